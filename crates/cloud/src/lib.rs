@@ -1,0 +1,8 @@
+//! How we buy machines, without the SDK: the calls that we use as a trait, what we know about instance
+//! types and prices, how a node class resolves, what a launch asks for, and what was out of stock lately.
+
+pub mod calls;
+pub mod error;
+
+pub use calls::*;
+pub use error::{CloudError, Kind};

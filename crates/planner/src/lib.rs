@@ -1,0 +1,22 @@
+//! What we decide: a [`Snapshot`] goes in, a [`Plan`] with a reason for every answer comes out.
+//!
+//! The crate is pure on purpose. It has no clock, no randomness, no I/O and no float: the same snapshot
+//! gives the same bytes, so that a decision seen in production can be replayed at a desk.
+#![deny(clippy::float_arithmetic)]
+
+pub mod check;
+pub mod model;
+pub mod plan;
+mod provision;
+mod removal;
+
+pub use model::*;
+pub use plan::*;
+
+/// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
+#[must_use]
+pub fn plan(snapshot: &Snapshot) -> Plan {
+    let mut plan = provision::provision(snapshot);
+    removal::remove_empty(snapshot, &mut plan);
+    plan
+}

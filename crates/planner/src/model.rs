@@ -1,0 +1,64 @@
+//! The planner's picture of a cluster at one moment: plain values with integer units.
+
+mod catalogue;
+mod node;
+mod pod;
+mod pool;
+mod requirements;
+mod resources;
+
+pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
+pub use node::{BoundPod, Leaving, Node, Stage};
+pub use pod::{Daemon, Effect, Pod, PodShape, Taint, Toleration, TolerationOperator};
+pub use pool::{Disruption, Pool};
+pub use requirements::{Operator, Requirement, Requirements, ValueSet};
+pub use resources::Resources;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch. The caller reads the clock, never the planner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub i64);
+
+/// Everything that a decision may depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Snapshot {
+    /// The moment that the snapshot speaks of.
+    pub now: Millis,
+    /// Breaks ties that nothing else breaks.
+    pub seed: u64,
+    /// How hard to try and which of Karpenter's policies apply.
+    pub policy: Policy,
+    /// Pools that may be used, in any order; not ready or deleting ones are left out by the translator.
+    pub pools: Vec<Pool>,
+    /// What can be bought; a pool names its catalogue by position.
+    pub catalogues: Vec<Arc<Catalogue>>,
+    /// Every node and every claim without a node yet.
+    pub nodes: Vec<Node>,
+    /// Distinct scheduling shapes; pods name theirs by position.
+    pub shapes: Vec<PodShape>,
+    /// Pods that need a place: pending ones and those of nodes that are leaving.
+    pub pods: Vec<Pod>,
+    /// DaemonSets, whose pods come with every node that they fit.
+    pub daemons: Vec<Daemon>,
+}
+
+/// Settings of the planner itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Policy {
+    /// Upper bound on search steps; effort is bounded by work, never by time.
+    pub max_steps: u64,
+    /// Instance types that one launch may list, cheapest first (Karpenter: 600).
+    pub max_instance_types: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { max_steps: 100_000_000, max_instance_types: 600 }
+    }
+}

@@ -1,0 +1,80 @@
+//! What can be bought for one node class: instance types with their offerings.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Resources;
+
+/// Money per hour in millionths of a dollar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MicroDollars(pub i64);
+
+/// The instance types of one node class, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Catalogue {
+    /// The node class's name.
+    pub name: String,
+    /// Its instance types, sorted by name.
+    pub types: Vec<InstanceType>,
+}
+
+/// One instance type under one node class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InstanceType {
+    /// EC2's name, such as `m7g.large`.
+    pub name: String,
+    /// Label values that the type can have; an absent key means that the label does not exist on its nodes.
+    /// Zone and capacity type stand in the offerings.
+    pub labels: BTreeMap<String, Vec<String>>,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What pods may request: capacity less reservations and the eviction threshold.
+    pub allocatable: Resources,
+    /// Where, how and for how much it can be had.
+    pub offerings: Vec<Offering>,
+}
+
+/// A way to buy an instance type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offering {
+    /// Availability zone name.
+    pub zone: String,
+    /// Spot, on-demand or reserved.
+    pub capacity_type: CapacityType,
+    /// Price per hour.
+    pub price: MicroDollars,
+    /// Whether it can be had now, as far as we know.
+    pub available: bool,
+    /// Further labels of nodes that come from this offering, such as the zone id.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Karpenter's capacity types, cheapest tier first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapacityType {
+    /// Paid for already.
+    Reserved,
+    /// Spare capacity that EC2 may take back.
+    Spot,
+    /// Full price.
+    OnDemand,
+}
+
+impl CapacityType {
+    /// The label value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Spot => "spot",
+            Self::OnDemand => "on-demand",
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Nodes, and claims that have no node yet, as the planner sees them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{MicroDollars, Millis, Resources, Taint};
+
+/// How far a node has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stage {
+    /// A claim whose node has not registered.
+    InFlight,
+    /// Registered, not yet initialized: startup and ephemeral taints are already left out of `taints`.
+    Registered,
+    /// Ready for pods; nodes that Kerf does not manage are here too.
+    #[default]
+    Initialized,
+}
+
+/// Why a node takes no more pods and why its pods count as pending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Leaving {
+    /// Its Node or NodeClaim is being deleted.
+    Deleting,
+    /// EC2 takes the instance back at `deadline`; the agent drains it.
+    Interrupted {
+        /// When the instance goes, if the notice said so.
+        deadline: Option<Millis>,
+    },
+}
+
+/// One node, or a claim on its way to be one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Node {
+    /// The Node's name, or the NodeClaim's while it has no Node.
+    pub name: String,
+    /// The NodeClaim's name; `None` for nodes that Kerf does not manage.
+    pub claim: Option<String>,
+    /// The NodePool's name.
+    pub pool: Option<String>,
+    /// How far the node has come.
+    pub stage: Stage,
+    /// Set when the node is on its way out.
+    pub leaving: Option<Leaving>,
+    /// Whether new pods may go there (cordoned nodes take none).
+    pub unschedulable: bool,
+    /// Labels of the Node; of the claim, with single-valued requirements, while in flight.
+    pub labels: BTreeMap<String, String>,
+    /// Taints that count for pods.
+    pub taints: Vec<Taint>,
+    /// What pods may request in all.
+    pub allocatable: Resources,
+    /// Requests of the pods bound to it (`pods` counts them), DaemonSet pods included.
+    pub used: Resources,
+    /// The DaemonSet pods' share of `used`.
+    pub daemon_used: Resources,
+    /// Pods that are bound to it and are not DaemonSet or static pods.
+    pub pods: Vec<BoundPod>,
+    /// Since when nothing has happened on it; `None` while not initialized.
+    pub quiet_since: Option<Millis>,
+    /// `karpenter.sh/do-not-disrupt: "true"` on the Node.
+    pub do_not_disrupt: bool,
+    /// When a recent plan sent pods there, until when that promise protects it.
+    pub nominated_until: Option<Millis>,
+    /// What it costs; `None` when its type is unknown.
+    pub price: Option<MicroDollars>,
+}
+
+/// A pod that runs on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BoundPod {
+    /// The pod's UID.
+    pub uid: String,
+    /// `namespace/name`.
+    pub name: String,
+    /// Whether it would need another place when the node goes (core 2.2, reschedulable).
+    pub reschedulable: bool,
+    /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
+    pub do_not_disrupt: bool,
+}

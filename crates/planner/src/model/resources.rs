@@ -1,0 +1,83 @@
+//! Amounts of resources as integers: CPU in millicores, memory and storage in bytes, all else in units.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of every resource; what is absent is zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Resources(BTreeMap<String, i64>);
+
+impl Resources {
+    /// Kubernetes' name for CPU; the amount is in millicores.
+    pub const CPU: &'static str = "cpu";
+    /// Kubernetes' name for memory; the amount is in bytes.
+    pub const MEMORY: &'static str = "memory";
+    /// Kubernetes' name for the number of pods.
+    pub const PODS: &'static str = "pods";
+    /// Kubernetes' name for ephemeral storage; the amount is in bytes.
+    pub const EPHEMERAL_STORAGE: &'static str = "ephemeral-storage";
+    /// Karpenter's name for the number of nodes in a pool's limits.
+    pub const NODES: &'static str = "nodes";
+
+    /// The amount of one resource.
+    #[must_use]
+    pub fn get(&self, name: &str) -> i64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    /// Sets one amount; zero is kept, for a limit of zero differs from no limit.
+    pub fn set(&mut self, name: &str, amount: i64) {
+        self.0.insert(name.to_owned(), amount);
+    }
+
+    /// Names and amounts in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    /// Whether nothing is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the resource is named at all, even with zero.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Adds `other`, resource by resource.
+    pub fn add(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            *self.0.entry(name.clone()).or_default() += amount;
+        }
+    }
+
+    /// Takes `other` away, resource by resource; amounts may become negative.
+    pub fn subtract(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            *self.0.entry(name.clone()).or_default() -= amount;
+        }
+    }
+
+    /// Whether every amount that `self` asks for (more than zero) is there in `room`.
+    #[must_use]
+    pub fn fits(&self, room: &Self) -> bool {
+        self.first_lacking(room).is_none()
+    }
+
+    /// The first resource, by name, of which `room` has less than `self` asks for.
+    #[must_use]
+    pub fn first_lacking(&self, room: &Self) -> Option<&str> {
+        self.iter().find(|(name, amount)| *amount > 0 && *amount > room.get(name)).map(|(name, _)| name)
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, i64)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (N, i64)>>(amounts: I) -> Self {
+        Self(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
+    }
+}
