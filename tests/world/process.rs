@@ -1,0 +1,246 @@
+//! Child processes that cannot outlive their test: each leads a process group of its own, writes one log file,
+//! and is ended by pid, in the order its owner asks for.
+//!
+//! Three things end a process, whichever comes first: [`Process::stop`], dropping it, and the [`lifeline`],
+//! which acts when this whole process is gone, even by `kill -9`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+pub mod folder;
+pub mod lifeline;
+
+pub use folder::RunFolder;
+
+/// How often a child is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How much of a log's end [`Process::log_tail`] reads.
+const TAIL_BYTES: u64 = 64 * 1024;
+
+/// What no child may inherit: nothing leaves loopback, so a proxy or a real AWS account must be out of reach.
+const FORGOTTEN: [&str; 10] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "KUBECONFIG",
+    "AWS_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "NOTIFY_SOCKET",
+];
+
+/// A running child, its process group and its log.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command` as the leader of a new process group, with standard output and error appended to `log`
+    /// and an empty standard input. Proxies, KUBECONFIG and AWS sessions of the caller are not inherited unless
+    /// `command` sets them itself.
+    ///
+    /// # Errors
+    /// When the log cannot be opened or the program cannot be started; names both.
+    pub fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Self> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot open {}, the log of {name}", log.display()))?;
+        let errors = file.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
+        keep_on_loopback(&mut command);
+        command.stdin(Stdio::null()).stdout(file).stderr(errors).process_group(0);
+        let program = command.get_program().to_owned();
+        let child = command.spawn().with_context(|| format!("cannot start {name} ({})", program.display()))?;
+        let process = Self { name: name.to_owned(), child, log: log.to_owned(), ended: None };
+        lifeline::guard_group(process.id())?;
+        Ok(process)
+    }
+
+    /// What its owner calls it; also what errors call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process id, which is also the id of its process group.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The file that receives its standard output and error.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, or `None` while it runs. The rest of its process group is ended with it.
+    ///
+    /// # Errors
+    /// When the kernel does not know the child (somebody else reaped it).
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        if self.ended.is_none() && self.has_exited()? {
+            // The zombie still holds its pid here, so the group's id cannot belong to anyone else.
+            self.signal_group(Signal::SIGKILL)?;
+            let status = self.child.wait().with_context(|| format!("cannot reap {}", self.name))?;
+            lifeline::release_group(self.id())?;
+            self.ended = Some(status);
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// As [`Process::ended`].
+    pub async fn wait(&mut self) -> Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Sends one signal to the process alone. Nothing happens when it has ended already.
+    ///
+    /// # Errors
+    /// When the signal is not allowed.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        if self.ended()?.is_some() {
+            return Ok(());
+        }
+        nix::sys::signal::kill(self.pid(), signal).with_context(|| format!("cannot send {signal} to {}", self.name))
+    }
+
+    /// Asks it to end with SIGTERM, waits up to `grace`, then ends its whole group with SIGKILL. Says how it ended.
+    ///
+    /// # Errors
+    /// As [`Process::ended`] and [`Process::signal`].
+    pub async fn stop(&mut self, grace: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM)?;
+        if let Ok(status) = tokio::time::timeout(grace, self.wait()).await {
+            return status;
+        }
+        self.kill()
+    }
+
+    /// Ends it and its group at once with SIGKILL and waits for the exit.
+    ///
+    /// # Errors
+    /// As [`Process::ended`].
+    pub fn kill(&mut self) -> Result<ExitStatus> {
+        if let Some(status) = self.ended {
+            return Ok(status);
+        }
+        self.signal_group(Signal::SIGKILL)?;
+        let status = self.child.wait().with_context(|| format!("cannot reap {}", self.name))?;
+        lifeline::release_group(self.id())?;
+        Ok(*self.ended.insert(status))
+    }
+
+    /// The last `lines` lines of its log, for error messages; says so where the log cannot be read.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = read_end(&self.log).unwrap_or_else(|error| format!("cannot read {}: {error}", self.log.display()));
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// One sentence and the end of the log: what to show when it ended although it should run.
+    #[must_use]
+    pub fn obituary(&self) -> String {
+        let how = match self.ended {
+            None => "is still running".to_owned(),
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("ended with exit code {code}"),
+                (None, Some(signal)) => format!("was ended by signal {signal}"),
+                (None, None) => "ended".to_owned(),
+            },
+        };
+        format!("{} {how}; its log is {}, which ends with:\n{}", self.name, self.log.display(), self.log_tail(15))
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Whether it has exited, without reaping it.
+    fn has_exited(&self) -> Result<bool> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let status =
+            waitid(Id::Pid(self.pid()), flags).with_context(|| format!("cannot ask how {} is doing", self.name))?;
+        Ok(!matches!(status, WaitStatus::StillAlive))
+    }
+
+    fn signal_group(&self, signal: Signal) -> Result<()> {
+        match killpg(self.pid(), signal) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("cannot send {signal} to the group of {}", self.name)),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Err(error) = self.kill() {
+            log::warn!(process = self.name.as_str(); "left behind: {error:#}");
+        }
+    }
+}
+
+/// Stops the given processes one after the other, each with its own `grace`, whatever becomes of the others.
+///
+/// # Errors
+/// The first failure, after all were tried.
+pub async fn stop_in_order(processes: Vec<Process>, grace: Duration) -> Result<()> {
+    let mut first = Ok(());
+    for mut process in processes {
+        let begin = Instant::now();
+        let result = process.stop(grace).await;
+        log::debug!(process = process.name(), millis = begin.elapsed().as_millis() as u64; "stopped");
+        first = first.and(result.map(drop));
+    }
+    first
+}
+
+/// Applies the defaults that keep a child away from everything but this machine, unless its owner chose otherwise.
+fn keep_on_loopback(command: &mut Command) {
+    let chosen: Vec<_> = command.get_envs().map(|(key, _)| key.to_owned()).collect();
+    for name in FORGOTTEN {
+        if !chosen.iter().any(|key| key == name) {
+            command.env_remove(name);
+        }
+    }
+    if !chosen.iter().any(|key| key == "AWS_EC2_METADATA_DISABLED") {
+        command.env("AWS_EC2_METADATA_DISABLED", "true");
+    }
+}
+
+/// The last [`TAIL_BYTES`] of a file as text.
+fn read_end(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
