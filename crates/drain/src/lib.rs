@@ -1,0 +1,24 @@
+//! How a node empties: one pure state machine that agent and controller drive alike.
+//!
+//! Nothing here talks to a cluster or reads a clock. The driver tells it what the node holds ([`Drain::pods`]) and what the API
+//! answered ([`Drain::reply`]), carries out what [`Drain::step`] hands it, and comes back at [`Drain::poll_timeout`].
+//! The state is one serialisable value, so that a journal can carry it over a restart.
+//!
+//! Deliberately absent: reading PodDisruptionBudgets (a node may not; the Eviction API's answer is the verdict), waiting for volumes
+//! to detach and terminating the instance (the controller's termination does both).
+
+mod backoff;
+mod machine;
+mod moment;
+mod pod;
+mod progress;
+mod reply;
+mod settings;
+mod tracked;
+
+pub use machine::{Action, Drain};
+pub use moment::Millis;
+pub use pod::{Group, PodOnNode, Skip};
+pub use progress::{Outcome, Progress};
+pub use reply::{Refusal, Reply};
+pub use settings::{DaemonSets, Settings};

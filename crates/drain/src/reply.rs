@@ -1,0 +1,93 @@
+//! What the API answered to an eviction or a deletion, reduced to what a drain does about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The answer to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// 200, 201 or 202: the pod has a deletionTimestamp now.
+    Accepted,
+    /// 404: the pod is gone.
+    Gone,
+    /// 409: another pod of that name, or an older one, has its place; ours is gone.
+    Recreated,
+    /// 429: a budget leaves no room, or the API server sheds load.
+    Blocked {
+        /// The server's `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// 500 because more than one PodDisruptionBudget selects the pod: no eviction will ever succeed.
+    SeveralBudgets,
+    /// Any other 5xx.
+    ServerError,
+    /// 403: the pod is not on this node any more, or we are not who we were: list again.
+    Forbidden,
+    /// 400 or 422: the request itself is wrong.
+    Invalid,
+    /// No answer: no connection, a timeout, a broken body, or credentials not accepted (401).
+    Unreachable,
+}
+
+impl Reply {
+    /// Reads a reply off an HTTP status code, the server's message and its `Retry-After`.
+    #[must_use]
+    pub fn from_status(status: u16, message: &str, retry_after: Option<Duration>) -> Self {
+        match status {
+            200..=299 => Self::Accepted,
+            404 => Self::Gone,
+            409 => Self::Recreated,
+            429 => Self::Blocked { retry_after },
+            403 => Self::Forbidden,
+            500 if message.contains("more than one PodDisruptionBudget") => Self::SeveralBudgets,
+            500..=599 => Self::ServerError,
+            400 | 422 => Self::Invalid,
+            _ => Self::Unreachable,
+        }
+    }
+
+    /// Why the pod is still there, for the answers after which it is.
+    pub(crate) fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::Accepted | Self::Gone | Self::Recreated => None,
+            Self::Blocked { .. } => Some(Refusal::Budget),
+            Self::SeveralBudgets => Some(Refusal::SeveralBudgets),
+            Self::ServerError => Some(Refusal::ServerError),
+            Self::Forbidden => Some(Refusal::Forbidden),
+            Self::Invalid => Some(Refusal::Invalid),
+            Self::Unreachable => Some(Refusal::Unreachable),
+        }
+    }
+}
+
+/// Why the last request for a pod achieved nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Refusal {
+    /// A PodDisruptionBudget leaves no room, or the server sheds load.
+    Budget,
+    /// Several PodDisruptionBudgets select the pod.
+    SeveralBudgets,
+    /// The server failed.
+    ServerError,
+    /// The server forbids it.
+    Forbidden,
+    /// The server calls the request malformed.
+    Invalid,
+    /// Nobody answered.
+    Unreachable,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Budget => "its PodDisruptionBudget leaves no room",
+            Self::SeveralBudgets => "several PodDisruptionBudgets select it",
+            Self::ServerError => "the API server failed",
+            Self::Forbidden => "the API server forbids it",
+            Self::Invalid => "the API server calls the request invalid",
+            Self::Unreachable => "the API server does not answer",
+        })
+    }
+}

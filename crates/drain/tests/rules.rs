@@ -1,0 +1,275 @@
+//! The rules one by one: groups, retries, the switch, clamped graces, restarts. A row is a few calls and what they must give.
+
+use std::time::Duration;
+
+use drain::{Action, DaemonSets, Drain, Millis, Outcome, PodOnNode, Refusal, Reply, Settings, Skip};
+
+const T0: Millis = Millis(1_000_000);
+
+fn at(seconds: u64) -> Millis {
+    T0 + Duration::from_secs(seconds)
+}
+
+fn pod(uid: &str) -> PodOnNode {
+    PodOnNode {
+        uid: uid.into(),
+        namespace: "default".into(),
+        name: format!("pod-{uid}"),
+        owner_kind: Some("ReplicaSet".into()),
+        critical: false,
+        grace_seconds: 20,
+        terminal: false,
+        deletion: None,
+        tolerates_disrupted: false,
+        mirror: false,
+        do_not_disrupt: false,
+    }
+}
+
+fn notice() -> Settings {
+    Settings::for_notice(at(120), 7)
+}
+
+fn started(settings: Settings, pods: Vec<PodOnNode>) -> Drain {
+    let mut drain = Drain::new(settings, T0);
+    drain.pods(T0, pods);
+    drain
+}
+
+/// Actions as short text: `evict a`, `evict a 30`, `delete a 5`, `list`.
+fn said(actions: &[Action]) -> Vec<String> {
+    let one = |action: &Action| match action {
+        Action::Evict { uid, grace: None, .. } => format!("evict {uid}"),
+        Action::Evict { uid, grace: Some(grace), .. } => format!("evict {uid} {grace}"),
+        Action::Delete { uid, grace, .. } => format!("delete {uid} {grace}"),
+        Action::List => "list".into(),
+    };
+    actions.iter().map(one).collect()
+}
+
+fn deleting(mut pod: PodOnNode, until: Millis) -> PodOnNode {
+    pod.deletion = Some(until);
+    pod
+}
+
+#[test]
+fn nothing_is_asked_before_the_first_list() {
+    let mut drain = Drain::new(notice(), T0);
+    assert!(drain.step(T0).is_empty());
+    assert!(!drain.is_done());
+    drain.pods(T0, vec![]);
+    assert!(drain.is_done());
+}
+
+#[test]
+fn only_the_first_group_that_has_pods_is_asked() {
+    let critical = PodOnNode { critical: true, ..pod("b") };
+    let mut drain = started(notice(), vec![pod("a"), critical.clone()]);
+    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    drain.reply(T0, "a", Reply::Accepted);
+    drain.pods(at(1), vec![deleting(pod("a"), at(21)), critical.clone()]);
+    assert!(drain.step(at(1)).is_empty(), "a pod that still stops holds the next group");
+    drain.pods(at(2), vec![critical]);
+    assert_eq!(said(&drain.step(at(2))), ["evict b"]);
+}
+
+#[test]
+fn daemon_sets_stay_or_go_after_their_group() {
+    let daemon = PodOnNode { owner_kind: Some("DaemonSet".into()), ..pod("d") };
+    let drain = started(notice(), vec![daemon.clone()]);
+    assert!(drain.is_done());
+    let settings = Settings { daemon_sets: DaemonSets::Drain, ..notice() };
+    let mut drain = started(settings, vec![daemon.clone(), pod("z")]);
+    assert_eq!(said(&drain.step(T0)), ["evict z"]);
+    drain.reply(T0, "z", Reply::Gone);
+    assert_eq!(said(&drain.step(T0)), ["evict d"]);
+}
+
+#[test]
+fn what_cannot_or_need_not_go_is_left_with_its_reason() {
+    let rows = [
+        (PodOnNode { terminal: true, ..pod("p") }, Skip::Ended),
+        (PodOnNode { mirror: true, ..pod("p") }, Skip::Mirror),
+        (PodOnNode { tolerates_disrupted: true, ..pod("p") }, Skip::Tolerates),
+        (PodOnNode { owner_kind: Some("DaemonSet".into()), ..pod("p") }, Skip::DaemonSet),
+        (deleting(pod("p"), T0 - Duration::from_secs(60)), Skip::Stuck),
+    ];
+    for (pod, why) in rows {
+        let mut drain = started(notice(), vec![pod]);
+        assert!(drain.step(T0).is_empty(), "{why}");
+        assert!(drain.is_done(), "{why}");
+        let outcomes: Vec<_> = drain.outcomes(T0).map(|(_, outcome)| outcome).collect();
+        assert_eq!(outcomes, [Some(Outcome::Left(why))]);
+        assert_eq!(drain.progress().skipped, 1);
+    }
+}
+
+#[test]
+fn a_blocked_pod_is_asked_again_and_deleted_at_the_switch() {
+    let mut drain = started(notice(), vec![pod("a")]);
+    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    drain.reply(T0, "a", Reply::Blocked { retry_after: None });
+    assert_eq!(drain.progress().blocked, 1);
+    let next = drain.poll_timeout(T0).map(|next| next.since(T0));
+    assert_eq!(next, Some(Duration::from_millis(100)));
+    assert!(drain.step(T0).is_empty());
+    assert_eq!(said(&drain.step(at(1))), ["evict a"]);
+    drain.reply(at(1), "a", Reply::Blocked { retry_after: Some(Duration::from_secs(600)) });
+    // 120 s, less 10 s of reserve, less the pod's own 20 s.
+    assert_eq!(drain.poll_timeout(at(1)), Some(at(90)));
+    assert!(drain.step(at(89)).is_empty());
+    assert_eq!(said(&drain.step(at(90))), ["delete a 20"]);
+    drain.reply(at(90), "a", Reply::Accepted);
+    drain.pods(at(91), vec![]);
+    assert!(drain.is_done());
+    assert_eq!((drain.progress().evicted, drain.progress().forced), (0, 1));
+}
+
+#[test]
+fn retry_after_is_honoured_before_the_switch() {
+    let mut drain = started(notice(), vec![pod("a")]);
+    assert_eq!(drain.step(T0).len(), 1);
+    drain.reply(T0, "a", Reply::Blocked { retry_after: Some(Duration::from_secs(40)) });
+    assert_eq!(drain.poll_timeout(T0), Some(at(40)));
+    assert!(drain.step(at(39)).is_empty());
+    assert_eq!(said(&drain.step(at(40))), ["evict a"]);
+}
+
+#[test]
+fn retries_grow_and_stay_within_their_bounds() {
+    let mut drain = started(Settings::default(), vec![pod("a")]);
+    let mut now = T0;
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        assert_eq!(drain.step(now).len(), 1);
+        drain.reply(now, "a", Reply::SeveralBudgets);
+        let next = drain.poll_timeout(now).unwrap_or(now);
+        waits.push(next.since(now));
+        now = next;
+    }
+    let (least, most) = (Duration::from_millis(100), Duration::from_secs(10));
+    assert!(waits.iter().all(|wait| (least..=most).contains(wait)), "{waits:?}");
+    assert!(waits[11] >= Duration::from_secs(5), "{waits:?}");
+    let refusals: Vec<_> = drain.refusals().map(|(_, why)| why).collect();
+    assert_eq!(refusals, [Refusal::SeveralBudgets]);
+}
+
+#[test]
+fn a_long_grace_is_clamped_from_the_start() {
+    let long = PodOnNode { grace_seconds: 600, ..pod("a") };
+    let mut drain = started(notice(), vec![long]);
+    assert_eq!(said(&drain.step(T0)), ["evict a 110"]);
+    drain.reply(T0, "a", Reply::Unreachable);
+    assert_eq!(said(&drain.step(at(80))), ["delete a 30"], "the cap of 30 s sets the switch");
+}
+
+#[test]
+fn without_a_deadline_nothing_is_forced_and_do_not_disrupt_holds() {
+    let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
+    let mut drain = started(Settings::for_termination(None, 1), vec![held, pod("a")]);
+    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    drain.reply(T0, "a", Reply::Gone);
+    assert!(drain.step(at(100_000)).is_empty());
+    assert_eq!(drain.poll_timeout(at(100_000)), None);
+    assert!(!drain.is_done());
+}
+
+#[test]
+fn with_a_deadline_do_not_disrupt_ends_at_the_switch() {
+    let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
+    let mut drain = started(notice(), vec![held]);
+    assert!(drain.step(T0).is_empty());
+    assert_eq!(drain.poll_timeout(T0), Some(at(90)));
+    assert_eq!(said(&drain.step(at(90))), ["delete h 20"]);
+}
+
+#[test]
+fn a_deadline_in_the_past_forces_with_one_second() {
+    let mut drain = started(Settings::for_termination(Some(T0), 1), vec![pod("a")]);
+    assert_eq!(said(&drain.step(at(30))), ["delete a 1"]);
+}
+
+#[test]
+fn the_deadline_moves_earlier_only() {
+    let mut drain = started(notice(), vec![pod("a")]);
+    drain.tighten(at(500));
+    assert_eq!(drain.settings().deadline, Some(at(120)));
+    drain.tighten(at(30));
+    assert_eq!(said(&drain.step(T0)), ["delete a 20"], "the switch of the new deadline is now");
+}
+
+#[test]
+fn a_deletion_that_outlasts_the_deadline_is_shortened_once() {
+    let leaving = deleting(pod("a"), at(600));
+    let mut drain = started(notice(), vec![leaving.clone()]);
+    assert_eq!(said(&drain.step(T0)), ["delete a 20"]);
+    drain.reply(T0, "a", Reply::Accepted);
+    drain.pods(at(1), vec![leaving]);
+    assert!(drain.step(at(1)).is_empty());
+    let in_time = deleting(pod("b"), at(100));
+    let mut drain = started(notice(), vec![in_time]);
+    assert!(drain.step(T0).is_empty(), "it ends in time by itself");
+    drain.tighten(at(50));
+    assert_eq!(said(&drain.step(T0)), ["delete b 20"], "not any more");
+}
+
+#[test]
+fn forbidden_asks_for_a_fresh_list() {
+    let mut drain = started(notice(), vec![pod("a"), pod("b")]);
+    assert_eq!(drain.step(T0).len(), 2);
+    drain.reply(T0, "a", Reply::Forbidden);
+    assert_eq!(drain.poll_timeout(T0), Some(T0));
+    assert_eq!(said(&drain.step(T0)), ["list"]);
+    assert!(drain.step(T0).is_empty());
+    drain.pods(T0, vec![pod("b")]);
+    drain.reply(T0, "b", Reply::Recreated);
+    assert!(drain.is_done());
+}
+
+#[test]
+fn an_accepted_eviction_that_never_shows_is_doubted() {
+    let mut drain = started(notice(), vec![pod("a")]);
+    assert_eq!(drain.step(T0).len(), 1);
+    drain.reply(T0, "a", Reply::Accepted);
+    assert_eq!(drain.poll_timeout(T0), Some(at(10)));
+    assert_eq!(said(&drain.step(at(10))), ["list"]);
+    assert!(drain.step(at(10)).is_empty());
+    assert_eq!(drain.poll_timeout(at(11)), Some(at(20)));
+    drain.pods(at(11), vec![pod("a")]);
+    assert_eq!(said(&drain.step(at(11))), ["evict a"]);
+}
+
+#[test]
+fn a_restart_waits_for_a_list_and_keeps_what_it_learns() {
+    let mut drain = started(notice(), vec![pod("a"), pod("b"), pod("c")]);
+    assert_eq!(drain.step(T0).len(), 3);
+    drain.resume(at(1));
+    assert!(drain.step(at(1)).is_empty());
+    drain.pods(at(2), vec![deleting(pod("a"), at(20)), pod("b")]);
+    assert_eq!(said(&drain.step(at(2))), ["evict b"], "a was evicted before the restart, c is gone");
+    let outcomes: Vec<_> = drain.outcomes(at(2)).map(|(_, outcome)| outcome).collect();
+    assert_eq!(outcomes, [Some(Outcome::Evicted), None, Some(Outcome::Evicted)]);
+}
+
+#[test]
+fn status_codes_become_replies() {
+    let after = Some(Duration::from_secs(10));
+    let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    let rows = [
+        (200, "", Reply::Accepted),
+        (201, "", Reply::Accepted),
+        (400, "", Reply::Invalid),
+        (401, "", Reply::Unreachable),
+        (403, "", Reply::Forbidden),
+        (404, "", Reply::Gone),
+        (409, "", Reply::Recreated),
+        (422, "", Reply::Invalid),
+        (429, "", Reply::Blocked { retry_after: after }),
+        (500, several, Reply::SeveralBudgets),
+        (500, "etcdserver: leader changed", Reply::ServerError),
+        (503, "", Reply::ServerError),
+    ];
+    for (status, message, reply) in rows {
+        assert_eq!(Reply::from_status(status, message, after), reply, "{status} {message}");
+    }
+}
