@@ -1,0 +1,165 @@
+//! Where log records go: journald where systemd gave us its socket, JSON lines for containers, text for people.
+//!
+//! Records carry their facts as key-values; the sinks differ only in how they write them.
+
+use std::io::Write;
+
+use log::kv::{Error as KvError, Key, Value, VisitSource};
+use log::{LevelFilter, Log, Metadata, Record};
+use serde_json::{Map, Value as Json};
+use systemd_journal_logger::{JournalLog, connected_to_journal};
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// journald when standard error is connected to it, else text.
+    Auto,
+    /// One JSON object a line on standard output, with Karpenter's keys.
+    Json,
+    /// One line of text on standard error.
+    Text,
+}
+
+impl std::str::FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "json" => Ok(Self::Json),
+            "text" => Ok(Self::Text),
+            _ => Err(format!("unknown log format {text:?}: use auto, json or text")),
+        }
+    }
+}
+
+/// Installs the sink for the whole process. Call it once, first thing in `main`.
+///
+/// # Errors
+/// A sentence when journald refuses the connection or a sink is installed already.
+pub fn install(format: Format, level: LevelFilter) -> Result<(), String> {
+    log::set_max_level(level);
+    let installed = match format {
+        Format::Auto if connected_to_journal() => {
+            return JournalLog::new()
+                .map_err(|error| format!("cannot connect to the journal: {error}"))?
+                .install()
+                .map_err(|error| error.to_string());
+        }
+        Format::Auto | Format::Text => log::set_logger(&TextLog),
+        Format::Json => log::set_logger(&JsonLog),
+    };
+    installed.map_err(|error| error.to_string())
+}
+
+struct JsonLog;
+
+impl Log for JsonLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= log::max_level()
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            write_line(std::io::stdout().lock(), &json_line(record, &jiff::Timestamp::now().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+struct TextLog;
+
+impl Log for TextLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= log::max_level()
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            write_line(std::io::stderr().lock(), &text_line(record));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// A full disk or a closed pipe must not stop a daemon, so a failed write is let go.
+fn write_line(mut out: impl Write, line: &str) {
+    let _ = writeln!(out, "{line}");
+}
+
+fn json_line(record: &Record<'_>, time: &str) -> String {
+    let mut fields = Fields::default();
+    fields.0.insert("level".to_owned(), record.level().as_str().into());
+    fields.0.insert("time".to_owned(), time.into());
+    fields.0.insert("logger".to_owned(), record.target().into());
+    fields.0.insert("message".to_owned(), record.args().to_string().into());
+    let _ = record.key_values().visit(&mut fields);
+    Json::Object(fields.0).to_string()
+}
+
+fn text_line(record: &Record<'_>) -> String {
+    let mut fields = Fields::default();
+    let _ = record.key_values().visit(&mut fields);
+    let mut line = format!("{} {}", record.level(), record.args());
+    for (key, value) in fields.0 {
+        match value {
+            Json::String(text) => line.push_str(&format!(" {key}={text:?}")),
+            other => line.push_str(&format!(" {key}={other}")),
+        }
+    }
+    line
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Json>);
+
+impl<'kvs> VisitSource<'kvs> for Fields {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), KvError> {
+        let json = match (value.to_i64(), value.to_bool()) {
+            (Some(number), _) => number.into(),
+            (None, Some(flag)) => flag.into(),
+            (None, None) => value.to_string().into(),
+        };
+        self.0.insert(key.to_string(), json);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{json_line, text_line};
+    use log::{Level, Record};
+
+    fn with_record(check: impl FnOnce(&Record<'_>)) {
+        let facts = [("node", log::kv::Value::from("ip-10-0-0-1")), ("pods", log::kv::Value::from(3_i64))];
+        let facts: &[(&str, log::kv::Value<'_>)] = &facts;
+        check(
+            &Record::builder()
+                .level(Level::Info)
+                .target("drain")
+                .args(format_args!("cordoned"))
+                .key_values(&facts)
+                .build(),
+        );
+    }
+
+    #[test]
+    fn json_has_karpenters_keys_and_the_facts() {
+        with_record(|record| {
+            let line = json_line(record, "2026-01-01T00:00:00Z");
+            let value: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+            assert_eq!(
+                value,
+                serde_json::json!({"level": "INFO", "time": "2026-01-01T00:00:00Z", "logger": "drain",
+                    "message": "cordoned", "node": "ip-10-0-0-1", "pods": 3})
+            );
+        });
+    }
+
+    #[test]
+    fn text_shows_the_facts_behind_the_message() {
+        with_record(|record| assert_eq!(text_line(record), r#"INFO cordoned node="ip-10-0-0-1" pods=3"#));
+    }
+}

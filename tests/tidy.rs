@@ -1,0 +1,313 @@
+//! Holds the structure: who may import whom, how large a room may grow, what every file and manifest must carry.
+//!
+//! Everything is read from the sources and from `cargo tree`, one crate at a time, because a whole-workspace
+//! resolution would show the features of all crates together.
+#![expect(clippy::expect_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+#[path = "tidy/functions.rs"]
+mod functions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FILE_LINES: usize = 500;
+const TEST_FILE_LINES: usize = 800;
+const FUNCTION_LINES: usize = 80;
+const MEDIAN_FUNCTION_LINES: usize = 9;
+const P90_FUNCTION_LINES: usize = 30;
+const MAIN_LINES: usize = 20;
+
+/// A crate, the crates of ours that it may import, and package names (prefixes end in `*`) that it must never reach.
+const ARROWS: &[(&str, &[&str], &[&str])] = &[
+    ("api", &[], &["tokio", "hyper", "aws-*", "kube", "kube-client"]),
+    ("machine", &["api"], &["tokio", "hyper", "aws-*"]),
+    ("planner", &[], &["tokio", "kube*", "k8s-openapi", "aws-*", "tracing", "rand", "log", "jiff", "chrono", "time"]),
+    ("snapshot", &["api", "planner"], &["tokio", "hyper", "aws-*"]),
+    ("drain", &["api"], &["tokio", "kube", "kube-client", "aws-*"]),
+    ("cloud", &["api", "planner", "machine"], &["aws-*", "kube", "kube-client"]),
+    ("aws", &["cloud"], &["kube", "kube-client", "controller"]),
+    ("daemon", &[], &["kube*", "aws-*", "api", "planner"]),
+    ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
+    ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
+];
+
+/// Only this crate may name the SDK in its manifest.
+const SDK_CRATE: &str = "aws";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate lies in the workspace").to_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn crate_folder(name: &str) -> PathBuf {
+    let inside = root().join("crates").join(name);
+    if inside.exists() { inside } else { root().join(name) }
+}
+
+/// Every Rust source below the workspace, but not build output.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        ["agent", "controller", "crates", "tests", "cli"].iter().map(|name| root().join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for path in entries.map(|entry| entry.expect("a readable folder").path()) {
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 20, "the walk lost its way: only {} sources", found.len());
+    found
+}
+
+fn is_test(path: &Path) -> bool {
+    let relative = path.strip_prefix(root()).expect("a source of the workspace");
+    relative.starts_with("tests")
+        || relative.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "benches")
+        || relative.file_stem().is_some_and(|stem| stem == "tests")
+}
+
+/// The lines before the file's own unit tests.
+fn shipped_lines(text: &str) -> usize {
+    text.lines().take_while(|line| *line != "#[cfg(test)]").count()
+}
+
+fn report(rule: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
+}
+
+/// Package names that the crate reaches through normal dependencies, itself left out.
+fn reached(name: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "-p", name, "-e", "normal", "--prefix", "none", "--format", "{p}"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo tree -p {name}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("cargo prints UTF-8");
+    let names: BTreeSet<String> =
+        text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    assert!(names.contains(name), "cargo tree does not know {name}");
+    names.into_iter().filter(|found| found != name).collect()
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
+}
+
+#[test]
+fn arrows_point_only_where_the_design_allows() {
+    let ours: Vec<&str> = ARROWS.iter().map(|(name, _, _)| *name).collect();
+    let mut findings = Vec::new();
+    for (name, _, forbidden) in ARROWS {
+        for reached in reached(name) {
+            if forbidden.iter().any(|pattern| matches(pattern, &reached)) {
+                findings.push(format!("{name} reaches {reached}"));
+            }
+        }
+    }
+    for (name, allowed, _) in ARROWS {
+        for direct in direct_dependencies(name) {
+            if ours.contains(&direct.as_str()) && !allowed.contains(&direct.as_str()) {
+                findings.push(format!("{name} imports {direct}"));
+            }
+            if direct.starts_with("aws-") && *name != SDK_CRATE {
+                findings.push(format!("{name} names {direct}: only `{SDK_CRATE}` may link the SDK"));
+            }
+        }
+    }
+    report("arrows (docs/architecture.md, \"Rooms and arrows\")", &findings);
+}
+
+/// Names under `[dependencies]` in the crate's manifest.
+fn direct_dependencies(name: &str) -> Vec<String> {
+    read(&crate_folder(name).join("Cargo.toml"))
+        .lines()
+        .skip_while(|line| *line != "[dependencies]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_member_is_in_the_table_of_arrows() {
+    let manifest = read(&root().join("Cargo.toml"));
+    let members: BTreeSet<&str> = manifest
+        .split_once("members = [")
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .expect("the root manifest lists members")
+        .0
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"')?.split('"').next())
+        .filter_map(|path| path.rsplit('/').next())
+        .collect();
+    let mut known: BTreeSet<&str> = ARROWS.iter().map(|(name, _, _)| *name).collect();
+    known.insert("tests");
+    assert_eq!(members, known);
+}
+
+#[test]
+fn every_manifest_takes_the_workspaces_lints() {
+    let mut findings = Vec::new();
+    for name in ARROWS.iter().map(|(name, _, _)| *name).chain(["tests"]) {
+        let manifest = read(&crate_folder(name).join("Cargo.toml"));
+        if !manifest.contains("[lints]\nworkspace = true") {
+            findings.push(format!("{name}/Cargo.toml lacks `[lints] workspace = true`"));
+        }
+        for line in manifest.lines().filter(|line| line.contains("version = \"") && line.contains('{')) {
+            findings.push(format!("{name}/Cargo.toml pins a version of its own: {line}"));
+        }
+    }
+    report("manifests", &findings);
+}
+
+#[test]
+fn the_planners_bans_include_the_workspaces() {
+    let root_bans = read(&root().join("clippy.toml"));
+    let planner_bans = read(&root().join("crates/planner/clippy.toml"));
+    let missing: Vec<String> = root_bans
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("{ path") && !planner_bans.contains(*line))
+        .map(str::to_owned)
+        .collect();
+    report("crates/planner/clippy.toml replaces the root file, so it must repeat", &missing);
+}
+
+#[test]
+fn every_file_opens_with_why_it_exists() {
+    let findings: Vec<String> = sources()
+        .iter()
+        .filter(|path| !read(path).starts_with("//!"))
+        .map(|path| format!("{} does not start with `//!`", path.display()))
+        .collect();
+    report("module docs", &findings);
+}
+
+#[test]
+fn rooms_stay_small() {
+    let mut findings = Vec::new();
+    for path in sources() {
+        let text = read(&path);
+        let (lines, limit) = if path.ends_with("src/main.rs") {
+            (text.lines().count(), MAIN_LINES)
+        } else if is_test(&path) {
+            (text.lines().count(), TEST_FILE_LINES)
+        } else {
+            (shipped_lines(&text), FILE_LINES)
+        };
+        if lines > limit {
+            findings.push(format!("{}: {lines} lines, limit {limit}", path.display()));
+        }
+    }
+    report("sizes of files", &findings);
+}
+
+#[test]
+fn functions_stay_small() {
+    let mut shipped = Vec::new();
+    let mut findings = Vec::new();
+    for path in sources() {
+        for function in functions::lengths(&read(&path)) {
+            if function.lines > FUNCTION_LINES {
+                findings.push(format!("{}: fn {} has {} lines", path.display(), function.name, function.lines));
+            }
+            if !is_test(&path) {
+                shipped.push(function.lines);
+            }
+        }
+    }
+    report("functions over the limit", &findings);
+    shipped.sort_unstable();
+    let (median, p90) = (shipped[shipped.len() / 2], shipped[shipped.len() * 9 / 10]);
+    assert!(median <= MEDIAN_FUNCTION_LINES, "the median function has {median} lines");
+    assert!(p90 <= P90_FUNCTION_LINES, "one function in ten has more than {p90} lines");
+}
+
+#[test]
+fn rooms_are_named_for_what_they_do() {
+    let banned = ["common", "utils", "util", "prelude", "helpers", "misc"];
+    let findings: Vec<String> = sources()
+        .iter()
+        .filter(|path| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            stem == "mod" || banned.contains(&stem.as_str())
+        })
+        .map(|path| path.display().to_string())
+        .collect();
+    report("names that say nothing (and mod.rs, which hides the name)", &findings);
+}
+
+#[test]
+fn nothing_is_left_to_be_done_without_an_owner() {
+    let marks = ["TODO", "FIXME", "XXX", "HACK"];
+    let this_file = root().join("tests/tidy.rs");
+    let mut findings = Vec::new();
+    for path in sources().into_iter().filter(|path| *path != this_file) {
+        for (number, line) in read(&path).lines().enumerate() {
+            if marks.iter().any(|mark| line.contains(mark)) {
+                findings.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    report("open ends belong in docs/roadmap.md", &findings);
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let page = read(&root().join("docs/architecture.md"));
+    let manifest = read(&root().join("Cargo.toml"));
+    let findings: Vec<String> = manifest
+        .lines()
+        .skip_while(|line| *line != "[workspace.dependencies]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.contains("path = "))
+        .filter_map(|line| line.split_once(" = "))
+        .filter(|(name, _)| !page.contains(&format!("`{name}`")))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    report("dependencies that docs/architecture.md does not give a reason for", &findings);
+}
+
+#[test]
+fn every_dependency_is_used_by_a_member() {
+    let used: BTreeMap<String, ()> = ARROWS
+        .iter()
+        .map(|(name, _, _)| *name)
+        .chain(["tests"])
+        .flat_map(|name| {
+            read(&crate_folder(name).join("Cargo.toml"))
+                .lines()
+                .filter_map(|line| line.strip_suffix(".workspace = true"))
+                .map(|name| (name.to_owned(), ()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let manifest = read(&root().join("Cargo.toml"));
+    let findings: Vec<String> = manifest
+        .lines()
+        .skip_while(|line| *line != "[workspace.dependencies]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once(" = "))
+        .filter(|(name, _)| !used.contains_key(*name))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    report("dependencies that no member uses", &findings);
+}

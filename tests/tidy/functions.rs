@@ -1,0 +1,46 @@
+//! Measures functions in sources that rustfmt has laid out: a body ends at the first closing brace that
+//! stands as deep as its `fn` line.
+
+/// A function and how many lines it takes, signature and braces included.
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Lines from `fn` to the closing brace.
+    pub lines: usize,
+}
+
+/// Every function with a body in `text`.
+pub fn lengths(text: &str) -> Vec<Function> {
+    let lines: Vec<&str> = text.lines().collect();
+    (0..lines.len()).filter_map(|start| measure(&lines, start)).collect()
+}
+
+fn measure(lines: &[&str], start: usize) -> Option<Function> {
+    let name = function_name(lines[start])?;
+    let indent = lines[start].len() - lines[start].trim_start().len();
+    if lines[start].trim_end().ends_with('}') {
+        return Some(Function { name, lines: 1 });
+    }
+    let closing = format!("{}}}", " ".repeat(indent));
+    for (offset, line) in lines[start..].iter().enumerate() {
+        if line.trim_end().ends_with(';') && line.starts_with(&" ".repeat(indent)) && offset == 0 {
+            return None;
+        }
+        if *line == closing {
+            return Some(Function { name, lines: offset + 1 });
+        }
+    }
+    None
+}
+
+fn function_name(line: &str) -> Option<String> {
+    let mut words = line.trim_start().split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        match word {
+            "pub" | "const" | "async" | "unsafe" | "extern" | "pub(crate)" | "pub(super)" => {}
+            "fn" => return words.next()?.split(['(', '<']).next().map(str::to_owned),
+            _ => return None,
+        }
+    }
+    None
+}
