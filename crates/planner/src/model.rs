@@ -7,13 +7,14 @@ mod pool;
 mod requirements;
 mod resources;
 
-pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
+pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, label};
 pub use node::{BoundPod, Leaving, Node, Stage};
 pub use pod::{Daemon, Effect, Pod, PodShape, Taint, Toleration, TolerationOperator};
 pub use pool::{Disruption, Pool};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -55,10 +56,12 @@ pub struct Policy {
     pub max_steps: u64,
     /// Instance types that one launch may list, cheapest first (Karpenter: 600).
     pub max_instance_types: usize,
+    /// Label keys that instance types or the cloud decide: a pool that does not name one leaves it open.
+    pub well_known: BTreeSet<String>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { max_steps: 100_000_000, max_instance_types: 600 }
+        Self { max_steps: 100_000_000, max_instance_types: 600, well_known: BTreeSet::new() }
     }
 }

@@ -33,6 +33,9 @@ pub struct Launch {
     pub instance_types: Vec<String>,
     /// Requests of the pods and of the least daemon overhead over the types.
     pub requests: Resources,
+    /// `minValues` of the instance types themselves, the greatest that the pool and its pods ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_instance_types: Option<u32>,
     /// Positions of the pods in the snapshot.
     pub pods: Vec<usize>,
     /// The cheapest available compatible offering.
@@ -110,6 +113,8 @@ pub enum PodVerdict {
         /// One entry a pool; empty when there are no pools.
         pools: Vec<PoolMiss>,
     },
+    /// `Policy::max_steps` was used up before the pod's turn came; the next plan goes on.
+    Postponed,
 }
 
 /// Why one pool cannot take a pod.
@@ -140,6 +145,15 @@ pub enum Miss {
     Limit {
         /// The resource that would go over its limit.
         resource: String,
+    },
+    /// The types that are left offer fewer values of a label than `minValues` asks for.
+    MinValues {
+        /// The label's key.
+        key: String,
+        /// How many values the requirement asks for.
+        asked: u32,
+        /// How many there are.
+        found: usize,
     },
     /// Every type is ruled out; the counts add up to the number of types.
     Types {

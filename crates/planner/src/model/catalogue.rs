@@ -6,6 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Resources;
 
+/// The few labels that the planner itself must know by name; crate `snapshot` tests that they are `api`'s.
+pub mod label {
+    /// Stands in the offerings.
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// Stands in the offerings.
+    pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+    /// The instance type's name.
+    pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+    /// Unknown before a node registers.
+    pub const HOSTNAME: &str = "kubernetes.io/hostname";
+}
+
 /// Money per hour in millionths of a dollar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MicroDollars, Millis, Resources, Taint};
+use super::{MicroDollars, Millis, Requirement, Resources, Taint};
 
 /// How far a node has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,6 +50,10 @@ pub struct Node {
     pub unschedulable: bool,
     /// Labels of the Node; of the claim, with single-valued requirements, while in flight.
     pub labels: BTreeMap<String, String>,
+    /// What a claim without an instance may still become; a pod counts on it only when every possibility suits the pod.
+    pub requirements: Vec<Requirement>,
+    /// The instance type, where known; of a claim without an instance the cheapest that it lists.
+    pub instance_type: Option<String>,
     /// Taints that count for pods.
     pub taints: Vec<Taint>,
     /// What pods may request in all.

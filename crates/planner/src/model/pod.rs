@@ -18,6 +18,8 @@ pub struct Pod {
     pub created: Millis,
     /// The node that it still runs on, when that node is leaving.
     pub leaving_node: Option<String>,
+    /// The node or claim that a recent plan promised; kept as long as the pod fits there, so that plans do not swap pods.
+    pub nominated: Option<String>,
 }
 
 /// All that placing a pod depends on.
