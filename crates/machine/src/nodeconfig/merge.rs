@@ -1,0 +1,86 @@
+//! How several NodeConfigs become one. The rules are nodeadm's, kept with their asymmetry (a zero value does not
+//! override a typed field but does override inside free-form JSON), because people's user data relies on them.
+
+use serde_json::{Map, Value};
+
+use super::{Cluster, Containerd, Instance, Kubelet, NodeConfig};
+
+impl NodeConfig {
+    /// Lays `later` over `self`.
+    ///
+    /// Typed fields: a value that is not zero replaces. `kubelet.flags` append. `kubelet.config` and
+    /// `containerd.baseRuntimeSpec` merge as JSON, see [`merge_json`]. `instance.environment` merges by service and
+    /// variable, `featureGates` by gate. Other lists, and `containerd.config`, replace when not empty.
+    pub fn merge(&mut self, later: Self) {
+        replace(&mut self.api_version, later.api_version);
+        replace(&mut self.kind, later.kind);
+        merge_json(&mut self.metadata, later.metadata);
+        self.spec.cluster.merge(later.spec.cluster);
+        self.spec.containerd.merge(later.spec.containerd);
+        self.spec.instance.merge(later.spec.instance);
+        self.spec.kubelet.merge(later.spec.kubelet);
+        self.spec.feature_gates.extend(later.spec.feature_gates);
+    }
+}
+
+impl Cluster {
+    fn merge(&mut self, later: Self) {
+        replace(&mut self.name, later.name);
+        replace(&mut self.api_server_endpoint, later.api_server_endpoint);
+        replace(&mut self.certificate_authority, later.certificate_authority);
+        replace(&mut self.cidr, later.cidr);
+        replace(&mut self.id, later.id);
+        if later.enable_outpost == Some(true) || self.enable_outpost.is_none() {
+            self.enable_outpost = later.enable_outpost;
+        }
+    }
+}
+
+impl Containerd {
+    fn merge(&mut self, later: Self) {
+        replace(&mut self.config, later.config);
+        merge_json(&mut self.base_runtime_spec, later.base_runtime_spec);
+    }
+}
+
+impl Instance {
+    fn merge(&mut self, later: Self) {
+        if later.local_storage.strategy.is_some() {
+            self.local_storage.strategy = later.local_storage.strategy;
+        }
+        replace(&mut self.local_storage.mount_path, later.local_storage.mount_path);
+        replace(&mut self.local_storage.disabled_mounts, later.local_storage.disabled_mounts);
+        replace(&mut self.network.nameservers, later.network.nameservers);
+        replace(&mut self.network.domains, later.network.domains);
+        for (service, variables) in later.environment {
+            self.environment.entry(service).or_default().extend(variables);
+        }
+    }
+}
+
+impl Kubelet {
+    fn merge(&mut self, later: Self) {
+        merge_json(&mut self.config, later.config);
+        self.flags.extend(later.flags);
+        replace(&mut self.max_pods_expression, later.max_pods_expression);
+    }
+}
+
+fn replace<T: Default + PartialEq>(field: &mut T, later: T) {
+    if later != T::default() {
+        *field = later;
+    }
+}
+
+/// Lays `later` over `base`: objects merge key by key, everything else replaces, arrays and `null`, `""`, `0` and
+/// `false` included.
+pub fn merge_json(base: &mut Map<String, Value>, later: Map<String, Value>) {
+    for (key, value) in later {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Object(inner)), Value::Object(value)) => merge_json(inner, value),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! User data, the one thing that a machine is told before it exists: what the controller renders and the agent reads.
+//! Reading accepts whatever EC2 tooling produces (base64, gzip, MIME, plain), bounded, and says what is wrong.
+
+mod render;
+
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::mime::{self, MimeError};
+use crate::nodeconfig::{self, NodeConfig, NodeConfigError};
+
+pub use render::{Al2023, RenderError, check_size, encode, render_al2023};
+
+/// EC2's limit for user data before base64, bytes.
+pub const LIMIT: usize = 16_384;
+/// The most that packed user data may unpack to, bytes: a cap on decompression bombs.
+pub const UNPACKED_LIMIT: usize = 1_048_576;
+/// Media type of a NodeConfig part.
+pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
+/// Media type of the agent's own settings.
+pub const AGENT_TYPE: &str = "application/kerf.sh-agent+yaml";
+
+/// The agent's own settings, a part of user data beside the NodeConfigs. Unknown fields are errors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgentSettings {
+    /// systemd units that bootstrap restarts, in order, once their files are written.
+    pub units: Vec<String>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self { units: vec!["containerd.service".to_owned(), "kubelet.service".to_owned()] }
+    }
+}
+
+/// User data as a machine understands it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserData {
+    /// All NodeConfigs of the document, merged in order.
+    pub config: NodeConfig,
+    /// The last settings part; the defaults without one.
+    pub agent: AgentSettings,
+    /// What was read over, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Why user data tells a machine nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UserDataError {
+    /// Nothing, or white space.
+    #[error("user data is empty; put a {NODE_CONFIG_TYPE} part or a NodeConfig document there")]
+    Empty,
+    /// Bytes that are neither text nor gzip nor base64.
+    #[error("{what} is neither text nor gzip nor base64: byte {offset} is no UTF-8; check how it was encoded")]
+    NotText {
+        /// What was read.
+        what: String,
+        /// 0-based offset of the first offending byte.
+        offset: usize,
+    },
+    /// A gzip stream that is damaged.
+    #[error("{what} begins like gzip but cannot be unpacked ({problem}); compress it again")]
+    Gzip {
+        /// What was read.
+        what: String,
+        /// What the reader says.
+        problem: String,
+    },
+    /// A gzip stream that grows beyond [`UNPACKED_LIMIT`].
+    #[error("{what} unpacks to more than {UNPACKED_LIMIT} bytes; no NodeConfig needs that, so it is refused")]
+    TooLarge {
+        /// What was read.
+        what: String,
+    },
+    /// A broken MIME document.
+    #[error("user data begins like MIME but is not readable multipart")]
+    Mime(#[source] MimeError),
+    /// A NodeConfig or a settings part that cannot be read.
+    #[error("{what} cannot be used")]
+    Document {
+        /// Which document.
+        what: String,
+        /// Line, field and problem.
+        #[source]
+        source: NodeConfigError,
+    },
+    /// A MIME document without a NodeConfig part.
+    #[error("user data has no {NODE_CONFIG_TYPE} part, only {found}; add one with a NodeConfig")]
+    NoNodeConfig {
+        /// The media types that are there.
+        found: String,
+    },
+}
+
+/// Reads user data: base64 if it decodes, gzip by its magic, then MIME parts or one NodeConfig document; parts are
+/// unpacked the same way. NodeConfigs merge in order.
+///
+/// # Errors
+/// [`UserDataError`]; its sources name line and field.
+pub fn parse(raw: &[u8]) -> Result<UserData, UserDataError> {
+    let data = unpack(raw, "user data")?;
+    if data.trim_ascii().is_empty() {
+        return Err(UserDataError::Empty);
+    }
+    if !mime::looks_like_mime(&data) {
+        let mut user_data = UserData::new();
+        user_data.add_node_config(&data, "user data")?;
+        return Ok(user_data);
+    }
+    parse_parts(&mime::parse(&data).map_err(UserDataError::Mime)?)
+}
+
+fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
+    let mut user_data = UserData::new();
+    let mut has_config = false;
+    for (index, part) in parts.iter().enumerate() {
+        let media_type = part.media_type();
+        let what = format!("MIME part {} ({media_type})", index + 1);
+        match media_type.as_str() {
+            NODE_CONFIG_TYPE => {
+                user_data.add_node_config(&unpack(&part.body, &what)?, &what)?;
+                has_config = true;
+            }
+            AGENT_TYPE => user_data.agent = agent_settings(&unpack(&part.body, &what)?, &what)?,
+            _ => {}
+        }
+    }
+    if has_config {
+        return Ok(user_data);
+    }
+    let found: Vec<String> = parts.iter().map(mime::Part::media_type).collect();
+    Err(UserDataError::NoNodeConfig { found: found.join(", ") })
+}
+
+impl UserData {
+    fn new() -> Self {
+        Self { config: NodeConfig::new(), agent: AgentSettings::default(), warnings: Vec::new() }
+    }
+
+    fn add_node_config(&mut self, data: &[u8], what: &str) -> Result<(), UserDataError> {
+        let document = |source| UserDataError::Document { what: what.to_owned(), source };
+        let parsed = nodeconfig::parse(text(data, what)?).map_err(document)?;
+        self.config.merge(parsed.config);
+        let named = parsed.warnings.into_iter().map(|warning| format!("{what}: {warning}"));
+        self.warnings.extend(named);
+        Ok(())
+    }
+}
+
+fn agent_settings(data: &[u8], what: &str) -> Result<AgentSettings, UserDataError> {
+    let text = text(data, what)?;
+    nodeconfig::read_typed(text).map_err(|source| UserDataError::Document { what: what.to_owned(), source })
+}
+
+fn text<'a>(data: &'a [u8], what: &str) -> Result<&'a str, UserDataError> {
+    std::str::from_utf8(data)
+        .map_err(|error| UserDataError::NotText { what: what.to_owned(), offset: error.valid_up_to() })
+}
+
+fn unpack(raw: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
+    let data = decoded(raw).unwrap_or_else(|| raw.to_vec());
+    if data.starts_with(&[0x1f, 0x8b]) { gunzip(&data, what) } else { Ok(data) }
+}
+
+fn decoded(raw: &[u8]) -> Option<Vec<u8>> {
+    let compact: Vec<u8> = raw.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let decoded = STANDARD.decode(compact).ok()?;
+    (!decoded.is_empty()).then_some(decoded)
+}
+
+fn gunzip(data: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(data)
+        .take(UNPACKED_LIMIT as u64 + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| UserDataError::Gzip { what: what.to_owned(), problem: error.to_string() })?;
+    if unpacked.len() > UNPACKED_LIMIT {
+        return Err(UserDataError::TooLarge { what: what.to_owned() });
+    }
+    Ok(unpacked)
+}

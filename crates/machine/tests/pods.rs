@@ -1,0 +1,59 @@
+//! Density and reservations against published figures of known instance types.
+
+use machine::pods::{
+    eni_limited_pods, interface_limits, kube_reserved_cpu_millicores, kube_reserved_memory_mib, max_pods, table,
+};
+
+#[test]
+fn interface_limited_density() {
+    for (instance_type, interfaces, ips, reserved, expected) in [
+        ("m5.large", 3, 10, 0, 29),
+        ("t3.large", 3, 12, 0, 35),
+        ("t3.large", 3, 12, 1, 24),
+        ("m6idn.32xlarge", 8, 50, 0, 394),
+        ("m6idn.32xlarge", 8, 50, 1, 345),
+        ("t3.large", 3, 12, 1_000_000, 0),
+        ("no interface at all", 0, 0, 0, 0),
+        ("interfaces without a spare address", 3, 1, 0, 2),
+    ] {
+        assert_eq!(eni_limited_pods(interfaces, ips, reserved), expected, "{instance_type}");
+    }
+}
+
+#[test]
+fn the_carried_table_is_whole_and_agrees_with_the_published_density() {
+    let rows = include_str!("../data/interfaces.csv").lines().count() - 1;
+    let table = table();
+    assert_eq!(table.len(), rows, "a row of data/interfaces.csv cannot be read");
+    for (name, limits) in &table {
+        assert!(limits.interfaces > 0 && limits.ipv4_per_interface > 0, "{name}");
+    }
+    let pods = |name| interface_limits(name).map(|l| eni_limited_pods(l.interfaces, l.ipv4_per_interface, 0));
+    assert_eq!(pods("m4.xlarge"), Some(58));
+    assert_eq!(pods("m5.large"), Some(29));
+    assert_eq!(pods("mock-type.large"), None);
+}
+
+#[test]
+fn reserved_cpu_by_band() {
+    for (vcpus, expected) in [(0, 0), (1, 60), (2, 70), (3, 75), (4, 80), (5, 82), (8, 90), (96, 310)] {
+        assert_eq!(kube_reserved_cpu_millicores(vcpus), expected, "{vcpus} vCPU");
+    }
+}
+
+#[test]
+fn reserved_memory() {
+    for (pods, expected) in [(0, 255), (10, 365), (35, 640), (58, 893), (110, 1465)] {
+        assert_eq!(kube_reserved_memory_mib(pods), expected, "{pods} pods");
+    }
+}
+
+#[test]
+fn density_order_of_precedence() {
+    assert_eq!(max_pods(Some(10), Some(35), None, 2), 10);
+    assert_eq!(max_pods(None, Some(35), None, 2), 35);
+    assert_eq!(max_pods(None, None, None, 2), 110);
+    assert_eq!(max_pods(None, Some(35), Some(4), 2), 8);
+    assert_eq!(max_pods(None, Some(35), Some(0), 2), 35, "zero means unset");
+    assert_eq!(max_pods(Some(5), Some(35), Some(4), 2), 5);
+}
