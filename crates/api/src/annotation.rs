@@ -1,0 +1,46 @@
+//! Every annotation key and fixed annotation value, once.
+
+/// On a pod: `true` or a Go duration since its start; on a Node: exactly `true`. Blocks voluntary disruption.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Drift hash of the pool's template, on pool, claim and Node.
+pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
+/// Version of the recipe behind [`NODEPOOL_HASH`].
+pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// RFC 3339 instant at which a terminating claim is forced, on claim and Node.
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// `true` or `false` on a claim: whether minValues were lowered to make it launchable.
+pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// Comma list of DRA drivers that must publish before the claim is initialized.
+pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+/// `true` on a claim whose candidate types were priced by a NodeOverlay.
+pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+/// `true` on a claim whose candidate types were sized by a NodeOverlay.
+pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+/// Reserved for provider compatibility marks.
+pub const PROVIDER_COMPATIBILITY: &str = "compatibility.karpenter.sh/provider";
+
+/// Drift hash of an EC2NodeClass, on class and claim.
+pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
+/// Version of the recipe behind [`EC2_NODE_CLASS_HASH`].
+pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
+/// Instance profile that the claim's machine uses.
+pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
+/// `true` on a claim whose instance has its late tags (Name, nodeclaim).
+pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
+
+/// On an EC2NodeClass: [`AGENT_ENABLED`] when its images carry the Kerf agent.
+pub const AGENT: &str = "kerf.sh/agent";
+/// Value of [`AGENT`].
+pub const AGENT_ENABLED: &str = "enabled";
+/// On a Node: RFC 3339 instant of the agent's last report.
+pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
+/// On a Node: RFC 3339 instant at which EC2 takes the machine.
+pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
+/// On a claim: client token of its CreateFleet, written before the call.
+pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
+
+/// On a pod of a Node: set by kubelet for a pod that comes from a file, not from the API.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
+/// The value `true` of annotations that are switches.
+pub const TRUE: &str = "true";

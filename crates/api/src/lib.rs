@@ -1,0 +1,33 @@
+//! What Kerf says on the wire: the custom resources, slim Kubernetes objects, names, units and status rules.
+//!
+//! Both sides of every conversation compile against this crate, so it holds no policy and does no I/O:
+//! functions here translate text, compare values and describe schemas. Instants are parameters.
+
+pub mod annotation;
+pub mod condition;
+pub mod crds;
+pub mod duration;
+pub mod finalizer;
+pub mod hash;
+pub mod label;
+pub mod nodeclaim;
+pub mod nodeclass;
+pub mod nodepool;
+pub mod objects;
+pub mod quantity;
+pub mod reason;
+pub mod requirement;
+mod schema;
+pub mod status;
+pub mod taint;
+pub mod validate;
+
+pub use crds::crds;
+pub use duration::DurationText;
+pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
+pub use quantity::Quantity;
+pub use requirement::{Operator, Requirement};
+pub use status::Condition;
+pub use taint::Taint;

@@ -1,0 +1,343 @@
+//! Kubernetes quantities: text such as `1500m` or `2Gi` to integers and back, without floats.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Resource name whose unit is a thousandth: CPU.
+pub const CPU: &str = "cpu";
+/// Resource name, in bytes.
+pub const MEMORY: &str = "memory";
+/// Resource name, in bytes.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Resource name, a count.
+pub const PODS: &str = "pods";
+/// Pseudo resource of a pool's limits and status: its number of nodes.
+pub const NODES: &str = "nodes";
+
+/// What Kubernetes accepts as a quantity, as a regular expression.
+pub const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
+/// A text that is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a quantity: write an integer or decimal with an optional suffix, such as 1500m, 2 or 4Gi")]
+pub struct InvalidQuantity {
+    /// The text as given.
+    pub text: String,
+}
+
+/// A quantity that keeps its text: an integer or a string on the wire, always written as a string.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Quantity(pub String);
+
+impl Quantity {
+    /// Whole units, rounded away from zero, saturating at the limits of `i64`.
+    ///
+    /// # Errors
+    /// When the text is not a quantity.
+    pub fn units(&self) -> Result<i64, InvalidQuantity> {
+        units(&self.0)
+    }
+
+    /// Thousandths, rounded away from zero, saturating at the limits of `i64`.
+    ///
+    /// # Errors
+    /// When the text is not a quantity.
+    pub fn millis(&self) -> Result<i64, InvalidQuantity> {
+        millis(&self.0)
+    }
+
+    /// The amount in the unit that Kerf counts `resource` in: millicores for CPU, whole units for the rest.
+    ///
+    /// # Errors
+    /// When the text is not a quantity.
+    pub fn amount(&self, resource: &str) -> Result<i64, InvalidQuantity> {
+        amount(resource, &self.0)
+    }
+}
+
+impl From<&str> for Quantity {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for Quantity {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct IntegerOrText;
+        impl Visitor<'_> for IntegerOrText {
+            type Value = Quantity;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity: an integer or a text")
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<Quantity, E> {
+                Ok(Quantity(v.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<Quantity, E> {
+                Ok(Quantity(v.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, v: f64) -> Result<Quantity, E> {
+                Ok(Quantity(v.to_string()))
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<Quantity, E> {
+                Ok(Quantity(v.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(IntegerOrText)
+    }
+}
+
+impl JsonSchema for Quantity {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true,
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "pattern": PATTERN,
+        })
+    }
+}
+
+/// Whole units of a quantity text, rounded away from zero, saturating at the limits of `i64`.
+///
+/// # Errors
+/// When the text is not a quantity.
+pub fn units(text: &str) -> Result<i64, InvalidQuantity> {
+    Ok(Parts::read(text)?.scaled(0))
+}
+
+/// Thousandths of a quantity text, rounded away from zero, saturating at the limits of `i64`.
+///
+/// # Errors
+/// When the text is not a quantity.
+pub fn millis(text: &str) -> Result<i64, InvalidQuantity> {
+    Ok(Parts::read(text)?.scaled(3))
+}
+
+/// The amount of `resource` in the unit that Kerf counts it in: millicores for CPU, whole units for the rest.
+///
+/// # Errors
+/// When the text is not a quantity.
+pub fn amount(resource: &str, text: &str) -> Result<i64, InvalidQuantity> {
+    if resource == CPU { millis(text) } else { units(text) }
+}
+
+/// The canonical text of an amount of `resource`, the inverse of [`amount`].
+#[must_use]
+pub fn text(resource: &str, amount: i64) -> String {
+    match resource {
+        CPU => cpu_text(amount),
+        MEMORY | EPHEMERAL_STORAGE => bytes_text(amount),
+        name if name.starts_with("hugepages-") => bytes_text(amount),
+        _ => amount.to_string(),
+    }
+}
+
+/// Canonical text of millicores: whole cores where exact, else thousandths.
+#[must_use]
+pub fn cpu_text(millicores: i64) -> String {
+    if millicores % 1000 == 0 { (millicores / 1000).to_string() } else { format!("{millicores}m") }
+}
+
+/// Canonical text of bytes: the largest binary suffix that is exact.
+#[must_use]
+pub fn bytes_text(bytes: i64) -> String {
+    let mut value = bytes;
+    let mut suffix = "";
+    for larger in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if value == 0 || value % 1024 != 0 {
+            break;
+        }
+        value /= 1024;
+        suffix = larger;
+    }
+    format!("{value}{suffix}")
+}
+
+/// `±digits × 10^exponent × 2^shift`.
+struct Parts {
+    negative: bool,
+    digits: i128,
+    exponent: i32,
+    shift: u32,
+}
+
+impl Parts {
+    fn read(text: &str) -> Result<Self, InvalidQuantity> {
+        Self::split(text).ok_or_else(|| InvalidQuantity { text: text.to_owned() })
+    }
+
+    fn split(text: &str) -> Option<Self> {
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (digits, fraction) = decimal(number)?;
+        let (exponent, shift) = multiplier(suffix)?;
+        Some(Self { negative: text.starts_with('-'), digits, exponent: exponent.checked_sub(fraction)?, shift })
+    }
+
+    /// `self × 10^scale` as an integer, rounded away from zero, saturated.
+    fn scaled(&self, scale: i32) -> i64 {
+        let magnitude = i64::try_from(self.magnitude(scale)).unwrap_or(i64::MAX);
+        if self.negative { -magnitude } else { magnitude }
+    }
+
+    fn magnitude(&self, scale: i32) -> i128 {
+        if self.digits == 0 {
+            return 0;
+        }
+        let exponent = self.exponent.saturating_add(scale);
+        let power = 10i128.checked_pow(exponent.unsigned_abs());
+        let shifted = self.digits.checked_mul(1i128 << self.shift);
+        match (exponent >= 0, shifted, power) {
+            (true, Some(shifted), Some(power)) => shifted.checked_mul(power).unwrap_or(i128::MAX),
+            (true, ..) | (false, None, _) => i128::MAX,
+            (false, Some(shifted), Some(power)) => (shifted - 1) / power + 1,
+            (false, Some(_), None) => 1,
+        }
+    }
+}
+
+/// Digits without the point, and how many of them stood behind it.
+fn decimal(number: &str) -> Option<(i128, i32)> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // A thirty digit number is beyond every limit and would overflow the arithmetic below.
+    if whole.len() + fraction.len() > 27 {
+        return None;
+    }
+    let digits = format!("{whole}{fraction}").parse().ok()?;
+    Some((digits, i32::try_from(fraction.len()).ok()?))
+}
+
+/// Decimal exponent and binary shift of a suffix.
+fn multiplier(suffix: &str) -> Option<(i32, u32)> {
+    Some(match suffix {
+        "" => (0, 0),
+        "n" => (-9, 0),
+        "u" => (-6, 0),
+        "m" => (-3, 0),
+        "k" => (3, 0),
+        "M" => (6, 0),
+        "G" => (9, 0),
+        "T" => (12, 0),
+        "P" => (15, 0),
+        "E" => (18, 0),
+        "Ki" => (0, 10),
+        "Mi" => (0, 20),
+        "Gi" => (0, 30),
+        "Ti" => (0, 40),
+        "Pi" => (0, 50),
+        "Ei" => (0, 60),
+        _ => (suffix.strip_prefix(['e', 'E'])?.parse().ok()?, 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+    use super::*;
+
+    #[test]
+    fn reads_units_and_millis() {
+        let rows = [
+            ("0", 0, 0),
+            ("1", 1, 1000),
+            ("+2", 2, 2000),
+            ("-2", -2, -2000),
+            ("100m", 1, 100),
+            ("1500m", 2, 1500),
+            ("-1500m", -2, -1500),
+            ("0.1", 1, 100),
+            (".5", 1, 500),
+            ("5.", 5, 5000),
+            ("1u", 1, 1),
+            ("1n", 1, 1),
+            ("1500u", 1, 2),
+            ("2k", 2_000, 2_000_000),
+            ("3M", 3_000_000, 3_000_000_000),
+            ("4G", 4_000_000_000, 4_000_000_000_000),
+            ("1T", 1_000_000_000_000, 1_000_000_000_000_000),
+            ("1P", 1_000_000_000_000_000, 1_000_000_000_000_000_000),
+            ("1E", 1_000_000_000_000_000_000, i64::MAX),
+            ("1Ki", 1024, 1_024_000),
+            ("1.5Mi", 1_572_864, 1_572_864_000),
+            ("0.5Gi", 536_870_912, 536_870_912_000),
+            ("2Ti", 2_199_023_255_552, 2_199_023_255_552_000),
+            ("1Pi", 1_125_899_906_842_624, 1_125_899_906_842_624_000),
+            ("1Ei", 1_152_921_504_606_846_976, i64::MAX),
+            ("1e3", 1000, 1_000_000),
+            ("1E3", 1000, 1_000_000),
+            ("12e-1", 2, 1200),
+            ("1e99", i64::MAX, i64::MAX),
+            ("1e-99", 1, 1),
+            ("0e99", 0, 0),
+            ("9223372036854775807", i64::MAX, i64::MAX),
+            ("99999999999999999999", i64::MAX, i64::MAX),
+        ];
+        for (text, whole, thousandths) in rows {
+            assert_eq!(units(text).unwrap(), whole, "units of {text}");
+            assert_eq!(millis(text).unwrap(), thousandths, "millis of {text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_quantity() {
+        for text in
+            ["", ".", "-", "m", "1 Gi", "1gi", "1K", "1KiB", "1e", "1e1.5", "0x10", "1..2", "--1", "1_000", "NaN"]
+        {
+            let error = units(text).unwrap_err();
+            assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn writes_canonical_texts() {
+        let rows = [
+            (CPU, 1500, "1500m"),
+            (CPU, 2000, "2"),
+            (CPU, 0, "0"),
+            (MEMORY, 0, "0"),
+            (MEMORY, 1000, "1000"),
+            (MEMORY, 1024, "1Ki"),
+            (MEMORY, 1_572_864, "1536Ki"),
+            (MEMORY, 8_589_934_592, "8Gi"),
+            (EPHEMERAL_STORAGE, 1_099_511_627_776, "1Ti"),
+            ("hugepages-2Mi", 2_097_152, "2Mi"),
+            (PODS, 1024, "1024"),
+            ("nvidia.com/gpu", 8, "8"),
+        ];
+        for (resource, value, expected) in rows {
+            assert_eq!(text(resource, value), expected);
+            assert_eq!(amount(resource, expected).unwrap(), value, "{expected}");
+        }
+    }
+
+    #[test]
+    fn integers_and_texts_are_both_read() {
+        let read: Vec<Quantity> = serde_json::from_str(r#"[1000, "1Gi", -1]"#).unwrap();
+        assert_eq!(read, ["1000", "1Gi", "-1"].map(Quantity::from));
+        assert_eq!(serde_json::to_string(&read).unwrap(), r#"["1000","1Gi","-1"]"#);
+    }
+}

@@ -1,0 +1,140 @@
+//! Every reason of a condition or an event, once: Karpenter's and Kerf's own.
+
+/// A condition that nobody has looked at yet.
+pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
+/// Root condition: a dependent is False.
+pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
+/// Root condition: a dependent is Unknown or out of date.
+pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
+
+/// NodePool: the runtime checks refuse it.
+pub const NODEPOOL_VALIDATION_FAILED: &str = "NodePoolValidationFailed";
+/// NodePool: its class does not exist.
+pub const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
+/// NodePool: its class is being deleted.
+pub const NODE_CLASS_TERMINATING: &str = "NodeClassTerminating";
+/// NodePool: its class says nothing yet.
+pub const NODE_CLASS_READINESS_UNKNOWN: &str = "NodeClassReadinessUnknown";
+/// NodeClaim, event: the class is not ready.
+pub const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
+
+/// NodeClaim: the cloud refused the launch.
+pub const LAUNCH_FAILED: &str = "LaunchFailed";
+/// NodeClaim, event: no capacity for any candidate.
+pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
+/// NodeClaim: the machine's Node is not there yet.
+pub const NODE_NOT_FOUND: &str = "NodeNotFound";
+/// NodeClaim: several Nodes claim the same machine.
+pub const MULTIPLE_NODES_FOUND: &str = "MultipleNodesFound";
+/// NodeClaim: registration waits for a provider.
+pub const REGISTRATION_HOOK_PENDING: &str = "RegistrationHookPending";
+/// NodeClaim: kubelet does not report Ready.
+pub const NODE_NOT_READY: &str = "NodeNotReady";
+/// NodeClaim: startup taints are left.
+pub const STARTUP_TAINTS_EXIST: &str = "StartupTaintsExist";
+/// NodeClaim: taints of the Node's own start are left.
+pub const KNOWN_EPHEMERAL_TAINTS_EXIST: &str = "KnownEphemeralTaintsExist";
+/// NodeClaim: an extended resource is not there yet.
+pub const RESOURCE_NOT_REGISTERED: &str = "ResourceNotRegistered";
+/// NodeClaim: a DRA driver has not published yet.
+pub const DRA_DRIVER_POOLS_NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
+/// NodeClaim: pods are leaving.
+pub const DRAINING: &str = "Draining";
+/// NodeClaim: volumes are leaving.
+pub const AWAITING_VOLUME_DETACHMENT: &str = "AwaitingVolumeDetachment";
+/// NodeClaim: the grace period ended before the volumes left.
+pub const TERMINATION_GRACE_PERIOD_ELAPSED: &str = "TerminationGracePeriodElapsed";
+/// NodeClaim: Node and claim disagree.
+pub const CONSISTENCY_CHECK_FAILED: &str = "ConsistencyCheckFailed";
+
+/// Disruption, budget: the node could be cheaper.
+pub const UNDERUTILIZED: &str = "Underutilized";
+/// Disruption, budget: the node has no pods.
+pub const EMPTY: &str = "Empty";
+/// Disruption, budget: the node is no longer what was asked for.
+pub const DRIFTED: &str = "Drifted";
+/// Drift: the pool's template changed.
+pub const NODEPOOL_DRIFTED: &str = "NodePoolDrifted";
+/// Drift: the pool's requirements no longer admit the node.
+pub const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
+/// Drift: the pool no longer offers the node's type.
+pub const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
+/// Drift: the class changed.
+pub const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
+/// Drift: the image is no longer the class's.
+pub const AMI_DRIFT: &str = "AMIDrift";
+/// Drift: the security groups are no longer the class's.
+pub const SECURITY_GROUP_DRIFT: &str = "SecurityGroupDrift";
+/// Drift: the subnet is no longer the class's.
+pub const SUBNET_DRIFT: &str = "SubnetDrift";
+/// Drift: the capacity reservation is no longer the class's.
+pub const CAPACITY_RESERVATION_DRIFT: &str = "CapacityReservationDrift";
+/// Drift: the placement group is no longer the class's.
+pub const PLACEMENT_GROUP_DRIFT: &str = "PlacementGroupDrift";
+
+/// EC2NodeClass: no image matches.
+pub const AMI_NOT_FOUND: &str = "AMINotFound";
+/// EC2NodeClass: the alias does not exist for this Kubernetes version.
+pub const UNSUPPORTED_ALIAS: &str = "UnsupportedAlias";
+/// EC2NodeClass: no subnet matches.
+pub const SUBNETS_NOT_FOUND: &str = "SubnetsNotFound";
+/// EC2NodeClass: no security group matches.
+pub const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
+/// EC2NodeClass: the instance profile does not exist.
+pub const INSTANCE_PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
+/// EC2NodeClass: the placement group could not be read.
+pub const PLACEMENT_GROUP_RESOLUTION_FAILED: &str = "PlacementGroupResolutionFailed";
+/// EC2NodeClass: the placement group does not exist or is not available.
+pub const PLACEMENT_GROUP_NOT_FOUND: &str = "PlacementGroupNotFound";
+/// EC2NodeClass: the cluster's service addresses could not be read.
+pub const CLUSTER_CIDR_RESOLUTION_FAILED: &str = "ClusterCIDRResolutionFailed";
+/// EC2NodeClass: validation waits for the other conditions.
+pub const DEPENDENCIES_NOT_READY: &str = "DependenciesNotReady";
+/// EC2NodeClass: a tag is reserved.
+pub const TAG_VALIDATION_FAILED: &str = "TagValidationFailed";
+/// EC2NodeClass: the controller may not create launch templates.
+pub const CREATE_LAUNCH_TEMPLATE_AUTH_CHECK_FAILED: &str = "CreateLaunchTemplateAuthCheckFailed";
+/// EC2NodeClass: the controller may not create fleets.
+pub const CREATE_FLEET_AUTH_CHECK_FAILED: &str = "CreateFleetAuthCheckFailed";
+/// EC2NodeClass: the controller may not run instances.
+pub const RUN_INSTANCES_AUTH_CHECK_FAILED: &str = "RunInstancesAuthCheckFailed";
+/// EC2NodeClass: the user data is larger than EC2 takes.
+pub const USER_DATA_SIZE_LIMIT_EXCEEDED: &str = "UserDataSizeLimitExceeded";
+/// EC2NodeClass, event: deletion waits for claims.
+pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTermination";
+
+/// Interruption: EC2 takes back a spot machine.
+pub const SPOT_INTERRUPTION: &str = "SpotInterruption";
+/// Interruption: EC2 expects to take back a spot machine.
+pub const REBALANCE_RECOMMENDATION: &str = "RebalanceRecommendation";
+/// Interruption: an Auto Scaling or operator's request for the end of the machine.
+pub const SCHEDULED_CHANGE: &str = "ScheduledChange";
+/// Interruption: the instance is already stopping.
+pub const INSTANCE_STOPPING: &str = "InstanceStopping";
+
+/// Agent: every gate is open.
+pub const GATES_OPEN: &str = "GatesOpen";
+
+/// Pod: the scheduler found no place.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
+
+/// Event on a pod: no pool can serve it.
+pub const FAILED_SCHEDULING: &str = "FailedScheduling";
+/// Event on a pod: it will run on the named claim or Node.
+pub const NOMINATED: &str = "Nominated";
+/// Event on a pod: it is being evicted.
+pub const EVICTED: &str = "Evicted";
+/// Event on a pool: its requirements leave no instance type.
+pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
+/// Event on Node and claim: termination has begun or was forced.
+pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
+/// Event on Node and claim: something blocks disruption.
+pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
+/// Event on Node and claim: the drain could not go on.
+pub const FAILED_DRAINING: &str = "FailedDraining";
+/// Event on Node and claim: the termination deadline is set.
+pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpiring";
+/// Event on a claim: registration did not happen in time.
+pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
+/// Event: an object of a watch could not be read and was skipped.
+pub const MALFORMED_OBJECT: &str = "MalformedObject";
