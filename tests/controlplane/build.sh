@@ -7,9 +7,12 @@ cache=${1:?usage: build.sh DIR}
 version=v1.36.3
 key=$(cat "$here"/go.mod "$here"/go.sum "$here"/main.go "$here"/build.sh | sha256sum | cut -c1-16)
 binary=$cache/controlplane-$version-$key
+mkdir -p "$cache"
+# Two tests may want it at once: the second one waits and finds it built.
+exec 9>"$cache/.lock"
+flock 9
 if [ ! -x "$binary" ]; then
     echo "controlplane: building Kubernetes $version and etcd (5 to 8 minutes on 2 cores when Go's cache is cold, seconds when warm)" >&2
-    mkdir -p "$cache"
     package=k8s.io/component-base/version
     (cd "$here" && CGO_ENABLED=0 go build -trimpath -o "$binary.part" \
         -ldflags "-s -w -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=36" .)

@@ -41,21 +41,29 @@ func main() {
 	os.Exit(cli.Run(newCommand()))
 }
 
-// runEtcd serves clients over plain HTTP and skips fsync: the data is thrown away with the test.
+// runEtcd takes the flags that the tests give to etcd's own binary too. Without fsync: the data is thrown away with the test.
 func runEtcd(args []string) {
-	flags := flag.NewFlagSet("etcd", flag.ExitOnError)
-	dir := flags.String("data-dir", "", "folder for the data")
-	client := flags.String("listen-client-url", "", "client URL, such as http://127.0.0.1:2379")
-	peer := flags.String("listen-peer-url", "", "peer URL, such as http://127.0.0.1:2380")
-	_ = flags.Parse(args)
-
 	config := embed.NewConfig()
-	config.Dir = *dir
-	config.UnsafeNoFsync = true
 	config.LogLevel = "warn"
-	config.ListenClientUrls, config.AdvertiseClientUrls = parse(*client), parse(*client)
-	config.ListenPeerUrls, config.AdvertisePeerUrls = parse(*peer), parse(*peer)
-	config.InitialCluster = config.Name + "=" + *peer
+	flags := flag.NewFlagSet("etcd", flag.ExitOnError)
+	flags.StringVar(&config.Dir, "data-dir", "", "folder for the data")
+	flags.BoolVar(&config.UnsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk")
+	flags.StringVar(&config.InitialCluster, "initial-cluster", "", "the one member, such as default=http://127.0.0.1:2380")
+	for name, urls := range map[string]*[]url.URL{
+		"listen-client-urls":          &config.ListenClientUrls,
+		"advertise-client-urls":       &config.AdvertiseClientUrls,
+		"listen-peer-urls":            &config.ListenPeerUrls,
+		"initial-advertise-peer-urls": &config.AdvertisePeerUrls,
+	} {
+		flags.Func(name, "one URL, such as http://127.0.0.1:2379", func(text string) error {
+			address, err := url.Parse(text)
+			if err == nil {
+				*urls = []url.URL{*address}
+			}
+			return err
+		})
+	}
+	_ = flags.Parse(args)
 
 	server, err := embed.StartEtcd(config)
 	if err != nil {
@@ -69,14 +77,6 @@ func runEtcd(args []string) {
 	case err := <-server.Err():
 		fail("controlplane etcd: " + err.Error())
 	}
-}
-
-func parse(text string) []url.URL {
-	address, err := url.Parse(text)
-	if err != nil || address.Host == "" {
-		fail("controlplane etcd: not a URL: " + text)
-	}
-	return []url.URL{*address}
 }
 
 func fail(message string) {

@@ -1,6 +1,7 @@
 //! The world that Kerf's tests and demo run in: a real control plane, an EC2 that answers on the wire, instance metadata,
 //! and machines that boot real agents. Everything listens on loopback and ends with the process that started it.
 
+pub mod controlplane;
 pub mod kubeconfig;
 pub mod pki;
 pub mod process;

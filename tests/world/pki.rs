@@ -85,7 +85,7 @@ impl Authority {
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A client certificate: Kubernetes takes the common name as user and the organization as group.
+    /// A client certificate: Kubernetes takes the common name as user and the organization as group; an empty group is none.
     ///
     /// # Errors
     /// When signing fails.
@@ -105,13 +105,23 @@ impl Authority {
     }
 }
 
-/// The key that signs service account tokens, PEM; the API server derives the public half from it.
-///
-/// # Errors
-/// When no key can be generated.
-pub fn service_account_key() -> Result<String> {
-    let key = KeyPair::generate().context("cannot generate the service account key")?;
-    Ok(key.serialize_pem())
+/// The key pair that signs and verifies service account tokens.
+pub struct ServiceAccountKey {
+    /// `PRIVATE KEY` block, PKCS#8, ECDSA P-256.
+    pub private: String,
+    /// `PUBLIC KEY` block.
+    pub public: String,
+}
+
+impl ServiceAccountKey {
+    /// Makes a new pair.
+    ///
+    /// # Errors
+    /// When no key can be generated.
+    pub fn generate() -> Result<Self> {
+        let key = KeyPair::generate().context("cannot generate the service account key")?;
+        Ok(Self { private: key.serialize_pem(), public: key.public_key_pem() })
+    }
 }
 
 /// Writes a new file that only its owner may read. Refuses to replace one.
@@ -125,7 +135,7 @@ pub fn write_private(path: &Path, text: &str) -> Result<()> {
 
 fn name(common: &str, organization: Option<&str>) -> DistinguishedName {
     let mut name = DistinguishedName::new();
-    if let Some(organization) = organization {
+    if let Some(organization) = organization.filter(|text| !text.is_empty()) {
         name.push(DnType::OrganizationName, organization);
     }
     name.push(DnType::CommonName, common);

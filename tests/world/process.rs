@@ -28,6 +28,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// How much of a log's end [`Process::log_tail`] reads.
 const TAIL_BYTES: u64 = 64 * 1024;
 
+/// How much of a log [`Process::obituary`] shows: enough for a program's usage text below its complaint.
+const OBITUARY_LINES: usize = 30;
+
 /// What no child may inherit: nothing leaves loopback, so a proxy or a real AWS account must be out of reach.
 const FORGOTTEN: [&str; 10] = [
     "HTTP_PROXY",
@@ -176,7 +179,12 @@ impl Process {
                 (None, None) => "ended".to_owned(),
             },
         };
-        format!("{} {how}; its log is {}, which ends with:\n{}", self.name, self.log.display(), self.log_tail(15))
+        format!(
+            "{} {how}; its log is {}, which ends with:\n{}",
+            self.name,
+            self.log.display(),
+            self.log_tail(OBITUARY_LINES)
+        )
     }
 
     fn pid(&self) -> Pid {
@@ -211,7 +219,7 @@ impl Drop for Process {
 ///
 /// # Errors
 /// The first failure, after all were tried.
-pub async fn stop_in_order(processes: Vec<Process>, grace: Duration) -> Result<()> {
+pub async fn stop_in_order(processes: impl IntoIterator<Item = Process>, grace: Duration) -> Result<()> {
     let mut first = Ok(());
     for mut process in processes {
         let begin = Instant::now();

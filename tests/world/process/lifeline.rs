@@ -25,7 +25,7 @@ while read -r verb value; do
 " ;;
     esac
 done
-for group in $groups; do kill -KILL -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 printf '%s' "$folders" | while read -r folder; do
     [ -e "$folder/kept" ] || rm -rf -- "$folder"
 done

@@ -1,0 +1,59 @@
+//! Installing CustomResourceDefinitions as a person would: apply, then wait until they are served.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures::future::try_join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt};
+
+use crate::eventually;
+
+const SERVED: Duration = Duration::from_secs(60);
+
+/// Server-side applies all of `definitions`, then waits until objects of each served version can be listed.
+pub(super) async fn apply(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("kerf-tests").force();
+    for definition in definitions {
+        let name = definition.name_any();
+        api.patch(&name, &params, &Patch::Apply(definition))
+            .await
+            .with_context(|| format!("the API server refuses the CRD {name}"))?;
+    }
+    try_join_all(definitions.iter().map(|definition| served(client, &api, definition))).await?;
+    Ok(())
+}
+
+async fn served(
+    client: &Client,
+    api: &Api<CustomResourceDefinition>,
+    definition: &CustomResourceDefinition,
+) -> Result<()> {
+    let name = definition.name_any();
+    eventually(&format!("the CRD {name} to be served"), SERVED, async || {
+        let current = api.get(&name).await?;
+        let conditions = current.status.and_then(|status| status.conditions);
+        if let Some(broken) =
+            conditions.iter().flatten().find(|c| c.type_ == "NonStructuralSchema" && c.status == "True")
+        {
+            bail!("{}", broken.message.as_deref().unwrap_or("not structural"));
+        }
+        for version in definition.spec.versions.iter().filter(|v| v.served) {
+            list(client, definition, &version.name).await?;
+        }
+        Ok(Some(()))
+    })
+    .await
+}
+
+async fn list(client: &Client, definition: &CustomResourceDefinition, version: &str) -> Result<()> {
+    let spec = &definition.spec;
+    let kind = GroupVersionKind::gvk(&spec.group, version, &spec.names.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    objects.list(&ListParams::default().limit(1)).await?;
+    Ok(())
+}

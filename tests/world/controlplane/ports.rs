@@ -1,0 +1,69 @@
+//! Free ports for programs that cannot choose one themselves.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::{Context, Result};
+
+use super::Component;
+
+/// Below the kernel's range for outgoing connections (from 32768 on), or another test's client could take a port between
+/// our choice and the component's start.
+const FIRST: u16 = 20_000;
+const LAST: u16 = 29_999;
+
+/// How many ports to try before giving up.
+const TRIES: usize = 1_000;
+
+/// One port a server, on 127.0.0.1.
+#[derive(Debug)]
+pub(super) struct Ports {
+    etcd: u16,
+    etcd_peer: u16,
+    api_server: u16,
+    controller_manager: u16,
+    scheduler: u16,
+}
+
+impl Ports {
+    /// Chooses ports that are free now. Nothing reserves them: who starts on them must be ready to choose again.
+    pub(super) fn choose() -> Result<Self> {
+        // All are held until all are chosen, so that they differ.
+        let held = [bind()?, bind()?, bind()?, bind()?, bind()?];
+        let [etcd, etcd_peer, api_server, controller_manager, scheduler] = held.each_ref().map(|(port, _)| *port);
+        Ok(Self { etcd, etcd_peer, api_server, controller_manager, scheduler })
+    }
+
+    pub(super) fn of(&self, component: Component) -> u16 {
+        match component {
+            Component::Etcd => self.etcd,
+            Component::ApiServer => self.api_server,
+            Component::ControllerManager => self.controller_manager,
+            Component::Scheduler => self.scheduler,
+        }
+    }
+
+    /// Where a component serves its clients; etcd in plain HTTP, the others with our certificate.
+    pub(super) fn url(&self, component: Component) -> String {
+        let scheme = match component {
+            Component::Etcd => "http",
+            _ => "https",
+        };
+        format!("{scheme}://127.0.0.1:{}", self.of(component))
+    }
+
+    /// Where etcd would meet other members, had it any.
+    pub(super) fn etcd_peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_peer)
+    }
+}
+
+fn bind() -> Result<(u16, TcpListener)> {
+    let span = u64::from(LAST - FIRST) + 1;
+    (0..TRIES)
+        .map(|_| RandomState::new().build_hasher().finish() % span)
+        .filter_map(|offset| u16::try_from(offset).ok())
+        .map(|offset| FIRST + offset)
+        .find_map(|port| Some((port, TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?)))
+        .with_context(|| format!("no free port between {FIRST} and {LAST} on 127.0.0.1"))
+}
