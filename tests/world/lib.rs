@@ -2,6 +2,7 @@
 //! and machines that boot real agents. Everything listens on loopback and ends with the process that started it.
 
 pub mod controlplane;
+pub mod imds;
 pub mod kubeconfig;
 pub mod pki;
 pub mod process;

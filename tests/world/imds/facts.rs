@@ -1,0 +1,127 @@
+//! What EC2 tells a machine about itself.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The state behind the paths. Paths that have nothing to say answer 404, as the real service does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// `i-...`.
+    pub instance_id: String,
+    /// Such as `m7g.large`.
+    pub instance_type: String,
+    /// `ami-...`.
+    pub image_id: String,
+    /// `x86_64` or `arm64`.
+    pub architecture: String,
+    /// Zone name.
+    pub zone: String,
+    /// Zone id, such as `usw2-az1`; empty hides the path.
+    pub zone_id: String,
+    /// Region name.
+    pub region: String,
+    /// Private DNS name.
+    pub local_hostname: String,
+    /// Private IPv4 address.
+    pub local_ipv4: String,
+    /// Hardware address of the primary interface.
+    pub mac: String,
+    /// Whether it is a spot instance.
+    pub spot: bool,
+    /// Raw user data, as after EC2's own base64 decoding; `None` answers 404.
+    pub user_data: Option<Vec<u8>>,
+    /// An outstanding interruption notice.
+    pub interruption: Option<Interruption>,
+    /// The time of a rebalance recommendation.
+    pub rebalance: Option<Timestamp>,
+    /// Scheduled maintenance, elements as the service shows them.
+    pub scheduled: Vec<Value>,
+    /// The lifecycle state that an Auto Scaling group aims for; 404 outside of groups.
+    pub target_lifecycle_state: Option<String>,
+    /// Instance tags, where the launch template lets metadata show them.
+    pub tags: BTreeMap<String, String>,
+    /// Whether the service is switched off (403 for everything).
+    pub disabled: bool,
+}
+
+/// A spot interruption notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interruption {
+    /// `terminate`, `stop` or `hibernate`.
+    pub action: String,
+    /// When it happens.
+    pub time: Timestamp,
+}
+
+impl Facts {
+    /// The body of a path below `/latest/`, `None` for 404.
+    pub(super) fn body(&self, path: &str) -> Option<Vec<u8>> {
+        let text = match path {
+            "user-data" => return self.user_data.clone(),
+            "dynamic/instance-identity/document" => format!("{:#}", self.identity()),
+            _ => self.meta_data(path.strip_prefix("meta-data/")?)?,
+        };
+        Some(text.into_bytes())
+    }
+
+    fn meta_data(&self, path: &str) -> Option<String> {
+        let seconds = |time: &Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let text = match path {
+            "instance-id" => self.instance_id.clone(),
+            "instance-type" => self.instance_type.clone(),
+            "instance-life-cycle" => if self.spot { "spot" } else { "on-demand" }.to_owned(),
+            "ami-id" => self.image_id.clone(),
+            "local-hostname" | "hostname" => self.local_hostname.clone(),
+            "local-ipv4" => self.local_ipv4.clone(),
+            "mac" => self.mac.clone(),
+            "placement/availability-zone" => self.zone.clone(),
+            "placement/availability-zone-id" => Some(&self.zone_id).filter(|id| !id.is_empty())?.clone(),
+            "placement/region" => self.region.clone(),
+            "spot/instance-action" => {
+                let notice = self.interruption.as_ref()?;
+                json!({"action": notice.action, "time": seconds(&notice.time)}).to_string()
+            }
+            "spot/termination-time" => {
+                seconds(&self.interruption.as_ref().filter(|notice| notice.action == "terminate")?.time)
+            }
+            "events/recommendations/rebalance" => json!({"noticeTime": seconds(self.rebalance.as_ref()?)}).to_string(),
+            "events/maintenance/scheduled" => Value::from(self.scheduled.clone()).to_string(),
+            "events/maintenance/history" => "[]".to_owned(),
+            "autoscaling/target-lifecycle-state" => self.target_lifecycle_state.clone()?,
+            "network/interfaces/macs/" => format!("{}/", self.mac),
+            other => return self.interface(other).or_else(|| self.tag(other)),
+        };
+        Some(text)
+    }
+
+    fn interface(&self, path: &str) -> Option<String> {
+        let key = path.strip_prefix("network/interfaces/macs/")?.strip_prefix(&self.mac)?.strip_prefix('/')?;
+        match key {
+            "device-number" => Some("0".to_owned()),
+            "local-ipv4s" => Some(self.local_ipv4.clone()),
+            "mac" => Some(self.mac.clone()),
+            _ => None,
+        }
+    }
+
+    fn tag(&self, path: &str) -> Option<String> {
+        self.tags.get(path.strip_prefix("tags/instance/")?).cloned()
+    }
+
+    fn identity(&self) -> Value {
+        json!({
+            "accountId": "123456789012",
+            "architecture": self.architecture,
+            "availabilityZone": self.zone,
+            "billingProducts": null,
+            "imageId": self.image_id,
+            "instanceId": self.instance_id,
+            "instanceType": self.instance_type,
+            "privateIp": self.local_ipv4,
+            "region": self.region,
+            "version": "2017-09-30",
+        })
+    }
+}
