@@ -43,7 +43,7 @@ impl Operator {
 }
 
 /// A requirement on one label of a node, with the flexibility that must be left after scheduling.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
     /// Label key.

@@ -1,0 +1,72 @@
+//! PodDisruptionBudgets, as far as Kerf reads them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube_derive::Resource;
+use serde::{Deserialize, Serialize};
+
+use super::meta::slim;
+use super::selector::LabelSelector;
+
+/// A PodDisruptionBudget.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[resource(inherit = "k8s_openapi::api::policy::v1::PodDisruptionBudget", crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodDisruptionBudget {
+    /// Metadata without managed fields.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// What the budget allows.
+    pub spec: PodDisruptionBudgetSpec,
+    /// What is left of the budget.
+    pub status: PodDisruptionBudgetStatus,
+}
+
+/// What a budget allows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodDisruptionBudgetSpec {
+    /// The pods meant, in the budget's own namespace; absent means none, empty means all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// Number or percentage of pods that must stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<IntOrString>,
+    /// Number or percentage of pods that may be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// `IfHealthyBudget` or `AlwaysAllow`: whether pods that are not ready may always go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy_pod_eviction_policy: Option<String>,
+}
+
+/// What is left of a budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodDisruptionBudgetStatus {
+    /// Evictions that would be allowed now.
+    pub disruptions_allowed: i32,
+    /// Healthy pods now.
+    pub current_healthy: i32,
+    /// Healthy pods that must stay.
+    pub desired_healthy: i32,
+    /// Pods that the budget counts.
+    pub expected_pods: i32,
+    /// Generation that these figures are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+impl PodDisruptionBudget {
+    /// Whether the budget can never allow an eviction: no pod may be gone, or all must stay.
+    #[must_use]
+    pub fn blocks_for_ever(&self) -> bool {
+        let text = |value: &IntOrString| match value {
+            IntOrString::Int(n) => n.to_string(),
+            IntOrString::String(text) => text.clone(),
+        };
+        let unavailable = self.spec.max_unavailable.as_ref().map(text);
+        let available = self.spec.min_available.as_ref().map(text);
+        matches!(unavailable.as_deref(), Some("0" | "0%")) || available.as_deref() == Some("100%")
+    }
+}
