@@ -1,5 +1,7 @@
 //! The answer: what to do, and for every pod and node the reason.
 
+mod display;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -198,4 +200,22 @@ pub enum NodeVerdict {
     Budget,
     /// The pool is unknown or not ready.
     NoPool,
+}
+
+impl Miss {
+    /// How far a pod got before it was turned away: greater is nearer.
+    pub(crate) fn nearness(&self) -> u8 {
+        match self {
+            Self::Taint { .. } => 0,
+            Self::Requirement { .. } => 1,
+            Self::Types { .. } => 2,
+            Self::MinValues { .. } => 3,
+            Self::Limit { .. } => 4,
+        }
+    }
+
+    /// The miss of a pool without a catalogue.
+    pub(crate) fn no_types() -> Self {
+        Self::Types { total: 0, labels: 0, small: Vec::new(), unavailable: 0 }
+    }
 }

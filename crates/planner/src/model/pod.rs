@@ -1,5 +1,7 @@
 //! Pods by shape: what the scheduler looks at is kept once for all pods that share it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Millis, Requirement, Resources};
@@ -57,6 +59,15 @@ pub struct Taint {
     pub value: String,
     /// What it does to pods that do not tolerate it.
     pub effect: Effect,
+}
+
+impl fmt::Display for Taint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value.as_str() {
+            "" => write!(out, "{}:{:?}", self.key, self.effect),
+            value => write!(out, "{}={value}:{:?}", self.key, self.effect),
+        }
+    }
 }
 
 /// A taint's effect.
