@@ -1,7 +1,5 @@
 //! Tests of the tests' own world: what every scenario stands on must itself hold.
 
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
