@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, Config};
 
 use crate::eventually;
@@ -199,12 +198,12 @@ impl ControlPlane {
         self.client_for("admin", "system:masters").await
     }
 
-    /// Applies `definitions` and waits until the API server serves each of them.
+    /// Applies Kerf's CRDs and waits until the API server serves each of them.
     ///
     /// # Errors
     /// When one is refused or is not served in time; names it.
-    pub async fn apply_crds(&self, definitions: &[CustomResourceDefinition]) -> Result<()> {
-        crds::apply(&self.admin().await?, definitions).await
+    pub async fn apply_crds(&self) -> Result<()> {
+        crds::apply(&self.admin().await?, &api::crds()).await
     }
 
     /// Ends scheduler, controller manager, API server and etcd, each waited for before the next: an API server whose etcd
