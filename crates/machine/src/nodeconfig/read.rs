@@ -227,7 +227,7 @@ fn known_fields(path: &str) -> Option<&'static [&'static str]> {
 
 fn unknown_fields(places: &[Place]) -> Vec<String> {
     let mut warnings = Vec::new();
-    for place in places {
+    for place in places.iter().filter(|place| !place.path.ends_with(']')) {
         let (parent, name) = place.path.rsplit_once('.').unwrap_or(("", &place.path));
         if let Some(known) = known_fields(parent)
             && !known.contains(&name)

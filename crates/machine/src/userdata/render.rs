@@ -105,10 +105,8 @@ fn user_parts(user_data: &str) -> Result<Vec<Part>, RenderError> {
         };
         return Ok(parts.into_iter().map(plain).collect());
     }
-    let content_type = match serde_saphyr::from_str::<Map<String, Value>>(user_data) {
-        Ok(_) => NODE_CONFIG_TYPE,
-        Err(_) => "text/x-shellscript; charset=\"us-ascii\"",
-    };
+    let is_mapping = !user_data.starts_with("#!") && serde_saphyr::from_str::<Map<String, Value>>(user_data).is_ok();
+    let content_type = if is_mapping { NODE_CONFIG_TYPE } else { "text/x-shellscript; charset=\"us-ascii\"" };
     Ok(vec![Part::new(content_type, user_data)])
 }
 

@@ -1,0 +1,168 @@
+//! NodeConfig documents: fields, merge rules, and errors that say line and field.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use machine::nodeconfig::{NodeConfig, NodeConfigError, parse};
+use serde_json::{Value, json};
+
+const HEAD: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+
+fn config(body: &str) -> NodeConfig {
+    parse(&format!("{HEAD}{body}")).unwrap().config
+}
+
+fn spec(config: &NodeConfig) -> Value {
+    serde_json::to_value(&config.spec).unwrap()
+}
+
+#[test]
+fn yaml_and_json_read_the_same() {
+    let yaml = config(
+        "spec:\n  cluster: {name: a, enableOutpost: false}\n  kubelet:\n    config:\n      maxPods: 7\n    flags: [--v=2]\n  featureGates: {InstanceIdNodeName: true}\n  containerd:\n",
+    );
+    let json = parse(
+        r#"{"apiVersion":"node.eks.aws/v1alpha1","kind":"NodeConfig","spec":{"cluster":{"name":"a","enableOutpost":false},
+        "kubelet":{"config":{"maxPods":7},"flags":["--v=2"]},"featureGates":{"InstanceIdNodeName":true}}}"#,
+    );
+    assert_eq!(yaml, json.unwrap().config);
+    assert!(yaml.gate("InstanceIdNodeName") && !yaml.gate("FastImagePull"));
+    assert_eq!(yaml.spec.kubelet.config.get("maxPods"), Some(&json!(7)));
+}
+
+#[test]
+fn a_misspelt_field_is_named_with_its_line() {
+    let text = format!(
+        "{HEAD}spec:\n  kubelet:\n    flag: [--v=2]\n    config:\n      anything: goes\n  featureGates:\n    InstanceIDNodeName: true\n"
+    );
+    let warnings = parse(&text).unwrap().warnings;
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("line 5: spec.kubelet.flag is not a NodeConfig field"), "{}", warnings[0]);
+    assert!(warnings[1].starts_with("line 9: spec.featureGates.InstanceIDNodeName is not"), "{}", warnings[1]);
+}
+
+#[test]
+fn errors_name_line_and_field() {
+    for (body, line, field) in [
+        ("spec:\n  kubelet:\n    flags: --v=2\n", 5, "spec.kubelet.flags"),
+        ("spec:\n  cluster:\n    name: a\n    enableOutpost: maybe\n", 6, "spec.cluster.enableOutpost"),
+        ("spec:\n  instance:\n    localStorage:\n      strategy: RAID5\n", 6, "spec.instance.localStorage.strategy"),
+        ("spec:\n  kubelet:\n    flags:\n    - a\n    - [b]\n", 7, "spec.kubelet.flags[1]"),
+        ("spec:\n  cluster: {\n", 4, ""),
+    ] {
+        let error = parse(&format!("{HEAD}{body}")).unwrap_err();
+        let NodeConfigError::Unreadable { line: found_line, field: found, problem, .. } = &error else {
+            unreachable!("{error}");
+        };
+        assert_eq!((*found_line, found.as_str()), (line, field), "{error}");
+        assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}");
+    }
+}
+
+#[test]
+fn other_documents_are_named() {
+    for (text, expected) in [
+        ("apiVersion: v1\nkind: Pod\n", "this is v1 Pod, not a node.eks.aws/v1alpha1 NodeConfig"),
+        ("kind: NodeConfig\n", "this is (no apiVersion) NodeConfig, not"),
+        ("apiVersion: node.eks.aws/v1beta9\nkind: NodeConfig\n", "this is node.eks.aws/v1beta9 NodeConfig, not"),
+        ("a: 1\n", "this is a document without apiVersion and kind, not"),
+        ("#!/bin/bash\necho hello\n", "this is no mapping of fields, not"),
+    ] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn later_documents_win_by_nodeadms_rules() {
+    for (what, first, later, merged) in [
+        (
+            "a value replaces",
+            "cluster: {name: a, cidr: x}",
+            "cluster: {name: b}",
+            json!({"cluster": {"name": "b", "cidr": "x"}}),
+        ),
+        (
+            "zero does not",
+            "cluster: {enableOutpost: true, name: a}",
+            "cluster: {enableOutpost: false, name: ''}",
+            json!({"cluster": {"enableOutpost": true, "name": "a"}}),
+        ),
+        (
+            "flags append",
+            "kubelet: {flags: [a, b]}",
+            "kubelet: {flags: [a, c]}",
+            json!({"kubelet": {"flags": ["a", "b", "a", "c"]}}),
+        ),
+        (
+            "kubelet.config merges deeply, arrays replace, zero overrides",
+            "kubelet: {config: {a: {x: 1, y: 2}, list: [1, 2], on: true}}",
+            "kubelet: {config: {a: {y: 0, z: {}}, list: [3], on: false}}",
+            json!({"kubelet": {"config": {"a": {"x": 1, "y": 0, "z": {}}, "list": [3], "on": false}}}),
+        ),
+        (
+            "baseRuntimeSpec merges likewise",
+            "containerd: {baseRuntimeSpec: {process: {a: 1}}, config: one}",
+            "containerd: {baseRuntimeSpec: {process: {b: ''}}}",
+            json!({"containerd": {"baseRuntimeSpec": {"process": {"a": 1, "b": ""}}, "config": "one"}}),
+        ),
+        (
+            "environment merges by service and variable",
+            "instance: {environment: {default: {A: '1', B: '2'}}}",
+            "instance: {environment: {default: {B: '3'}, kubelet: {C: '4'}}}",
+            json!({"instance": {"environment": {"default": {"A": "1", "B": "3"}, "kubelet": {"C": "4"}}}}),
+        ),
+        (
+            "other lists replace when not empty",
+            "instance: {localStorage: {strategy: RAID0, disabledMounts: [SOCI]}, network: {domains: [a]}}",
+            "instance: {localStorage: {disabledMounts: [PodLogs]}, network: {domains: []}}",
+            json!({"instance": {"localStorage": {"strategy": "RAID0", "disabledMounts": ["PodLogs"]}, "network": {"domains": ["a"]}}}),
+        ),
+        (
+            "gates: false overrides",
+            "featureGates: {FastImagePull: true}",
+            "featureGates: {FastImagePull: false}",
+            json!({"featureGates": {"FastImagePull": false}}),
+        ),
+    ] {
+        let mut config_first = config(&format!("spec: {{{first}}}\n"));
+        config_first.merge(config(&format!("spec: {{{later}}}\n")));
+        let mut expected = spec(&NodeConfig::new());
+        let fill = expected.as_object_mut().unwrap();
+        for (key, value) in merged.as_object().unwrap() {
+            let base = fill.entry(key).or_insert_with(|| json!({}));
+            base.as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+        }
+        assert_eq!(spec(&config_first), expected, "{what}");
+    }
+}
+
+#[test]
+fn validation_names_the_field_and_the_cure() {
+    let full = "name: a, apiServerEndpoint: 'https://a', certificateAuthority: aGVsbG8=, cidr: 10.100.0.0/16";
+    let check = |fields: &str| config(&format!("spec: {{cluster: {{{fields}}}}}\n")).validate();
+    assert_eq!(check(full), Ok(()));
+    for (fields, field) in [
+        ("name: a", "spec.cluster.apiServerEndpoint is missing"),
+        ("cidr: 10.0.0.0/16", "spec.cluster.name is missing"),
+        (&full.replace("aGVsbG8=", "'%%'"), "spec.cluster.certificateAuthority is `%%`"),
+        (&full.replace("10.100.0.0/16", "10.100.0.0"), "spec.cluster.cidr is `10.100.0.0`"),
+        (&full.replace("/16", "/33"), "spec.cluster.cidr is"),
+        (&format!("{full}, enableOutpost: true"), "spec.cluster.id is missing"),
+    ] {
+        let error = check(fields).unwrap_err().to_string();
+        assert!(error.starts_with(field), "{error}");
+    }
+}
+
+#[test]
+fn cluster_dns_address() {
+    for (cidr, expected) in [
+        ("10.100.0.0/16", "10.100.0.10"),
+        ("172.20.0.0/16", "172.20.0.10"),
+        ("fc00::/7", "fc00::a"),
+        ("fd12:3456:789a::/108", "fd12:3456:789a::a"),
+    ] {
+        let cluster = config(&format!("spec: {{cluster: {{cidr: '{cidr}'}}}}\n")).spec.cluster;
+        assert_eq!(cluster.dns_ip().unwrap().to_string(), expected);
+    }
+}
