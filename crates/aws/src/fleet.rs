@@ -1,0 +1,115 @@
+//! CreateFleet of type instant: the one call that buys.
+
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::types as ec2;
+use cloud::{CloudError, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetRequest};
+
+use crate::failure::{failure, refused};
+use crate::tags;
+
+const CALL: &str = "CreateFleet";
+
+/// Everything a launch makes that can carry tags.
+const TAGGED: [ec2::ResourceType; 3] =
+    [ec2::ResourceType::Instance, ec2::ResourceType::Volume, ec2::ResourceType::Fleet];
+
+pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
+    let target = i32::try_from(request.target)
+        .map_err(|_| refused(CALL, format!("{} instances are more than a fleet can have", request.target)))?;
+    let capacity = ec2::TargetCapacitySpecificationRequest::builder()
+        .total_target_capacity(target)
+        .default_target_capacity_type(request.capacity_type.as_str().into())
+        .build();
+    let call = client
+        .create_fleet()
+        .r#type(ec2::FleetType::Instant)
+        .client_token(&request.client_token)
+        .target_capacity_specification(capacity)
+        .set_launch_template_configs(Some(request.configs.iter().map(config).collect()))
+        .set_tag_specifications(tags::specifications(&TAGGED, &request.tags))
+        .set_context(request.context.clone());
+    let answer = with_strategy(call, &request.capacity_type).send().await.map_err(|error| failure(CALL, error))?;
+    Ok(FleetAnswer {
+        fleet_id: answer.fleet_id.unwrap_or_default(),
+        instances: answer.instances.unwrap_or_default().into_iter().flat_map(launched).collect(),
+        errors: answer.errors.unwrap_or_default().into_iter().map(unusable).collect(),
+    })
+}
+
+/// Spot weighs price against the chance of an interruption, on-demand takes the cheapest (aws 4.3).
+fn with_strategy(
+    call: aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder,
+    capacity_type: &str,
+) -> aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder {
+    if capacity_type == "spot" {
+        let strategy = ec2::SpotAllocationStrategy::PriceCapacityOptimized;
+        call.spot_options(ec2::SpotOptionsRequest::builder().allocation_strategy(strategy).build())
+    } else {
+        let strategy = ec2::FleetOnDemandAllocationStrategy::LowestPrice;
+        call.on_demand_options(ec2::OnDemandOptionsRequest::builder().allocation_strategy(strategy).build())
+    }
+}
+
+fn config(config: &FleetConfig) -> ec2::FleetLaunchTemplateConfigRequest {
+    let template = ec2::FleetLaunchTemplateSpecificationRequest::builder()
+        .launch_template_name(&config.launch_template)
+        .version("$Latest")
+        .build();
+    ec2::FleetLaunchTemplateConfigRequest::builder()
+        .launch_template_specification(template)
+        .set_overrides(Some(config.overrides.iter().map(pool).collect()))
+        .build()
+}
+
+fn pool(pool: &FleetOverride) -> ec2::FleetLaunchTemplateOverridesRequest {
+    ec2::FleetLaunchTemplateOverridesRequest::builder()
+        .instance_type(pool.instance_type.as_str().into())
+        .availability_zone(&pool.zone)
+        .subnet_id(&pool.subnet_id)
+        .image_id(&pool.image_id)
+        .priority(pool.priority as f64)
+        .build()
+}
+
+/// One entry of the answer stands for all instances of one pool.
+fn launched(entry: ec2::CreateFleetInstance) -> Vec<FleetInstance> {
+    let pool = used_pool(entry.launch_template_and_overrides);
+    let instance_type = entry.instance_type.map(|name| name.as_str().to_owned());
+    let one = FleetInstance {
+        id: String::new(),
+        instance_type: instance_type.unwrap_or(pool.instance_type),
+        zone: entry.availability_zone.unwrap_or(pool.zone),
+        subnet_id: entry.subnet_id.unwrap_or(pool.subnet_id),
+        image_id: pool.image_id,
+        lifecycle: lifecycle(entry.lifecycle),
+    };
+    let ids = entry.instance_ids.unwrap_or_default();
+    ids.into_iter().map(|id| FleetInstance { id, ..one.clone() }).collect()
+}
+
+fn unusable(error: ec2::CreateFleetError) -> FleetError {
+    let pool = used_pool(error.launch_template_and_overrides);
+    FleetError {
+        code: error.error_code.unwrap_or_default(),
+        message: error.error_message.unwrap_or_default(),
+        instance_type: pool.instance_type,
+        zone: pool.zone,
+        subnet_id: pool.subnet_id,
+        lifecycle: lifecycle(error.lifecycle),
+    }
+}
+
+fn used_pool(used: Option<ec2::LaunchTemplateAndOverridesResponse>) -> FleetOverride {
+    let Some(pool) = used.and_then(|used| used.overrides) else { return FleetOverride::default() };
+    FleetOverride {
+        instance_type: pool.instance_type.map_or_else(String::new, |name| name.as_str().to_owned()),
+        zone: pool.availability_zone.unwrap_or_default(),
+        subnet_id: pool.subnet_id.unwrap_or_default(),
+        image_id: pool.image_id.unwrap_or_default(),
+        priority: pool.priority.unwrap_or_default() as i64,
+    }
+}
+
+fn lifecycle(lifecycle: Option<ec2::InstanceLifecycle>) -> String {
+    lifecycle.map_or_else(String::new, |name| name.as_str().to_owned())
+}

@@ -1,0 +1,73 @@
+//! Finding, ending and tagging instances.
+
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::primitives::DateTimeFormat;
+use aws_sdk_ec2::types as ec2;
+use cloud::{CloudError, Instance, Kind, Tags};
+
+use crate::failure::failure;
+use crate::tags;
+
+/// The states in which an instance still costs money or holds a name.
+const ALIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
+
+/// Instances a page.
+const PAGE: i32 = 1000;
+
+pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<Instance>, CloudError> {
+    let mut filters = tags::filters(tags);
+    filters.push(tags::filter("instance-state-name", ALIVE));
+    let request = client.describe_instances().set_filters(Some(filters)).max_results(PAGE);
+    let mut pages = request.into_paginator().send();
+    let mut found = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| failure("DescribeInstances", error))?;
+        found.extend(of_reservations(page.reservations));
+    }
+    Ok(found)
+}
+
+pub(crate) async fn get(client: &Client, id: &str) -> Result<Option<Instance>, CloudError> {
+    let answer = client.describe_instances().instance_ids(id).send().await;
+    match answer.map_err(|error| failure("DescribeInstances", error)) {
+        Ok(answer) => Ok(of_reservations(answer.reservations).find(|instance| instance.id == id)),
+        Err(error) if error.kind == Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) async fn terminate(client: &Client, ids: &[String]) -> Result<(), CloudError> {
+    let request = client.terminate_instances().set_instance_ids(Some(ids.to_vec()));
+    request.send().await.map(drop).map_err(|error| failure("TerminateInstances", error))
+}
+
+pub(crate) async fn create_tags(client: &Client, ids: &[String], tags: &Tags) -> Result<(), CloudError> {
+    let request = client.create_tags().set_resources(Some(ids.to_vec())).set_tags(Some(tags::to_ec2(tags)));
+    request.send().await.map(drop).map_err(|error| failure("CreateTags", error))
+}
+
+fn of_reservations(reservations: Option<Vec<ec2::Reservation>>) -> impl Iterator<Item = Instance> {
+    let groups = reservations.unwrap_or_default().into_iter();
+    groups.flat_map(|reservation| reservation.instances.unwrap_or_default()).map(of_ec2)
+}
+
+fn of_ec2(instance: ec2::Instance) -> Instance {
+    let spot = instance.spot_instance_request_id.is_some()
+        || instance.instance_lifecycle == Some(ec2::InstanceLifecycleType::Spot);
+    let launched = instance.launch_time.and_then(|time| time.fmt(DateTimeFormat::DateTime).ok());
+    let groups = instance.security_groups.unwrap_or_default();
+    Instance {
+        id: instance.instance_id.unwrap_or_default(),
+        state: instance.state.and_then(|state| state.name).map_or_else(String::new, |name| name.as_str().to_owned()),
+        instance_type: instance.instance_type.map_or_else(String::new, |name| name.as_str().to_owned()),
+        zone: instance.placement.and_then(|placement| placement.availability_zone).unwrap_or_default(),
+        subnet_id: instance.subnet_id.unwrap_or_default(),
+        image_id: instance.image_id.unwrap_or_default(),
+        spot,
+        launched: launched.unwrap_or_default(),
+        private_dns_name: instance.private_dns_name.unwrap_or_default(),
+        private_ip: instance.private_ip_address.unwrap_or_default(),
+        security_group_ids: groups.into_iter().filter_map(|group| group.group_id).collect(),
+        tags: tags::from_ec2(instance.tags),
+    }
+}

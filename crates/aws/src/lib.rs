@@ -1,0 +1,104 @@
+//! AWS as [`cloud::Cloud`] wants it, over the AWS SDK. The SDK is minutes of compile time, so this crate links it
+//! and nothing else does; it decides nothing.
+
+mod describe;
+mod failure;
+mod fleet;
+mod instances;
+mod launch_templates;
+mod parameters;
+mod settings;
+mod tags;
+
+use aws_sdk_ec2::Client as Ec2;
+use aws_sdk_ssm::Client as Ssm;
+use cloud::{
+    Call, Cloud, Filter, FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, LaunchTemplate,
+    LaunchTemplateRequest, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+};
+
+pub use settings::{Credentials, Settings};
+
+/// One region of AWS, reached through the SDK. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct AwsCloud {
+    ec2: Ec2,
+    ssm: Ssm,
+}
+
+impl AwsCloud {
+    /// Resolves region, endpoint and credentials as the SDK does (environment, profile, web identity, container and
+    /// instance roles), where `settings` leaves them open. Calls nothing: a missing credential shows at the first call.
+    pub async fn connect(settings: &Settings) -> Self {
+        let config = settings::load(settings).await;
+        Self { ec2: Ec2::new(&config), ssm: Ssm::new(&config) }
+    }
+
+    /// The region that calls go to, `None` when nothing names one; calls fail then.
+    #[must_use]
+    pub fn region(&self) -> Option<&str> {
+        self.ec2.config().region().map(AsRef::as_ref)
+    }
+}
+
+impl Cloud for AwsCloud {
+    fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {
+        Box::pin(describe::instance_types(&self.ec2))
+    }
+
+    fn type_offerings(&self) -> Call<'_, Vec<TypeOffering>> {
+        Box::pin(describe::type_offerings(&self.ec2))
+    }
+
+    fn spot_prices(&self) -> Call<'_, Vec<SpotPrice>> {
+        Box::pin(describe::spot_prices(&self.ec2))
+    }
+
+    fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
+        Box::pin(describe::subnets(&self.ec2, filter))
+    }
+
+    fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
+        Box::pin(describe::security_groups(&self.ec2, filter))
+    }
+
+    fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
+        Box::pin(describe::images(&self.ec2, filter))
+    }
+
+    fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
+        Box::pin(parameters::parameter(&self.ssm, name))
+    }
+
+    fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {
+        Box::pin(launch_templates::list(&self.ec2, tags))
+    }
+
+    fn create_launch_template<'a>(&'a self, request: &'a LaunchTemplateRequest) -> Call<'a, LaunchTemplate> {
+        Box::pin(launch_templates::create(&self.ec2, request))
+    }
+
+    fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        Box::pin(launch_templates::delete(&self.ec2, name))
+    }
+
+    fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer> {
+        Box::pin(fleet::create(&self.ec2, request))
+    }
+
+    fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>> {
+        Box::pin(instances::list(&self.ec2, tags))
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
+        Box::pin(instances::get(&self.ec2, id))
+    }
+
+    fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {
+        Box::pin(instances::terminate(&self.ec2, ids))
+    }
+
+    fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
+        Box::pin(instances::create_tags(&self.ec2, ids, tags))
+    }
+}
