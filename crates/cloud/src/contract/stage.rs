@@ -1,0 +1,114 @@
+//! What a case stands on: the cloud, names of its own, and a sweep of all that it made.
+
+use std::time::Duration;
+
+use super::{Abilities, check, ok};
+use crate::calls::{
+    Cloud, Filter, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest, Subnet, Tags,
+};
+use crate::error::Kind;
+
+/// How often, and how long between, a case looks for what should soon be true.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One case's own corner of the cloud.
+pub struct Stage<'a> {
+    pub(super) cloud: &'a dyn Cloud,
+    pub(super) abilities: &'a Abilities,
+    /// Names of the case begin with this.
+    pub(super) name: String,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(cloud: &'a dyn Cloud, abilities: &'a Abilities, number: usize) -> Self {
+        Self { cloud, abilities, name: format!("{}-{number}", abilities.name) }
+    }
+
+    /// The tags that everything of this case carries.
+    pub(super) fn tags(&self) -> Tags {
+        [("kerf.sh/contract".to_owned(), self.name.clone())].into()
+    }
+
+    pub(super) async fn subnet(&self) -> Result<Subnet, String> {
+        let filter = Filter { tags: self.abilities.network_tags.clone(), ..Filter::default() };
+        let found = ok(self.cloud.subnets(&filter)).await?;
+        found.into_iter().min_by(|a, b| a.id.cmp(&b.id)).ok_or_else(|| "no subnet with the network tags".to_owned())
+    }
+
+    /// A request for a launch template with the case's name.
+    pub(super) async fn template(&self) -> Result<LaunchTemplateRequest, String> {
+        let filter = Filter { tags: self.abilities.network_tags.clone(), ..Filter::default() };
+        let groups = ok(self.cloud.security_groups(&filter)).await?;
+        Ok(LaunchTemplateRequest {
+            name: self.name.clone(),
+            image_id: self.abilities.image_id.clone(),
+            instance_profile: "kerf-contract".to_owned(),
+            security_group_ids: groups.into_iter().map(|group| group.id).collect(),
+            user_data: "IyEvYmluL3NoCg==".to_owned(),
+            tags: self.tags(),
+            ..LaunchTemplateRequest::default()
+        })
+    }
+
+    pub(super) fn over(&self, instance_type: &str, subnet: &Subnet, priority: i64) -> FleetOverride {
+        FleetOverride {
+            instance_type: instance_type.to_owned(),
+            zone: subnet.zone.clone(),
+            subnet_id: subnet.id.clone(),
+            image_id: self.abilities.image_id.clone(),
+            priority,
+        }
+    }
+
+    /// Creates the case's launch template and gives a request for a fleet of these overrides.
+    pub(super) async fn fleet(
+        &self,
+        capacity_type: &str,
+        overrides: Vec<FleetOverride>,
+    ) -> Result<FleetRequest, String> {
+        ok(self.cloud.create_launch_template(&self.template().await?)).await?;
+        Ok(FleetRequest {
+            client_token: self.name.clone(),
+            target: 1,
+            capacity_type: capacity_type.to_owned(),
+            configs: vec![FleetConfig { launch_template: self.name.clone(), overrides }],
+            tags: self.tags(),
+            context: None,
+        })
+    }
+
+    /// Launches and expects `count` instances.
+    pub(super) async fn launch(&self, request: &FleetRequest, count: usize) -> Result<FleetAnswer, String> {
+        let answer = ok(self.cloud.create_fleet(request)).await?;
+        check(answer.instances.len() == count, || format!("expected {count} instances: {answer:?}"))?;
+        Ok(answer)
+    }
+
+    /// The case's instances, once as many as `count` show that `wanted` is true of.
+    pub(super) async fn see(&self, count: usize, wanted: impl Fn(&Instance) -> bool) -> Result<Vec<Instance>, String> {
+        let mut found = Vec::new();
+        for _ in 0..LOOKS {
+            found = ok(self.cloud.instances(&self.tags())).await?;
+            found.retain(|instance| wanted(instance));
+            if found.len() == count {
+                return Ok(found);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(format!("expected {count} instances, found {found:?}"))
+    }
+
+    /// Ends and deletes all that the case made.
+    pub(super) async fn clear(&self) -> Result<(), String> {
+        let left = ok(self.cloud.instances(&self.tags())).await?;
+        let ids: Vec<String> = left.into_iter().filter(|one| !one.is_ending()).map(|one| one.id).collect();
+        if !ids.is_empty() {
+            ok(self.cloud.terminate_instances(&ids)).await?;
+        }
+        match self.cloud.delete_launch_template(&self.name).await {
+            Err(error) if error.kind != Kind::NotFound => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The world that a test starts from: by default a small, sound us-west-2 with a cluster in it.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use super::FakeCloud;
+use super::clock::{Clock, SystemClock};
+use super::find::{ACCOUNT, AMAZON};
+use super::world::{Timing, World, scramble};
+use crate::calls::{Image, SecurityGroup, SpotPrice, Subnet, Tags};
+use crate::data::{self, DataError};
+
+/// The date in the names and versions of the default images.
+pub const IMAGE_VERSION: &str = "v20261101";
+
+/// Describes a [`FakeCloud`] before it exists.
+pub struct Builder {
+    region: String,
+    cluster: String,
+    kubernetes: String,
+    zones: Vec<String>,
+    seed: u64,
+    clock: Arc<dyn Clock>,
+    timing: Timing,
+    furnished: bool,
+    spot_prices: bool,
+    types: Option<Vec<String>>,
+    subnets: Vec<Subnet>,
+    security_groups: Vec<SecurityGroup>,
+    images: Vec<Image>,
+    parameters: Vec<(String, String)>,
+}
+
+impl Builder {
+    pub(super) fn new(region: &str) -> Self {
+        Self {
+            region: region.to_owned(),
+            cluster: "kerf".to_owned(),
+            kubernetes: "1.36".to_owned(),
+            zones: ["a", "b", "c"].map(|letter| format!("{region}{letter}")).to_vec(),
+            seed: 1,
+            clock: Arc::new(SystemClock),
+            timing: Timing::default(),
+            furnished: true,
+            spot_prices: true,
+            types: None,
+            subnets: Vec::new(),
+            security_groups: Vec::new(),
+            images: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// The cluster whose `karpenter.sh/discovery` tag the default subnets and security group carry; default `kerf`.
+    #[must_use]
+    pub fn cluster(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.cluster);
+        self
+    }
+
+    /// The Kubernetes minor version of the default images; default `1.36`.
+    #[must_use]
+    pub fn kubernetes(mut self, minor: &str) -> Self {
+        minor.clone_into(&mut self.kubernetes);
+        self
+    }
+
+    /// The zones of the default subnets, by full name; default a, b and c of the region.
+    #[must_use]
+    pub fn zones(mut self, zones: &[&str]) -> Self {
+        self.zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
+        self
+    }
+
+    /// What ids and spot prices are made of; default 1.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The clock; default the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How long a new instance is pending; default 500 ms.
+    #[must_use]
+    pub fn pending_for(mut self, time: SignedDuration) -> Self {
+        self.timing.pending = time;
+        self
+    }
+
+    /// How long an instance is shutting down; default 500 ms.
+    #[must_use]
+    pub fn shutting_down_for(mut self, time: SignedDuration) -> Self {
+        self.timing.shutting_down = time;
+        self
+    }
+
+    /// How long a new instance does not show in DescribeInstances; default not at all.
+    #[must_use]
+    pub fn invisible_for(mut self, time: SignedDuration) -> Self {
+        self.timing.invisible = time;
+        self
+    }
+
+    /// No subnets, security groups, images or parameters but those that are added.
+    #[must_use]
+    pub fn unfurnished(mut self) -> Self {
+        self.furnished = false;
+        self
+    }
+
+    /// An empty spot price history.
+    #[must_use]
+    pub fn without_spot_prices(mut self) -> Self {
+        self.spot_prices = false;
+        self
+    }
+
+    /// Only these instance types; default all that the region has.
+    #[must_use]
+    pub fn only_types(mut self, names: &[&str]) -> Self {
+        self.types = Some(names.iter().map(|name| (*name).to_owned()).collect());
+        self
+    }
+
+    /// One more subnet.
+    #[must_use]
+    pub fn subnet(mut self, subnet: Subnet) -> Self {
+        self.subnets.push(subnet);
+        self
+    }
+
+    /// One more security group.
+    #[must_use]
+    pub fn security_group(mut self, group: SecurityGroup) -> Self {
+        self.security_groups.push(group);
+        self
+    }
+
+    /// One more image.
+    #[must_use]
+    pub fn image(mut self, image: Image) -> Self {
+        self.images.push(image);
+        self
+    }
+
+    /// One more SSM parameter.
+    #[must_use]
+    pub fn parameter(mut self, name: &str, value: &str) -> Self {
+        self.parameters.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The cloud.
+    ///
+    /// # Errors
+    /// When a data file is damaged, or there is none for the region.
+    pub fn build(mut self) -> Result<FakeCloud, DataError> {
+        if self.furnished {
+            self.furnish();
+        }
+        let wanted = |name: &String| self.types.as_ref().is_none_or(|types| types.contains(name));
+        let all = data::instance_types()?;
+        let offerings = data::type_offerings(&self.region)?
+            .into_iter()
+            .filter(|offering| wanted(&offering.instance_type) && all.contains_key(&offering.instance_type))
+            .collect::<Vec<_>>();
+        let here: std::collections::BTreeSet<_> = offerings.iter().map(|offering| &offering.instance_type).collect();
+        let types = all.iter().filter(|(name, _)| here.contains(name)).map(|(name, info)| (name.clone(), info.clone()));
+        let mut world = World {
+            types: types.collect(),
+            region: self.region,
+            seed: self.seed,
+            timing: self.timing,
+            subnets: self.subnets,
+            security_groups: self.security_groups,
+            images: self.images,
+            parameters: self.parameters.into_iter().collect(),
+            ..World::default()
+        };
+        world.offerings = offerings;
+        if self.spot_prices {
+            world.spot_prices = spot_prices(&world, self.seed)?;
+        }
+        Ok(FakeCloud::new(world, self.clock))
+    }
+
+    fn furnish(&mut self) {
+        let tags: Tags = [("karpenter.sh/discovery".to_owned(), self.cluster.clone())].into();
+        for (index, zone) in self.zones.iter().enumerate() {
+            self.subnets.push(Subnet {
+                id: format!("subnet-0{:016x}", index + 1),
+                zone: zone.clone(),
+                zone_id: zone_id(zone, index),
+                free_addresses: 8187,
+                tags: tags.clone(),
+            });
+        }
+        self.security_groups.push(SecurityGroup {
+            id: format!("sg-0{:016x}", 1),
+            name: format!("{}-nodes", self.cluster),
+            tags,
+        });
+        for (arch, variant) in [
+            ("x86_64", "standard"),
+            ("arm64", "standard"),
+            ("x86_64", "nvidia"),
+            ("arm64", "nvidia"),
+            ("x86_64", "neuron"),
+        ] {
+            self.add_eks_image(arch, variant);
+        }
+    }
+
+    /// An AL2023 image of EKS with its two SSM parameters.
+    fn add_eks_image(&mut self, arch: &str, variant: &str) {
+        let id = format!("ami-0{:016x}", 0xa1_2023 + self.images.len());
+        let minor = &self.kubernetes;
+        let name = format!("amazon-eks-node-al2023-{arch}-{variant}-{minor}-{IMAGE_VERSION}");
+        let base = format!("/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{arch}/{variant}");
+        self.parameters.push((format!("{base}/recommended/image_id"), id.clone()));
+        self.parameters.push((format!("{base}/{name}/image_id"), id.clone()));
+        self.images.push(Image {
+            id,
+            name,
+            architecture: arch.to_owned(),
+            created: "2026-11-01T00:00:00.000Z".to_owned(),
+            deprecated: false,
+            owner: AMAZON.to_owned(),
+            tags: Tags::new(),
+        });
+    }
+}
+
+/// An image of the fake's own account, as `packer` would leave it.
+#[must_use]
+pub fn own_image(id: &str, name: &str, architecture: &str, created: &str) -> Image {
+    Image {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        architecture: architecture.to_owned(),
+        created: created.to_owned(),
+        deprecated: false,
+        owner: ACCOUNT.to_owned(),
+        tags: Tags::new(),
+    }
+}
+
+/// Such as `usw2-az1` for the first zone of us-west-2.
+fn zone_id(zone: &str, index: usize) -> String {
+    let region = zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    let short = |part: &str| match part {
+        "north" | "south" | "east" | "west" | "central" => part[..1].to_owned(),
+        other => other.to_owned(),
+    };
+    let short: String = region.split('-').map(short).collect();
+    format!("{short}-az{}", index + 1)
+}
+
+/// 30 to 45 % of the on-demand price, by type and zone: stable for a seed.
+fn spot_prices(world: &World, seed: u64) -> Result<Vec<SpotPrice>, DataError> {
+    let prices = &data::facts()?.on_demand;
+    let mut found = Vec::new();
+    for (index, offering) in world.offerings.iter().enumerate() {
+        let spot = world
+            .types
+            .get(&offering.instance_type)
+            .is_some_and(|info| info.usage_classes.iter().any(|class| class == "spot"));
+        if let (true, Some(price)) = (spot, prices.get(&offering.instance_type)) {
+            let share = 300 + i64::try_from(scramble(seed ^ scramble(index as u64)) % 150).unwrap_or_default();
+            found.push(SpotPrice {
+                instance_type: offering.instance_type.clone(),
+                zone: offering.zone.clone(),
+                micro_dollars: price * share / 1000,
+            });
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,81 @@
+//! How EC2 matches what a Describe call asks for.
+
+use crate::calls::{Filter, Image, SecurityGroup, Subnet, Tags};
+
+/// The account that the fake plays; `self` means it.
+pub const ACCOUNT: &str = "123456789012";
+/// The account of EKS' own images; `amazon` means it.
+pub const AMAZON: &str = "602401143452";
+
+/// Whether `tags` carries everything in `wanted`; `*` asks only for the key.
+pub(super) fn tagged(tags: &Tags, wanted: &Tags) -> bool {
+    wanted.iter().all(|(key, value)| tags.get(key).is_some_and(|found| value == "*" || found == value))
+}
+
+fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(|one| matches(one))
+}
+
+pub(super) fn subnet(filter: &Filter, subnet: &Subnet) -> bool {
+    any(&filter.ids, |id| id == subnet.id) && tagged(&subnet.tags, &filter.tags)
+}
+
+pub(super) fn security_group(filter: &Filter, group: &SecurityGroup) -> bool {
+    any(&filter.ids, |id| id == group.id)
+        && any(&filter.names, |name| wildcard(name, &group.name))
+        && tagged(&group.tags, &filter.tags)
+}
+
+pub(super) fn image(filter: &Filter, image: &Image) -> bool {
+    any(&filter.ids, |id| id == image.id)
+        && any(&filter.names, |name| wildcard(name, &image.name))
+        && any(&filter.owners, |owner| owns(owner, &image.owner))
+        && tagged(&image.tags, &filter.tags)
+}
+
+fn owns(wanted: &str, owner: &str) -> bool {
+    match wanted {
+        "self" => owner == ACCOUNT,
+        "amazon" => owner == AMAZON,
+        id => owner == id,
+    }
+}
+
+/// EC2's filter patterns: `*` is any text, `?` any one character.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let mut reached = vec![false; text.len() + 1];
+    reached[0] = true;
+    for symbol in pattern {
+        let mut next = vec![false; text.len() + 1];
+        for at in 0..=text.len() {
+            let step = at > 0 && reached[at - 1] && (symbol == '?' || symbol == text[at - 1]);
+            let any = symbol == '*' && (reached[at] || (at > 0 && next[at - 1]));
+            next[at] = if symbol == '*' { any } else { step };
+        }
+        reached = next;
+    }
+    reached[text.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wildcard;
+
+    #[test]
+    fn patterns() {
+        let rows = [
+            ("a*c", "abbc", true),
+            ("a*c", "ac", true),
+            ("*", "", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("amazon-eks-*-1.36-*", "amazon-eks-node-al2023-x86_64-standard-1.36-v20261101", true),
+            ("abc", "abcd", false),
+            ("", "", true),
+        ];
+        for (pattern, text, expected) in rows {
+            assert_eq!(wildcard(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

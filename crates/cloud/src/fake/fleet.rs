@@ -1,0 +1,208 @@
+//! CreateFleet of type instant, as EC2 answers it: the cheapest pools that have something, an error for each that has
+//! nothing, and the same answer again for the same token.
+
+use jiff::Timestamp;
+
+use super::faults::refuse;
+use super::world::{Machine, Pool, World};
+use crate::calls::{
+    FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
+};
+use crate::error::{CloudError, Kind};
+
+const CALL: &str = "CreateFleet";
+
+/// One override with the launch template that it belongs to.
+struct Candidate<'a> {
+    pool: Pool,
+    choice: &'a FleetOverride,
+    template: LaunchTemplateRequest,
+}
+
+/// Launches what can be launched and remembers the answer under the token.
+pub(super) fn create(world: &mut World, request: &FleetRequest, now: Timestamp) -> Result<FleetAnswer, CloudError> {
+    if let Some((before, answer)) = world.fleets.get(&request.client_token) {
+        if before == request {
+            return Ok(answer.clone());
+        }
+        let message = format!("the client token {} came with other parameters before", request.client_token);
+        return Err(refuse(CALL, Kind::IdempotencyMismatch, "IdempotentParameterMismatch", message));
+    }
+    let mut candidates = candidates(world, request)?;
+    candidates.sort_by(|a, b| a.key().cmp(&b.key()));
+    let mut answer = FleetAnswer { fleet_id: world.new_id("fleet"), ..FleetAnswer::default() };
+    for candidate in &candidates {
+        let left = request.target - u32::try_from(answer.instances.len()).unwrap_or(request.target);
+        if left == 0 {
+            break;
+        }
+        fill(world, request, candidate, left, now, &mut answer);
+    }
+    if !request.client_token.is_empty() {
+        world.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone()));
+    }
+    Ok(answer)
+}
+
+impl Candidate<'_> {
+    fn key(&self) -> (i64, &Pool, &str) {
+        (self.choice.priority, &self.pool, &self.choice.image_id)
+    }
+
+    fn refused(&self, code: &str, message: &str) -> FleetError {
+        FleetError {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            instance_type: self.pool.instance_type.clone(),
+            zone: self.pool.zone.clone(),
+            subnet_id: self.choice.subnet_id.clone(),
+            lifecycle: self.pool.capacity_type.clone(),
+        }
+    }
+}
+
+fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candidate<'a>>, CloudError> {
+    let invalid = |message: &str| Err(refuse(CALL, Kind::Invalid, "InvalidParameterValue", message.to_owned()));
+    if request.target == 0 {
+        return invalid("TotalTargetCapacity must be at least 1");
+    }
+    if !matches!(request.capacity_type.as_str(), "spot" | "on-demand") {
+        return invalid("DefaultTargetCapacityType must be spot or on-demand");
+    }
+    if request.configs.iter().all(|config| config.overrides.is_empty()) {
+        return invalid("at least one launch template with an override is needed");
+    }
+    let mut candidates = Vec::new();
+    for config in &request.configs {
+        let Some((_, template)) = world.templates.get(&config.launch_template) else {
+            let message = format!(
+                "The specified launch template, with template name {}, does not exist.",
+                config.launch_template
+            );
+            return Err(refuse(CALL, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
+        };
+        candidates.extend(config.overrides.iter().map(|choice| Candidate {
+            pool: Pool::new(&request.capacity_type, &choice.instance_type, &choice.zone),
+            choice,
+            template: template.clone(),
+        }));
+    }
+    Ok(candidates)
+}
+
+/// Takes up to `left` instances from one pool.
+fn fill(
+    world: &mut World,
+    request: &FleetRequest,
+    candidate: &Candidate<'_>,
+    left: u32,
+    now: Timestamp,
+    answer: &mut FleetAnswer,
+) {
+    let room = match room(world, candidate) {
+        Ok(room) => room.min(left),
+        Err(error) => {
+            answer.errors.push(error);
+            return;
+        }
+    };
+    if let Some(stock) = world.stock.get_mut(&candidate.pool) {
+        *stock -= room;
+    }
+    if let Some(subnet) = world.subnets.iter_mut().find(|subnet| subnet.id == candidate.choice.subnet_id) {
+        subnet.free_addresses -= room;
+    }
+    for _ in 0..room {
+        answer.instances.push(launch(world, request, candidate, now));
+    }
+}
+
+/// How many instances the pool and its subnet can take, at least one; else EC2's error.
+fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, FleetError> {
+    let pool = &candidate.pool;
+    if !world.offered(&pool.instance_type, &pool.zone) {
+        let message = format!(
+            "Your requested instance type ({}) is not supported in your requested Availability Zone ({}).",
+            pool.instance_type, pool.zone
+        );
+        return Err(candidate.refused("Unsupported", &message));
+    }
+    let subnet = world.subnets.iter().find(|subnet| subnet.id == candidate.choice.subnet_id);
+    let Some(subnet) = subnet.filter(|subnet| subnet.zone == pool.zone) else {
+        let message = format!("The subnet ID '{}' does not exist in {}", candidate.choice.subnet_id, pool.zone);
+        return Err(candidate.refused("InvalidSubnetID.NotFound", &message));
+    };
+    check_image(world, candidate)?;
+    let stock = world.stock_of(pool).unwrap_or(u32::MAX);
+    if stock == 0 {
+        return Err(candidate
+            .refused("InsufficientInstanceCapacity", "There is no capacity available that matches your request."));
+    }
+    if subnet.free_addresses == 0 {
+        let message = format!("There are not enough free addresses in subnet '{}'", subnet.id);
+        return Err(candidate.refused("InsufficientFreeAddressesInSubnet", &message));
+    }
+    Ok(stock.min(subnet.free_addresses))
+}
+
+fn check_image(world: &World, candidate: &Candidate<'_>) -> Result<(), FleetError> {
+    let id = candidate.image_id();
+    let Some(image) = world.images.iter().find(|image| image.id == id) else {
+        return Err(candidate.refused("InvalidAMIID.NotFound", &format!("The image id '[{id}]' does not exist")));
+    };
+    let info = world.types.get(&candidate.pool.instance_type);
+    if info.is_some_and(|info| !info.architectures.contains(&image.architecture)) {
+        let message = format!(
+            "The architecture '{}' of the specified AMI does not match the instance type '{}'",
+            image.architecture, candidate.pool.instance_type
+        );
+        return Err(candidate.refused("InvalidParameterValue", &message));
+    }
+    Ok(())
+}
+
+impl Candidate<'_> {
+    fn image_id(&self) -> &str {
+        if self.choice.image_id.is_empty() { &self.template.image_id } else { &self.choice.image_id }
+    }
+}
+
+fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, now: Timestamp) -> FleetInstance {
+    let id = world.new_id("i");
+    let (host, net) = (world.made % 256, world.made / 256 % 256);
+    let image_id = candidate.image_id().to_owned();
+    let instance = Instance {
+        id: id.clone(),
+        state: "pending".to_owned(),
+        instance_type: candidate.pool.instance_type.clone(),
+        zone: candidate.pool.zone.clone(),
+        subnet_id: candidate.choice.subnet_id.clone(),
+        image_id: image_id.clone(),
+        spot: request.capacity_type == "spot",
+        launched: now.to_string(),
+        private_dns_name: format!("ip-10-0-{net}-{host}.{}.compute.internal", world.region),
+        private_ip: format!("10.0.{net}.{host}"),
+        security_group_ids: candidate.template.security_group_ids.clone(),
+        tags: request.tags.clone(),
+    };
+    let architecture = world.images.iter().find(|image| image.id == image_id).map(|image| image.architecture.clone());
+    let machine = Machine {
+        instance,
+        architecture: architecture.unwrap_or_default(),
+        template: candidate.template.clone(),
+        client_token: request.client_token.clone(),
+        interruption: None,
+        rebalance: None,
+        launched: now,
+        ended: None,
+    };
+    world.machines.insert(id.clone(), machine);
+    FleetInstance {
+        id,
+        instance_type: candidate.pool.instance_type.clone(),
+        zone: candidate.pool.zone.clone(),
+        subnet_id: candidate.choice.subnet_id.clone(),
+        image_id,
+        lifecycle: request.capacity_type.clone(),
+    }
+}

@@ -1,0 +1,277 @@
+//! The state behind the fake: what exists, and how it changes as time goes by. Every step takes `now`.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::faults::{Logged, Script};
+use super::find;
+use crate::calls::{
+    FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, SecurityGroup,
+    SpotPrice, Subnet, Tags, TypeOffering,
+};
+
+/// How long EC2 still describes an instance after its end.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Where capacity comes from: one type, bought one way, in one zone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pool {
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// Instance type.
+    pub instance_type: String,
+    /// Zone name.
+    pub zone: String,
+}
+
+impl Pool {
+    /// The pool of a capacity type, an instance type and a zone.
+    #[must_use]
+    pub fn new(capacity_type: &str, instance_type: &str, zone: &str) -> Self {
+        Self { capacity_type: capacity_type.to_owned(), instance_type: instance_type.to_owned(), zone: zone.to_owned() }
+    }
+}
+
+/// Pools that are dry together; an absent field means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drought {
+    /// `spot` or `on-demand`.
+    pub capacity_type: Option<String>,
+    /// Instance type.
+    pub instance_type: Option<String>,
+    /// Zone name.
+    pub zone: Option<String>,
+}
+
+impl Drought {
+    fn covers(&self, pool: &Pool) -> bool {
+        let same = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        same(&self.capacity_type, &pool.capacity_type)
+            && same(&self.instance_type, &pool.instance_type)
+            && same(&self.zone, &pool.zone)
+    }
+}
+
+/// How the fake's time runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long an instance is `pending`.
+    pub pending: SignedDuration,
+    /// How long an instance is `shutting-down`.
+    pub shutting_down: SignedDuration,
+    /// How long DescribeInstances does not show a new instance.
+    pub invisible: SignedDuration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            pending: SignedDuration::from_millis(500),
+            shutting_down: SignedDuration::from_millis(500),
+            invisible: SignedDuration::ZERO,
+        }
+    }
+}
+
+/// An instance with what only the machine itself and its maker know: the truth behind DescribeInstances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// What EC2 says of it.
+    pub instance: Instance,
+    /// `x86_64` or `arm64`.
+    pub architecture: String,
+    /// The launch template as it was at the launch: user data (base64), instance profile, IMDS options, volumes.
+    pub template: LaunchTemplateRequest,
+    /// The CreateFleet that launched it.
+    pub client_token: String,
+    /// When EC2 takes it back, once the spot interruption notice is out.
+    pub interruption: Option<Timestamp>,
+    /// When EC2 recommended to rebalance.
+    pub rebalance: Option<Timestamp>,
+    /// When it was launched.
+    pub launched: Timestamp,
+    /// When its shutdown began, or when it ended, by its state.
+    pub ended: Option<Timestamp>,
+}
+
+/// Everything that exists in the fake's region.
+#[derive(Default)]
+pub(super) struct World {
+    pub(super) region: String,
+    pub(super) seed: u64,
+    pub(super) timing: Timing,
+    pub(super) types: BTreeMap<String, InstanceTypeInfo>,
+    pub(super) offerings: Vec<TypeOffering>,
+    pub(super) spot_prices: Vec<SpotPrice>,
+    pub(super) subnets: Vec<Subnet>,
+    pub(super) security_groups: Vec<SecurityGroup>,
+    pub(super) images: Vec<Image>,
+    pub(super) parameters: BTreeMap<String, String>,
+    pub(super) templates: BTreeMap<String, (LaunchTemplate, LaunchTemplateRequest)>,
+    pub(super) machines: BTreeMap<String, Machine>,
+    /// Instances that each finite pool still has.
+    pub(super) stock: BTreeMap<Pool, u32>,
+    pub(super) droughts: Vec<Drought>,
+    pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
+    pub(super) script: Script,
+    pub(super) log: Vec<Logged>,
+    /// Numbers all that was ever made, so that ids never repeat.
+    pub(super) made: u64,
+}
+
+impl World {
+    /// An id such as `i-0123456789abcdef0`: a function of the seed and of how many came before.
+    pub(super) fn new_id(&mut self, prefix: &str) -> String {
+        self.made += 1;
+        format!("{prefix}-0{:016x}", scramble(self.seed ^ scramble(self.made)))
+    }
+
+    /// Lets everything happen that is due by `now`; says whether anything did.
+    pub(super) fn advance(&mut self, now: Timestamp) -> bool {
+        let mut changed = false;
+        let due: Vec<(String, Timestamp)> =
+            self.machines.values().filter_map(|machine| machine.taken_back(now)).collect();
+        for (id, deadline) in due {
+            changed |= self.shut_down(&id, deadline);
+        }
+        for machine in self.machines.values_mut() {
+            changed |= machine.advance(now, self.timing);
+        }
+        let before = self.machines.len();
+        self.machines.retain(|_, machine| !machine.forgotten(now));
+        changed || self.machines.len() != before
+    }
+
+    /// The next moment at which something happens by itself.
+    pub(super) fn next_change(&self) -> Option<Timestamp> {
+        self.machines.values().filter_map(|machine| machine.next_change(self.timing)).min()
+    }
+
+    /// Begins the end of an instance and gives back what it held; false when it had begun before.
+    pub(super) fn shut_down(&mut self, id: &str, at: Timestamp) -> bool {
+        let Some(machine) = self.machines.get_mut(id).filter(|machine| !machine.instance.is_ending()) else {
+            return false;
+        };
+        "shutting-down".clone_into(&mut machine.instance.state);
+        machine.ended = Some(at);
+        let pool = machine.pool();
+        let subnet_id = machine.instance.subnet_id.clone();
+        if let Some(stock) = self.stock.get_mut(&pool) {
+            *stock += 1;
+        }
+        if let Some(subnet) = self.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
+            subnet.free_addresses += 1;
+        }
+        true
+    }
+
+    /// Every instance with its state, to see whether a call changed any.
+    pub(super) fn states(&self) -> Vec<(String, String)> {
+        let state = |machine: &Machine| (machine.instance.id.clone(), machine.instance.state.clone());
+        self.machines.values().map(state).collect()
+    }
+
+    /// How many instances a pool has; `None` is no bound.
+    pub(super) fn stock_of(&self, pool: &Pool) -> Option<u32> {
+        if self.droughts.iter().any(|drought| drought.covers(pool)) {
+            return Some(0);
+        }
+        self.stock.get(pool).copied()
+    }
+
+    pub(super) fn offered(&self, instance_type: &str, zone: &str) -> bool {
+        self.offerings.iter().any(|offering| offering.instance_type == instance_type && offering.zone == zone)
+    }
+
+    /// What DescribeInstances shows by tags: not the terminated, not the too new.
+    pub(super) fn instances(&self, tags: &Tags, now: Timestamp) -> Vec<Instance> {
+        let shown = |machine: &&Machine| {
+            machine.visible(now, self.timing)
+                && machine.instance.state != "terminated"
+                && find::tagged(&machine.instance.tags, tags)
+        };
+        self.machines.values().filter(shown).map(|machine| machine.instance.clone()).collect()
+    }
+
+    /// Writes tags to instances, subnets, groups, images and templates; false when one of the ids is unknown.
+    pub(super) fn tag(&mut self, ids: &[String], tags: &Tags) -> Result<(), String> {
+        if let Some(unknown) = ids.iter().find(|id| self.tags_of(id).is_none()) {
+            return Err(unknown.clone());
+        }
+        for id in ids {
+            if let Some(own) = self.tags_of(id) {
+                own.extend(tags.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn tags_of(&mut self, id: &str) -> Option<&mut Tags> {
+        if let Some(machine) = self.machines.get_mut(id) {
+            return Some(&mut machine.instance.tags);
+        }
+        if let Some(subnet) = self.subnets.iter_mut().find(|subnet| subnet.id == id) {
+            return Some(&mut subnet.tags);
+        }
+        if let Some(group) = self.security_groups.iter_mut().find(|group| group.id == id) {
+            return Some(&mut group.tags);
+        }
+        if let Some(image) = self.images.iter_mut().find(|image| image.id == id) {
+            return Some(&mut image.tags);
+        }
+        self.templates.values_mut().find(|(template, _)| template.id == id).map(|(template, _)| &mut template.tags)
+    }
+}
+
+impl Machine {
+    fn pool(&self) -> Pool {
+        let capacity_type = if self.instance.spot { "spot" } else { "on-demand" };
+        Pool::new(capacity_type, &self.instance.instance_type, &self.instance.zone)
+    }
+
+    pub(super) fn visible(&self, now: Timestamp, timing: Timing) -> bool {
+        now >= self.launched.saturating_add(timing.invisible).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Its id and deadline when EC2 takes it back by `now`.
+    fn taken_back(&self, now: Timestamp) -> Option<(String, Timestamp)> {
+        let deadline = self.interruption.filter(|deadline| *deadline <= now && !self.instance.is_ending())?;
+        Some((self.instance.id.clone(), deadline))
+    }
+
+    fn advance(&mut self, now: Timestamp, timing: Timing) -> bool {
+        let next = match self.instance.state.as_str() {
+            "pending" => "running",
+            "shutting-down" => "terminated",
+            _ => return false,
+        };
+        if self.next_change(timing).is_none_or(|at| at > now) {
+            return false;
+        }
+        next.clone_into(&mut self.instance.state);
+        true
+    }
+
+    fn next_change(&self, timing: Timing) -> Option<Timestamp> {
+        let after = |since: Timestamp, by: SignedDuration| since.checked_add(by).ok();
+        match self.instance.state.as_str() {
+            "pending" => after(self.launched, timing.pending).into_iter().chain(self.interruption).min(),
+            "running" => self.interruption,
+            "shutting-down" => self.ended.and_then(|ended| after(ended, timing.shutting_down)),
+            _ => None,
+        }
+    }
+
+    fn forgotten(&self, now: Timestamp) -> bool {
+        self.instance.state == "terminated" && self.ended.is_some_and(|ended| now.duration_since(ended) > REMEMBERED)
+    }
+}
+
+/// A fixed mix of 64 bits (splitmix64's finaliser).
+pub(super) fn scramble(value: u64) -> u64 {
+    let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

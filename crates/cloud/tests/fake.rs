@@ -1,0 +1,197 @@
+//! The fake must behave like EC2 where it matters, else every test above it proves nothing.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use cloud::contract::{self, Abilities, Verdict};
+use cloud::fake::{Drought, FakeCloud, Fault, IMAGE_VERSION, ManualClock, Pool};
+use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest, Tags};
+use jiff::SignedDuration;
+
+fn seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
+}
+
+fn discovery() -> Tags {
+    [("karpenter.sh/discovery".to_owned(), "kerf".to_owned())].into()
+}
+
+fn cloud() -> (FakeCloud, ManualClock) {
+    let clock = ManualClock::default();
+    let cloud =
+        FakeCloud::builder("us-west-2").clock(clock.clone()).pending_for(seconds(10)).shutting_down_for(seconds(5));
+    (cloud.build().unwrap(), clock)
+}
+
+async fn with_template(cloud: &FakeCloud) -> Vec<cloud::Subnet> {
+    let images = cloud.images(&Filter::default()).await.unwrap();
+    let request = LaunchTemplateRequest {
+        name: "karpenter.k8s.aws/1".to_owned(),
+        image_id: images[0].id.clone(),
+        ..LaunchTemplateRequest::default()
+    };
+    cloud.create_launch_template(&request).await.unwrap();
+    cloud.subnets(&Filter { tags: discovery(), ..Filter::default() }).await.unwrap()
+}
+
+fn fleet(token: &str, target: u32, pools: &[(&str, &cloud::Subnet, i64)]) -> FleetRequest {
+    let overrides = pools.iter().map(|(instance_type, subnet, priority)| FleetOverride {
+        instance_type: (*instance_type).to_owned(),
+        zone: subnet.zone.clone(),
+        subnet_id: subnet.id.clone(),
+        image_id: String::new(),
+        priority: *priority,
+    });
+    FleetRequest {
+        client_token: token.to_owned(),
+        target,
+        capacity_type: "spot".to_owned(),
+        configs: vec![FleetConfig {
+            launch_template: "karpenter.k8s.aws/1".to_owned(),
+            overrides: overrides.collect(),
+        }],
+        tags: [("case".to_owned(), token.to_owned())].into(),
+        context: None,
+    }
+}
+
+#[tokio::test]
+async fn the_fake_keeps_the_contract() {
+    let cloud = FakeCloud::builder("us-west-2").pending_for(SignedDuration::from_millis(20)).build().unwrap();
+    cloud.dry_up(Drought {
+        capacity_type: Some("spot".to_owned()),
+        instance_type: Some("m7i.large".to_owned()),
+        zone: None,
+    });
+    let images = cloud.images(&Filter::default()).await.unwrap();
+    let name = format!("amazon-eks-node-al2023-x86_64-standard-1.36-{IMAGE_VERSION}");
+    let abilities = Abilities {
+        name: "kerf-contract".to_owned(),
+        network_tags: discovery(),
+        image_id: images.into_iter().find(|image| image.name == name).unwrap().id,
+        parameter: "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
+            .to_owned(),
+        spot_prices: true,
+        fleet_priorities: true,
+        fleet_tokens: true,
+        dry_spot_type: Some("m7i.large".to_owned()),
+        template_network: true,
+    };
+    let outcomes = contract::run(&cloud, &abilities).await;
+    assert_eq!(contract::failures(&outcomes), "");
+    assert!(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Passed), "nothing may be skipped here");
+    assert!(cloud.template_names().is_empty() && cloud.machines().iter().all(|machine| machine.instance.is_ending()));
+}
+
+#[tokio::test]
+async fn instances_live_with_the_clock() {
+    let (cloud, clock) = cloud();
+    let subnets = with_template(&cloud).await;
+    let free = subnets[0].free_addresses;
+    let answer = cloud.create_fleet(&fleet("t", 1, &[("m5.large", &subnets[0], 1)])).await.unwrap();
+    let id = answer.instances[0].id.clone();
+    let state = || cloud.machine(&id).map(|machine| machine.instance.state);
+    assert_eq!(state().as_deref(), Some("pending"));
+    assert_eq!(cloud.subnet(&subnets[0].id).unwrap().free_addresses, free - 1);
+    clock.advance(seconds(10));
+    assert_eq!(state().as_deref(), Some("running"));
+    assert!(cloud.interrupt(&id, cloud.now().checked_add(seconds(120)).unwrap()));
+    assert_eq!(cloud.next_change(), cloud.now().checked_add(seconds(120)).ok());
+    clock.advance(seconds(119));
+    assert_eq!(state().as_deref(), Some("running"));
+    clock.advance(seconds(1));
+    assert_eq!(state().as_deref(), Some("shutting-down"));
+    assert_eq!(cloud.subnet(&subnets[0].id).unwrap().free_addresses, free);
+    clock.advance(seconds(5));
+    assert_eq!(state().as_deref(), Some("terminated"));
+    assert_eq!(cloud.instances(&Tags::new()).await.unwrap(), []);
+    assert!(cloud.instance(&id).await.unwrap().is_some(), "EC2 remembers a terminated instance for a while");
+    clock.advance(seconds(3601));
+    assert_eq!(cloud.instance(&id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn finite_pools_run_dry_and_fill_again() {
+    let (cloud, _) = cloud();
+    let subnets = with_template(&cloud).await;
+    cloud.set_stock(Pool::new("spot", "m5.large", &subnets[0].zone), Some(2));
+    cloud.set_free_addresses(&subnets[1].id, 0);
+    let pools = [("m5.large", &subnets[0], 1), ("m5.large", &subnets[1], 2), ("m5.large", &subnets[2], 3)];
+    let answer = cloud.create_fleet(&fleet("a", 3, &pools)).await.unwrap();
+    let zones: Vec<_> = answer.instances.iter().map(|one| one.zone.clone()).collect();
+    assert_eq!(zones, [subnets[0].zone.clone(), subnets[0].zone.clone(), subnets[2].zone.clone()]);
+    let codes: Vec<_> = answer.errors.iter().map(|error| error.code.as_str()).collect();
+    assert_eq!(codes, ["InsufficientFreeAddressesInSubnet"]);
+    let answer = cloud.create_fleet(&fleet("b", 1, &pools[..1])).await.unwrap();
+    assert_eq!((answer.instances.len(), answer.errors[0].code.as_str()), (0, "InsufficientInstanceCapacity"));
+    let first = cloud.machines()[0].instance.id.clone();
+    let ours = cloud.machines().into_iter().find(|machine| machine.instance.zone == subnets[0].zone).unwrap();
+    assert!(cloud.kill(&ours.instance.id) && !cloud.kill(&ours.instance.id), "{first}");
+    let answer = cloud.create_fleet(&fleet("c", 1, &pools[..1])).await.unwrap();
+    assert_eq!(answer.instances.len(), 1, "what ended gives its place back");
+}
+
+#[tokio::test]
+async fn faults_strike_on_their_call() {
+    let (cloud, _) = cloud();
+    let subnets = with_template(&cloud).await;
+    let request = fleet("t", 1, &[("m5.large", &subnets[0], 1)]);
+    cloud.fail("CreateFleet", 1, Fault::Dropped);
+    cloud.fail("CreateFleet", 2, Fault::throttled());
+    cloud.fail("CreateFleet", 3, Fault::Lost);
+    let dropped = cloud.create_fleet(&request).await.unwrap_err();
+    assert!(dropped.outcome_unknown() && cloud.machines().is_empty());
+    assert_eq!(cloud.create_fleet(&request).await.unwrap_err().kind, Kind::Throttled);
+    assert!(cloud.create_fleet(&request).await.unwrap_err().outcome_unknown());
+    assert_eq!(cloud.machines().len(), 1, "a lost answer is not a lost launch");
+    let again = cloud.create_fleet(&request).await.unwrap();
+    assert_eq!((again.instances.len(), cloud.machines().len(), cloud.faults_waiting()), (1, 1, 0));
+    assert_eq!((cloud.count("CreateFleet"), cloud.fleets().len()), (4, 4));
+}
+
+#[tokio::test]
+async fn new_instances_may_be_invisible() {
+    let clock = ManualClock::default();
+    let cloud = FakeCloud::builder("us-west-2").clock(clock.clone()).invisible_for(seconds(2)).build().unwrap();
+    let subnets = with_template(&cloud).await;
+    let answer = cloud.create_fleet(&fleet("t", 1, &[("m5.large", &subnets[0], 1)])).await.unwrap();
+    assert_eq!(cloud.instances(&Tags::new()).await.unwrap(), []);
+    assert_eq!(cloud.instance(&answer.instances[0].id).await.unwrap(), None);
+    clock.advance(seconds(2));
+    assert_eq!(cloud.instances(&Tags::new()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_world() {
+    let once = async |seed| {
+        let cloud = FakeCloud::builder("us-west-2").clock(ManualClock::default()).seed(seed).build().unwrap();
+        let subnets = with_template(&cloud).await;
+        let answer = cloud.create_fleet(&fleet("t", 3, &[("m5.large", &subnets[0], 1)])).await.unwrap();
+        (answer, cloud.spot_prices().await.unwrap())
+    };
+    let (first, second, other) = (once(7).await, once(7).await, once(8).await);
+    assert_eq!(first, second);
+    assert!(first.0 != other.0 && first.1 != other.1);
+}
+
+#[tokio::test]
+async fn observers_hear_of_every_change() {
+    let (cloud, clock) = cloud();
+    let subnets = with_template(&cloud).await;
+    let mut changes = cloud.changes();
+    let mut heard = |what: &str| {
+        assert!(changes.has_changed().unwrap(), "{what}");
+        changes.mark_unchanged();
+    };
+    let answer = cloud.create_fleet(&fleet("t", 1, &[("m5.large", &subnets[0], 1)])).await.unwrap();
+    heard("launch");
+    clock.advance(seconds(10));
+    cloud.tick();
+    heard("running");
+    assert!(cloud.recommend_rebalance(&answer.instances[0].id));
+    heard("rebalance");
+    cloud.terminate_instances(&[answer.instances[0].id.clone()]).await.unwrap();
+    heard("shutting down");
+    clock.advance(seconds(5));
+    cloud.tick();
+    heard("terminated");
+    assert!(!cloud.interrupt(&answer.instances[0].id, cloud.now()), "too late");
+}
