@@ -1,16 +1,38 @@
-//! The custom resource definitions as values and as files.
+//! The custom resource definitions as values, in the form in which they are published.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::CustomResourceExt;
 use serde_json::Value;
 
-/// Every custom resource definition, sorted by name, with all rules that the API server shall hold.
+use crate::schema::{complete, laws};
+use crate::{EC2NodeClass, NodeClaim, NodePool};
+
+/// Every custom resource definition, sorted by file name, with all rules that the API server shall hold.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    Vec::new()
+    values().into_iter().map(typed).collect()
 }
 
-/// Every custom resource definition as JSON, sorted by name.
+/// Every custom resource definition as JSON, sorted by file name.
 #[must_use]
 pub fn values() -> Vec<Value> {
-    Vec::new()
+    [EC2NodeClass::crd(), NodeClaim::crd(), NodePool::crd()].iter().map(published).collect()
+}
+
+/// Name of the file that a definition is published in: `<group>_<plural>.yaml`.
+#[must_use]
+pub fn file_name(crd: &CustomResourceDefinition) -> String {
+    format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
+}
+
+#[expect(clippy::expect_used, reason = "types and laws are constants; the tests call this")]
+fn published(crd: &CustomResourceDefinition) -> Value {
+    let name = crd.metadata.name.as_deref().unwrap_or_default();
+    let derived = serde_json::to_value(crd).expect("a definition is JSON");
+    complete(derived, &laws(name)).expect("laws name fields that exist")
+}
+
+#[expect(clippy::expect_used, reason = "types and laws are constants; the tests call this")]
+fn typed(value: Value) -> CustomResourceDefinition {
+    serde_json::from_value(value).expect("laws are OpenAPI schemas")
 }

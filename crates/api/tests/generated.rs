@@ -1,0 +1,43 @@
+//! The published definitions are generated from the types: this holds that the files are fresh, and writes
+//! them with `BLESS=1`.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
+
+use std::path::{Path, PathBuf};
+
+const HEADER: &str = "# Generated from crates/api by `make bless`; do not edit.\n";
+
+#[test]
+fn definitions_are_fresh() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../controller/chart/crds");
+    let mut stale = Vec::new();
+    for crd in api::crds() {
+        let path = folder.join(api::crds::file_name(&crd));
+        let text = render(&crd);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&path, text).unwrap();
+        } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            stale.push(path);
+        }
+    }
+    assert_eq!(stale, Vec::<PathBuf>::new(), "stale: run `make bless`");
+}
+
+#[test]
+fn rendering_is_deterministic_and_loses_nothing() {
+    for crd in api::crds() {
+        let text = render(&crd);
+        assert_eq!(text, render(&crd));
+        let read: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read, serde_json::to_value(&crd).unwrap());
+    }
+}
+
+fn render(
+    crd: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+) -> String {
+    let value = serde_json::to_value(crd).unwrap();
+    let yaml = serde_saphyr::to_string(&value).expect("a definition is YAML");
+    format!("{HEADER}{yaml}")
+}
