@@ -6,7 +6,7 @@ mod nodeclaim;
 mod nodeclass;
 mod nodepool;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What the schema at a path must also say.
 pub(crate) struct Law {
@@ -60,6 +60,10 @@ fn strip(schema: &mut Value) {
     };
     for keyword in ["default", "nullable", "title"] {
         object.remove(keyword);
+    }
+    // The structural form of "integer or text"; derive leaves two empty alternatives behind.
+    if object.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        object.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
     }
     if let Some(Value::String(text)) = object.get_mut("description") {
         *text = text.replace('\n', " ");
