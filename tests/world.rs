@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, PostParams, WatchParams};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use world::controlplane::{Component, ControlPlane, Options};
@@ -208,7 +208,13 @@ async fn a_whole_control_plane_acts_and_leaves_nothing() -> Result<()> {
     deployment_becomes_unschedulable_pods(&control_plane).await?;
     a_node_is_only_itself(&control_plane).await?;
 
-    control_plane.stop().await?;
+    // Somebody always still watches.
+    let pods: Api<Pod> = Api::default_namespaced(control_plane.admin().await?);
+    let watch = pods.watch(&WatchParams::default(), "0").await?;
+    let killed = control_plane.stop().await?;
+    drop(watch);
+
+    assert_eq!(killed, Vec::<String>::new());
     for (component, pid) in pids {
         assert!(!lives(pid), "{} lives", component.name());
     }

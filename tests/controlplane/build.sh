@@ -12,7 +12,7 @@ mkdir -p "$cache"
 exec 9>"$cache/.lock"
 flock 9
 if [ ! -x "$binary" ]; then
-    echo "controlplane: building Kubernetes $version and etcd (5 to 8 minutes on 2 cores when Go's cache is cold, seconds when warm)" >&2
+    echo "controlplane: building Kubernetes $version and etcd (5 to 10 minutes on 2 cores when Go's cache is cold, seconds when warm)" >&2
     package=k8s.io/component-base/version
     (cd "$here" && CGO_ENABLED=0 go build -trimpath -o "$binary.part" \
         -ldflags "-s -w -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=36" .)

@@ -207,11 +207,11 @@ impl ControlPlane {
     }
 
     /// Ends scheduler, controller manager, API server and etcd, each waited for before the next: an API server whose etcd
-    /// is gone would hang in its graceful stop and keep its port.
+    /// is gone would hang in its graceful stop and keep its port. Returns the names of those that had to be killed.
     ///
     /// # Errors
     /// When a process cannot be ended.
-    pub async fn stop(mut self) -> Result<()> {
+    pub async fn stop(mut self) -> Result<Vec<String>> {
         let mut processes = std::mem::take(&mut self.processes);
         processes.sort_by_key(|(component, _)| std::cmp::Reverse(*component));
         stop_in_order(processes.into_iter().map(|(_, process)| process), GRACE).await

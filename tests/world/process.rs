@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -215,19 +215,22 @@ impl Drop for Process {
     }
 }
 
-/// Stops the given processes one after the other, each with its own `grace`, whatever becomes of the others.
+/// Stops the given processes one after the other, each with its own `grace`, whatever becomes of the others. Returns the
+/// names of those that did not end by themselves and were killed.
 ///
 /// # Errors
 /// The first failure, after all were tried.
-pub async fn stop_in_order(processes: impl IntoIterator<Item = Process>, grace: Duration) -> Result<()> {
-    let mut first = Ok(());
+pub async fn stop_in_order(processes: impl IntoIterator<Item = Process>, grace: Duration) -> Result<Vec<String>> {
+    let mut killed = Vec::new();
+    let mut failure = None;
     for mut process in processes {
-        let begin = Instant::now();
-        let result = process.stop(grace).await;
-        log::debug!(process = process.name(), millis = begin.elapsed().as_millis() as u64; "stopped");
-        first = first.and(result.map(drop));
+        match process.stop(grace).await {
+            Ok(status) if status.signal() == Some(Signal::SIGKILL as i32) => killed.push(process.name.clone()),
+            Ok(_) => {}
+            Err(error) => failure = failure.or(Some(error)),
+        }
     }
-    first
+    failure.map_or(Ok(killed), Err)
 }
 
 /// Applies the defaults that keep a child away from everything but this machine, unless its owner chose otherwise.

@@ -1,0 +1,249 @@
+//! What a real API server makes of our custom resources: rules, defaults and columns, one row of data a rule.
+//!
+//! `crds/rows/PLURAL.yaml` holds the rows of one resource:
+//!
+//! ```yaml
+//! base: {}            # a complete and valid object, without name; every row starts from it
+//! rows:
+//!   - name: what the row shows
+//!     patch: {}       # JSON merge patch (RFC 7386) on the base, before it is created
+//!     then: {}        # optional: merge patch on the stored object; the verdict is about this update
+//!     accepted: false
+//!     message: text   # refused rows: part of what the API server answers
+//!     stored: {}      # accepted rows, optional: what the stored object must contain, such as defaults
+//! ```
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use api::crds;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use world::controlplane::{ControlPlane, Options};
+
+/// One API server for all tests of this file; it ends with the test binary.
+static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sheet {
+    base: Value,
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    #[serde(default)]
+    patch: Value,
+    then: Option<Value>,
+    accepted: bool,
+    message: Option<String>,
+    stored: Option<Value>,
+}
+
+async fn shared() -> Result<&'static ControlPlane> {
+    SHARED
+        .get_or_try_init(|| async {
+            let control_plane = ControlPlane::start(Options::api_server("crds")).await?;
+            control_plane.apply_crds().await?;
+            Ok(control_plane)
+        })
+        .await
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crds/rows")
+}
+
+fn definition(plural: &str) -> Result<CustomResourceDefinition> {
+    let found = crds().into_iter().find(|definition| definition.spec.names.plural == plural);
+    found.with_context(|| format!("no CRD has the plural {plural}"))
+}
+
+fn objects(client: &Client, definition: &CustomResourceDefinition) -> Result<Api<DynamicObject>> {
+    let spec = &definition.spec;
+    let version = spec.versions.iter().find(|version| version.storage).context("no stored version")?;
+    let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    Ok(match spec.scope.as_str() {
+        "Namespaced" => Api::default_namespaced_with(client.clone(), &resource),
+        _ => Api::all_with(client.clone(), &resource),
+    })
+}
+
+#[tokio::test]
+async fn node_pools() -> Result<()> {
+    check("nodepools").await
+}
+
+#[tokio::test]
+async fn node_claims() -> Result<()> {
+    check("nodeclaims").await
+}
+
+#[tokio::test]
+async fn node_classes() -> Result<()> {
+    check("ec2nodeclasses").await
+}
+
+/// A resource without rows, or rows that no test reads, would be silence.
+#[test]
+fn every_resource_has_rows_and_a_test() -> Result<()> {
+    let tested = BTreeSet::from(["nodepools", "nodeclaims", "ec2nodeclasses"].map(str::to_owned));
+    let defined: BTreeSet<String> = crds().into_iter().map(|definition| definition.spec.names.plural).collect();
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(folder())? {
+        let path = entry?.path();
+        files.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    assert_eq!(tested, defined);
+    assert_eq!(tested, files);
+    Ok(())
+}
+
+#[tokio::test]
+async fn applying_again_changes_nothing() -> Result<()> {
+    let control_plane = shared().await?;
+    let api: Api<CustomResourceDefinition> = Api::all(control_plane.admin().await?);
+    let versions = async || -> Result<Vec<_>> {
+        let listed = api.list(&ListParams::default()).await?;
+        Ok(listed.items.into_iter().map(|item| (item.name_any(), item.metadata.generation)).collect())
+    };
+    let before = versions().await?;
+    control_plane.apply_crds().await?;
+    assert_eq!(versions().await?, before);
+    assert_eq!(before.len(), crds().len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_server_prints_our_columns() -> Result<()> {
+    let client = shared().await?.admin().await?;
+    for definition in crds() {
+        let request = http::Request::get(objects(&client, &definition)?.resource_url())
+            .header(http::header::ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Vec::new())?;
+        let table: Value = client.request(request).await?;
+        let shown = table["columnDefinitions"].as_array().context("no columns")?;
+        let shown: Vec<&str> = shown.iter().filter_map(|column| column["name"].as_str()).collect();
+        let version = definition.spec.versions.iter().find(|version| version.storage);
+        let columns = version.and_then(|version| version.additional_printer_columns.as_ref());
+        let mut wanted = vec!["Name"];
+        wanted.extend(columns.into_iter().flatten().map(|column| column.name.as_str()));
+        assert_eq!(shown, wanted, "columns of {}", definition.name_any());
+        assert!(wanted.len() > 1, "{} shows nothing but names", definition.name_any());
+    }
+    Ok(())
+}
+
+/// Runs all rows of one resource and reports all that fail.
+async fn check(plural: &str) -> Result<()> {
+    let path = folder().join(format!("{plural}.yaml"));
+    let text = std::fs::read_to_string(&path).with_context(|| format!("no rows at {}", path.display()))?;
+    let sheet: Sheet = serde_saphyr::from_str(&text).with_context(|| format!("{} is no sheet", path.display()))?;
+    let definition = definition(plural)?;
+    let api = objects(&shared().await?.admin().await?, &definition)?;
+    let mut failures = Vec::new();
+    for (number, row) in sheet.rows.iter().enumerate() {
+        if let Err(error) = run(&api, &definition, &sheet.base, number, row).await {
+            failures.push(format!("row {number}, {}: {error:#}", row.name));
+        }
+    }
+    ensure!(sheet.rows.iter().any(|row| row.accepted), "no row of {plural} is accepted");
+    ensure!(failures.is_empty(), "{} of {} rows:\n{}", failures.len(), sheet.rows.len(), failures.join("\n"));
+    Ok(())
+}
+
+async fn run(
+    api: &Api<DynamicObject>,
+    definition: &CustomResourceDefinition,
+    base: &Value,
+    number: usize,
+    row: &Row,
+) -> Result<()> {
+    let name = format!("{}-{number}", definition.spec.names.plural);
+    let mut object = base.clone();
+    merge(&mut object, &row.patch);
+    merge(&mut object, &json!({"metadata": {"name": name}}));
+    let mut answer = create(api, &object).await;
+    if let Some(then) = &row.then {
+        answer.context("the object to be updated is refused")?;
+        answer = api.patch(&name, &PatchParams::default(), &Patch::Merge(then)).await;
+    }
+    match (row.accepted, answer) {
+        (true, Ok(stored)) => contains(&serde_json::to_value(stored)?, row.stored.as_ref().unwrap_or(&json!({}))),
+        (true, Err(error)) => bail!("should be accepted, but: {}", message(&error)),
+        (false, Ok(_)) => bail!("should be refused, but is accepted"),
+        (false, Err(error)) => {
+            let wanted = row.message.as_deref().context("a refused row needs a message")?;
+            let text = message(&error);
+            ensure!(text.contains(wanted), "refused, but not with {wanted:?}: {text}");
+            Ok(())
+        }
+    }
+}
+
+/// Creates an object as it stands, as `kubectl` would: unknown fields are errors, so that a misspelt row cannot pass, and no
+/// type of ours comes between, which would refuse what only the API server shall refuse.
+async fn create(api: &Api<DynamicObject>, object: &Value) -> kube::Result<DynamicObject> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::post(format!("{}?fieldValidation=Strict", api.resource_url()))
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(kube::Error::HttpError)?;
+    api.clone().into_client().request(request).await
+}
+
+fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// JSON merge patch: `null` removes, objects merge, everything else replaces.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        if !patch.is_null() {
+            *target = patch.clone();
+        }
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in fields {
+        if value.is_null() {
+            if let Some(map) = target.as_object_mut() {
+                map.remove(key);
+            }
+        } else {
+            merge(&mut target[key.as_str()], value);
+        }
+    }
+}
+
+/// Whether `wanted` is part of `value`: objects may have more fields, everything else is equal.
+fn contains(value: &Value, wanted: &Value) -> Result<()> {
+    match (value, wanted) {
+        (_, Value::Object(fields)) => {
+            for (key, wanted) in fields {
+                let inner = value.get(key).with_context(|| format!("{key} is missing"))?;
+                contains(inner, wanted).with_context(|| key.clone())?;
+            }
+            Ok(())
+        }
+        _ => {
+            ensure!(value == wanted, "is {value}, not {wanted}");
+            Ok(())
+        }
+    }
+}
