@@ -1,0 +1,38 @@
+# The verbs of this project. Each only calls programs; what they do is written in those programs.
+# Build caches live outside the checkout; nothing depends on what is in them.
+
+export KERF_CACHE ?= $(HOME)/.cache/kerf
+export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
+export AWS_EC2_METADATA_DISABLED = true
+
+.PHONY: help demo test lint bench bless controlplane agent moto
+
+help: ## Shows this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: controlplane agent ## Tells the whole story on real parts; KEEP=1 leaves it running.
+	@tests/steps/run "building the controller and the demo" "5 to 9 minutes cold, seconds when warm" \
+		cargo build --workspace --locked
+	@KEEP="$(KEEP)" tests/demo/run
+
+test: controlplane agent moto ## Runs every test.
+	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
+		cargo test --workspace --locked
+
+lint: ## Checks format, warnings, each crate alone, licences and sources.
+	@tests/steps/lint
+
+bench: ## Runs the benchmarks.
+	cargo bench --workspace --locked
+
+bless: ## Writes generated files and transcripts anew; review the difference.
+	BLESS=1 cargo test --workspace --locked --test generated --test scenarios
+
+controlplane: ## Builds the real Kubernetes control plane once into the cache.
+	@tests/controlplane/build.sh $(KERF_CACHE)/controlplane
+
+agent: ## Builds the agent as one static program.
+	@tests/steps/agent
+
+moto: ## Installs the independent judge of EC2's wire format into the cache.
+	@tests/moto/install.sh
