@@ -1,0 +1,129 @@
+//! The agent's own Kubernetes client: exactly the calls that a node's identity may make, on one HTTP library, because a general client
+//! would cost this process twice its memory. It never retries: a refused eviction is news for the drain, not something to hide.
+
+mod access;
+mod error;
+mod exec;
+mod follow;
+mod http;
+mod objects;
+mod tls;
+
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+pub use access::{Access, Credentials, Material};
+pub use error::ClusterError;
+pub use follow::{Heard, Watched, follow};
+pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
+
+use http::Http;
+
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON: &str = "application/json";
+
+/// A client for one API server. Cheap to share behind an `Arc`; connections are kept alive and reused.
+#[derive(Debug)]
+pub struct Cluster {
+    http: Http,
+}
+
+impl Cluster {
+    /// A client; nothing is connected yet. `timeout` bounds each call but watches.
+    #[must_use]
+    pub fn new(access: Access, timeout: Duration) -> Self {
+        Self { http: Http::new(access, timeout) }
+    }
+
+    /// Reads the Node of this name; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError> {
+        let path = format!("/api/v1/nodes/{name}");
+        match self.http.call(Method::GET, &path, None).await {
+            Ok(body) => error::parse(&path, &body).map(Some),
+            Err(error) if error.status() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Merges `patch` into the Node (everything but its status).
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn patch_node(&self, name: &str, patch: &Value) -> Result<(), ClusterError> {
+        let path = format!("/api/v1/nodes/{name}");
+        self.write(Method::PATCH, &path, MERGE, patch).await
+    }
+
+    /// Merges `patch` into the Node's status; conditions are matched by their type.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn patch_node_status(&self, name: &str, patch: &Value) -> Result<(), ClusterError> {
+        let path = format!("/api/v1/nodes/{name}/status");
+        self.write(Method::PATCH, &path, STRATEGIC, patch).await
+    }
+
+    /// Asks for the eviction of the pod with exactly this UID; `grace` in seconds replaces the pod's own.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call; 429 says that a budget leaves no room.
+    pub async fn evict(&self, namespace: &str, name: &str, uid: &str, grace: Option<u64>) -> Result<(), ClusterError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": delete_options(uid, grace),
+        });
+        self.write(Method::POST, &path, JSON, &body).await
+    }
+
+    /// Deletes the pod with exactly this UID within `grace` seconds, whatever its budgets say.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn delete_pod(&self, namespace: &str, name: &str, uid: &str, grace: u64) -> Result<(), ClusterError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let mut body = delete_options(uid, Some(grace));
+        body["apiVersion"] = json!("v1");
+        body["kind"] = json!("DeleteOptions");
+        self.write(Method::DELETE, &path, JSON, &body).await
+    }
+
+    /// Creates a `core/v1` Event; its namespace is the one in its metadata.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call; 409 says that an event of this name exists.
+    pub async fn create_event(&self, event: &Value) -> Result<(), ClusterError> {
+        let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default");
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        self.write(Method::POST, &path, JSON, event).await
+    }
+
+    /// All pods bound to the node, read without a cache in between. Pods that cannot be understood are named in the log and left out.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn pods(&self, node: &str) -> Result<Vec<Pod>, ClusterError> {
+        Ok(follow::list(&self.http, &Watched::pods_of(node)).await?.items)
+    }
+
+    async fn write(&self, method: Method, path: &str, kind: &'static str, body: &Value) -> Result<(), ClusterError> {
+        let body = body.to_string().into();
+        self.http.call(method, path, Some((kind, body))).await.map(drop)
+    }
+}
+
+fn delete_options(uid: &str, grace: Option<u64>) -> Value {
+    let mut options = json!({"preconditions": {"uid": uid}});
+    if let Some(grace) = grace {
+        options["gracePeriodSeconds"] = json!(grace);
+    }
+    options
+}

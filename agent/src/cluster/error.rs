@@ -1,0 +1,137 @@
+//! What can go wrong between the agent and its API server, with the status code and `Retry-After` that the drain decides by.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Why a call gave nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// A file that the kubeconfig is or names cannot be read.
+    #[error("cannot read {}; bootstrap or kubelet writes it", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The kubeconfig makes no sense.
+    #[error("{} is no kubeconfig that the agent can use: {problem}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is missing or wrong in it.
+        problem: String,
+    },
+    /// A certificate or key does not parse, or TLS refuses it.
+    #[error("cannot use the {what} of the kubeconfig for TLS: {problem}")]
+    Tls {
+        /// Which part.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The token command failed.
+    #[error("the credentials command `{command}` gave no token: {problem}")]
+    Exec {
+        /// The command.
+        command: String,
+        /// What happened.
+        problem: String,
+    },
+    /// No connection.
+    #[error("cannot connect to the API server {server}; check its address and the security groups")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke at {what}")]
+    Broken {
+        /// Method and path.
+        what: String,
+        /// Why.
+        #[source]
+        source: hyper::Error,
+    },
+    /// No answer in time.
+    #[error("no answer to {what} within {seconds} s")]
+    Timeout {
+        /// Method and path.
+        what: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// An answer other than 2xx.
+    #[error("the API server answers {status} to {what}: {message}")]
+    Status {
+        /// Method and path.
+        what: String,
+        /// The HTTP status code.
+        status: u16,
+        /// The `message` of the Status object, or the start of the body.
+        message: String,
+        /// The header `Retry-After`, when it is in seconds.
+        retry_after: Option<Duration>,
+    },
+    /// A body that is not what was asked for.
+    #[error("the API server's answer to {what} does not parse")]
+    Body {
+        /// Method and path.
+        what: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl ClusterError {
+    /// The HTTP status code, if the server gave one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// What a drain makes of it.
+    #[must_use]
+    pub fn reply(&self) -> drain::Reply {
+        match self {
+            Self::Status { status, message, retry_after, .. } => {
+                drain::Reply::from_status(*status, message, *retry_after)
+            }
+            _ => drain::Reply::Unreachable,
+        }
+    }
+}
+
+/// The few fields of a `meta/v1` Status that tell something.
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    message: String,
+}
+
+/// An error out of an answer that is not 2xx.
+pub(super) fn refused(what: &str, status: u16, retry_after: Option<Duration>, body: &[u8]) -> ClusterError {
+    let message =
+        serde_json::from_slice(body).map(|status: Status| status.message).ok().filter(|message| !message.is_empty());
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).chars().take(200).collect());
+    ClusterError::Status { what: what.to_owned(), status, message, retry_after }
+}
+
+/// Parses a body, naming the call that it answers.
+pub(super) fn parse<T: DeserializeOwned>(what: &str, body: &[u8]) -> Result<T, ClusterError> {
+    let parsed = serde_json::from_slice(body);
+    parsed.map_err(|source| ClusterError::Body { what: what.to_owned(), source })
+}

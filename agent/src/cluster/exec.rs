@@ -1,0 +1,115 @@
+//! Tokens printed by a command (`aws eks get-token`), kept until shortly before they expire.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::error::ClusterError;
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a token without an expiry is used, and how much of its life is left unused otherwise.
+const UNDATED: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+const MARGIN: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
+
+/// The `exec` entry of a kubeconfig's user.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Command {
+    /// The program, searched in PATH.
+    pub command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Variables set for it.
+    pub env: Option<Vec<Variable>>,
+}
+
+/// A variable for the command.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A token and when to ask for the next.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    pub(super) text: String,
+    until: Timestamp,
+}
+
+impl Token {
+    pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
+        now < self.until
+    }
+}
+
+#[derive(Deserialize)]
+struct ExecCredential {
+    status: ExecStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecStatus {
+    token: String,
+    expiration_timestamp: Option<Timestamp>,
+}
+
+impl Command {
+    /// Runs the command and reads the token that it prints.
+    pub(super) async fn token(&self, now: Timestamp) -> Result<Token, ClusterError> {
+        let failed = |problem: String| ClusterError::Exec { command: self.command.clone(), problem };
+        let variables = self.env.iter().flatten().map(|variable| (&variable.name, &variable.value));
+        let mut command = tokio::process::Command::new(&self.command);
+        command.args(&self.args).envs(variables).stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(PATIENCE, command.output()).await;
+        let output = output.map_err(|_| failed(format!("it did not end within {} s", PATIENCE.as_secs())))?;
+        let output = output.map_err(|error| failed(error.to_string()))?;
+        if !output.status.success() {
+            let said: String = String::from_utf8_lossy(&output.stderr).trim().chars().take(200).collect();
+            return Err(failed(format!("{}: {said}", output.status)));
+        }
+        parse(&output.stdout, now).map_err(failed)
+    }
+}
+
+fn parse(text: &[u8], now: Timestamp) -> Result<Token, String> {
+    let credential: ExecCredential = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let status = credential.status;
+    let until = match status.expiration_timestamp {
+        Some(expires) => expires - MARGIN,
+        None => now + UNDATED,
+    };
+    Ok(Token { text: status.token, until })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: &str = "2026-01-01T12:00:00Z";
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_token_is_used_until_a_minute_before_its_end() {
+        let text = br#"{"kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"2026-01-01T12:14:00Z"}}"#;
+        let fresh = |now| parse(text, at(NOON)).map(|token| token.is_fresh(at(now)));
+        assert_eq!(fresh("2026-01-01T12:12:59Z"), Ok(true));
+        assert_eq!(fresh("2026-01-01T12:13:00Z"), Ok(false));
+    }
+
+    #[test]
+    fn an_undated_token_lasts_ten_minutes() {
+        let fresh = |now| parse(br#"{"status":{"token":"t"}}"#, at(NOON)).map(|token| token.is_fresh(at(now)));
+        assert_eq!(fresh("2026-01-01T12:09:59Z"), Ok(true));
+        assert_eq!(fresh("2026-01-01T12:10:00Z"), Ok(false));
+    }
+}

@@ -1,0 +1,246 @@
+//! Following a collection: list, watch from there, list again when the server has forgotten (410). What cannot be understood is named
+//! and skipped; errors are told and retried for ever.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::Method;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::mpsc::Sender;
+use tokio::time::{sleep, timeout};
+
+use super::error::{ClusterError, parse, refused};
+use super::http::Http;
+use super::objects::{Node, Pod};
+use super::{Cluster, Metadata};
+
+/// A watch ends after this long at the server's side.
+const WATCH: Duration = Duration::from_secs(290);
+/// Bookmarks come about every minute: a connection that is silent for longer is dead.
+const SILENCE: Duration = Duration::from_secs(150);
+/// The first and the longest wait after an error; the first is also the least time between two watches.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(15);
+
+/// What is followed: a collection and the one selector that a node's identity may use on it.
+#[derive(Debug)]
+pub struct Watched<T> {
+    path: &'static str,
+    selector: String,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl Watched<Pod> {
+    /// The pods bound to the node of this name.
+    #[must_use]
+    pub fn pods_of(node: &str) -> Self {
+        Self { path: "/api/v1/pods", selector: format!("spec.nodeName%3D{node}"), kind: PhantomData }
+    }
+}
+
+impl Watched<Node> {
+    /// The one Node of this name.
+    #[must_use]
+    pub fn node(name: &str) -> Self {
+        Self { path: "/api/v1/nodes", selector: format!("metadata.name%3D{name}"), kind: PhantomData }
+    }
+}
+
+/// What following tells: the whole collection after each change, or why there is nothing new.
+#[derive(Debug)]
+pub enum Heard<T> {
+    /// All objects, in the order of their UIDs.
+    All(Vec<T>),
+    /// A list or watch failed; it is tried again.
+    Trouble(ClusterError),
+}
+
+/// A list and where to watch from.
+pub(super) struct Listed<T> {
+    pub(super) items: Vec<T>,
+    objects: BTreeMap<String, T>,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    metadata: ListMetadata,
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMetadata {
+    resource_version: String,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    object: Value,
+}
+
+/// Follows the collection until nobody listens any more.
+pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, told: Sender<Heard<T>>)
+where
+    T: DeserializeOwned + Clone + Send,
+{
+    let mut wait = RETRY_MIN;
+    while !told.is_closed() {
+        match session(&cluster.http, &watched, &told).await {
+            Ok(()) => wait = RETRY_MIN,
+            Err(error) => {
+                if told.send(Heard::Trouble(error)).await.is_err() {
+                    return;
+                }
+                wait = (wait * 2).min(RETRY_MAX);
+            }
+        }
+        sleep(wait).await;
+    }
+}
+
+/// One list and the watches that carry it on; ends when the server has forgotten our place.
+async fn session<T>(http: &Http, watched: &Watched<T>, told: &Sender<Heard<T>>) -> Result<(), ClusterError>
+where
+    T: DeserializeOwned + Clone + Send,
+{
+    let Listed { items, mut objects, mut version } = list(http, watched).await?;
+    if told.send(Heard::All(items)).await.is_err() {
+        return Ok(());
+    }
+    loop {
+        let mut stream = match Stream::open(http, watched, &version).await {
+            Err(error) if error.status() == Some(410) => return Ok(()),
+            opened => opened?,
+        };
+        while let Some(change) = stream.next().await? {
+            match apply(watched.path, change, &mut objects, &mut version)? {
+                Applied::Forgotten => return Ok(()),
+                Applied::Silent => {}
+                Applied::Changed => {
+                    let all = objects.values().cloned().collect();
+                    if told.send(Heard::All(all)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        sleep(RETRY_MIN).await;
+    }
+}
+
+/// Reads the whole collection.
+pub(super) async fn list<T>(http: &Http, watched: &Watched<T>) -> Result<Listed<T>, ClusterError>
+where
+    T: DeserializeOwned + Clone,
+{
+    let path = format!("{}?fieldSelector={}", watched.path, watched.selector);
+    let body = http.call(Method::GET, &path, None).await?;
+    let list: List = parse(&path, &body)?;
+    let objects: BTreeMap<String, T> =
+        list.items.into_iter().filter_map(|object| understood(watched.path, object)).collect();
+    Ok(Listed { items: objects.values().cloned().collect(), objects, version: list.metadata.resource_version })
+}
+
+enum Applied {
+    Changed,
+    Silent,
+    Forgotten,
+}
+
+fn apply<T>(
+    path: &str,
+    change: Change,
+    objects: &mut BTreeMap<String, T>,
+    version: &mut String,
+) -> Result<Applied, ClusterError>
+where
+    T: DeserializeOwned,
+{
+    if change.kind == "ERROR" {
+        let status = change.object["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+        let message = change.object["message"].as_str().unwrap_or_default();
+        return match status {
+            410 => Ok(Applied::Forgotten),
+            _ => Err(refused(&format!("the watch of {path}"), status, None, message.as_bytes())),
+        };
+    }
+    if let Some(newer) = change.object["metadata"]["resourceVersion"].as_str() {
+        newer.clone_into(version);
+    }
+    if change.kind == "BOOKMARK" {
+        return Ok(Applied::Silent);
+    }
+    let uid = change.object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    if change.kind == "DELETED" {
+        objects.remove(&uid);
+    } else if let Some((uid, object)) = understood(path, change.object) {
+        objects.insert(uid, object);
+    }
+    Ok(Applied::Changed)
+}
+
+/// The object with its UID, or a line in the log that names it.
+fn understood<T: DeserializeOwned>(path: &str, object: Value) -> Option<(String, T)> {
+    let named = Metadata::deserialize(&object["metadata"]).unwrap_or_default();
+    match serde_json::from_value(object) {
+        Ok(parsed) => Some((named.uid, parsed)),
+        Err(error) => {
+            let (namespace, name) = (named.namespace.as_str(), named.name.as_str());
+            log::warn!(collection = path, namespace = namespace, name = name; "skipped an object that does not parse: {error}");
+            None
+        }
+    }
+}
+
+/// The lines of one watch.
+struct Stream {
+    what: String,
+    body: Incoming,
+    buffer: Vec<u8>,
+    /// Keeps the connection.
+    _sender: hyper::client::conn::http1::SendRequest<http_body_util::Full<hyper::body::Bytes>>,
+}
+
+impl Stream {
+    async fn open<T>(http: &Http, watched: &Watched<T>, version: &str) -> Result<Self, ClusterError> {
+        let what = format!(
+            "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={version}&fieldSelector={}",
+            watched.path,
+            WATCH.as_secs(),
+            watched.selector
+        );
+        let (sender, body) = http.stream(&what).await?;
+        Ok(Self { what, body, buffer: Vec::new(), _sender: sender })
+    }
+
+    /// The next change; `None` at the end of the watch.
+    async fn next(&mut self) -> Result<Option<Change>, ClusterError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return parse(&self.what, &line).map(Some);
+            }
+            let silent = |_| ClusterError::Timeout { what: self.what.clone(), seconds: SILENCE.as_secs() };
+            let frame = timeout(SILENCE, self.body.frame()).await.map_err(silent)?;
+            let Some(frame) = frame else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|source| ClusterError::Broken { what: self.what.clone(), source })?;
+            if let Some(data) = frame.data_ref() {
+                self.buffer.extend_from_slice(data);
+            }
+        }
+    }
+}

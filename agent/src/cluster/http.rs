@@ -1,0 +1,192 @@
+//! Requests over kept-alive connections. One connection serves one request at a time; parallel evictions get connections of their own.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::access::{Access, Credentials};
+use super::error::{ClusterError, refused};
+use super::exec::Token;
+use super::tls;
+
+/// How long a connection may take to come up.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Idle connections kept.
+const IDLE: usize = 4;
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// The API server over HTTP/1.1.
+#[derive(Debug)]
+pub(super) struct Http {
+    access: Access,
+    patience: Duration,
+    idle: Mutex<Vec<Sender>>,
+    token: tokio::sync::Mutex<Option<Token>>,
+}
+
+impl Http {
+    pub(super) fn new(access: Access, patience: Duration) -> Self {
+        Self { access, patience, idle: Mutex::default(), token: tokio::sync::Mutex::default() }
+    }
+
+    /// One request, one answer; anything but 2xx is an error.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Bytes, ClusterError> {
+        let what = format!("{method} {path}");
+        let called = timeout(self.patience, self.exchange(method, path, body, &what)).await;
+        called.unwrap_or_else(|_| Err(ClusterError::Timeout { what, seconds: self.patience.as_secs() }))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+        what: &str,
+    ) -> Result<Bytes, ClusterError> {
+        let mut sender = self.sender().await?;
+        let request = self.request(method, path, body).await?;
+        let broken = |source| ClusterError::Broken { what: what.to_owned(), source };
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let body = self.body(response, what).await?;
+        self.keep(sender);
+        Ok(body)
+    }
+
+    /// Opens a stream of bytes on a connection of its own; the connection lives as long as the returned sender.
+    pub(super) async fn stream(&self, path: &str) -> Result<(Sender, Incoming), ClusterError> {
+        let what = format!("GET {path}");
+        let opened = timeout(self.patience, async {
+            let mut sender = self.open().await?;
+            let request = self.request(Method::GET, path, None).await?;
+            let broken = |source| ClusterError::Broken { what: what.clone(), source };
+            let response = sender.send_request(request).await.map_err(broken)?;
+            if response.status().is_success() {
+                return Ok((sender, response.into_body()));
+            }
+            Err(self.body(response, &what).await.err().unwrap_or_else(|| refused(&what, 0, None, b"")))
+        });
+        let opened = opened.await;
+        opened.unwrap_or_else(|_| Err(ClusterError::Timeout { what, seconds: self.patience.as_secs() }))
+    }
+
+    async fn body(&self, response: Response<Incoming>, what: &str) -> Result<Bytes, ClusterError> {
+        let status = response.status();
+        let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let after = after.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
+        let collected = response.into_body().collect().await;
+        let body = collected.map_err(|source| ClusterError::Broken { what: what.to_owned(), source })?;
+        let body = body.to_bytes();
+        if status.is_success() {
+            return Ok(body);
+        }
+        if status.as_u16() == 401 {
+            self.forget().await;
+        }
+        Err(refused(what, status.as_u16(), after, &body))
+    }
+
+    /// After a 401: the certificate was replaced or the token expired, so connections and token are read afresh.
+    async fn forget(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.token.lock().await = None;
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Request<Full<Bytes>>, ClusterError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, self.access.server())
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, concat!("kerf-agent/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = self.bearer().await? {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let (kind, body) = body.unzip();
+        if let Some(kind) = kind {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        let built = request.body(Full::new(body.unwrap_or_default()));
+        built.map_err(|error| refused(path, 400, None, error.to_string().as_bytes()))
+    }
+
+    async fn bearer(&self) -> Result<Option<String>, ClusterError> {
+        match &self.access.credentials {
+            Credentials::None | Credentials::Certificate { .. } => Ok(None),
+            Credentials::Token(token) => Ok(Some(token.clone())),
+            Credentials::Exec(command) => {
+                let now = Timestamp::now();
+                let mut held = self.token.lock().await;
+                if let Some(token) = held.as_ref().filter(|token| token.is_fresh(now)) {
+                    return Ok(Some(token.text.clone()));
+                }
+                let token = command.token(now).await?;
+                Ok(Some(held.insert(token).text.clone()))
+            }
+        }
+    }
+
+    async fn sender(&self) -> Result<Sender, ClusterError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle {
+            Some(sender) if !sender.is_closed() && sender.is_ready() => Ok(sender),
+            _ => self.open().await,
+        }
+    }
+
+    fn keep(&self, sender: Sender) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE && !sender.is_closed() {
+            idle.push(sender);
+        }
+    }
+
+    async fn open(&self) -> Result<Sender, ClusterError> {
+        let failed = |source| ClusterError::Connect { server: self.access.server(), source };
+        let connecting = TcpStream::connect((self.access.host.as_str(), self.access.port));
+        let stream = timeout(CONNECT, connecting).await;
+        let stream = stream.unwrap_or_else(|late| Err(late.into())).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        if self.access.tls {
+            self.speak(tls::handshake(&self.access, stream).await?).await
+        } else {
+            self.speak(stream).await
+        }
+    }
+
+    async fn speak<S>(&self, stream: S) -> Result<Sender, ClusterError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|source| {
+            let what = format!("the greeting of {}", self.access.server());
+            ClusterError::Broken { what, source }
+        })?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                log::debug!("a connection to the API server ended: {error}");
+            }
+        });
+        Ok(sender)
+    }
+}

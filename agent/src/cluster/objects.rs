@@ -1,0 +1,151 @@
+//! The few fields of Kubernetes objects that the agent reads. Everything has a default: an odd object must not stop a drain.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// `metadata` of any object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// Unique in its namespace.
+    pub name: String,
+    /// Empty for Nodes.
+    pub namespace: String,
+    /// Unique for ever.
+    pub uid: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Who made it.
+    pub owner_references: Vec<Owner>,
+    /// When a deletion shall have ended.
+    pub deletion_timestamp: Option<Timestamp>,
+}
+
+/// One owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Owner {
+    /// `DaemonSet`, `ReplicaSet`, `Node`, ...
+    pub kind: String,
+    /// Whether it is the managing one.
+    pub controller: bool,
+}
+
+/// A Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// What was asked of it.
+    pub spec: NodeSpec,
+    /// What it reports.
+    pub status: NodeStatus,
+}
+
+/// `spec` of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeSpec {
+    /// `aws:///ZONE/INSTANCE-ID`.
+    #[serde(rename = "providerID")]
+    pub provider_id: String,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+}
+
+/// `status` of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    /// Its conditions.
+    pub conditions: Vec<NodeCondition>,
+}
+
+/// A Node's condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeCondition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// In one word.
+    pub reason: String,
+    /// In a sentence.
+    pub message: String,
+    /// When `status` changed last.
+    pub last_transition_time: Option<Timestamp>,
+}
+
+impl Node {
+    /// The condition of this type.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
+        self.status.conditions.iter().find(|condition| condition.kind == kind)
+    }
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// What was asked of it.
+    pub spec: PodSpec,
+    /// What became of it.
+    pub status: PodStatus,
+}
+
+/// `spec` of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// Its priority class.
+    pub priority_class_name: String,
+    /// Seconds to stop in; the API server defaults it to 30.
+    pub termination_grace_period_seconds: Option<u64>,
+    /// Taints that it bears.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A toleration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Toleration {
+    /// The taint's key; empty means every one.
+    pub key: String,
+    /// `Exists` or `Equal` (also when empty).
+    pub operator: String,
+    /// The taint's value, for `Equal`.
+    pub value: String,
+    /// The taint's effect; empty means every one.
+    pub effect: String,
+}
+
+impl Toleration {
+    /// Whether it bears a taint of this key and effect without a value.
+    #[must_use]
+    pub fn bears(&self, key: &str, effect: &str) -> bool {
+        let exists = self.operator == "Exists";
+        let same_key = self.key == key || (self.key.is_empty() && exists);
+        let same_effect = self.effect.is_empty() || self.effect == effect;
+        same_key && same_effect && (exists || self.value.is_empty())
+    }
+}
+
+/// `status` of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    pub phase: String,
+    /// When kubelet took it.
+    pub start_time: Option<Timestamp>,
+}

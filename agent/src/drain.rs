@@ -1,0 +1,148 @@
+//! Between Kubernetes' pods and the drain: what a pod is to a drain, and how one of its requests is carried out.
+
+use api::{annotation, taint};
+use drain::{Action, Millis, PodOnNode, Reply};
+
+use crate::cluster::{Cluster, ClusterError, Pod};
+use crate::interruption::moment;
+
+/// What a drain needs to know of this pod at `now`.
+#[must_use]
+pub fn pod_on_node(pod: &Pod, now: Millis) -> PodOnNode {
+    let bears = |effect| pod.spec.tolerations.iter().any(|it| it.bears(taint::DISRUPTED, effect));
+    PodOnNode {
+        uid: pod.metadata.uid.clone(),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        owner_kind: owner_kind(pod),
+        critical: PodOnNode::is_critical_class(&pod.spec.priority_class_name),
+        grace_seconds: pod.spec.termination_grace_period_seconds.unwrap_or(30),
+        terminal: matches!(pod.status.phase.as_str(), "Succeeded" | "Failed"),
+        deletion: pod.metadata.deletion_timestamp.map(moment),
+        tolerates_disrupted: bears(taint::NO_SCHEDULE),
+        mirror: pod.metadata.annotations.contains_key(annotation::MIRROR_POD),
+        do_not_disrupt: is_held(pod, now),
+    }
+}
+
+fn owner_kind(pod: &Pod) -> Option<String> {
+    let managing = pod.metadata.owner_references.iter().find(|owner| owner.controller);
+    managing.map(|owner| owner.kind.clone())
+}
+
+/// `karpenter.sh/do-not-disrupt` is `true`, or a duration that has not passed since the pod's start.
+fn is_held(pod: &Pod, now: Millis) -> bool {
+    let Some(value) = pod.metadata.annotations.get(annotation::DO_NOT_DISRUPT) else {
+        return false;
+    };
+    if value == annotation::TRUE {
+        return true;
+    }
+    let span = api::duration::nanos(value).ok().and_then(|nanos| u64::try_from(nanos).ok());
+    let start = pod.status.start_time.map(moment);
+    span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
+}
+
+/// Sends one request of a drain and says what came of it. [`Action::List`] is no request for a pod and gives `None`.
+pub async fn request(cluster: &Cluster, action: &Action) -> Option<(String, Reply)> {
+    let (uid, sent) = match action {
+        Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace).await),
+        Action::Delete { namespace, pod, uid, grace } => (uid, cluster.delete_pod(namespace, pod, uid, *grace).await),
+        Action::List => return None,
+    };
+    let reply = sent.as_ref().err().map_or(Reply::Accepted, ClusterError::reply);
+    tell(action, sent);
+    Some((uid.clone(), reply))
+}
+
+fn tell(action: &Action, sent: Result<(), ClusterError>) {
+    let (verb, namespace, pod) = match action {
+        Action::Evict { namespace, pod, .. } => ("evict", namespace.as_str(), pod.as_str()),
+        Action::Delete { namespace, pod, .. } => ("delete", namespace.as_str(), pod.as_str()),
+        Action::List => return,
+    };
+    match sent {
+        Ok(()) => {
+            log::info!(verb = verb, namespace = namespace, pod = pod; "the API server accepts")
+        }
+        Err(error) => {
+            let why = daemon::error::chain(&error);
+            log::info!(verb = verb, namespace = namespace, pod = pod; "the API server refuses: {why}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(object: Value) -> PodOnNode {
+        let pod: Pod = serde_json::from_value(object).unwrap_or_default();
+        pod_on_node(&pod, Millis(1_767_268_800_000))
+    }
+
+    #[test]
+    fn a_pod_is_read_as_the_api_writes_it() {
+        let pod = read(json!({
+            "metadata": {
+                "name": "a", "namespace": "web", "uid": "u-1",
+                "ownerReferences": [{"kind": "Node"}, {"kind": "DaemonSet", "controller": true}],
+                "deletionTimestamp": "2026-01-01T12:00:30Z",
+                "annotations": {"kubernetes.io/config.mirror": "x"},
+            },
+            "spec": {"priorityClassName": "system-node-critical", "terminationGracePeriodSeconds": 5,
+                     "tolerations": [{"operator": "Exists"}]},
+            "status": {"phase": "Failed"},
+        }));
+        let expected = PodOnNode {
+            uid: "u-1".into(),
+            namespace: "web".into(),
+            name: "a".into(),
+            owner_kind: Some("DaemonSet".into()),
+            critical: true,
+            grace_seconds: 5,
+            terminal: true,
+            deletion: Some(Millis(1_767_268_830_000)),
+            tolerates_disrupted: true,
+            mirror: true,
+            do_not_disrupt: false,
+        };
+        assert_eq!(pod, expected);
+    }
+
+    #[test]
+    fn do_not_disrupt_is_true_or_lasts_for_a_while() {
+        let rows = [
+            ("true", "2026-01-01T00:00:00Z", true),
+            ("false", "2026-01-01T00:00:00Z", false),
+            ("30m", "2026-01-01T11:45:00Z", true),
+            ("30m", "2026-01-01T11:15:00Z", false),
+            ("soon", "2026-01-01T11:45:00Z", false),
+        ];
+        for (value, start, held) in rows {
+            let pod = read(json!({
+                "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}},
+                "status": {"startTime": start},
+            }));
+            assert_eq!(pod.do_not_disrupt, held, "{value} since {start}");
+        }
+    }
+
+    #[test]
+    fn which_tolerations_bear_the_disrupted_taint() {
+        let rows = [
+            (json!({"operator": "Exists"}), true),
+            (json!({"key": "karpenter.sh/disrupted", "operator": "Exists"}), true),
+            (json!({"key": "karpenter.sh/disrupted", "operator": "Equal"}), true),
+            (json!({"key": "karpenter.sh/disrupted", "value": "x"}), false),
+            (json!({"key": "karpenter.sh/disrupted", "effect": "NoExecute", "operator": "Exists"}), false),
+            (json!({"key": "other", "operator": "Exists"}), false),
+            (json!({}), false),
+        ];
+        for (toleration, bears) in rows {
+            let pod = read(json!({"spec": {"tolerations": [toleration]}}));
+            assert_eq!(pod.tolerates_disrupted, bears, "{toleration}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `kerf-agent run`: guards the node for as long as the machine lives. This loop only carries: facts to the lifecycle, its acts to the
+//! world. It never gives up: without metadata, kubeconfig, API server or Node it waits, and says once why.
+
+mod act;
+mod lane;
+pub mod lifecycle;
+mod name;
+mod systemd;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use drain::Millis;
+use jiff::Timestamp;
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::time::{sleep, timeout};
+
+use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
+use crate::drain::pod_on_node;
+use crate::gates::{Bootstrap, has_cni};
+use crate::imds::{Imds, ImdsError};
+use crate::interruption::{self, Notice, moment};
+use crate::journal::{Journal, boot_id};
+
+use act::Actor;
+use lifecycle::{Act, Input, Lifecycle};
+use systemd::Systemd;
+
+/// The kubeconfig that bootstrap writes, below the machine's root.
+const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
+/// Local facts (files) are looked at this often.
+const TICK: Duration = Duration::from_secs(1);
+/// Each call to the API server.
+const CALL: Duration = Duration::from_secs(5);
+/// Writes under way get this long at the end.
+const FINISH: Duration = Duration::from_secs(5);
+/// The longest wait for metadata at the start.
+const METADATA_WAIT: Duration = Duration::from_secs(10);
+
+/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written.
+///
+/// # Errors
+/// Only when the signal handlers cannot be installed: everything else is waited for.
+pub async fn run(root: &Path, imds: Arc<Imds>) -> anyhow::Result<()> {
+    let mut stop = std::pin::pin!(daemon::signal::stopped());
+    tokio::select! {
+        stopped = &mut stop => log::info!(signal = stopped?; "stopped before it began"),
+        agent = Agent::start(root, imds) => {
+            let signal = agent.work(stop).await?;
+            log::info!(signal = signal; "stopped; the journal carries on at the next start");
+        }
+    }
+    Ok(())
+}
+
+/// The running agent.
+struct Agent {
+    root: PathBuf,
+    life: Lifecycle,
+    /// What metadata calls this machine, for as long as bootstrap has written no name.
+    hostname: String,
+    access: Option<Access>,
+    actor: Actor,
+    nodes: Receiver<Heard<Node>>,
+    pods: Receiver<Heard<Pod>>,
+    notices: Receiver<Notice>,
+    systemd: Systemd,
+    /// The trouble that was said last.
+    said: Option<String>,
+}
+
+impl Agent {
+    /// Learns from metadata which machine this is, and takes up its journal.
+    async fn start(root: &Path, imds: Arc<Imds>) -> Self {
+        let (instance, hostname) = who_am_i(&imds).await;
+        let journal = Journal::read(root, &instance).unwrap_or_else(|error| {
+            log::error!("{}", daemon::error::chain(&error));
+            Journal::new(&instance, boot_id(root))
+        });
+        let name = name::written(root).unwrap_or_else(|| hostname.clone());
+        log::info!(instance = instance.as_str(), node = name.as_str(); "guarding this machine");
+        let (told, notices) = mpsc::channel(4);
+        tokio::spawn(interruption::watch(imds, told));
+        Self {
+            root: root.to_owned(),
+            life: Lifecycle::new(&name, journal, now()),
+            hostname,
+            access: None,
+            actor: Actor::new(root),
+            nodes: mpsc::channel(1).1,
+            pods: mpsc::channel(1).1,
+            notices,
+            systemd: Systemd::ready(),
+            said: None,
+        }
+    }
+
+    /// The loop; gives the signal that ended it.
+    async fn work<E>(
+        mut self,
+        mut stop: impl Future<Output = Result<&'static str, E>> + Unpin,
+    ) -> Result<&'static str, E> {
+        loop {
+            self.look_around();
+            self.connect();
+            for act in self.life.step(now()) {
+                self.perform(act);
+            }
+            self.systemd.alive(&self.life.summary());
+            tokio::select! {
+                signal = &mut stop => {
+                    self.finish().await;
+                    return signal;
+                }
+                () = self.news() => {}
+            }
+        }
+    }
+
+    /// Waits for the next thing to happen and takes it in.
+    async fn news(&mut self) {
+        let wait = self.life.poll_timeout(now()).map_or(TICK, |at| at.since(now()).min(TICK));
+        let wait = wait.max(Duration::from_millis(1));
+        tokio::select! {
+            Some(heard) = self.nodes.recv() => self.heard_node(heard),
+            Some(heard) = self.pods.recv() => self.heard_pods(heard),
+            Some(notice) = self.notices.recv() => self.life.take(Input::Notice(notice), now()),
+            Some(input) = self.actor.ended() => self.life.take(input, now()),
+            () = sleep(wait) => {}
+        }
+    }
+
+    /// Local facts: files that others write.
+    fn look_around(&mut self) {
+        self.life.take(Input::Cni(has_cni(&self.root)), now());
+        self.life.take(Input::Bootstrap(Bootstrap::read(&self.root)), now());
+    }
+
+    /// Reads the kubeconfig until there is one, and again after trouble: bootstrap may have replaced it.
+    fn connect(&mut self) {
+        if self.actor.has_cluster() {
+            return;
+        }
+        match Access::read(&self.root, &self.root.join(KUBECONFIG)) {
+            Ok(access) => self.use_access(access),
+            Err(error) => self.say(&daemon::error::chain(&error)),
+        }
+    }
+
+    fn use_access(&mut self, access: Access) {
+        let name = name::written(&self.root).unwrap_or_else(|| self.hostname.clone());
+        self.life.rename(&name);
+        let cluster = Arc::new(Cluster::new(access.clone(), CALL));
+        self.access = Some(access);
+        let (told, nodes) = mpsc::channel(8);
+        self.nodes = nodes;
+        tokio::spawn(follow(Arc::clone(&cluster), Watched::node(&name), told));
+        let follows = self.actor.use_cluster(cluster);
+        if follows {
+            self.follow_pods();
+        }
+    }
+
+    fn follow_pods(&mut self) {
+        let Some(cluster) = self.actor.follow_pods() else {
+            return;
+        };
+        let (told, pods) = mpsc::channel(8);
+        self.pods = pods;
+        tokio::spawn(follow(cluster, Watched::pods_of(self.life.name()), told));
+    }
+
+    fn heard_node(&mut self, heard: Heard<Node>) {
+        match heard {
+            Heard::All(nodes) => {
+                self.said = None;
+                self.life.take(Input::Node(nodes.into_iter().next()), now());
+            }
+            Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
+        }
+    }
+
+    fn heard_pods(&mut self, heard: Heard<Pod>) {
+        match heard {
+            Heard::All(pods) => {
+                let at = now();
+                let pods = pods.iter().map(|pod| pod_on_node(pod, at)).collect();
+                self.life.take(Input::Pods(pods), at);
+            }
+            Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
+        }
+    }
+
+    /// The API server does not answer as it should: perhaps there is another kubeconfig by now, or another name.
+    fn trouble(&mut self, problem: &str) {
+        self.say(problem);
+        let Ok(access) = Access::read(&self.root, &self.root.join(KUBECONFIG)) else {
+            return;
+        };
+        let renamed = name::written(&self.root).is_some_and(|name| name != self.life.name());
+        if renamed || self.access.as_ref() != Some(&access) {
+            log::info!("bootstrap has written another kubeconfig: connecting anew");
+            self.use_access(access);
+        }
+    }
+
+    fn perform(&mut self, act: Act) {
+        match act {
+            Act::Save => self.actor.save(self.life.journal()),
+            Act::FollowPods => {
+                self.actor.want_pods();
+                self.follow_pods();
+            }
+            act => self.actor.start(act, self.life.name(), self.life.node(), now()),
+        }
+    }
+
+    /// Lets what is under way come to its end, and keeps what it brings.
+    async fn finish(&mut self) {
+        self.systemd.stopping();
+        let ending = async {
+            while let Some(input) = self.actor.ended().await {
+                self.life.take(input, now());
+            }
+        };
+        if timeout(FINISH, ending).await.is_err() {
+            log::warn!("some requests had not ended: the next start finds out what they did");
+        }
+        self.actor.save(self.life.journal());
+    }
+
+    /// Says a problem once, until it changes.
+    fn say(&mut self, problem: &str) {
+        if self.said.as_deref() != Some(problem) {
+            log::warn!(node = self.life.name(); "{problem}");
+            self.said = Some(problem.to_owned());
+        }
+    }
+}
+
+/// The only clock.
+fn now() -> Millis {
+    moment(Timestamp::now())
+}
+
+/// Instance id and host name, asked for until metadata answers.
+async fn who_am_i(imds: &Imds) -> (String, String) {
+    let mut wait = Duration::from_millis(250);
+    let mut said = None;
+    loop {
+        match ask_who(imds).await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                let problem = Some(daemon::error::chain(&error));
+                if problem != said {
+                    log::warn!("waiting for instance metadata: {}", problem.as_deref().unwrap_or_default());
+                    said = problem;
+                }
+            }
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(METADATA_WAIT);
+    }
+}
+
+async fn ask_who(imds: &Imds) -> Result<(String, String), ImdsError> {
+    let identity = imds.identity().await?;
+    let hostname = imds.local_hostname().await?;
+    Ok((identity.instance_id, hostname))
+}

@@ -1,0 +1,124 @@
+//! Carrying out: each act becomes one request in a task of its own, whose end is an input again. Nothing here chooses or repeats.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use drain::{Action, Millis};
+use tokio::task::JoinSet;
+
+use super::lifecycle::{Act, Input};
+use crate::cluster::{Cluster, ClusterError, Node};
+use crate::drain::{pod_on_node, request};
+use crate::journal::Journal;
+
+/// The hands of the agent.
+#[derive(Debug)]
+pub(super) struct Actor {
+    root: PathBuf,
+    cluster: Option<Arc<Cluster>>,
+    wants_pods: bool,
+    tasks: JoinSet<Option<Input>>,
+}
+
+impl Actor {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), cluster: None, wants_pods: false, tasks: JoinSet::new() }
+    }
+
+    pub(super) fn has_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Uses this client from now on; whether the pods are to be followed through it.
+    pub(super) fn use_cluster(&mut self, cluster: Arc<Cluster>) -> bool {
+        self.cluster = Some(cluster);
+        self.wants_pods
+    }
+
+    pub(super) fn want_pods(&mut self) {
+        self.wants_pods = true;
+    }
+
+    /// The client to follow pods with.
+    pub(super) fn follow_pods(&self) -> Option<Arc<Cluster>> {
+        self.cluster.clone()
+    }
+
+    /// Writes the journal. A disk that refuses must not stop a drain.
+    pub(super) fn save(&self, journal: &Journal) {
+        if let Err(error) = journal.write(&self.root) {
+            log::error!("{}", daemon::error::chain(&error));
+        }
+    }
+
+    /// The input that the next finished task brings; `None` when none is under way.
+    pub(super) async fn ended(&mut self) -> Option<Input> {
+        loop {
+            match self.tasks.join_next().await? {
+                Ok(Some(input)) => return Some(input),
+                Ok(None) => {}
+                Err(error) => log::error!("a request was lost: {error}"),
+            }
+        }
+    }
+
+    /// Starts an act.
+    pub(super) fn start(&mut self, act: Act, name: &str, node: Option<&Node>, now: Millis) {
+        let Some(cluster) = self.cluster.clone() else {
+            return;
+        };
+        let name = name.to_owned();
+        match act {
+            Act::Save | Act::FollowPods => {}
+            Act::PatchNode(patch) => {
+                self.tasks.spawn(async move {
+                    let done = said("Node", cluster.patch_node(&name, &patch).await);
+                    Some(Input::NodeWritten(done))
+                });
+            }
+            Act::PatchStatus(patch) => {
+                self.tasks.spawn(async move {
+                    let done = said("Node status", cluster.patch_node_status(&name, &patch).await);
+                    Some(Input::StatusWritten(done))
+                });
+            }
+            Act::Tell(tiding) => {
+                let event = tiding.event(&name, node, now);
+                self.tasks.spawn(async move {
+                    let told = cluster.create_event(&event).await;
+                    let exists = told.as_ref().is_err_and(|error| error.status() == Some(409));
+                    Some(Input::Told(tiding.key, exists || said("Event", told)))
+                });
+            }
+            Act::Drain(Action::List) => {
+                self.tasks.spawn(async move { list(&cluster, &name, now).await });
+            }
+            Act::Drain(action) => {
+                self.tasks.spawn(async move {
+                    let (uid, reply) = request(&cluster, &action).await?;
+                    Some(Input::Reply(uid, reply))
+                });
+            }
+        }
+    }
+}
+
+async fn list(cluster: &Cluster, node: &str, now: Millis) -> Option<Input> {
+    match cluster.pods(node).await {
+        Ok(pods) => Some(Input::Pods(pods.iter().map(|pod| pod_on_node(pod, now)).collect())),
+        Err(error) => {
+            log::warn!("cannot list the node's pods: {}", daemon::error::chain(&error));
+            None
+        }
+    }
+}
+
+fn said(what: &str, written: Result<(), ClusterError>) -> bool {
+    match written {
+        Ok(()) => true,
+        Err(error) => {
+            log::warn!(what = what; "the API server did not take a write: {}", daemon::error::chain(&error));
+            false
+        }
+    }
+}
