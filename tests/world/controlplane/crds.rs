@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
@@ -19,12 +19,20 @@ pub(super) async fn apply(client: &Client, definitions: &[CustomResourceDefiniti
     let params = PatchParams::apply("kerf-tests").force();
     for definition in definitions {
         let name = definition.name_any();
-        api.patch(&name, &params, &Patch::Apply(definition))
-            .await
-            .with_context(|| format!("the API server refuses the CRD {name}"))?;
+        if let Err(error) = api.patch(&name, &params, &Patch::Apply(definition)).await {
+            bail!("the API server refuses the CRD {name}: {}", reason(&error));
+        }
     }
     try_join_all(definitions.iter().map(|definition| served(client, &api, definition))).await?;
     Ok(())
+}
+
+/// The server's own words, without the status object that repeats them.
+fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 async fn served(
