@@ -1,0 +1,56 @@
+//! Where bootstrap stands, in a file: `kerf-agent run` tells the cluster about it once the API answers, since bootstrap
+//! itself has no credentials for that.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::host::{Host, HostError};
+
+/// The file, on tmpfs.
+pub const PATH: &str = "/run/kerf/bootstrap.json";
+
+/// Where bootstrap stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum State {
+    /// Something is not there yet; it is tried again.
+    Waiting {
+        /// One sentence: what, and the cure.
+        reason: String,
+        /// When the reason was new.
+        since: Timestamp,
+    },
+    /// What the machine was told cannot be followed, which only people can change; it is read and tried again.
+    Failed {
+        /// One sentence: what, where, and the cure.
+        reason: String,
+        /// When the reason was new.
+        since: Timestamp,
+    },
+    /// Files are written and units started.
+    Done {
+        /// The name that kubelet registers.
+        node_name: String,
+        /// When.
+        since: Timestamp,
+    },
+}
+
+impl State {
+    /// Reads the state; `None` before bootstrap first wrote it, and when the file cannot be understood.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn read(host: &Host) -> Result<Option<Self>, HostError> {
+        Ok(host.read(PATH)?.and_then(|content| serde_json::from_slice(&content).ok()))
+    }
+
+    /// Writes the state.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn write(&self, host: &Host) -> Result<(), HostError> {
+        let content = serde_json::to_vec(self).unwrap_or_default();
+        host.write(PATH, &content, 0o644).map(|_| ())
+    }
+}

@@ -1,0 +1,238 @@
+//! Every side effect that bootstrap may have on its machine, and nothing else: files below a root folder, programs from
+//! a search path, and words to systemd. Tests give it a folder and a path of their own.
+
+mod cpu;
+mod version;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::process::Command;
+
+pub use version::KubeletVersion;
+
+/// A program that has not ended by then is killed: restarting containerd with many shims takes most of a minute.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Why the machine did not do as it was told.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// A file could not be read or written.
+    #[error("cannot {action} {}; check that it is a file, that its disk is not full and that we run as root", path.display())]
+    File {
+        /// `read` or `write`.
+        action: &'static str,
+        /// Below the root folder.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A program could not be started.
+    #[error("cannot run `{command}`; install it or put it on PATH")]
+    Start {
+        /// Program and arguments.
+        command: String,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A program ended with a failure.
+    #[error("`{command}` failed ({status}): {message}")]
+    Failed {
+        /// Program and arguments.
+        command: String,
+        /// Exit status.
+        status: String,
+        /// The last line that it wrote.
+        message: String,
+    },
+    /// A program did not end.
+    #[error("`{command}` did not end within {} s and was killed; see its unit in the journal", timeout.as_secs())]
+    Timeout {
+        /// Program and arguments.
+        command: String,
+        /// How long it had.
+        timeout: Duration,
+    },
+    /// kubelet's version is not written down and kubelet does not say it.
+    #[error("kubelet's version `{found}` cannot be read; write it to /etc/eks/kubelet-version.txt as v1.36.0")]
+    Version {
+        /// What was found.
+        found: String,
+    },
+}
+
+/// The machine.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+    search_path: OsString,
+}
+
+impl Host {
+    /// A machine whose files live below `root` and whose programs are found in `search_path` (as in PATH).
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>, search_path: impl Into<OsString>) -> Self {
+        Self { root: root.into(), search_path: search_path.into() }
+    }
+
+    /// Where `path`, absolute on the machine, really is.
+    #[must_use]
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Whether `path` exists.
+    #[must_use]
+    pub fn exists(&self, path: &str) -> bool {
+        self.at(path).exists()
+    }
+
+    /// Reads a file; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, HostError> {
+        match fs::read(self.at(path)) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(HostError::File { action: "read", path: self.at(path), source }),
+        }
+    }
+
+    /// Reads a file as text; bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn read_text(&self, path: &str) -> Result<Option<String>, HostError> {
+        Ok(self.read(path)?.map(|content| String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    /// Whether a file is absent or has another content or mode.
+    #[must_use]
+    pub fn differs(&self, path: &str, content: &[u8], mode: u32) -> bool {
+        !has(&self.at(path), content, mode)
+    }
+
+    /// Writes a file, if it does not have this content and mode already: parent folders are made, and the file is
+    /// replaced at once, so that nobody reads half of it. Says whether it changed.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn write(&self, path: &str, content: &[u8], mode: u32) -> Result<bool, HostError> {
+        let target = self.at(path);
+        if has(&target, content, mode) {
+            return Ok(false);
+        }
+        let failed = |source| HostError::File { action: "write", path: target.clone(), source };
+        replace(&target, content, mode).map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Removes a file; says whether it was there.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn remove(&self, path: &str) -> Result<bool, HostError> {
+        match fs::remove_file(self.at(path)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(HostError::File { action: "remove", path: self.at(path), source }),
+        }
+    }
+
+    /// Runs `systemctl` with `arguments`.
+    ///
+    /// # Errors
+    /// [`HostError`] when it cannot be started, fails or does not end.
+    pub async fn systemctl(&self, arguments: &[&str]) -> Result<(), HostError> {
+        self.output("systemctl", arguments).await.map(|_| ())
+    }
+
+    /// Runs a program to its end and returns what it printed.
+    ///
+    /// # Errors
+    /// [`HostError`] when it cannot be started, fails or does not end.
+    pub async fn output(&self, program: &str, arguments: &[&str]) -> Result<String, HostError> {
+        let command = [&[program], arguments].concat().join(" ");
+        let run = Command::new(program)
+            .args(arguments)
+            .env("PATH", &self.search_path)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        match tokio::time::timeout(PROGRAM_TIMEOUT, run).await {
+            Err(_) => Err(HostError::Timeout { command, timeout: PROGRAM_TIMEOUT }),
+            Ok(Err(source)) => Err(HostError::Start { command, source }),
+            Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Ok(Ok(output)) => Err(failure(command, &output)),
+        }
+    }
+
+    /// Online CPUs of the machine.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        cpu::count(&self.at("/sys/devices/system"))
+    }
+
+    /// The version of the kubelet on this machine: written down by the image, else asked of the program.
+    ///
+    /// # Errors
+    /// [`HostError`] when neither says it.
+    pub async fn kubelet_version(&self) -> Result<KubeletVersion, HostError> {
+        let text = match self.read_text("/etc/eks/kubelet-version.txt")? {
+            Some(text) => text,
+            None => self.output("kubelet", &["--version"]).await?,
+        };
+        KubeletVersion::parse(&text).ok_or_else(|| HostError::Version { found: text.trim().to_owned() })
+    }
+
+    /// Tells systemd what we are waiting for (`STATUS=`). Without systemd nothing happens.
+    pub fn status(&self, status: &str) {
+        self.notify(sd_notify::NotifyState::Status(status));
+    }
+
+    /// Tells systemd that we are done starting (`READY=1`).
+    pub fn ready(&self) {
+        self.notify(sd_notify::NotifyState::Ready);
+    }
+
+    fn notify(&self, state: sd_notify::NotifyState<'_>) {
+        if let Err(error) = sd_notify::notify(&[state]) {
+            log::debug!(error:% = error; "systemd was not told");
+        }
+    }
+}
+
+fn has(path: &Path, content: &[u8], mode: u32) -> bool {
+    let same_mode = fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o7777 == mode);
+    same_mode && fs::read(path).is_ok_and(|found| found == content)
+}
+
+fn replace(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let draft = folder.join(format!(".{name}.kerf-{}", std::process::id()));
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, target));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}
+
+fn failure(command: String, output: &Output) -> HostError {
+    let said =
+        String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr }).into_owned();
+    let message = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
+    HostError::Failed { command, status: output.status.to_string(), message }
+}

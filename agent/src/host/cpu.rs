@@ -1,0 +1,52 @@
+//! How many CPUs kubelet will see. Counted from the kernel's topology as nodeadm does, because the reserved CPU derives
+//! from it and the controller promised a figure.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Online CPUs below `system` (`/sys/devices/system`): those of all NUMA nodes that are online, else every online
+/// `cpuN`, else what this process may use.
+pub(super) fn count(system: &Path) -> u32 {
+    let online = fs::read_to_string(system.join("cpu/online")).ok().and_then(|list| parse(&list));
+    let numa: BTreeSet<u32> = numbered(&system.join("node"), "node")
+        .into_iter()
+        .flat_map(|node| numbered(&system.join(format!("node/node{node}")), "cpu"))
+        .collect();
+    let cpus = if numa.is_empty() { numbered(&system.join("cpu"), "cpu") } else { numa };
+    let counted = cpus.iter().filter(|cpu| online.as_ref().is_none_or(|online| online.contains(cpu))).count();
+    match u32::try_from(counted) {
+        Ok(counted) if counted > 0 => counted,
+        _ => std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// The numbers N of entries `prefixN` in a folder.
+fn numbered(folder: &Path, prefix: &str) -> BTreeSet<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()).collect()
+}
+
+/// Reads a kernel CPU list such as `0,2-4,6`.
+fn parse(list: &str) -> Option<BTreeSet<u32>> {
+    let mut cpus = BTreeSet::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        cpus.extend(first..=last.min(65_535));
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_lists() {
+        assert_eq!(parse("0,2-4,6\n"), Some([0, 2, 3, 4, 6].into()));
+        assert_eq!(parse("0-95"), Some((0..96).collect()));
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("a-b"), None);
+    }
+}

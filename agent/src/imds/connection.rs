@@ -1,0 +1,71 @@
+//! One HTTP/1.1 connection to IMDS. Its driver is a task that ends with the connection.
+
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::ImdsError;
+
+/// No metadata item comes near: user data has 16 KiB, identity documents and credentials about 1.
+const BODY_LIMIT: usize = 262_144;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Empty<Bytes>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Connection {
+    pub(super) async fn open(authority: &str) -> Result<Self, ImdsError> {
+        let unreachable = |source| ImdsError::Connect { endpoint: authority.to_owned(), source };
+        let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
+        let broken = |source| ImdsError::Broken { path: String::new(), source };
+        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(driver);
+        Ok(Self { sender })
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        host: &str,
+        header: (&str, &str),
+    ) -> Result<Reply, ImdsError> {
+        let broken = |source| ImdsError::Broken { path: path.to_owned(), source };
+        let malformed = |_| ImdsError::Content { path: path.to_owned(), expected: "a usable token" };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/latest/{path}"))
+            .header("host", host)
+            .header(header.0, header.1)
+            .body(Empty::new())
+            .map_err(malformed)?;
+        self.sender.ready().await.map_err(broken)?;
+        let (head, body) = self.sender.send_request(request).await.map_err(broken)?.into_parts();
+        let body = Limited::new(body, BODY_LIMIT).collect().await.map_err(|error| body_error(path, error))?;
+        Ok(Reply { status: head.status, headers: head.headers, body: body.to_bytes() })
+    }
+}
+
+fn body_error(path: &str, error: Box<dyn std::error::Error + Send + Sync>) -> ImdsError {
+    let path = path.to_owned();
+    match error.downcast::<hyper::Error>() {
+        Ok(source) => ImdsError::Broken { path, source: *source },
+        Err(error) if error.is::<LengthLimitError>() => ImdsError::TooLong { path, limit: BODY_LIMIT },
+        Err(_) => ImdsError::Content { path, expected: "a whole body" },
+    }
+}

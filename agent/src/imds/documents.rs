@@ -1,0 +1,133 @@
+//! The metadata items that we read, by name. Paths and bodies: EC2 user guide, "Instance metadata categories".
+
+use hyper::body::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{Imds, ImdsError, text};
+
+/// `dynamic/instance-identity/document`, the fields that we use.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdentityDocument {
+    /// Such as `i-0123456789abcdef0`.
+    pub instance_id: String,
+    /// Such as `m5.large`.
+    pub instance_type: String,
+    /// Such as `us-west-2`.
+    pub region: String,
+    /// Such as `us-west-2a`.
+    pub availability_zone: String,
+}
+
+/// `meta-data/spot/instance-action`: EC2 takes the instance at `time`. Once seen it is final.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct InstanceAction {
+    /// `terminate`, `stop` or `hibernate`.
+    pub action: String,
+    /// When; about two minutes ahead, at once for hibernation.
+    pub time: jiff::Timestamp,
+}
+
+/// `meta-data/events/recommendations/rebalance`: the spot instance is at elevated risk.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rebalance {
+    /// When the signal was given.
+    pub notice_time: jiff::Timestamp,
+}
+
+impl Imds {
+    /// Who this instance is.
+    ///
+    /// # Errors
+    /// [`ImdsError`]; [`ImdsError::Absent`] early in a boot.
+    pub async fn identity(&self) -> Result<IdentityDocument, ImdsError> {
+        const PATH: &str = "dynamic/instance-identity/document";
+        let document = self.json(PATH, "an instance identity document").await?;
+        document.ok_or_else(|| ImdsError::Absent { path: PATH.to_owned() })
+    }
+
+    /// The primary interface's hardware address.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn mac(&self) -> Result<String, ImdsError> {
+        self.required("meta-data/mac", "a hardware address").await
+    }
+
+    /// The private DNS name; the first one where a DHCP option set gives several domains.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn local_hostname(&self) -> Result<String, ImdsError> {
+        let names = self.required("meta-data/local-hostname", "a host name").await?;
+        Ok(names.split_whitespace().next().unwrap_or_default().to_owned())
+    }
+
+    /// The primary private IPv4 address.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn local_ipv4(&self) -> Result<String, ImdsError> {
+        self.required("meta-data/local-ipv4", "an IPv4 address").await
+    }
+
+    /// The first IPv6 address of the interface `mac`; `None` when it has none.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn ipv6(&self, mac: &str) -> Result<Option<String>, ImdsError> {
+        let path = format!("meta-data/network/interfaces/macs/{mac}/ipv6s");
+        let Some(body) = self.get(&path).await? else {
+            return Ok(None);
+        };
+        let lines = std::str::from_utf8(&body).unwrap_or_default();
+        Ok(lines.split_whitespace().next().map(str::to_owned))
+    }
+
+    /// `spot`, `on-demand`, `scheduled` or `capacity-block`.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn instance_life_cycle(&self) -> Result<String, ImdsError> {
+        self.required("meta-data/instance-life-cycle", "a life cycle").await
+    }
+
+    /// The instance's user data; `None` when it was launched without.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn user_data(&self) -> Result<Option<Bytes>, ImdsError> {
+        self.get("user-data").await
+    }
+
+    /// The spot interruption notice; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`ImdsError`]. After a notice was seen, neither an error nor `None` takes it back.
+    pub async fn instance_action(&self) -> Result<Option<InstanceAction>, ImdsError> {
+        self.json("meta-data/spot/instance-action", "an instance action").await
+    }
+
+    /// The rebalance recommendation; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`ImdsError`].
+    pub async fn rebalance(&self) -> Result<Option<Rebalance>, ImdsError> {
+        self.json("meta-data/events/recommendations/rebalance", "a rebalance recommendation").await
+    }
+
+    async fn required(&self, path: &str, expected: &'static str) -> Result<String, ImdsError> {
+        let body = self.get(path).await?.ok_or_else(|| ImdsError::Absent { path: path.to_owned() })?;
+        text(path, expected, &body)
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str, expected: &'static str) -> Result<Option<T>, ImdsError> {
+        let Some(body) = self.get(path).await? else {
+            return Ok(None);
+        };
+        let parsed = serde_json::from_slice(&body);
+        parsed.map(Some).map_err(|_| ImdsError::Content { path: path.to_owned(), expected })
+    }
+}

@@ -1,0 +1,51 @@
+//! How Kerf acts on one machine: it turns instance metadata into a running kubelet, guards the node until it may
+//! serve, and empties it when EC2 wants the machine back. The binary is a handshake; everything is reachable here so
+//! that tests can drive it against a scripted machine.
+
+pub mod bootstrap;
+pub mod cluster;
+pub mod drain;
+pub mod gates;
+pub mod host;
+pub mod imds;
+pub mod interruption;
+pub mod journal;
+pub mod report;
+pub mod run;
+pub mod settings;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+
+use bootstrap::Bootstrap;
+use imds::backoff::Backoff;
+use settings::{Command, Settings};
+
+/// Does what `settings` ask for, to its end.
+///
+/// # Errors
+/// Settings that cannot be used, and what the subcommand itself may end with.
+pub fn start(settings: &Settings) -> anyhow::Result<()> {
+    daemon::log::install(settings.log_format, settings.log_level).map_err(anyhow::Error::msg)?;
+    let imds = settings.imds()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the asynchronous runtime cannot be started")?;
+    match settings.command {
+        Command::Bootstrap => {
+            let backoff = Backoff::bootstrap(seed());
+            runtime.block_on(Bootstrap { host: settings.host(), imds, backoff }.run());
+            Ok(())
+        }
+        Command::Run => runtime.block_on(run::run(&settings.root, Arc::new(imds))),
+    }
+}
+
+/// Differs between machines and starts, so that a fleet that boots at once does not ask at once.
+fn seed() -> u64 {
+    let nanoseconds = Timestamp::now().as_nanosecond().unsigned_abs();
+    (nanoseconds as u64) ^ u64::from(std::process::id()).rotate_left(32)
+}

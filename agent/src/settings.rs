@@ -1,0 +1,64 @@
+//! Command line and environment, validated once; everything else receives values and never looks at either.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use daemon::log::Format;
+use log::LevelFilter;
+
+use crate::host::Host;
+use crate::imds::{DEFAULT_ENDPOINT, Imds, ImdsError};
+
+/// One exchange with IMDS, from connecting to the last byte: it is one hop away.
+const IMDS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What `kerf-agent` was asked to do, and with what.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "kerf-agent", version, about = "Boots, guards and empties one Kubernetes node on EC2")]
+pub struct Settings {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Prefix of every path that is read or written.
+    #[arg(long, env = "KERF_ROOT", default_value = "/", global = true)]
+    pub root: PathBuf,
+    /// Where the instance metadata service answers.
+    #[arg(long, env = "AWS_EC2_METADATA_SERVICE_ENDPOINT", default_value = DEFAULT_ENDPOINT, global = true)]
+    pub imds: String,
+    /// How to log: auto (journald, else text), json or text.
+    #[arg(long, env = "KERF_LOG_FORMAT", default_value = "auto", global = true)]
+    pub log_format: Format,
+    /// The least severe level that is logged: off, error, warn, info, debug or trace.
+    #[arg(long, env = "KERF_LOG_LEVEL", default_value = "info", global = true)]
+    pub log_level: LevelFilter,
+    /// Where programs are found; the environment's PATH.
+    #[arg(long, env = "PATH", default_value = "/usr/sbin:/usr/bin:/sbin:/bin", hide = true, global = true)]
+    pub search_path: OsString,
+}
+
+/// What one process of the agent does; each has its systemd unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Turn instance metadata into a running kubelet, then end.
+    Bootstrap,
+    /// Guard the node until it may serve, and empty it when EC2 wants the machine back.
+    Run,
+}
+
+impl Settings {
+    /// The machine that these settings name.
+    #[must_use]
+    pub fn host(&self) -> Host {
+        Host::new(&self.root, &self.search_path)
+    }
+
+    /// A metadata client for the endpoint that these settings name.
+    ///
+    /// # Errors
+    /// [`ImdsError::Endpoint`].
+    pub fn imds(&self) -> Result<Imds, ImdsError> {
+        Imds::new(&self.imds, IMDS_TIMEOUT)
+    }
+}
