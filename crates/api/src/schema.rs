@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Law {
     /// Steps from the root: field names, `[]` for the items of a list, `{}` for the values of a map.
     path: String,
-    /// Keywords and their values; they replace derived ones.
+    /// Keywords and their values; they replace derived ones, `null` removes one.
     keywords: Value,
 }
 
@@ -86,7 +86,10 @@ fn apply(root: &mut Value, law: &Law) -> Result<(), UnknownPath> {
     }
     let target = place.as_object_mut().ok_or_else(unknown)?;
     for (keyword, value) in law.keywords.as_object().unwrap_or(&Map::new()) {
-        target.insert(keyword.clone(), value.clone());
+        match value {
+            Value::Null => target.remove(keyword),
+            value => target.insert(keyword.clone(), value.clone()),
+        };
     }
     Ok(())
 }

@@ -102,21 +102,23 @@ fn kubelet_rules() -> [Value; 3] {
     ]
 }
 
-fn reserved(field: &str) -> [Law; 1] {
+fn reserved(field: &str) -> [Law; 2] {
     let path = format!("spec.kubelet.{field}");
-    [law(
-        path,
-        rules([
-            rule(
-                "self.all(x, x in ['cpu', 'memory', 'ephemeral-storage', 'pid'])",
-                format!("valid keys for {field} are ['cpu','memory','ephemeral-storage','pid']"),
-            ),
-            rule(
-                "self.all(x, type(self[x]) == string ? !string(self[x]).startsWith('-') : int(self[x]) >= 0)",
-                format!("{field} value cannot be a negative resource quantity"),
-            ),
-        ]),
-    )]
+    // Karpenter reads these as text, so an integer that it could not read is refused here too.
+    let text = json!({
+        "type": "string",
+        "pattern": PATTERN,
+        "anyOf": null,
+        "x-kubernetes-int-or-string": null,
+    });
+    let whole = rules([
+        rule(
+            "self.all(x, x in ['cpu', 'memory', 'ephemeral-storage', 'pid'])",
+            format!("valid keys for {field} are ['cpu','memory','ephemeral-storage','pid']"),
+        ),
+        rule("self.all(x, !self[x].startsWith('-'))", format!("{field} value cannot be a negative resource quantity")),
+    ]);
+    [law(format!("{path}.{{}}"), text), law(path, whole)]
 }
 
 fn signals(field: &str) -> Value {
