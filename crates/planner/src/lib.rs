@@ -14,7 +14,6 @@ pub use model::*;
 pub use plan::*;
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
-#[must_use]
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut plan = provision::provision(snapshot);
     removal::remove_empty(snapshot, &mut plan);

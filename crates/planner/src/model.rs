@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod node;
+mod offer;
 mod pod;
 mod pool;
 mod requirements;
@@ -9,6 +10,7 @@ mod resources;
 
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, label};
 pub use node::{BoundPod, Leaving, Node, Stage};
+pub use offer::Offer;
 pub use pod::{Daemon, Effect, Pod, PodShape, Taint, Toleration, TolerationOperator};
 pub use pool::{Disruption, Pool};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};

@@ -17,7 +17,7 @@
 mod demand;
 mod launch;
 mod limits;
-mod offer;
+mod overhead;
 mod room;
 mod template;
 
@@ -126,7 +126,7 @@ impl<'a> Solver<'a> {
         let mut queue = self.queue();
         loop {
             let before = queue.len();
-            queue = queue.into_iter().filter(|pod| !self.turn(*pod)).collect();
+            queue.retain(|pod| !self.turn(*pod));
             if queue.is_empty() || queue.len() == before {
                 return;
             }

@@ -66,7 +66,7 @@ pub struct Node {
     pub pods: Vec<BoundPod>,
     /// Since when nothing has happened on it; `None` while not initialized.
     pub quiet_since: Option<Millis>,
-    /// `karpenter.sh/do-not-disrupt: "true"` on the Node.
+    /// `karpenter.sh/do-not-disrupt` holds on the Node, or on a DaemonSet or static pod on it.
     pub do_not_disrupt: bool,
     /// When a recent plan sent pods there, until when that promise protects it.
     pub nominated_until: Option<Millis>,
@@ -82,7 +82,8 @@ pub struct BoundPod {
     pub uid: String,
     /// `namespace/name`.
     pub name: String,
-    /// Whether it would need another place when the node goes (core 2.2, reschedulable).
+    /// Whether it would need another place when the node goes: alive, or ending and to be made anew under its name
+    /// by a StatefulSet.
     pub reschedulable: bool,
     /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
     pub do_not_disrupt: bool,

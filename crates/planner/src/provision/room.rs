@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Node, Requirements, Resources, Snapshot, Stage, ValueSet};
+use crate::{Node, Offer, Requirements, Resources, Snapshot, Stage, ValueSet};
 
 use super::demand::{Demand, Tolerance};
-use super::offer::{self, Offer};
+use super::overhead;
 
 /// A node that may take pods.
 pub(super) struct Room<'a> {
@@ -46,7 +46,8 @@ impl<'a> Room<'a> {
         let mut count = |demand: &Demand<'_>| expected.add(demand.requests);
         match (&self.open, self.likely_type(snapshot)) {
             (Some(open), Some(offer)) => {
-                offer::daemons(snapshot, daemons, open, &self.node.labels, &self.node.taints, &offer).for_each(count);
+                overhead::daemons(snapshot, daemons, open, &self.node.labels, &self.node.taints, &offer)
+                    .for_each(count);
             }
             _ => daemons.iter().filter(|demand| self.matches(demand, Tolerance::Lenient)).for_each(&mut count),
         }

@@ -1,13 +1,13 @@
 //! A pool as a mould for new nodes: its requirements, and its types with the daemons that come along.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Effect, MicroDollars, Miss, Pool, Requirements, Resources, Snapshot, ValueSet, label};
+use crate::{Effect, MicroDollars, Miss, Offer, Pool, Requirements, Resources, Snapshot, ValueSet, label};
 
 use super::demand::{Demand, Tolerance};
 use super::limits::{Headroom, footprint};
-use super::offer::{self, Offer};
+use super::overhead;
 
 /// Stands for the name that a new node will have; no label value can contain a space.
 const NEW_NODE: &str = "a new node";
@@ -184,7 +184,7 @@ impl<'a> Candidate<'a> {
         offer: Offer<'a>,
     ) -> Self {
         let mut overhead = Resources::default();
-        for demand in offer::daemons(snapshot, demands, requirements, &pool.labels, &pool.taints, &offer) {
+        for demand in overhead::daemons(snapshot, demands, requirements, &pool.labels, &pool.taints, &offer) {
             overhead.add(demand.requests);
         }
         let mut room = offer.kind.allocatable.clone();
@@ -199,7 +199,7 @@ impl<'a> Candidate<'a> {
 struct Tally {
     total: usize,
     labels: usize,
-    small: std::collections::BTreeMap<String, usize>,
+    small: BTreeMap<String, usize>,
     unavailable: usize,
     limit: Option<String>,
 }

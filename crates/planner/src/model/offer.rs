@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{InstanceType, MicroDollars, Offering, Requirements, Snapshot, Taint, label};
-
-use super::demand::{Demand, Tolerance};
+use super::{InstanceType, MicroDollars, Offering, Requirements, label};
 
 /// An instance type with the label keys that its offerings decide.
-pub(super) struct Offer<'a> {
-    pub(super) kind: &'a InstanceType,
+#[derive(Clone, Debug)]
+pub struct Offer<'a> {
+    /// The type itself.
+    pub kind: &'a InstanceType,
     keys: BTreeSet<&'a str>,
 }
 
 impl<'a> Offer<'a> {
-    pub(super) fn of(kind: &'a InstanceType) -> Self {
+    /// The type as its offerings say it.
+    #[must_use]
+    pub fn of(kind: &'a InstanceType) -> Self {
         let mut keys = BTreeSet::from([label::ZONE, label::CAPACITY_TYPE]);
         keys.extend(kind.offerings.iter().flat_map(|offering| offering.labels.keys()).map(String::as_str));
         Self { kind, keys }
@@ -21,7 +23,8 @@ impl<'a> Offer<'a> {
 
     /// Whether the type's own labels can be as required. Labels that the node gets anyway (`given`) and labels that
     /// are not the type's business are not asked for.
-    pub(super) fn labels_match(
+    #[must_use]
+    pub fn labels_match(
         &self,
         requirements: &Requirements,
         given: &BTreeMap<String, String>,
@@ -37,7 +40,7 @@ impl<'a> Offer<'a> {
     }
 
     /// The offerings that can be as required, whether they can be had now or not.
-    pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+    pub fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         let asked: Vec<_> = requirements.iter().filter(|(key, _)| self.keys.contains(key)).collect();
         self.kind.offerings.iter().filter(move |offering| {
             asked.iter().all(|(key, set)| {
@@ -51,28 +54,8 @@ impl<'a> Offer<'a> {
     }
 
     /// The price of the cheapest offering that is as required and can be had now.
-    pub(super) fn price(&self, requirements: &Requirements) -> Option<MicroDollars> {
+    #[must_use]
+    pub fn price(&self, requirements: &Requirements) -> Option<MicroDollars> {
         self.offerings(requirements).filter(|offering| offering.available).map(|offering| offering.price).min()
     }
-}
-
-/// The DaemonSets whose pods will come with a node of this type, with what they request.
-pub(super) fn daemons<'d, 'a: 'd>(
-    snapshot: &'a Snapshot,
-    demands: &'d [Demand<'a>],
-    possible: &'d Requirements,
-    given: &'d BTreeMap<String, String>,
-    taints: &'d [Taint],
-    offer: &'d Offer<'a>,
-) -> impl Iterator<Item = &'d Demand<'a>> {
-    let well_known = &snapshot.policy.well_known;
-    demands.iter().filter(move |demand| {
-        demand.first_untolerated(taints, Tolerance::Lenient).is_none()
-            && demand.alternatives.iter().any(|asked| {
-                let both = possible.intersection(asked);
-                possible.first_conflict(asked, well_known).is_none()
-                    && offer.labels_match(&both, given, well_known)
-                    && offer.offerings(&both).next().is_some()
-            })
-    })
 }

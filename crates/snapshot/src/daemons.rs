@@ -1,0 +1,39 @@
+//! DaemonSets, whose pods come with every node that they fit.
+
+use api::taint;
+use planner::{Daemon, Effect, Toleration, TolerationOperator};
+
+use crate::{Input, Problem, shapes};
+
+/// Taints that the DaemonSet controller makes its pods bear by itself.
+const BORNE: [(&str, Effect); 6] = [
+    (taint::NOT_READY, Effect::NoExecute),
+    (taint::UNREACHABLE, Effect::NoExecute),
+    ("node.kubernetes.io/disk-pressure", Effect::NoSchedule),
+    ("node.kubernetes.io/memory-pressure", Effect::NoSchedule),
+    ("node.kubernetes.io/pid-pressure", Effect::NoSchedule),
+    (taint::UNSCHEDULABLE, Effect::NoSchedule),
+];
+
+/// All DaemonSets that are there to stay, by name.
+pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<Daemon> {
+    let mut daemons = Vec::new();
+    for set in input.daemon_sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none()) {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let name = format!("{namespace}/{}", set.metadata.name.as_deref().unwrap_or_default());
+        match shapes::of_daemon(&set.spec.template.spec) {
+            Ok(mut shape) => {
+                shape.tolerations.extend(BORNE.map(|(key, effect)| Toleration {
+                    key: Some(key.to_owned()),
+                    operator: TolerationOperator::Exists,
+                    value: String::new(),
+                    effect: Some(effect),
+                }));
+                daemons.push(Daemon { name, shape });
+            }
+            Err(reason) => problems.push(Problem::Daemon { name, reason }),
+        }
+    }
+    daemons.sort_by(|one, other| one.name.cmp(&other.name));
+    daemons
+}

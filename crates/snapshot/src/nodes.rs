@@ -1,0 +1,136 @@
+//! Claims and Nodes, joined: what is there, what is on its way, what is leaving, and how much room each has.
+
+mod translate;
+
+use std::collections::BTreeMap;
+
+use api::objects::{Node, Pod};
+use api::{NodeClaim, annotation, condition, label, reason, status};
+use jiff::Timestamp;
+use planner::Leaving;
+
+use crate::{Input, millis};
+
+pub(crate) use translate::{capacity, translate};
+
+/// A claim with its Node and the pods that are bound to it and have not ended; claim or Node may be missing, not both.
+pub(crate) struct Machine<'a> {
+    pub(crate) claim: Option<&'a NodeClaim>,
+    pub(crate) node: Option<&'a Node>,
+    pub(crate) pods: Vec<&'a Pod>,
+}
+
+/// How far a machine has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MachineStage {
+    /// Its instance has not been launched.
+    Unlaunched,
+    /// Launched, not registered.
+    Launched,
+    /// Registered, not initialized.
+    Registered,
+    /// Ready for pods, or not managed.
+    Initialized,
+}
+
+/// Every Node and every claim once, by name.
+pub(crate) fn machines<'a>(input: &Input<'a>) -> Vec<Machine<'a>> {
+    let mut pods: BTreeMap<&str, Vec<&'a Pod>> = BTreeMap::new();
+    for pod in input.pods.iter().copied().filter(|pod| pod.is_bound() && !pod.is_terminal()) {
+        pods.entry(&pod.spec.node_name).or_default().push(pod);
+    }
+    let mut nodes: BTreeMap<&str, &'a Node> = input.nodes.iter().map(|node| (node.name(), *node)).collect();
+    let mut machines: Vec<Machine<'a>> = Vec::new();
+    for claim in input.claims.iter().copied() {
+        let node = node_name(input, claim).and_then(|name| nodes.remove(name));
+        machines.push(Machine { claim: Some(claim), node, pods: Vec::new() });
+    }
+    machines.extend(nodes.into_values().map(|node| Machine { claim: None, node: Some(node), pods: Vec::new() }));
+    for machine in &mut machines {
+        machine.pods = machine.node.and_then(|node| pods.remove(node.name())).unwrap_or_default();
+        machine.pods.sort_by_key(|pod| (pod.namespace(), pod.name()));
+    }
+    machines.sort_by(|one, other| one.name().cmp(other.name()));
+    machines
+}
+
+/// The name of a claim's Node: by its status, else by the instance.
+fn node_name<'a>(input: &Input<'a>, claim: &'a NodeClaim) -> Option<&'a str> {
+    let status = claim.status.as_ref()?;
+    if !status.node_name.is_empty() {
+        return Some(&status.node_name);
+    }
+    let same = |node: &&&Node| !status.provider_id.is_empty() && node.spec.provider_id == status.provider_id;
+    input.nodes.iter().find(same).map(|node| node.name())
+}
+
+/// The name under which the snapshot knows a Node or claim now: a claim that has a Node goes by that.
+pub(crate) fn present_name(input: &Input<'_>, name: &str) -> String {
+    let claim = input.claims.iter().find(|claim| claim.metadata.name.as_deref() == Some(name));
+    let node = claim.and_then(|claim| node_name(input, claim));
+    let known = node.filter(|node| input.nodes.iter().any(|it| it.name() == *node));
+    known.unwrap_or(name).to_owned()
+}
+
+impl<'a> Machine<'a> {
+    /// The Node's name, or the claim's while it has no Node.
+    pub(crate) fn name(&self) -> &'a str {
+        self.node.map(Node::name).or_else(|| self.claim_name()).unwrap_or_default()
+    }
+
+    pub(crate) fn claim_name(&self) -> Option<&'a str> {
+        self.claim.and_then(|claim| claim.metadata.name.as_deref())
+    }
+
+    pub(crate) fn is_managed(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// The NodePool's name.
+    pub(crate) fn pool(&self) -> Option<&'a String> {
+        let of_claim = self.claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(label::NODEPOOL));
+        of_claim.or_else(|| self.node.and_then(|node| node.metadata.labels.as_ref()?.get(label::NODEPOOL)))
+    }
+
+    pub(crate) fn stage(&self) -> MachineStage {
+        match (self.claim, self.node) {
+            (None, _) => MachineStage::Initialized,
+            (Some(_), Some(node)) if node.is_initialized() => MachineStage::Initialized,
+            (Some(_), Some(node)) if node.is_registered() => MachineStage::Registered,
+            (Some(claim), _) => {
+                let launched = claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty());
+                if launched { MachineStage::Launched } else { MachineStage::Unlaunched }
+            }
+        }
+    }
+
+    /// Why the machine is on its way out. An interruption counts more than a deletion: nothing can put it off.
+    pub(crate) fn leaving(&self) -> Option<Leaving> {
+        let node_goes = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+        let claim_goes = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
+        self.interruption().or((node_goes || claim_goes).then_some(Leaving::Deleting))
+    }
+
+    fn interruption(&self) -> Option<Leaving> {
+        let node = self.node?;
+        let said = node.condition(condition::INTERRUPTED)?;
+        let ends = said.status == condition::TRUE && said.reason == reason::SPOT_INTERRUPTION;
+        let in_message = || said.message.split("deadline=").nth(1)?.split_whitespace().next();
+        let deadline = node.annotation(annotation::INTERRUPTION_DEADLINE).or_else(in_message);
+        let deadline = deadline.and_then(|text| text.parse::<Timestamp>().ok()).map(millis);
+        ends.then_some(Leaving::Interrupted { deadline })
+    }
+
+    /// Whether the machine counts against its pool's disruption budgets: its Node is not ready, or it is leaving.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.leaving().is_some() || self.node.is_none_or(|node| !node.is_ready())
+    }
+
+    /// When the machine was last settled: initialized, or visited by a pod's coming or going.
+    pub(crate) fn quiet_since(&self) -> Option<Timestamp> {
+        let status = self.claim?.status.as_ref()?;
+        let initialized = status::find(&status.conditions, condition::INITIALIZED).filter(|it| it.is_true())?;
+        let visited = status.last_pod_event_time.as_ref().map(|at| at.0);
+        Some(visited.map_or(initialized.last_transition_time.0, |at| at.max(initialized.last_transition_time.0)))
+    }
+}

@@ -1,0 +1,64 @@
+//! Objects that could not be read in full, each with what was done about it.
+
+/// One thing that an operator should repair. Nothing stops because of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A pool whose node class offers nothing (yet).
+    #[error(
+        "NodePool {pool}: node class {class} has no instance types yet, so the pool takes no pods; look at the class's conditions"
+    )]
+    NoCatalogue {
+        /// The pool.
+        pool: String,
+        /// Its node class.
+        class: String,
+    },
+    /// An amount that is not a quantity; it counts as absent.
+    #[error(
+        "{kind} {name}: the amount of {resource} is not a quantity and is left out; write an integer or decimal with an optional suffix"
+    )]
+    Quantity {
+        /// Such as `Node`.
+        kind: &'static str,
+        /// The object's name.
+        name: String,
+        /// The resource.
+        resource: String,
+    },
+    /// A bound pod whose requests cannot be read; its node's room is overestimated.
+    #[error("Pod {pod}: a request is not a quantity, so the room on node {node} is overestimated; delete the pod")]
+    BoundPod {
+        /// `namespace/name`.
+        pod: String,
+        /// Where it runs.
+        node: String,
+    },
+    /// A DaemonSet that cannot be translated; its overhead is not reserved on new nodes.
+    #[error("DaemonSet {name}: {reason}; its pods are not counted on new nodes until the template is corrected")]
+    Daemon {
+        /// `namespace/name`.
+        name: String,
+        /// What is wrong with its template.
+        reason: super::IgnoredReason,
+    },
+    /// A disruption budget that says nothing sensible closes the pool.
+    #[error(
+        "NodePool {pool}: disruption budget {nodes:?} is neither a number nor a percentage, so no node is removed; correct it"
+    )]
+    Budget {
+        /// The pool.
+        pool: String,
+        /// What the budget says.
+        nodes: String,
+    },
+    /// A `consolidateAfter` that is not a duration counts as `Never`.
+    #[error(
+        "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is removed; write 30s, 10m or Never"
+    )]
+    ConsolidateAfter {
+        /// The pool.
+        pool: String,
+        /// What it says.
+        text: String,
+    },
+}
