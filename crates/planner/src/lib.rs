@@ -10,6 +10,7 @@ pub mod plan;
 mod provision;
 mod removal;
 
+pub use check::{Finding, check};
 pub use model::*;
 pub use plan::*;
 

@@ -1,0 +1,80 @@
+//! Requirements, taints and sums, read as plainly as they are written.
+
+use std::collections::BTreeMap;
+
+use crate::{Effect, InstanceType, Offering, Operator, PodShape, Requirement, Resources, Taint, Toleration, label};
+
+/// Labels by key; what is absent is absent.
+pub(super) type Labels = BTreeMap<String, String>;
+
+/// Whether one label value, or its absence, is as one requirement wants it.
+pub(super) fn satisfied(requirement: &Requirement, value: Option<&str>) -> bool {
+    let listed = || value.is_some_and(|value| requirement.values.iter().any(|it| it == value));
+    let compare = |holds: fn(i64, i64) -> bool| {
+        let bound = requirement.values.first().and_then(|it| it.parse().ok());
+        let value = value.and_then(|value| value.parse().ok());
+        requirement.values.len() == 1 && matches!((value, bound), (Some(value), Some(bound)) if holds(value, bound))
+    };
+    match requirement.operator {
+        Operator::In => listed(),
+        Operator::NotIn => !listed(),
+        Operator::Exists => value.is_some(),
+        Operator::DoesNotExist => value.is_none(),
+        Operator::Gt => compare(|value, bound| value > bound),
+        Operator::Lt => compare(|value, bound| value < bound),
+        Operator::Gte => compare(|value, bound| value >= bound),
+        Operator::Lte => compare(|value, bound| value <= bound),
+    }
+}
+
+/// The conjunctions of a pod, one of which must hold.
+pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
+    let terms: Vec<&[Requirement]> = match shape.affinity.as_slice() {
+        [] => vec![&[]],
+        terms => terms.iter().map(Vec::as_slice).collect(),
+    };
+    terms.into_iter().map(|term| shape.selector.iter().chain(term).collect()).collect()
+}
+
+/// Whether a node with these labels suits the pod.
+pub(super) fn suits(shape: &PodShape, labels: &Labels) -> bool {
+    let holds = |it: &&Requirement| satisfied(it, labels.get(&it.key).map(String::as_str));
+    alternatives(shape).iter().any(|all| all.iter().all(holds))
+}
+
+/// The first hard taint that the pod does not bear.
+pub(super) fn unborne<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
+    let bears = |toleration: &Toleration, taint: &Taint| {
+        let value = matches!(toleration.operator, crate::TolerationOperator::Exists) || toleration.value == taint.value;
+        let key = toleration.key.as_deref().is_none_or(|key| key == taint.key);
+        key && value && toleration.effect.is_none_or(|effect| effect == taint.effect)
+    };
+    taints.iter().find(|taint| {
+        taint.effect != Effect::PreferNoSchedule && !tolerations.iter().any(|toleration| bears(toleration, taint))
+    })
+}
+
+/// The resources of which `wanted` is more than `room`.
+pub(super) fn lacking(wanted: &Resources, room: &Resources) -> Vec<String> {
+    let short = wanted.iter().filter(|(name, amount)| *amount > 0 && *amount > room.get(name));
+    short.map(|(name, amount)| format!("{name} {amount} of {}", room.get(name))).collect()
+}
+
+/// Every set of labels that a node of this type and offering may carry, for keys with several values one at a time:
+/// the value of `key`, or that it has none.
+pub(super) fn possible<'a>(kind: &'a InstanceType, offering: &'a Offering, key: &str) -> Vec<Option<&'a str>> {
+    let several = |values: &'a [String]| match values {
+        [] => vec![None],
+        values => values.iter().map(|value| Some(value.as_str())).collect(),
+    };
+    match key {
+        label::ZONE => vec![Some(&offering.zone)],
+        label::CAPACITY_TYPE => vec![Some(offering.capacity_type.as_str())],
+        key => match (offering.labels.get(key), kind.labels.get(key)) {
+            (Some(value), _) => vec![Some(value)],
+            (None, Some(values)) => several(values),
+            (None, None) if key == label::INSTANCE_TYPE => vec![Some(&kind.name)],
+            (None, None) => vec![None],
+        },
+    }
+}
