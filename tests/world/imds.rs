@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 mod answer;
 mod facts;
@@ -34,7 +34,8 @@ use tokens::Tokens;
 pub struct Imds {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
-    server: JoinHandle<()>,
+    cut: AbortHandle,
+    server: tokio::sync::Mutex<JoinHandle<()>>,
 }
 
 /// Everything a request may read or change.
@@ -65,7 +66,7 @@ impl Imds {
         let state = State { facts, script: Script::default(), tokens: Tokens::default() };
         let state = Arc::new(Mutex::new(state));
         let server = tokio::spawn(accept(listener, Arc::clone(&state)));
-        Ok(Self { address, state, server })
+        Ok(Self { address, state, cut: server.abort_handle(), server: tokio::sync::Mutex::new(server) })
     }
 
     /// Where it listens.
@@ -113,10 +114,13 @@ impl Imds {
     }
 
     /// Ends it: the port refuses connections when this returns, and those that were open are closed.
-    pub async fn stop(mut self) {
-        self.server.abort();
-        // Cancelled is what it should say; a panic was printed when it happened.
-        drop((&mut self.server).await);
+    pub async fn stop(&self) {
+        self.cut.abort();
+        let mut server = self.server.lock().await;
+        if !server.is_finished() {
+            // Cancelled is what it should say; a panic was printed when it happened.
+            drop((&mut *server).await);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -126,7 +130,7 @@ impl Imds {
 
 impl Drop for Imds {
     fn drop(&mut self) {
-        self.server.abort();
+        self.cut.abort();
     }
 }
 

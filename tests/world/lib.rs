@@ -1,9 +1,12 @@
 //! The world that Kerf's tests and demo run in: a real control plane, an EC2 that answers on the wire, instance metadata,
 //! and machines that boot real agents. Everything listens on loopback and ends with the process that started it.
 
+pub mod ccm;
 pub mod controlplane;
 pub mod imds;
 pub mod kubeconfig;
+pub mod kubelet;
+pub mod machines;
 pub mod pki;
 pub mod process;
 

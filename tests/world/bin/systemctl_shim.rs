@@ -1,0 +1,42 @@
+//! The `systemctl` of a machine in the machine room: hands its arguments to the room over a unix socket and ends as the
+//! room says. It decides nothing.
+
+use std::io::{Error, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+/// Names the socket of the machine that the caller runs on.
+const SOCKET: &str = "KERF_MACHINE_SOCKET";
+
+fn main() -> ExitCode {
+    match ask() {
+        Ok(answer) => follow(&answer),
+        Err(error) => {
+            eprintln!("systemctl: the machine room does not answer at {SOCKET}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ask() -> Result<String, Error> {
+    let socket = std::env::var_os(SOCKET).ok_or_else(|| Error::other("it is not set"))?;
+    let mut stream = UnixStream::connect(socket)?;
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    stream.write_all(words.join("\n").as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The first line is the exit code, the rest is what to print: complaints to standard error.
+fn follow(answer: &str) -> ExitCode {
+    let (code, text) = answer.split_once('\n').unwrap_or((answer, ""));
+    let code: u8 = code.parse().unwrap_or(1);
+    match code {
+        0 | 3 => print!("{text}"),
+        _ => eprint!("{text}"),
+    }
+    ExitCode::from(code)
+}

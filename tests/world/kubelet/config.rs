@@ -1,0 +1,88 @@
+//! Kubelet's configuration as it comes to be: a file, drop-ins merged over it in the order of their names, and the command
+//! line of the systemd unit.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// The variable that the unit's command line consists of.
+const ARGUMENTS: &str = "NODEADM_KUBELET_ARGS";
+
+/// The flags in an environment file, by name without dashes. A flag that comes twice keeps its last value, except the
+/// lists `node-labels` and `register-with-taints`, which add up.
+///
+/// # Errors
+/// When the file does not set `NODEADM_KUBELET_ARGS`, or that holds something that is no `--name=value` and no `--name`.
+pub fn flags(environment: &str) -> Result<BTreeMap<String, String>> {
+    let line = environment.lines().rev().find_map(|line| line.trim().strip_prefix(ARGUMENTS)?.strip_prefix('='));
+    let line = line.with_context(|| format!("it does not set {ARGUMENTS}"))?;
+    let mut flags = BTreeMap::new();
+    for word in unquoted(line).split_whitespace() {
+        let flag = word.strip_prefix("--").with_context(|| format!("{word:?} in {ARGUMENTS} is no flag"))?;
+        let (name, value) = flag.split_once('=').unwrap_or((flag, "true"));
+        let entry: &mut String = flags.entry(name.to_owned()).or_default();
+        if matches!(name, "node-labels" | "register-with-taints") && !entry.is_empty() {
+            entry.push(',');
+            entry.push_str(value);
+        } else {
+            value.clone_into(entry);
+        }
+    }
+    Ok(flags)
+}
+
+/// A value as systemd reads it: one pair of double quotes goes, what a backslash protects stays.
+fn unquoted(text: &str) -> String {
+    let text = text.trim();
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    inner.replace("\\\"", "\"").replace("\\\\", "\\")
+}
+
+/// The configuration file with the drop-ins of a folder merged over it; a folder that does not exist has none.
+///
+/// # Errors
+/// When a file cannot be read, is no JSON or YAML, or is no KubeletConfiguration. Names it.
+pub fn merged(file: &Path, folder: Option<&Path>) -> Result<Value> {
+    let mut config = document(file)?;
+    for path in folder.map(drop_ins).transpose()?.unwrap_or_default() {
+        merge(&mut config, document(&path)?);
+    }
+    Ok(config)
+}
+
+fn drop_ins(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
+    paths.sort();
+    Ok(paths)
+}
+
+fn document(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
+    let is = |key: &str, expected: &str| config[key].as_str() == Some(expected);
+    ensure!(
+        is("kind", "KubeletConfiguration") && is("apiVersion", "kubelet.config.k8s.io/v1beta1"),
+        "{} is no KubeletConfiguration of kubelet.config.k8s.io/v1beta1",
+        path.display()
+    );
+    Ok(config)
+}
+
+/// Maps merge, everything else replaces.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}

@@ -1,0 +1,58 @@
+//! What the fake EC2 knows about an instance, as its own metadata service tells it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cloud::fake::Machine;
+
+use crate::imds::{Facts, Interruption};
+
+/// The name that the cluster expects of the node: the private DNS name, or the instance id where the NodeConfig opens the
+/// gate for that. The room must know it, because it signs the certificate, as EKS does when it maps a role to a user.
+#[must_use]
+pub fn node_name(machine: &Machine) -> String {
+    let config = machine::userdata::parse(&user_data(machine)).ok();
+    let by_id = config.is_some_and(|user_data| user_data.config.gate("InstanceIdNodeName"));
+    if by_id { machine.instance.id.clone() } else { machine.instance.private_dns_name.clone() }
+}
+
+/// The template's user data as a machine gets it. What is not base64 is served as it is; EC2 would have refused it.
+fn user_data(machine: &Machine) -> Vec<u8> {
+    let encoded = &machine.template.user_data;
+    STANDARD.decode(encoded).unwrap_or_else(|_| encoded.clone().into_bytes())
+}
+
+/// The facts of an instance.
+#[must_use]
+pub fn facts(machine: &Machine, zone_id: &str) -> Facts {
+    let instance = &machine.instance;
+    Facts {
+        instance_id: instance.id.clone(),
+        instance_type: instance.instance_type.clone(),
+        image_id: instance.image_id.clone(),
+        architecture: machine.architecture.clone(),
+        zone: instance.zone.clone(),
+        zone_id: zone_id.to_owned(),
+        region: instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase()).to_owned(),
+        local_hostname: instance.private_dns_name.clone(),
+        local_ipv4: instance.private_ip.clone(),
+        mac: hardware_address(&instance.private_ip),
+        spot: instance.spot,
+        user_data: Some(user_data(machine)).filter(|bytes| !bytes.is_empty()),
+        interruption: machine.interruption.map(|time| Interruption { action: "terminate".to_owned(), time }),
+        rebalance: machine.rebalance,
+        disabled: machine.template.metadata.http_endpoint == "disabled",
+        ..Facts::default()
+    }
+}
+
+/// Moves what the service of a live machine may tell anew; what a test has set besides stays.
+pub fn refresh(facts: &mut Facts, machine: &Machine) {
+    facts.interruption = machine.interruption.map(|time| Interruption { action: "terminate".to_owned(), time });
+    facts.rebalance = machine.rebalance;
+}
+
+/// A locally administered address made of the private one.
+fn hardware_address(ip: &str) -> String {
+    let numbers = ip.split('.').map(|number| format!("{:02x}", number.parse::<u8>().unwrap_or(0)));
+    std::iter::once("02:00".to_owned()).chain(numbers).collect::<Vec<_>>().join(":")
+}

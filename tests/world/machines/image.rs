@@ -1,0 +1,72 @@
+//! What is on a machine's disk before anything runs: the files of the image that the agent reads, the processors that the
+//! kernel shows, and the certificate that a bootstrapped kubelet would have.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::{Blueprint, Programs};
+use crate::pki::{Credentials, write_private};
+
+/// Writes the root of a machine. It must not exist yet.
+///
+/// # Errors
+/// When a file cannot be written; names it.
+pub fn install(blueprint: &Blueprint, certificate: &Credentials) -> Result<()> {
+    let root = blueprint.root();
+    for folder in ["etc/cni/net.d", "etc/kubernetes", "var/lib/kubelet/pki", "var/lib/kerf", "run", "usr/bin"] {
+        make(&root.join(folder))?;
+    }
+    write(&root, "etc/eks/kubelet-version.txt", &format!("{}\n", blueprint.kubernetes))?;
+    write(&root, "etc/eks/image-credential-provider/ecr-credential-provider", "")?;
+    write(&root, "etc/os-release", "ID=\"amzn\"\nVERSION_ID=\"2023\"\nPRETTY_NAME=\"Kerf machine room\"\n")?;
+    write(&root, "etc/machine-id", &format!("{:0>32}\n", blueprint.instance_id.trim_start_matches("i-")))?;
+    write(&root, "proc/sys/kernel/random/boot_id", &format!("{}\n", boot_id(&blueprint.instance_id)))?;
+    write(&root, "proc/meminfo", &format!("MemTotal: {} kB\n", blueprint.hardware.visible_memory() / 1024))?;
+    processors(&root, blueprint.hardware.vcpus)?;
+    write_private(&root.join("var/lib/kubelet/pki/kubelet-client-current.pem"), &certificate.bundle())
+}
+
+/// Makes the folder that comes first on the agent's PATH.
+///
+/// # Errors
+/// When the folder or the link cannot be made.
+pub fn install_shim(folder: &Path, programs: &Programs) -> Result<()> {
+    make(folder)?;
+    let link = folder.join("systemctl");
+    std::os::unix::fs::symlink(&programs.systemctl, &link).with_context(|| format!("cannot link {}", link.display()))
+}
+
+/// One socket, one NUMA node, two threads a core, all online.
+fn processors(root: &Path, vcpus: u32) -> Result<()> {
+    let last = vcpus.saturating_sub(1);
+    write(root, "sys/devices/system/cpu/online", &format!("0-{last}\n"))?;
+    write(root, "sys/devices/system/node/online", "0\n")?;
+    write(root, "sys/devices/system/node/node0/cpulist", &format!("0-{last}\n"))?;
+    for cpu in 0..vcpus {
+        let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+        write(root, &format!("{topology}/core_id"), &format!("{}\n", cpu / 2))?;
+        write(root, &format!("{topology}/physical_package_id"), "0\n")?;
+        make(&root.join(format!("sys/devices/system/node/node0/cpu{cpu}")))?;
+    }
+    Ok(())
+}
+
+/// A UUID made of the instance id: each machine boots once.
+fn boot_id(instance_id: &str) -> String {
+    let digits = format!("{:0>32}", instance_id.trim_start_matches("i-"));
+    let cut = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();
+    [cut(0, 8), cut(8, 12), cut(12, 16), cut(16, 20), cut(20, 32)].join("-")
+}
+
+fn write(root: &Path, path: &str, text: &str) -> Result<()> {
+    let file = root.join(path);
+    if let Some(folder) = file.parent() {
+        make(folder)?;
+    }
+    std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+}

@@ -1,0 +1,279 @@
+//! One machine from power on to power off.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cloud::InstanceTypeInfo;
+use cloud::fake;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+
+use super::agent::Agent;
+use super::systemctl::{self, Units};
+use super::{Options, Programs, Signer, facts, image};
+use crate::imds::Imds;
+use crate::kubelet::{self, Hardware, Timing};
+
+/// The root volume of a template that says nothing.
+const DISK_GIB: u64 = 20;
+
+/// How far a machine has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its disk is being written.
+    Booting,
+    /// `kerf-agent bootstrap` runs, perhaps again.
+    Bootstrapping,
+    /// `kerf-agent run` runs, perhaps again.
+    Running,
+    /// Its instance shuts down: what runs was asked to end.
+    ShuttingDown,
+    /// Power off: nothing of it runs.
+    Ended,
+    /// It never came up; says why.
+    Broken(String),
+}
+
+/// A machine as others see it.
+#[derive(Debug)]
+pub struct Machine {
+    instance_id: String,
+    node_name: String,
+    folder: PathBuf,
+    log: PathBuf,
+    inside: Mutex<Inside>,
+    calls: Mutex<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    phase: Phase,
+    imds: Option<Arc<Imds>>,
+    agent: Option<u32>,
+    starts: u32,
+}
+
+impl Machine {
+    pub(super) fn new(instance_id: &str, blueprint: &Blueprint) -> Self {
+        let folder = blueprint.folder.clone();
+        Self {
+            instance_id: instance_id.to_owned(),
+            node_name: blueprint.node_name.clone(),
+            log: folder.join("agent.log"),
+            folder,
+            inside: Mutex::new(Inside { phase: Phase::Booting, imds: None, agent: None, starts: 0 }),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// `i-...`.
+    #[must_use]
+    pub fn instance_id(&self) -> &str {
+        &self.instance_id
+    }
+
+    /// The Node's name: the private DNS name, or the instance id where user data asks for that.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// Its folder: `root/` stands for `/`, beside it lie `agent.log` and `kubelet.log`.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the agent wrote, all its starts in one file.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.inside().phase.clone()
+    }
+
+    /// Its metadata service, while there is one.
+    #[must_use]
+    pub fn imds(&self) -> Option<Arc<Imds>> {
+        self.inside().imds.clone()
+    }
+
+    /// The agent's process id, while one runs. Killing it is fair: it will be restarted.
+    #[must_use]
+    pub fn agent_pid(&self) -> Option<u32> {
+        self.inside().agent
+    }
+
+    /// How often an agent was started, both subcommands together.
+    #[must_use]
+    pub fn agent_starts(&self) -> u32 {
+        self.inside().starts
+    }
+
+    /// Every call of `systemctl` so far, its arguments joined by spaces.
+    #[must_use]
+    pub fn systemctl_calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        self.inside().phase = phase;
+    }
+
+    pub(super) fn agent_runs(&self, pid: Option<u32>) {
+        let mut inside = self.inside();
+        inside.agent = pid;
+        inside.starts += u32::from(pid.is_some());
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything that a machine is made from.
+#[derive(Clone)]
+pub struct Blueprint {
+    pub(super) instance_id: String,
+    pub(super) kubernetes: String,
+    pub(super) hardware: Hardware,
+    pub(super) programs: Programs,
+    pub(super) environment: BTreeMap<String, String>,
+    node_name: String,
+    address: Ipv4Addr,
+    zone_id: String,
+    folder: PathBuf,
+    sign: Signer,
+    timing: Timing,
+    grace: Duration,
+}
+
+impl Blueprint {
+    pub(super) fn new(options: &Options, types: &BTreeMap<String, InstanceTypeInfo>, machine: &fake::Machine) -> Self {
+        let instance = &machine.instance;
+        let subnet = options.cloud.subnet(&instance.subnet_id);
+        Self {
+            instance_id: instance.id.clone(),
+            kubernetes: options.kubernetes.clone(),
+            hardware: hardware(types.get(&instance.instance_type), machine),
+            programs: options.programs.clone(),
+            environment: options.environment.clone(),
+            node_name: facts::node_name(machine),
+            address: instance.private_ip.parse().unwrap_or(Ipv4Addr::LOCALHOST),
+            zone_id: subnet.map(|subnet| subnet.zone_id).unwrap_or_default(),
+            folder: options.folder.join(&instance.id),
+            sign: Arc::clone(&options.sign),
+            timing: options.timing,
+            grace: options.grace,
+        }
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        self.folder.join("root")
+    }
+
+    pub(super) fn shims(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.join("systemctl.sock")
+    }
+
+    /// 127.64.0.0/10 holds the private addresses 10.N.x.y of up to 64 networks N.
+    fn loopback(&self) -> IpAddr {
+        let [_, second, third, fourth] = self.address.octets();
+        Ipv4Addr::new(127, 64 | (second & 63), third, fourth).into()
+    }
+
+    fn kubelet(&self) -> kubelet::Options {
+        let [_, _, third, fourth] = self.address.octets();
+        kubelet::Options {
+            root: self.root(),
+            hardware: self.hardware.clone(),
+            pod_network: [third, fourth],
+            timing: self.timing,
+            log: self.folder.join("kubelet.log"),
+        }
+    }
+}
+
+fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::Machine) -> Hardware {
+    let disk = machine.template.block_devices.first().and_then(|device| device.size_gib).map_or(DISK_GIB, u64::from);
+    Hardware {
+        instance_type: machine.instance.instance_type.clone(),
+        architecture: machine.architecture.clone(),
+        vcpus: kind.map_or(2, |kind| kind.vcpus),
+        memory_bytes: kind.map_or(8192, |kind| kind.memory_mib) << 20,
+        disk_bytes: disk << 30,
+    }
+}
+
+/// What EC2 says of the instance; `None` once it is gone.
+type Told = watch::Receiver<Option<fake::Machine>>;
+
+/// A machine's whole life. Cancelling it is a power cut.
+pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
+    let booted = boot(&machine, &blueprint, &told).await;
+    let (imds, listener) = match booted {
+        Ok(parts) => parts,
+        Err(error) => {
+            log::error!(instance = machine.instance_id(); "does not boot: {error:#}");
+            return machine.enter(Phase::Broken(format!("{error:#}")));
+        }
+    };
+    log::info!(instance = machine.instance_id(), metadata = imds.url().as_str(); "booted");
+    let mut units = Units::new(blueprint.kubelet());
+    let mut agent = Agent::new(&machine, &blueprint, imds.url());
+    tokio::select! {
+        () = agent.run() => {}
+        () = units.serve(&listener, &machine.calls) => {}
+        () = until_shutdown(&mut told, &imds) => {}
+    }
+    machine.enter(Phase::ShuttingDown);
+    agent.stop(blueprint.grace).await;
+    units.stop_kubelet().await;
+    until_gone(&mut told).await;
+    imds.stop().await;
+    machine.inside().imds = None;
+    machine.enter(Phase::Ended);
+    log::info!(instance = machine.instance_id(); "powered off");
+}
+
+async fn boot(machine: &Machine, blueprint: &Blueprint, told: &Told) -> Result<(Arc<Imds>, UnixListener)> {
+    let instance = told.borrow().clone().context("the instance went away before it booted")?;
+    let facts = facts::facts(&instance, &blueprint.zone_id);
+    let certificate = (blueprint.sign)(&format!("system:node:{}", blueprint.node_name))?;
+    image::install(blueprint, &certificate)?;
+    image::install_shim(&blueprint.shims(), &blueprint.programs)?;
+    let listener = systemctl::listen(&blueprint.socket())?;
+    let imds = Arc::new(Imds::start(blueprint.loopback(), facts).await?);
+    machine.inside().imds = Some(Arc::clone(&imds));
+    Ok((imds, listener))
+}
+
+/// Passes notices on to the metadata service until the instance begins to end.
+async fn until_shutdown(told: &mut Told, imds: &Imds) {
+    loop {
+        match told.borrow_and_update().as_ref() {
+            Some(machine) if !machine.instance.is_ending() => imds.update(|facts| facts::refresh(facts, machine)),
+            _ => return,
+        }
+        if told.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn until_gone(told: &mut Told) {
+    // An error means that the room is gone, and with it the power.
+    drop(told.wait_for(Option::is_none).await);
+}

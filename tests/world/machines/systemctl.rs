@@ -1,0 +1,140 @@
+//! The service manager of a machine, as much of it as an agent uses: two units that can be started, stopped and asked for.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::kubelet::{self, Kubelet};
+
+/// How long a shim may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a call answers: an exit code in systemctl's own meaning, and a line to print.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    code: u8,
+    text: String,
+}
+
+impl Answer {
+    fn new(code: u8, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    fn done() -> Self {
+        Self::new(0, "")
+    }
+}
+
+/// The units of one machine.
+#[derive(Debug)]
+pub struct Units {
+    options: kubelet::Options,
+    kubelet: Option<Kubelet>,
+    containerd: bool,
+}
+
+impl Units {
+    /// Nothing runs yet.
+    pub fn new(options: kubelet::Options) -> Self {
+        Self { options, kubelet: None, containerd: false }
+    }
+
+    /// Serves the machine's shims for ever; every call is written down in `calls`.
+    pub async fn serve(&mut self, listener: &UnixListener, calls: &Mutex<Vec<String>>) {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            if let Err(error) = self.converse(stream, calls).await {
+                log::warn!("a systemctl went away: {error:#}");
+            }
+        }
+    }
+
+    /// Stops the kubelet, if it runs.
+    pub async fn stop_kubelet(&mut self) {
+        if let Some(kubelet) = self.kubelet.take() {
+            kubelet.stop().await;
+        }
+    }
+
+    async fn converse(&mut self, mut stream: UnixStream, calls: &Mutex<Vec<String>>) -> Result<()> {
+        let mut text = String::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_string(&mut text)).await.context("it said nothing")??;
+        let words: Vec<&str> = text.lines().collect();
+        calls.lock().unwrap_or_else(PoisonError::into_inner).push(words.join(" "));
+        let Answer { code, text } = self.obey(&words).await;
+        stream.write_all(format!("{code}\n{text}").as_bytes()).await.context("it did not wait for the answer")
+    }
+
+    /// Verbs and exit codes of systemctl(1). Several units are handled in order; the first failure is the answer.
+    async fn obey(&mut self, words: &[&str]) -> Answer {
+        let mut plain = words.iter().filter(|word| !word.starts_with('-'));
+        let Some(verb) = plain.next() else {
+            return Answer::new(1, "Too few arguments.\n");
+        };
+        if matches!(*verb, "daemon-reload" | "enable" | "disable" | "preset") {
+            return Answer::done();
+        }
+        let mut last = Answer::new(1, "Too few arguments.\n");
+        for unit in plain {
+            last = self.one(verb, unit.strip_suffix(".service").unwrap_or(unit)).await;
+            if last.code != 0 {
+                break;
+            }
+        }
+        last
+    }
+
+    async fn one(&mut self, verb: &str, unit: &str) -> Answer {
+        match (verb, unit) {
+            ("start" | "restart" | "try-restart" | "reload", "containerd") => {
+                self.containerd = true;
+                Answer::done()
+            }
+            ("stop", "containerd") => {
+                self.containerd = false;
+                Answer::done()
+            }
+            ("is-active", "containerd") => active(self.containerd),
+            ("start", "kubelet") if self.kubelet.is_some() => Answer::done(),
+            ("start" | "restart", "kubelet") => self.restart_kubelet().await,
+            ("stop", "kubelet") => {
+                self.stop_kubelet().await;
+                Answer::done()
+            }
+            ("is-active", "kubelet") => active(self.kubelet.is_some()),
+            (_, "containerd" | "kubelet") => Answer::new(1, format!("Unknown command verb '{verb}'.\n")),
+            _ => Answer::new(5, format!("Unit {unit}.service not found.\n")),
+        }
+    }
+
+    async fn restart_kubelet(&mut self) -> Answer {
+        self.stop_kubelet().await;
+        match Kubelet::start(self.options.clone()).await {
+            Ok(kubelet) => {
+                self.kubelet = Some(kubelet);
+                Answer::done()
+            }
+            Err(error) => Answer::new(1, format!("Job for kubelet.service failed: {error:#}\n")),
+        }
+    }
+}
+
+fn active(active: bool) -> Answer {
+    if active { Answer::new(0, "active\n") } else { Answer::new(3, "inactive\n") }
+}
+
+/// Listens where the machine's shims will call.
+///
+/// # Errors
+/// When the socket cannot be made.
+pub fn listen(path: &Path) -> Result<UnixListener> {
+    UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))
+}
