@@ -1,1 +1,134 @@
-//! Runtime validation.
+//! What the API server cannot check of a pool: the sentences that its `ValidationSucceeded` condition says.
+
+use std::collections::BTreeSet;
+
+use crate::label::{self, CAPACITY_TYPE, NODEPOOL};
+use crate::{NodePool, Operator, Requirement, Taint, taint};
+
+/// Everything that is wrong with a pool, one sentence each; empty when nothing is.
+#[must_use]
+pub fn node_pool(pool: &NodePool) -> Vec<String> {
+    let template = &pool.spec.template;
+    let mut found = Vec::new();
+    for (key, value) in template.metadata.labels.iter().flatten() {
+        found.extend(label_faults(key, value));
+    }
+    let taints = template.spec.taints.iter().flatten();
+    let startup_taints = template.spec.startup_taints.iter().flatten();
+    found.extend(taint_faults(taints.chain(startup_taints)));
+    for requirement in &template.spec.requirements {
+        found.extend(requirement_faults(requirement));
+    }
+    found
+}
+
+fn label_faults(key: &str, value: &str) -> Vec<String> {
+    let mut found = key_faults("label", key);
+    if !is_label_value(value) {
+        found.push(format!("label {key:?} has the invalid value {value:?}"));
+    }
+    found
+}
+
+fn key_faults(what: &str, key: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if !is_qualified_name(key) {
+        found.push(format!("{what} key {key:?} is not a qualified name"));
+    }
+    if key == NODEPOOL {
+        found.push(format!("{what} key {key:?} is restricted: the pool sets it by itself"));
+    } else if label::is_restricted(key) {
+        found.push(format!("{what} key {key:?} is restricted"));
+    }
+    found
+}
+
+fn taint_faults<'a>(taints: impl Iterator<Item = &'a Taint>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for taint in taints {
+        let Taint { key, effect, .. } = taint;
+        if key.is_empty() {
+            found.push("a taint has no key".to_owned());
+        } else if !is_qualified_name(key) {
+            found.push(format!("taint key {key:?} is not a qualified name"));
+        }
+        if !taint.value().is_empty() && !is_qualified_name(taint.value()) {
+            let value = taint.value();
+            found.push(format!("taint {key:?} has the invalid value {value:?}"));
+        }
+        if !effect.is_empty() && !taint::EFFECTS.contains(&effect.as_str()) {
+            found.push(format!("taint {key:?} has the unknown effect {effect:?}"));
+        }
+        if !seen.insert((key, effect)) {
+            found.push(format!("taint {key}:{effect} is there more than once"));
+        }
+    }
+    found
+}
+
+fn requirement_faults(requirement: &Requirement) -> Vec<String> {
+    let key = label::canonical(&requirement.key);
+    let mut found = key_faults("requirement", key);
+    let values: Vec<_> = requirement.values.iter().map(String::as_str).collect();
+    for value in values.iter().filter(|v| !is_label_value(v)) {
+        found.push(format!("requirement {key:?} has the invalid value {value:?}"));
+    }
+    match requirement.operator {
+        Operator::In => found.extend(listed_faults(key, &values, requirement.min_values)),
+        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
+            if !matches!(values.as_slice(), [one] if one.parse::<i64>().is_ok_and(|n| n >= 0)) {
+                let operator = requirement.operator.as_str();
+                found.push(format!(
+                    "requirement {key:?} with {operator} needs exactly one value, an integer of at least 0"
+                ));
+            }
+        }
+        Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {}
+    }
+    found
+}
+
+fn listed_faults(key: &str, values: &[&str], min_values: Option<i32>) -> Vec<String> {
+    let known = |value: &&&str| key != CAPACITY_TYPE || label::CAPACITY_TYPES.contains(*value);
+    let valid: BTreeSet<_> = values.iter().filter(known).collect();
+    let mut found = Vec::new();
+    if values.is_empty() {
+        found.push(format!("requirement {key:?} with In has no values"));
+    } else if valid.is_empty() {
+        found.push(format!("requirement {key:?} has only unknown values: {values:?}"));
+    }
+    let least = min_values.and_then(|n| usize::try_from(n).ok());
+    if least.is_some_and(|least| valid.len() < least) {
+        let (has, least) = (valid.len(), least.unwrap_or_default());
+        found.push(format!("requirement {key:?} has {has} valid values, fewer than its minValues of {least}"));
+    }
+    found
+}
+
+/// A name of at most 63 characters with an optional DNS prefix of at most 253, as Kubernetes names labels.
+fn is_qualified_name(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    let part = |part: &str| {
+        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+/// At most 63 letters, digits, dashes, underscores and dots that begin and end with a letter or digit.
+fn is_label_value(text: &str) -> bool {
+    let edge = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests;
