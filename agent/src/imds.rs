@@ -178,7 +178,7 @@ impl Imds {
     }
 
     /// One exchange on the kept connection. A kept connection may have been closed by the other side while idle, so
-    /// a failure on one is tried once more on a new one; every request here may be repeated.
+    /// when one breaks the request is sent once more on a new one; every request here may be repeated.
     async fn exchange(
         &self,
         session: &mut Session,
@@ -186,11 +186,15 @@ impl Imds {
         path: &str,
         header: (&str, &str),
     ) -> Result<Reply, ImdsError> {
-        if let Some(mut kept) = session.connection.take().filter(Connection::is_open)
-            && let Ok(reply) = self.send(&mut kept, method.clone(), path, header).await
-        {
-            session.connection = Some(kept);
-            return Ok(reply);
+        if let Some(mut kept) = session.connection.take().filter(Connection::is_open) {
+            match self.send(&mut kept, method.clone(), path, header).await {
+                Err(ImdsError::Broken { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(reply) => {
+                    session.connection = Some(kept);
+                    return Ok(reply);
+                }
+            }
         }
         let mut fresh = self.bounded(path, Connection::open(&self.authority)).await?;
         let reply = self.send(&mut fresh, method, path, header).await?;

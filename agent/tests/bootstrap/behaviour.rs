@@ -1,0 +1,200 @@
+//! What bootstrap does when things go wrong: it says why, waits, and carries on as soon as it can; done twice it
+//! changes nothing.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use agent::bootstrap::{Plan, State};
+use tokio::net::TcpListener;
+
+use crate::imds::{FakeImds, Fault};
+use crate::room::{Room, USER_DATA, metadata};
+
+const ALL_UNITS: [&str; 3] = ["daemon-reload", "restart containerd.service", "restart kubelet.service"];
+const IDENTITY: &str = "dynamic/instance-identity/document";
+
+fn assert_done(room: &Room, plan: &Plan) {
+    let State::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    assert_eq!(node_name, plan.node_name);
+}
+
+#[tokio::test]
+async fn imds_that_appears_late_is_waited_for() {
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = port.local_addr().unwrap();
+    drop(port);
+    let room = Room::new("v1.36.0");
+    let bootstrap = room.bootstrap(&format!("http://{address}"));
+    let refused = bootstrap.attempt().await.unwrap_err();
+    assert!(format!("{refused:#}").starts_with("IMDS cannot be reached at 127.0.0.1:"), "{refused:#}");
+    let running = tokio::spawn(async move { bootstrap.run().await });
+    let fake = FakeImds::on(TcpListener::bind(address).await.unwrap(), metadata(USER_DATA));
+    let plan = running.await.unwrap();
+    assert_eq!(plan.node_name, "ip-172-16-34-43.us-west-2.compute.internal");
+    assert_eq!(plan.provider_id, "aws:///us-west-2f/i-1234567890abcdef0");
+    assert!(fake.tokens() > 0);
+    assert_done(&room, &plan);
+}
+
+#[tokio::test]
+async fn every_passing_fault_is_outlived() {
+    for faults in [
+        vec![Fault::Status(404); 3],
+        vec![Fault::Status(503); 5],
+        vec![Fault::Status(403); 3],
+        vec![Fault::Status(401); 4],
+        vec![Fault::CloseMidBody; 3],
+        vec![Fault::CloseAfter; 3],
+        vec![Fault::Status(500), Fault::CloseMidBody, Fault::Status(404), Fault::Status(503)],
+    ] {
+        for path in [IDENTITY, "meta-data/local-hostname", "user-data"] {
+            let room = Room::new("v1.36.0");
+            let fake = FakeImds::start(metadata(USER_DATA)).await;
+            fake.fail(path, &faults);
+            let plan = room.bootstrap(&fake.endpoint).run().await;
+            assert_done(&room, &plan);
+            assert_eq!(room.systemctl_calls(), ALL_UNITS, "{path} {faults:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
+    let noise = String::from_utf8(vec![b'~'; 16_384]).unwrap();
+    let typo = USER_DATA.replace("cidr: 10.100.0.0/16", "enableOutpost: maybe");
+    for (user_data, reason) in [
+        ("#!/bin/bash\necho hello\n", "user data cannot be used: this is no mapping of fields"),
+        (noise.as_str(), "user data cannot be used: this is no mapping of fields"),
+        (
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\nx\n--//--\n",
+            "user data has no application/node.eks.aws part, only text/plain",
+        ),
+        (
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\nx\n",
+            "user data begins like MIME but is not readable multipart: the closing line",
+        ),
+        ("apiVersion: v1\nkind: Pod\n", "user data cannot be used: this is v1 Pod"),
+        ("a: [\n", "user data cannot be used: line 1, column 4: "),
+        (&typo, "user data cannot be used: line 8, column 20, spec.cluster.enableOutpost: "),
+        (
+            &USER_DATA.replace("    name: my-cluster\n", ""),
+            "the NodeConfig in user data cannot be followed: spec.cluster.name is missing",
+        ),
+        ("", "user data is empty"),
+    ] {
+        let room = Room::new("v1.36.0");
+        let fake = FakeImds::start(metadata(user_data)).await;
+        let bootstrap = room.bootstrap(&fake.endpoint);
+        let running = tokio::spawn(async move { bootstrap.run().await });
+        fake.asked("user-data", 3).await;
+        let State::Failed { reason: found, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+        assert!(found.starts_with(reason), "{found}");
+        assert!(!found.contains('\n'), "{found}");
+        assert_eq!(room.systemctl_calls(), Vec::<String>::new());
+        fake.set("user-data", USER_DATA);
+        let plan = running.await.unwrap();
+        assert_done(&room, &plan);
+        assert_eq!(room.systemctl_calls(), ALL_UNITS);
+    }
+}
+
+#[tokio::test]
+async fn absent_user_data_is_waited_for() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata("")).await;
+    fake.remove("user-data");
+    let bootstrap = room.bootstrap(&fake.endpoint);
+    let running = tokio::spawn(async move { bootstrap.run().await });
+    fake.asked("user-data", 3).await;
+    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    assert_eq!(reason, "the instance has no user data; launch it with a NodeConfig there");
+    fake.set("user-data", USER_DATA);
+    assert_done(&room, &running.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_second_run_changes_nothing_and_restarts_nothing() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    let first = room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+    let inodes = |plan: &Plan| -> Vec<u64> {
+        let path = |file: &agent::bootstrap::File| room.host().at(&file.path);
+        plan.files.iter().map(|file| fs::metadata(path(file)).unwrap().ino()).collect()
+    };
+    let before = inodes(&first);
+    let second = room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(first, second);
+    assert_eq!(before, inodes(&second), "an unchanged file is not replaced");
+    assert_eq!(room.systemctl_calls(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_change_restarts_and_removes_what_must_not_stay() {
+    let room = Room::new("v1.36.0");
+    let with_config = format!("{USER_DATA}  kubelet:\n    config:\n      maxPods: 5\n");
+    let fake = FakeImds::start(metadata(&with_config)).await;
+    room.bootstrap(&fake.endpoint).run().await;
+    let drop_in = room.root().join("etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf");
+    assert!(drop_in.exists());
+    room.systemctl_calls();
+    fake.set("user-data", USER_DATA);
+    room.bootstrap(&fake.endpoint).run().await;
+    assert!(!drop_in.exists());
+    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+}
+
+#[tokio::test]
+async fn a_unit_that_does_not_start_is_tried_again_from_the_beginning() {
+    let room = Room::new("v1.36.0");
+    room.break_systemctl_once();
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    let bootstrap = room.bootstrap(&fake.endpoint);
+    let failed = bootstrap.attempt().await.unwrap_err();
+    assert_eq!(format!("{failed:#}"), "`systemctl daemon-reload` failed (exit status: 1): Job for  failed.");
+    let plan = bootstrap.run().await;
+    assert_done(&room, &plan);
+    let expected: Vec<&str> = [&ALL_UNITS[..1], &ALL_UNITS[..]].concat();
+    assert_eq!(room.systemctl_calls(), expected);
+}
+
+#[tokio::test]
+async fn a_reboot_starts_the_units_again() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    room.bootstrap(&fake.endpoint).run().await;
+    room.systemctl_calls();
+    fs::remove_dir_all(room.root().join("run")).unwrap();
+    room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+}
+
+#[tokio::test]
+async fn a_machine_that_cannot_be_written_says_so() {
+    let room = Room::new("v1.36.0");
+    room.write("etc/kubernetes", "a file where a folder should be");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    let error = room.bootstrap(&fake.endpoint).attempt().await.unwrap_err();
+    let error = format!("{error:#}");
+    assert!(error.starts_with("cannot write ") && error.contains("etc/kubernetes/pki/ca.crt"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unreadable_kubelet_version_names_the_file_to_write() {
+    let room = Room::new("who knows");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    let error = room.bootstrap(&fake.endpoint).attempt().await.unwrap_err().to_string();
+    assert!(error.starts_with("kubelet's version `who knows` cannot be read"), "{error}");
+}
+
+#[tokio::test]
+async fn the_agents_own_part_names_the_units() {
+    let room = Room::new("");
+    let user_data = format!(
+        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n{USER_DATA}\n--//\n\
+         Content-Type: application/kerf.sh-agent+yaml\n\nunits: [kubelet.service]\n--//--\n"
+    );
+    let fake = FakeImds::start(metadata(&user_data)).await;
+    room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(room.systemctl_calls(), ["daemon-reload", "restart kubelet.service"]);
+}

@@ -1,0 +1,10 @@
+//! Bootstrap against a scripted metadata service: folders of input and expected files (`cases/`), and behaviour under
+//! every fault that IMDS and machines are known to show.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+mod behaviour;
+mod cases;
+mod imds;
+mod metadata;
+mod room;

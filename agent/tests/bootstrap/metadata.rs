@@ -1,0 +1,123 @@
+//! The IMDS client by itself: tokens, kept connections, and every refusal as a value.
+
+use std::time::Duration;
+
+use agent::imds::{Imds, ImdsError};
+
+use crate::imds::{FakeImds, Fault};
+use crate::room::metadata;
+
+const PATH: &str = "meta-data/mac";
+
+async fn pair() -> (FakeImds, Imds) {
+    let fake = FakeImds::start(metadata("")).await;
+    let imds = Imds::new(&fake.endpoint, Duration::from_secs(2)).unwrap();
+    (fake, imds)
+}
+
+#[tokio::test]
+async fn one_connection_and_one_token_serve_many_requests() {
+    let (fake, imds) = pair().await;
+    for _ in 0..5 {
+        assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
+        assert_eq!(imds.get("meta-data/nothing").await.unwrap(), None);
+    }
+    assert_eq!((fake.connections(), fake.tokens()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once() {
+    let (fake, imds) = pair().await;
+    imds.mac().await.unwrap();
+    fake.revoke_token();
+    assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
+    assert_eq!(fake.tokens(), 2);
+    fake.fail(PATH, &[Fault::Status(401), Fault::Status(401)]);
+    let error = imds.mac().await.unwrap_err();
+    assert!(matches!(error, ImdsError::Status { status: 401, .. }), "{error}");
+    assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
+}
+
+#[tokio::test]
+async fn a_token_near_its_end_is_renewed_before_it_is_refused() {
+    let (fake, imds) = pair().await;
+    fake.grant_tokens_for(0);
+    imds.mac().await.unwrap();
+    fake.grant_tokens_for(21_600);
+    imds.mac().await.unwrap();
+    imds.mac().await.unwrap();
+    assert_eq!(fake.tokens(), 2);
+}
+
+#[tokio::test]
+async fn refusals_are_values_and_the_client_lives_on() {
+    for (fault, expected) in [
+        (Fault::Status(403), "IMDS answered 403 for meta-data/mac; enable the instance's metadata service"),
+        (Fault::Status(503), "IMDS answered 503 for meta-data/mac; it is throttling"),
+        (Fault::Status(500), "IMDS answered 500 for meta-data/mac; it is not well"),
+        (Fault::CloseMidBody, "the connection to IMDS broke while it answered meta-data/mac"),
+    ] {
+        let (fake, imds) = pair().await;
+        fake.fail(PATH, &[fault, fault]);
+        let error = imds.mac().await.unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{fault:?}: {error}");
+        while let Err(error) = imds.mac().await {
+            assert!(error.to_string().starts_with(expected), "{fault:?}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_names_the_token() {
+    let (fake, imds) = pair().await;
+    fake.fail("api/token", &[Fault::Status(403)]);
+    let error = imds.mac().await.unwrap_err().to_string();
+    assert!(error.starts_with("IMDS answered 403 for api/token"), "{error}");
+}
+
+#[tokio::test]
+async fn silence_is_a_timeout() {
+    let fake = FakeImds::start(metadata("")).await;
+    let imds = Imds::new(&fake.endpoint, Duration::from_millis(50)).unwrap();
+    fake.fail(PATH, &[Fault::Hang]);
+    let error = imds.mac().await.unwrap_err();
+    assert!(matches!(error, ImdsError::Timeout { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_was_closed_is_replaced_unseen() {
+    let (fake, imds) = pair().await;
+    fake.fail(PATH, &[Fault::CloseAfter]);
+    imds.mac().await.unwrap();
+    assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
+    assert_eq!((fake.connections(), fake.tokens()), (2, 1));
+}
+
+#[tokio::test]
+async fn items_are_read_as_what_they_are() {
+    let (fake, imds) = pair().await;
+    assert_eq!(imds.identity().await.unwrap().availability_zone, "us-west-2f");
+    assert_eq!(imds.instance_life_cycle().await.unwrap(), "spot");
+    assert_eq!((imds.instance_action().await.unwrap(), imds.rebalance().await.unwrap()), (None, None));
+    assert_eq!(imds.ipv6("0e:49:61:0f:c3:11").await.unwrap(), None);
+    fake.set("meta-data/local-hostname", "ip-1.a.internal ip-1.b.internal\n");
+    assert_eq!(imds.local_hostname().await.unwrap(), "ip-1.a.internal");
+    fake.set("meta-data/spot/instance-action", r#"{"action":"terminate","time":"2017-09-18T08:22:00Z"}"#);
+    let notice = imds.instance_action().await.unwrap().unwrap();
+    assert_eq!((notice.action.as_str(), notice.time.to_string().as_str()), ("terminate", "2017-09-18T08:22:00Z"));
+    fake.set("meta-data/events/recommendations/rebalance", r#"{"noticeTime":"2020-10-27T08:22:00Z"}"#);
+    assert_eq!(imds.rebalance().await.unwrap().unwrap().notice_time.to_string(), "2020-10-27T08:22:00Z");
+    fake.set("meta-data/spot/instance-action", "soon");
+    let error = imds.instance_action().await.unwrap_err().to_string();
+    assert!(error.ends_with("with something else than an instance action"), "{error}");
+    fake.remove(PATH);
+    assert!(matches!(imds.mac().await, Err(ImdsError::Absent { .. })));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_none_is_refused_at_once() {
+    for endpoint in ["169.254.169.254", "https://127.0.0.1", "http://", "http://a b"] {
+        let error = Imds::new(endpoint, Duration::from_secs(2)).unwrap_err();
+        assert!(matches!(error, ImdsError::Endpoint { .. }), "{endpoint}");
+    }
+}

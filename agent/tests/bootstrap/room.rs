@@ -1,0 +1,125 @@
+//! A machine for one test: a root folder, a fake `systemctl` on a search path of its own, and scripted metadata.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use agent::bootstrap::{Bootstrap, State};
+use agent::host::Host;
+use agent::imds::Imds;
+use agent::imds::backoff::Backoff;
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A minimal NodeConfig that can be followed.
+pub const USER_DATA: &str = "apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: my-cluster
+    apiServerEndpoint: https://example.com
+    certificateAuthority: Y2VydGlmaWNhdGVBdXRob3JpdHk=
+    cidr: 10.100.0.0/16
+";
+
+/// One machine.
+pub struct Room {
+    folder: TempDir,
+}
+
+impl Room {
+    /// A machine with two CPUs and this kubelet.
+    pub fn new(kubelet: &str) -> Self {
+        let room = Self { folder: tempfile::tempdir().unwrap() };
+        for (name, text) in [("systemctl", SYSTEMCTL), ("kubelet", "#!/bin/sh\necho Kubernetes v1.36.3\n")] {
+            room.program(name, text);
+        }
+        for cpu in ["cpu0", "cpu1"] {
+            fs::create_dir_all(room.root().join("sys/devices/system/node/node0").join(cpu)).unwrap();
+        }
+        room.write("sys/devices/system/cpu/online", "0-1\n");
+        if !kubelet.is_empty() {
+            room.write("etc/eks/kubelet-version.txt", kubelet);
+        }
+        room
+    }
+
+    /// The machine's root folder.
+    pub fn root(&self) -> std::path::PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// The machine as the agent sees it.
+    pub fn host(&self) -> Host {
+        let programs = self.folder.path().join("bin");
+        Host::new(self.root(), format!("{}:/usr/bin:/bin", programs.display()))
+    }
+
+    /// What bootstrap acts with; it waits next to nothing between attempts.
+    pub fn bootstrap(&self, endpoint: &str) -> Bootstrap {
+        let (start, ceiling) = (Duration::from_millis(1), Duration::from_millis(4));
+        let imds = Imds::new(endpoint, Duration::from_secs(2)).unwrap();
+        Bootstrap { host: self.host(), imds, backoff: Backoff { start, ceiling, seed: 1 } }
+    }
+
+    /// Writes a file below the root.
+    pub fn write(&self, path: &str, content: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// The next call of `systemctl` fails.
+    pub fn break_systemctl_once(&self) {
+        fs::write(self.folder.path().join("bin/fail"), "").unwrap();
+    }
+
+    /// Arguments of the calls of `systemctl` since last asked.
+    pub fn systemctl_calls(&self) -> Vec<String> {
+        let log = self.folder.path().join("bin/log");
+        let calls = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(log);
+        calls.lines().map(str::to_owned).collect()
+    }
+
+    /// What bootstrap last said about itself.
+    pub fn state(&self) -> State {
+        State::read(&self.host()).unwrap().unwrap()
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let folder = self.folder.path().join("bin");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), text).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+const SYSTEMCTL: &str = r#"#!/bin/sh
+here=${0%/*}
+echo "$*" >> "$here/log"
+if [ -e "$here/fail" ]; then
+    rm "$here/fail"
+    echo "Job for $2 failed." >&2
+    exit 1
+fi
+"#;
+
+/// The metadata of an m4.xlarge in us-west-2f.
+pub fn metadata(user_data: &str) -> BTreeMap<String, Vec<u8>> {
+    let identity = json!({
+        "instanceId": "i-1234567890abcdef0", "instanceType": "m4.xlarge", "region": "us-west-2",
+        "availabilityZone": "us-west-2f", "accountId": "123456789012",
+    });
+    [
+        ("dynamic/instance-identity/document", identity.to_string().as_str()),
+        ("meta-data/local-hostname", "ip-172-16-34-43.us-west-2.compute.internal"),
+        ("meta-data/local-ipv4", "172.16.34.43"),
+        ("meta-data/mac", "0e:49:61:0f:c3:11"),
+        ("meta-data/instance-life-cycle", "spot"),
+        ("user-data", user_data),
+    ]
+    .map(|(path, body)| (path.to_owned(), body.as_bytes().to_vec()))
+    .into()
+}
