@@ -10,17 +10,17 @@ use super::plan::CA_BUNDLE;
 
 const TLS_CIPHER_SUITES: [&str; 8] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
     "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
     "TLS_RSA_WITH_AES_128_GCM_SHA256",
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
-/// Drop-in folders exist from this minor release of kubelet on; before, the user's wishes are merged into the file.
-const DROP_INS_SINCE: u32 = 28;
+/// Drop-in folders are used from this minor release of kubelet on; before, the user's wishes are merged into the file.
+const DROP_INS_SINCE: u32 = 29;
 
 /// The contents of kubelet's configuration files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +46,8 @@ pub fn configuration(facts: &Facts, provider_id: &str) -> Result<Configuration, 
         merge_json(&mut main, user);
         return Ok(Configuration { main: pretty(main), drop_in: None });
     }
-    let mut drop_in = user;
-    drop_in.extend(type_meta());
+    let mut drop_in = type_meta();
+    drop_in.extend(user);
     Ok(Configuration { main: pretty(main), drop_in: Some(pretty(drop_in)) })
 }
 
