@@ -3,6 +3,7 @@
 
 pub mod ccm;
 pub mod controlplane;
+pub mod ec2wire;
 pub mod imds;
 pub mod kubeconfig;
 pub mod kubelet;

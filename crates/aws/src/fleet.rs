@@ -64,11 +64,16 @@ fn config(config: &FleetConfig) -> ec2::FleetLaunchTemplateConfigRequest {
 fn pool(pool: &FleetOverride) -> ec2::FleetLaunchTemplateOverridesRequest {
     ec2::FleetLaunchTemplateOverridesRequest::builder()
         .instance_type(pool.instance_type.as_str().into())
-        .availability_zone(&pool.zone)
-        .subnet_id(&pool.subnet_id)
-        .image_id(&pool.image_id)
+        .set_availability_zone(given(&pool.zone))
+        .set_subnet_id(given(&pool.subnet_id))
+        .set_image_id(given(&pool.image_id))
         .priority(pool.priority as f64)
         .build()
+}
+
+/// EC2 refuses empty values where it takes absent ones.
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// One entry of the answer stands for all instances of one pool.

@@ -1,0 +1,155 @@
+//! What goes over the wire arrives as it was sent.
+
+use cloud::fake::Input;
+use cloud::{
+    BlockDevice, Cloud, CloudError, Filter, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest,
+    MetadataOptions, SpotPrice, Tags,
+};
+
+use crate::{Line, launchable, subnets};
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+/// Keys and values that forms and XML would break if they were not escaped.
+fn awkward_tags() -> Tags {
+    [
+        (text("kerf.sh/a=b&c"), text("x + y % <z> \"q\" 'r'")),
+        (text("ключ"), text("värde ☂")),
+        (text("empty"), String::new()),
+        (text("lines"), text("one\ntwo\tthree")),
+    ]
+    .into()
+}
+
+#[tokio::test]
+async fn every_instance_type_in_pages() {
+    let line = Line::new().await;
+    let expected = line.fake.instance_types().await.unwrap();
+    let seen = line.aws.instance_types().await.unwrap();
+    for (seen, expected) in seen.iter().zip(&expected) {
+        assert_eq!(seen, expected);
+    }
+    assert_eq!(seen.len(), expected.len());
+    assert_eq!(line.wire.exchanges("DescribeInstanceTypes").len(), expected.len().div_ceil(100), "a hundred a page");
+}
+
+#[tokio::test]
+async fn offerings_and_prices() {
+    let line = Line::new().await;
+    assert_eq!(line.aws.type_offerings().await.unwrap(), line.fake.type_offerings().await.unwrap());
+    let sorted = |mut prices: Vec<SpotPrice>| {
+        prices.sort_by(|a, b| (&a.instance_type, &a.zone).cmp(&(&b.instance_type, &b.zone)));
+        prices
+    };
+    let expected = sorted(line.fake.spot_prices().await.unwrap());
+    assert_eq!(sorted(line.aws.spot_prices().await.unwrap()), expected);
+    assert!(line.wire.exchanges("DescribeSpotPriceHistory").len() > 1, "prices do not fit into one page");
+}
+
+#[tokio::test]
+async fn networks_and_images() {
+    let line = Line::new().await;
+    let all = Filter::default();
+    assert_eq!(line.aws.subnets(&all).await.unwrap(), line.fake.subnets(&all).await.unwrap());
+    assert_eq!(line.aws.security_groups(&all).await.unwrap(), line.fake.security_groups(&all).await.unwrap());
+    let expected = line.fake.images(&all).await.unwrap();
+    assert_eq!(line.aws.images(&all).await.unwrap(), expected);
+    let amazon = Filter { owners: vec![text("amazon")], ..Filter::default() };
+    assert_eq!(line.aws.images(&amazon).await.unwrap(), expected);
+    let own = Filter { owners: vec![text("self")], ..Filter::default() };
+    assert_eq!(line.aws.images(&own).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_launch_template_with_everything() {
+    let line = Line::new().await;
+    let request = LaunchTemplateRequest {
+        name: text("karpenter.k8s.aws/1"),
+        image_id: text("ami-1"),
+        instance_profile: text("nodes"),
+        security_group_ids: vec![text("sg-2"), text("sg-1")],
+        user_data: text("Zm9v+/8="),
+        block_devices: vec![
+            BlockDevice {
+                device: text("/dev/xvda"),
+                size_gib: Some(20),
+                volume_type: Some(text("gp3")),
+                encrypted: Some(true),
+                iops: Some(3000),
+                throughput: Some(125),
+                kms_key_id: Some(text("alias/a b")),
+                snapshot_id: Some(text("snap-1")),
+                delete_on_termination: Some(false),
+            },
+            BlockDevice { device: text("/dev/xvdb"), ..BlockDevice::default() },
+        ],
+        metadata: MetadataOptions {
+            http_endpoint: text("enabled"),
+            http_protocol_ipv6: text("enabled"),
+            hop_limit: 64,
+            http_tokens: text("optional"),
+        },
+        associate_public_ip: Some(false),
+        detailed_monitoring: true,
+        tags: awkward_tags(),
+    };
+    let made = line.aws.create_launch_template(&request).await.unwrap();
+    let log = line.fake.log();
+    assert_eq!(log.last().map(|logged| &logged.input), Some(&Input::LaunchTemplate(Box::new(request))));
+    assert_eq!(line.aws.launch_templates(&awkward_tags()).await.unwrap(), [made]);
+}
+
+#[tokio::test]
+async fn a_fleet_and_its_instances() {
+    let line = Line::out_of_time().await;
+    let plain = launchable(&line.fake, "plain").await;
+    let other = launchable(&line.fake, "other").await;
+    let second = FleetConfig {
+        overrides: vec![FleetOverride { instance_type: text("m5.xlarge"), ..other.configs[0].overrides[0].clone() }],
+        ..other.configs[0].clone()
+    };
+    let request = FleetRequest {
+        target: 2,
+        capacity_type: text("spot"),
+        configs: vec![plain.configs[0].clone(), second],
+        tags: awkward_tags(),
+        context: Some(text("a context")),
+        ..plain
+    };
+    let answer = line.aws.create_fleet(&request).await.unwrap();
+    assert_eq!(line.fake.fleets(), [request.clone()]);
+    assert_eq!(line.fake.create_fleet(&request).await.unwrap(), answer, "the fake tells the same in memory");
+    let seen = line.aws.instances(&awkward_tags()).await.unwrap();
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen, line.fake.instances(&awkward_tags()).await.unwrap());
+}
+
+#[tokio::test]
+async fn instances_in_pages() {
+    let line = Line::new().await;
+    let request = FleetRequest { target: 1001, ..launchable(&line.fake, "many").await };
+    assert_eq!(line.aws.create_fleet(&request).await.unwrap().instances.len(), 1001);
+    assert_eq!(line.aws.instances(&request.tags).await.unwrap().len(), 1001);
+    assert_eq!(line.wire.exchanges("DescribeInstances").len(), 2, "a thousand a page");
+}
+
+#[tokio::test]
+async fn refusals_of_the_fake() {
+    let line = Line::new().await;
+    let request = launchable(&line.fake, "refused").await;
+    line.fake.remove_template(&request.configs[0].launch_template);
+    let in_memory = line.fake.create_fleet(&request).await.unwrap_err();
+    let over_the_wire: CloudError = line.aws.create_fleet(&request).await.unwrap_err();
+    assert_eq!(over_the_wire, in_memory);
+    assert_eq!(over_the_wire.kind, Kind::NotFound);
+}
+
+#[tokio::test]
+async fn the_client_says_who_it_is() {
+    let line = Line::new().await;
+    subnets(&line.aws).await;
+    let exchanges = line.wire.exchanges("DescribeSubnets");
+    assert!(exchanges[0].user_agent.contains("app/kerf"), "{}", exchanges[0].user_agent);
+}

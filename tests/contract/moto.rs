@@ -1,0 +1,180 @@
+//! A moto server of our own: installed once into a cache, started on a free loopback port, stopped by pid.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use aws::AwsCloud;
+use cloud::contract::Abilities;
+use cloud::{
+    Call, Cloud, CloudError, Filter, FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, Kind,
+    LaunchTemplate, LaunchTemplateRequest, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+};
+use world::eventually;
+use world::process::{Process, RunFolder};
+
+/// moto listens after a second; on a busy machine Python takes its time.
+const START: Duration = Duration::from_secs(60);
+
+const GRACE: Duration = Duration::from_secs(5);
+
+/// An image that moto knows from AWS, by name pattern.
+const IMAGE: &str = "al2023-ami-2023*-kernel-*-x86_64";
+
+pub struct Moto {
+    process: Process,
+    url: String,
+    folder: RunFolder,
+}
+
+impl Moto {
+    /// Installs moto when it is not there (minutes, once), and starts it.
+    pub async fn start() -> Result<Self> {
+        let program = tokio::task::spawn_blocking(install).await??;
+        let folder = RunFolder::create("moto")?;
+        let mut command = Command::new(program);
+        // Port 0: the kernel chooses, and the server's log tells.
+        command.args(["-H", "127.0.0.1", "-p", "0"]);
+        let mut process = Process::spawn("moto", command, &folder.log("moto"))?;
+        let url = eventually("moto to listen", START, async || {
+            ensure!(process.ended()?.is_none(), "{}", process.obituary());
+            Ok(listening(&process.log_tail(20)))
+        })
+        .await?;
+        Ok(Self { process, url, folder })
+    }
+
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// Tags moto's default network and finds what a launch needs.
+    pub async fn furnish(&self, cloud: &dyn Cloud) -> Result<Abilities> {
+        let tags: Tags = [("karpenter.sh/discovery".to_owned(), "kerf".to_owned())].into();
+        let subnets = cloud.subnets(&Filter::default()).await?;
+        let groups = cloud.security_groups(&Filter::default()).await?;
+        let ids: Vec<String> =
+            subnets.into_iter().map(|subnet| subnet.id).chain(groups.into_iter().map(|group| group.id)).collect();
+        cloud.create_tags(&ids, &tags).await?;
+        let images = cloud.images(&Filter { names: vec![IMAGE.to_owned()], ..Filter::default() }).await?;
+        let Some(image) = images.into_iter().next() else { bail!("moto has no image called {IMAGE}") };
+        Ok(Abilities {
+            name: "kerf-contract".to_owned(),
+            network_tags: tags,
+            image_id: image.id,
+            parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64".to_owned(),
+            spot_prices: true,
+            fleet_priorities: false,
+            fleet_tokens: false,
+            dry_spot_type: None,
+            template_network: false,
+        })
+    }
+
+    pub async fn stop(mut self) -> Result<()> {
+        self.process.stop(GRACE).await?;
+        drop(self.folder);
+        Ok(())
+    }
+}
+
+/// The address in the line that the server prints once it listens.
+fn listening(log: &str) -> Option<String> {
+    let (_, rest) = log.split_once("Running on ")?;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+/// Where Kerf keeps what tests build once.
+fn cache() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("KERF_CACHE") {
+        return Ok(folder.into());
+    }
+    let home = std::env::var_os("HOME").context("neither KERF_CACHE nor HOME is set")?;
+    Ok(Path::new(&home).join(".cache/kerf"))
+}
+
+fn install() -> Result<PathBuf> {
+    let begin = Instant::now();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("moto/install.sh");
+    let output = Command::new(&script).arg(cache()?.join("moto")).output();
+    let output = output.with_context(|| format!("cannot run {}", script.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} failed; it needs python3 with venv and a Python package index: {}",
+        script.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    println!("moto is installed ({} s)", begin.elapsed().as_secs());
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+}
+
+/// moto with its one wrong word put right: where EC2 says that a launch template is not there, it says that the name of
+/// the template is missing from the request. Everything else is passed on as it is.
+pub struct Translated(pub AwsCloud);
+
+impl Cloud for Translated {
+    fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        let not_found = |error: CloudError| match error.code.as_str() {
+            "MissingParameter" => CloudError { kind: Kind::NotFound, ..error },
+            _ => error,
+        };
+        Box::pin(async move { self.0.delete_launch_template(name).await.map_err(not_found) })
+    }
+
+    fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {
+        self.0.instance_types()
+    }
+
+    fn type_offerings(&self) -> Call<'_, Vec<TypeOffering>> {
+        self.0.type_offerings()
+    }
+
+    fn spot_prices(&self) -> Call<'_, Vec<SpotPrice>> {
+        self.0.spot_prices()
+    }
+
+    fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
+        self.0.subnets(filter)
+    }
+
+    fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
+        self.0.security_groups(filter)
+    }
+
+    fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
+        self.0.images(filter)
+    }
+
+    fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
+        self.0.parameter(name)
+    }
+
+    fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {
+        self.0.launch_templates(tags)
+    }
+
+    fn create_launch_template<'a>(&'a self, request: &'a LaunchTemplateRequest) -> Call<'a, LaunchTemplate> {
+        self.0.create_launch_template(request)
+    }
+
+    fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer> {
+        self.0.create_fleet(request)
+    }
+
+    fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>> {
+        self.0.instances(tags)
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
+        self.0.instance(id)
+    }
+
+    fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {
+        self.0.terminate_instances(ids)
+    }
+
+    fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
+        self.0.create_tags(ids, tags)
+    }
+}

@@ -1,0 +1,30 @@
+//! Which call is which: EC2's action names, in one place.
+
+use super::answer::{Failure, Reply, dry_run, invalid};
+use super::form::Form;
+use super::{Shared, describe, instances, launch, types};
+
+/// Lets the call that `form` spells happen. A dry run ends before anything does.
+pub(super) async fn act(shared: &Shared, form: &Form) -> Result<Reply, Failure> {
+    let cloud = shared.cloud.as_ref();
+    let action = form.text("Action");
+    if form.text("DryRun") == "true" {
+        return Err(dry_run());
+    }
+    match action {
+        "DescribeInstanceTypes" => types::describe(cloud, form).await,
+        "DescribeInstanceTypeOfferings" => describe::type_offerings(cloud, form).await,
+        "DescribeSpotPriceHistory" => describe::spot_prices(cloud, form).await,
+        "DescribeSubnets" => describe::subnets(cloud, form).await,
+        "DescribeSecurityGroups" => describe::security_groups(cloud, form).await,
+        "DescribeImages" => describe::images(cloud, form).await,
+        "DescribeLaunchTemplates" => launch::describe_templates(cloud, form).await,
+        "CreateLaunchTemplate" => launch::create_template(cloud, &shared.templates, form).await,
+        "DeleteLaunchTemplate" => launch::delete_template(cloud, form).await,
+        "CreateFleet" => launch::create_fleet(cloud, form).await,
+        "DescribeInstances" => instances::describe(cloud, form).await,
+        "TerminateInstances" => instances::terminate(cloud, form).await,
+        "CreateTags" => instances::create_tags(cloud, form).await,
+        _ => Err(invalid("InvalidAction", format!("The action {action} is not valid for this web service."))),
+    }
+}

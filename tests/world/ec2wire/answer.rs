@@ -1,0 +1,137 @@
+//! How a call ends: an answer, EC2's error, or a connection that closes.
+
+use cloud::{CloudError, Kind};
+use http::{HeaderMap, StatusCode, header};
+
+use super::form::Form;
+use super::xml::Xml;
+
+/// EC2 numbers its requests; nobody asks this fake for one.
+pub(super) const REQUEST_ID: &str = "00000000-0000-4000-8000-000000000000";
+
+/// The body of a good answer, and what to tell people of it.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) body: String,
+    pub(super) told: String,
+}
+
+/// Why there is no good answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The service says no.
+    Refused {
+        /// HTTP status.
+        status: StatusCode,
+        /// EC2's code.
+        code: String,
+        /// EC2's message.
+        message: String,
+    },
+    /// A page that is no answer of EC2.
+    Garbled(StatusCode),
+    /// The connection closes.
+    Dropped,
+}
+
+impl From<CloudError> for Failure {
+    /// EC2 answers shortages and its own faults with 5xx, throttling with 503, and all that is the caller's with 4xx.
+    fn from(error: CloudError) -> Self {
+        let status = match error.kind {
+            Kind::Transport => return Self::Dropped,
+            Kind::InsufficientCapacity | Kind::Server => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Throttled => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Unauthorized => StatusCode::FORBIDDEN,
+            Kind::NotFound | Kind::AlreadyExists | Kind::IdempotencyMismatch | Kind::Invalid => StatusCode::BAD_REQUEST,
+        };
+        Self::Refused { status, code: error.code, message: error.message }
+    }
+}
+
+/// The request is wrong.
+pub(super) fn invalid(code: &str, message: String) -> Failure {
+    Failure::Refused { status: StatusCode::BAD_REQUEST, code: code.to_owned(), message }
+}
+
+/// EC2's answer to a dry run that would have succeeded.
+pub(super) fn dry_run() -> Failure {
+    Failure::Refused {
+        status: StatusCode::PRECONDITION_FAILED,
+        code: "DryRunOperation".to_owned(),
+        message: "Request would have succeeded, but DryRun flag is set.".to_owned(),
+    }
+}
+
+/// Every request to AWS is signed; who forgets it gets EC2's answer here, not in production.
+pub(super) fn check_signed(headers: &HeaderMap) -> Result<(), Failure> {
+    let signature = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if signature.is_some_and(|signature| signature.starts_with("AWS4-HMAC-SHA256 Credential=")) {
+        return Ok(());
+    }
+    let message = "AWS was not able to validate the provided access credentials".to_owned();
+    Err(Failure::Refused { status: StatusCode::UNAUTHORIZED, code: "AuthFailure".to_owned(), message })
+}
+
+/// EC2's error document.
+pub(super) fn error_xml(code: &str, message: &str) -> String {
+    let mut xml = Xml::default();
+    xml.element("Response", |xml| {
+        xml.element("Errors", |xml| {
+            xml.element("Error", |xml| {
+                xml.text("Code", code);
+                xml.text("Message", message);
+            });
+        });
+        xml.text("RequestID", REQUEST_ID);
+    });
+    xml.into_text()
+}
+
+/// One page of `all`, and the token of the next. EC2 refuses pages of more than `limit` rows.
+pub(super) fn page<T>(all: Vec<T>, form: &Form, limit: usize) -> Result<(Vec<T>, Option<String>), Failure> {
+    let size = form.read("MaxResults").unwrap_or(limit);
+    if !(1..=limit).contains(&size) {
+        let message = format!("Value ( {size} ) for parameter maxResults is invalid. Expecting a value up to {limit}.");
+        return Err(invalid("InvalidParameterValue", message));
+    }
+    let begin = match form.get("NextToken") {
+        None => 0,
+        Some(token) => offset(token)?,
+    };
+    let next = (begin + size < all.len()).then(|| format!("after-{}", begin + size));
+    Ok((all.into_iter().skip(begin).take(size).collect(), next))
+}
+
+fn offset(token: &str) -> Result<usize, Failure> {
+    let number = token.strip_prefix("after-").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| invalid("InvalidNextToken.Malformed", format!("The token '{token}' is invalid")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+    use super::{Form, page};
+
+    #[test]
+    fn pages_are_whole_and_end() {
+        let mut seen = Vec::new();
+        let mut token = None;
+        loop {
+            let mut body = "MaxResults=3".to_owned();
+            if let Some(token) = &token {
+                body.push_str(&format!("&NextToken={token}"));
+            }
+            let (rows, next) = page((0..7).collect(), &Form::parse(&body), 100).unwrap();
+            assert!(rows.len() <= 3);
+            seen.extend(rows);
+            token = next;
+            if token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, (0..7).collect::<Vec<_>>());
+        assert!(page(vec![1], &Form::parse("MaxResults=101"), 100).is_err());
+        assert!(page(vec![1], &Form::parse("NextToken=other"), 100).is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! DescribeInstances, TerminateInstances and CreateTags.
+
+use cloud::{Cloud, Instance, Tags};
+
+use super::answer::{Failure, Reply, invalid, page};
+use super::describe::{Select, tags_of};
+use super::form::Form;
+use super::xml::Xml;
+
+const PAGE: usize = 1000;
+
+/// By id as EC2 does it (an unknown id is an error), or all that pass the filters.
+pub(super) async fn describe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let ids = form.texts("InstanceId");
+    let found = if ids.is_empty() { by_filters(cloud, form).await? } else { by_ids(cloud, &ids).await? };
+    let told = format!("{} instances", found.len());
+    let (rows, next) = page(found, form, PAGE)?;
+    let body = Xml::response("DescribeInstances", |xml| {
+        xml.items("reservationSet", &rows, |xml, row| {
+            xml.text("reservationId", row.id.replacen("i-", "r-", 1));
+            xml.items("instancesSet", [row], instance);
+        });
+        xml.some("nextToken", next);
+    });
+    Ok(Reply { body, told })
+}
+
+async fn by_filters(cloud: &dyn Cloud, form: &Form) -> Result<Vec<Instance>, Failure> {
+    let mut select = Select::read(form);
+    let states = select.take("instance-state-name");
+    let filter = select.filter("instance-id", "private-dns-name")?;
+    let mut found = cloud.instances(&filter.tags).await?;
+    found.retain(|instance| states.as_ref().is_none_or(|states| states.contains(&instance.state)));
+    found.retain(|instance| filter.ids.is_empty() || filter.ids.contains(&instance.id));
+    found.retain(|instance| filter.names.is_empty() || filter.names.contains(&instance.private_dns_name));
+    Ok(found)
+}
+
+async fn by_ids(cloud: &dyn Cloud, ids: &[String]) -> Result<Vec<Instance>, Failure> {
+    let mut found = Vec::new();
+    for id in ids {
+        match cloud.instance(id).await? {
+            Some(instance) => found.push(instance),
+            None => {
+                let message = format!("The instance ID '{id}' does not exist");
+                return Err(invalid("InvalidInstanceID.NotFound", message));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn instance(xml: &mut Xml, row: &Instance) {
+    xml.text("instanceId", &row.id);
+    xml.text("imageId", &row.image_id);
+    xml.element("instanceState", |xml| state(xml, &row.state));
+    xml.text("privateDnsName", &row.private_dns_name);
+    xml.text("instanceType", &row.instance_type);
+    xml.text("launchTime", &row.launched);
+    xml.element("placement", |xml| xml.text("availabilityZone", &row.zone));
+    xml.text("subnetId", &row.subnet_id);
+    xml.text("privateIpAddress", &row.private_ip);
+    xml.items("groupSet", &row.security_group_ids, |xml, id| xml.text("groupId", id));
+    if row.spot {
+        xml.text("instanceLifecycle", "spot");
+        xml.text("spotInstanceRequestId", row.id.replacen("i-", "sir-", 1));
+    }
+    xml.tags(&row.tags);
+}
+
+/// EC2's number and name of a state.
+fn state(xml: &mut Xml, name: &str) {
+    let code = match name {
+        "pending" => 0,
+        "running" => 16,
+        "shutting-down" => 32,
+        "terminated" => 48,
+        "stopping" => 64,
+        _ => 80,
+    };
+    xml.text("code", code);
+    xml.text("name", name);
+}
+
+pub(super) async fn terminate(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let ids = form.texts("InstanceId");
+    cloud.terminate_instances(&ids).await?;
+    let body = Xml::response("TerminateInstances", |xml| {
+        xml.items("instancesSet", &ids, |xml, id| {
+            xml.text("instanceId", id);
+            xml.element("currentState", |xml| state(xml, "shutting-down"));
+        });
+    });
+    Ok(Reply { body, told: format!("{} instances end", ids.len()) })
+}
+
+pub(super) async fn create_tags(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let ids = form.texts("ResourceId");
+    let tags: Tags = tags_of(form);
+    cloud.create_tags(&ids, &tags).await?;
+    let body = Xml::response("CreateTags", |xml| xml.text("return", true));
+    Ok(Reply { body, told: "tagged".to_owned() })
+}

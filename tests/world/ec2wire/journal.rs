@@ -1,0 +1,112 @@
+//! The wire's log: one line a request for people, and the same in memory for tests.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use http::{HeaderMap, header};
+use jiff::Timestamp;
+
+use super::Call;
+use super::answer::{Failure, Reply};
+use super::form::Form;
+
+/// How much of a request's parameters a line shows.
+const SHOWN: usize = 160;
+
+/// One request and how it ended.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// When the answer was ready.
+    pub at: Timestamp,
+    /// EC2's or SSM's name of the call, such as `CreateFleet`.
+    pub action: String,
+    /// Its main parameters, shortened.
+    pub asked: String,
+    /// What was answered: a summary, or EC2's code, or that the connection closed.
+    pub answered: String,
+    /// Whether the answer was a good one.
+    pub good: bool,
+    /// What the client calls itself.
+    pub user_agent: String,
+    /// From the request's last byte to the answer.
+    pub took: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Journal {
+    exchanges: Vec<Exchange>,
+    file: Option<File>,
+}
+
+impl Journal {
+    pub(super) fn open(path: Option<&Path>) -> Result<Self> {
+        let file = match path {
+            None => None,
+            Some(path) => {
+                let file = OpenOptions::new().create(true).append(true).open(path);
+                Some(file.with_context(|| format!("cannot open {}, the log of the EC2 fake", path.display()))?)
+            }
+        };
+        Ok(Self { exchanges: Vec::new(), file })
+    }
+
+    pub(super) fn write(&mut self, call: &Call, headers: &HeaderMap, answer: &Result<Reply, Failure>, took: Duration) {
+        let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let exchange = Exchange {
+            at: Timestamp::now(),
+            action: call.action().to_owned(),
+            asked: asked(call),
+            answered: answered(answer),
+            good: answer.is_ok(),
+            user_agent: agent.unwrap_or_default().to_owned(),
+            took,
+        };
+        self.print(&exchange);
+        self.exchanges.push(exchange);
+    }
+
+    pub(super) fn of(&self, action: &str) -> Vec<Exchange> {
+        let wanted = |exchange: &&Exchange| action.is_empty() || exchange.action == action;
+        self.exchanges.iter().filter(wanted).cloned().collect()
+    }
+
+    /// The log serves people; when it cannot be written the calls go on, and the first failure says so.
+    fn print(&mut self, exchange: &Exchange) {
+        let Some(file) = &mut self.file else { return };
+        let Exchange { at, action, asked, answered, took, .. } = exchange;
+        let line = format!("{at:.3} {action} {asked} -> {answered} ({} ms)\n", took.as_millis());
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            log::warn!("the EC2 fake's log ends here: {error}");
+            self.file = None;
+        }
+    }
+}
+
+fn answered(answer: &Result<Reply, Failure>) -> String {
+    match answer {
+        Ok(reply) => reply.told.clone(),
+        Err(Failure::Refused { status, code, .. }) => format!("{} {code}", status.as_u16()),
+        Err(Failure::Garbled(status)) => format!("{} with a page of HTML", status.as_u16()),
+        Err(Failure::Dropped) => "connection closed".to_owned(),
+    }
+}
+
+fn asked(call: &Call) -> String {
+    let text = match call {
+        Call::Ec2(form) => parameters(form),
+        Call::Ssm(_, body) => String::from_utf8_lossy(body).into_owned(),
+    };
+    match text.char_indices().nth(SHOWN) {
+        None => text,
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
+/// `key=value` of everything but what every request has, and but user data, which nobody reads in base64.
+fn parameters(form: &Form) -> String {
+    let pairs = form.pairs().filter(|(key, _)| !matches!(*key, "Action" | "Version") && !key.ends_with("UserData"));
+    pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}

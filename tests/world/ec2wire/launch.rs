@@ -1,0 +1,211 @@
+//! Launch templates and CreateFleet.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use cloud::{
+    BlockDevice, Cloud, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate, LaunchTemplateRequest,
+    MetadataOptions, Tags,
+};
+
+use super::answer::{Failure, Reply, invalid, page};
+use super::describe::{Select, tags_of};
+use super::form::Form;
+use super::lock;
+use super::xml::Xml;
+
+/// EC2 gives at most two hundred templates a page.
+const PAGE: usize = 200;
+
+/// The templates that CreateLaunchTemplate made, by client token: the same token makes none twice.
+pub(super) type Tokens = Mutex<BTreeMap<String, LaunchTemplate>>;
+
+pub(super) async fn describe_templates(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let filter = Select::read(form).filter("launch-template-id", "launch-template-name")?;
+    let mut found = cloud.launch_templates(&filter.tags).await?;
+    found.retain(|template| filter.ids.is_empty() || filter.ids.contains(&template.id));
+    found.retain(|template| filter.names.is_empty() || filter.names.contains(&template.name));
+    let told = format!("{} launch templates", found.len());
+    let (rows, next) = page(found, form, PAGE)?;
+    let body = Xml::response("DescribeLaunchTemplates", |xml| {
+        xml.items("launchTemplates", &rows, template);
+        xml.some("nextToken", next);
+    });
+    Ok(Reply { body, told })
+}
+
+fn template(xml: &mut Xml, row: &LaunchTemplate) {
+    xml.text("launchTemplateId", &row.id);
+    xml.text("launchTemplateName", &row.name);
+    xml.text("defaultVersionNumber", 1);
+    xml.text("latestVersionNumber", 1);
+    xml.tags(&row.tags);
+}
+
+pub(super) async fn create_template(cloud: &dyn Cloud, tokens: &Tokens, form: &Form) -> Result<Reply, Failure> {
+    let token = form.owned("ClientToken");
+    let before = lock(tokens).get(&token).cloned();
+    let made = match before {
+        Some(template) => template,
+        None => cloud.create_launch_template(&template_request(form)).await?,
+    };
+    if !token.is_empty() {
+        lock(tokens).insert(token, made.clone());
+    }
+    let body = Xml::response("CreateLaunchTemplate", |xml| {
+        xml.element("launchTemplate", |xml| template(xml, &made));
+    });
+    Ok(Reply { body, told: made.id })
+}
+
+fn template_request(form: &Form) -> LaunchTemplateRequest {
+    let data = form.at("LaunchTemplateData");
+    let interface = data.at("NetworkInterface.1");
+    LaunchTemplateRequest {
+        name: form.owned("LaunchTemplateName"),
+        image_id: data.owned("ImageId"),
+        instance_profile: data.owned("IamInstanceProfile.Name"),
+        security_group_ids: interface.texts("SecurityGroupId"),
+        user_data: data.owned("UserData"),
+        block_devices: data.list("BlockDeviceMapping").iter().map(block_device).collect(),
+        metadata: metadata(&data.at("MetadataOptions")),
+        associate_public_ip: interface.read("AssociatePublicIpAddress"),
+        detailed_monitoring: data.read("Monitoring.Enabled").unwrap_or_default(),
+        tags: specified(form, "launch-template"),
+    }
+}
+
+fn block_device(mapping: &Form) -> BlockDevice {
+    let volume = mapping.at("Ebs");
+    BlockDevice {
+        device: mapping.owned("DeviceName"),
+        size_gib: volume.read("VolumeSize"),
+        volume_type: volume.read("VolumeType"),
+        encrypted: volume.read("Encrypted"),
+        iops: volume.read("Iops"),
+        throughput: volume.read("Throughput"),
+        kms_key_id: volume.read("KmsKeyId"),
+        snapshot_id: volume.read("SnapshotId"),
+        delete_on_termination: volume.read("DeleteOnTermination"),
+    }
+}
+
+fn metadata(options: &Form) -> MetadataOptions {
+    MetadataOptions {
+        http_endpoint: options.owned("HttpEndpoint"),
+        http_protocol_ipv6: options.owned("HttpProtocolIpv6"),
+        hop_limit: options.read("HttpPutResponseHopLimit").unwrap_or(1),
+        http_tokens: options.owned("HttpTokens"),
+    }
+}
+
+/// The tags that a request has for resources of `kind`.
+fn specified(form: &Form, kind: &str) -> Tags {
+    let specifications = form.list("TagSpecification");
+    specifications
+        .iter()
+        .find(|specification| specification.text("ResourceType") == kind)
+        .map(tags_of)
+        .unwrap_or_default()
+}
+
+pub(super) async fn delete_template(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let name = form.text("LaunchTemplateName");
+    cloud.delete_launch_template(name).await?;
+    let body = Xml::response("DeleteLaunchTemplate", |xml| {
+        xml.element("launchTemplate", |xml| xml.text("launchTemplateName", name));
+    });
+    Ok(Reply { body, told: "deleted".to_owned() })
+}
+
+pub(super) async fn create_fleet(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let request = fleet_request(form)?;
+    let answer = cloud.create_fleet(&request).await?;
+    let told = told(&answer);
+    let body = Xml::response("CreateFleet", |xml| fleet(xml, &answer));
+    Ok(Reply { body, told })
+}
+
+fn told(answer: &FleetAnswer) -> String {
+    let launched = answer.instances.iter().map(|one| format!("{} {} {}", one.id, one.instance_type, one.zone));
+    let refused = answer.errors.iter().map(|one| format!("{} {} {}", one.code, one.instance_type, one.zone));
+    launched.chain(refused).collect::<Vec<_>>().join(", ")
+}
+
+fn fleet_request(form: &Form) -> Result<FleetRequest, Failure> {
+    if form.text("Type") != "instant" {
+        return Err(invalid("InvalidParameterValue", "only fleets of type instant are known here".to_owned()));
+    }
+    let capacity = form.at("TargetCapacitySpecification");
+    let Some(target) = capacity.read("TotalTargetCapacity") else {
+        return Err(invalid("MissingParameter", "TotalTargetCapacity is missing or negative".to_owned()));
+    };
+    let mut configs = Vec::new();
+    for config in form.list("LaunchTemplateConfigs") {
+        configs.push(fleet_config(&config)?);
+    }
+    Ok(FleetRequest {
+        client_token: form.owned("ClientToken"),
+        target,
+        capacity_type: capacity.owned("DefaultTargetCapacityType"),
+        configs,
+        tags: specified(form, "instance"),
+        context: form.get("Context").map(str::to_owned),
+    })
+}
+
+fn fleet_config(config: &Form) -> Result<FleetConfig, Failure> {
+    let template = config.at("LaunchTemplateSpecification");
+    if template.text("Version") != "$Latest" {
+        return Err(invalid("InvalidLaunchTemplateId.VersionNotFound", "only $Latest is known here".to_owned()));
+    }
+    let overrides = config.list("Overrides");
+    Ok(FleetConfig {
+        launch_template: template.owned("LaunchTemplateName"),
+        overrides: overrides.iter().map(fleet_override).collect(),
+    })
+}
+
+fn fleet_override(choice: &Form) -> FleetOverride {
+    FleetOverride {
+        instance_type: choice.owned("InstanceType"),
+        zone: choice.owned("AvailabilityZone"),
+        subnet_id: choice.owned("SubnetId"),
+        image_id: choice.owned("ImageId"),
+        priority: choice.read::<f64>("Priority").unwrap_or_default() as i64,
+    }
+}
+
+fn fleet(xml: &mut Xml, answer: &FleetAnswer) {
+    xml.text("fleetId", &answer.fleet_id);
+    xml.items("errorSet", &answer.errors, |xml, error| {
+        let pool =
+            [("instanceType", &error.instance_type), ("availabilityZone", &error.zone), ("subnetId", &error.subnet_id)];
+        pool_used(xml, &pool);
+        xml.text("lifecycle", &error.lifecycle);
+        xml.text("errorCode", &error.code);
+        xml.text("errorMessage", &error.message);
+    });
+    xml.items("fleetInstanceSet", &answer.instances, |xml, instance| {
+        let pool = [
+            ("instanceType", &instance.instance_type),
+            ("availabilityZone", &instance.zone),
+            ("subnetId", &instance.subnet_id),
+            ("imageId", &instance.image_id),
+        ];
+        pool_used(xml, &pool);
+        xml.text("lifecycle", &instance.lifecycle);
+        xml.texts("instanceIds", [&instance.id]);
+        xml.text("instanceType", &instance.instance_type);
+    });
+}
+
+fn pool_used(xml: &mut Xml, fields: &[(&str, &String)]) {
+    xml.element("launchTemplateAndOverrides", |xml| {
+        xml.element("overrides", |xml| {
+            for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+                xml.text(name, value);
+            }
+        });
+    });
+}
