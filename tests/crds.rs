@@ -21,6 +21,7 @@ use api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::Scope;
 use kube::{Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -181,6 +182,43 @@ async fn the_server_prints_our_columns() -> Result<()> {
         assert!(wanted.len() > 1, "{} shows nothing but names", definition.name_any());
     }
     Ok(())
+}
+
+/// What newcomers copy is valid to the letter: unknown fields are errors.
+#[tokio::test]
+async fn the_server_accepts_our_examples() -> Result<()> {
+    let client = shared().await?.admin().await?;
+    let mut names = Vec::new();
+    for folder in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples"))? {
+        for file in std::fs::read_dir(folder?.path())? {
+            let path = file?.path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                let text = std::fs::read_to_string(&path)?;
+                for document in text.split("\n---\n") {
+                    let name = try_example(&client, document).await;
+                    names.push(name.with_context(|| path.display().to_string())?);
+                }
+            }
+        }
+    }
+    names.sort();
+    assert!(names.contains(&"NodePool default".to_owned()), "{names:?}");
+    Ok(())
+}
+
+/// Asks the server what it would answer to one manifest, and returns kind and name.
+async fn try_example(client: &Client, document: &str) -> Result<String> {
+    let object: DynamicObject = serde_saphyr::from_str(document)?;
+    let kind = GroupVersionKind::try_from(&object.types.clone().context("no apiVersion and kind")?)?;
+    let (resource, capabilities) = kube::discovery::pinned_kind(client, &kind).await?;
+    let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Namespaced => Api::namespaced_with(client.clone(), &namespace, &resource),
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+    };
+    let params = PatchParams { dry_run: true, ..PatchParams::apply("examples").validation_strict() };
+    api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await?;
+    Ok(format!("{} {}", kind.kind, object.name_any()))
 }
 
 /// Runs all rows of one resource and reports all that fail.
