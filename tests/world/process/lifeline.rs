@@ -14,6 +14,8 @@ use anyhow::{Context, Result, anyhow};
 
 /// Commands, one a line: `+ PGID` guards a group, `- PGID` forgets it, `folder PATH` removes a folder
 /// at the end, unless it holds a file of the name [`KEPT`].
+///
+/// A killed process may still write while its folder is being removed, hence the second attempt.
 const SCRIPT: &str = r#"
 groups=" "
 folders=
@@ -27,7 +29,7 @@ while read -r verb value; do
 done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 printf '%s' "$folders" | while read -r folder; do
-    [ -e "$folder/kept" ] || rm -rf -- "$folder"
+    [ -e "$folder/kept" ] || rm -rf -- "$folder" || { sleep 1; rm -rf -- "$folder"; }
 done
 "#;
 
