@@ -4,41 +4,27 @@ use std::fs;
 use std::path::Path;
 
 use api::{condition, reason};
-use serde::Deserialize;
 
+use crate::bootstrap::state::{self, State};
 use crate::cluster::Node;
 use crate::report::Statement;
 
-/// Below the machine's root: where the CNI plugin puts its configuration, and where bootstrap says how it went.
+/// Below the machine's root: where the CNI plugin puts its configuration.
 const CNI: &str = "etc/cni/net.d";
-const BOOTSTRAP: &str = "run/kerf/bootstrap.json";
-/// The `state` of a bootstrap that did not succeed.
-const FAILED: &str = "failed";
 
-/// What bootstrap says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Bootstrap {
-    /// Where it stands; `failed` closes the gate.
-    pub state: String,
-    /// Why.
-    pub reason: String,
-    /// Since when, RFC 3339.
-    pub since: String,
+/// Where bootstrap stands below `root`; `None` before it has said anything, or while the file makes no sense.
+#[must_use]
+pub fn bootstrap_state(root: &Path) -> Option<State> {
+    let text = fs::read(root.join(state::PATH.trim_start_matches('/'))).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
-impl Bootstrap {
-    /// Whether it did not succeed.
-    #[must_use]
-    pub fn failed(&self) -> bool {
-        self.state == FAILED
-    }
-
-    /// Reads its report below `root`; `None` without one, or with one that is just being written.
-    #[must_use]
-    pub fn read(root: &Path) -> Option<Self> {
-        let text = fs::read(root.join(BOOTSTRAP)).ok()?;
-        serde_json::from_slice(&text).ok()
+/// What stands in bootstrap's way, if anything does.
+#[must_use]
+pub fn obstacle(bootstrap: Option<&State>) -> Option<&str> {
+    match bootstrap {
+        Some(State::Waiting { reason, .. } | State::Failed { reason, .. }) => Some(reason),
+        Some(State::Done { .. }) | None => None,
     }
 }
 
@@ -60,14 +46,14 @@ pub struct Facts<'a> {
     /// A CNI configuration is there.
     pub cni: bool,
     /// What bootstrap said last.
-    pub bootstrap: Option<&'a Bootstrap>,
+    pub bootstrap: Option<&'a State>,
 }
 
 /// The condition `kerf.sh/Ready` that follows from the facts.
 #[must_use]
 pub fn judge(facts: Facts<'_>) -> Statement {
     let closed: Vec<(&str, String)> = [
-        bootstrap(facts.bootstrap).map(|why| ("Bootstrap", why)),
+        obstacle(facts.bootstrap).map(|why| ("Bootstrap", format!("bootstrap is not done: {why}"))),
         kubelet(facts.node).map(|why| ("Kubelet", why)),
         cni(facts.cni).map(|why| ("CNI", why)),
     ]
@@ -89,11 +75,6 @@ pub fn judge(facts: Facts<'_>) -> Statement {
         reason: names.join(","),
         message: whys.join("; "),
     }
-}
-
-fn bootstrap(report: Option<&Bootstrap>) -> Option<String> {
-    let failed = report.filter(|report| report.failed())?;
-    Some(format!("bootstrap failed: {}", failed.reason))
 }
 
 fn kubelet(node: &Node) -> Option<String> {
@@ -126,26 +107,24 @@ mod tests {
 
     #[test]
     fn closed_gates_are_named() {
-        let failed = Bootstrap { state: FAILED.into(), reason: "no NodeConfig".into(), since: String::new() };
-        let fine = Bootstrap { state: "done".into(), ..Bootstrap::default() };
+        let since = jiff::Timestamp::UNIX_EPOCH;
+        let waiting = State::Waiting { reason: "no NodeConfig".into(), since };
+        let done = State::Done { node_name: "n".into(), since };
+        let no_cni = "no CNI configuration in /etc/cni/net.d";
+        let sick = "kubelet is not ready: PLEG is not healthy";
+        let all = format!("bootstrap is not done: no NodeConfig; kubelet has not reported yet; {no_cni}");
+        let open = ("True", "GatesOpen", "kubelet and CNI are ready");
         let rows = [
-            (node(Some("True")), true, None, "True", "GatesOpen", "kubelet and CNI are ready"),
-            (node(Some("True")), true, Some(&fine), "True", "GatesOpen", "kubelet and CNI are ready"),
-            (node(Some("True")), false, None, "False", "CNI", "no CNI configuration in /etc/cni/net.d"),
-            (node(Some("False")), true, None, "False", "Kubelet", "kubelet is not ready: PLEG is not healthy"),
-            (node(Some("Unknown")), true, None, "False", "Kubelet", "kubelet is not ready: PLEG is not healthy"),
-            (
-                node(None),
-                false,
-                Some(&failed),
-                "False",
-                "Bootstrap,Kubelet,CNI",
-                "bootstrap failed: no NodeConfig; kubelet has not reported yet; no CNI configuration in /etc/cni/net.d",
-            ),
+            (Some("True"), true, None, open),
+            (Some("True"), true, Some(&done), open),
+            (Some("True"), false, None, ("False", "CNI", no_cni)),
+            (Some("False"), true, None, ("False", "Kubelet", sick)),
+            (Some("Unknown"), true, None, ("False", "Kubelet", sick)),
+            (None, false, Some(&waiting), ("False", "Bootstrap,Kubelet,CNI", all.as_str())),
         ];
-        for (node, cni, bootstrap, status, reason, message) in rows {
-            let said = judge(Facts { node: &node, cni, bootstrap });
-            assert_eq!((said.status, said.reason.as_str(), said.message.as_str()), (status, reason, message));
+        for (ready, cni, bootstrap, expected) in rows {
+            let said = judge(Facts { node: &node(ready), cni, bootstrap });
+            assert_eq!((said.status, said.reason.as_str(), said.message.as_str()), expected);
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Notice {
     pub kind: Kind,
     /// For a spot notice the deadline, for a recommendation when it was given.
     pub time: Millis,
+    /// Its identity, which outlives a deadline that moves.
+    pub id: String,
 }
 
 /// Kinds of announcements.
@@ -38,25 +40,26 @@ pub enum Kind {
 }
 
 impl Notice {
-    /// The notice's identity, out of its content: the same notice, read twice, is one.
+    /// A notice; its identity follows from its content: the same notice, read twice, is one.
     #[must_use]
-    pub fn id(&self) -> String {
-        match &self.kind {
-            Kind::Spot { action } => format!("spot-{action}-{}", self.time.0),
-            Kind::Rebalance => format!("rebalance-{}", self.time.0),
-        }
+    pub fn new(kind: Kind, time: Millis) -> Self {
+        let id = match &kind {
+            Kind::Spot { action } => format!("spot-{action}-{}", time.0),
+            Kind::Rebalance => format!("rebalance-{}", time.0),
+        };
+        Self { kind, time, id }
     }
 }
 
 impl From<InstanceAction> for Notice {
     fn from(said: InstanceAction) -> Self {
-        Self { kind: Kind::Spot { action: said.action }, time: moment(said.time) }
+        Self::new(Kind::Spot { action: said.action }, moment(said.time))
     }
 }
 
 impl From<Rebalance> for Notice {
     fn from(said: Rebalance) -> Self {
-        Self { kind: Kind::Rebalance, time: moment(said.notice_time) }
+        Self::new(Kind::Rebalance, moment(said.notice_time))
     }
 }
 
@@ -127,8 +130,8 @@ mod tests {
         let time: Timestamp = "2017-09-18T08:22:00Z".parse().unwrap_or_default();
         let notice = Notice::from(InstanceAction { action: "terminate".into(), time });
         assert_eq!(notice.time, Millis(1_505_722_920_000));
-        assert_eq!(notice.id(), "spot-terminate-1505722920000");
+        assert_eq!(notice.id, "spot-terminate-1505722920000");
         let rebalance = Notice::from(Rebalance { notice_time: time });
-        assert_eq!(rebalance.id(), "rebalance-1505722920000");
+        assert_eq!(rebalance.id, "rebalance-1505722920000");
     }
 }

@@ -134,7 +134,7 @@ impl Tiding {
     #[must_use]
     pub fn spot(notice: &Notice, action: &str) -> Self {
         Self {
-            key: notice.id(),
+            key: notice.id.clone(),
             warning: true,
             reason: reason::SPOT_INTERRUPTION,
             message: format!("EC2 takes this machine back ({action}) at {}; draining", rfc3339(notice.time)),
@@ -145,7 +145,7 @@ impl Tiding {
     #[must_use]
     pub fn rebalance(notice: &Notice) -> Self {
         Self {
-            key: notice.id(),
+            key: notice.id.clone(),
             warning: false,
             reason: reason::REBALANCE_RECOMMENDATION,
             message: format!("EC2 sees an elevated risk of interruption since {}", rfc3339(notice.time)),
@@ -156,7 +156,7 @@ impl Tiding {
     #[must_use]
     pub fn drained(notice: &Notice, complete: bool, summary: &str) -> Self {
         Self {
-            key: format!("drained-{}", notice.id()),
+            key: format!("drained-{}", notice.id),
             warning: !complete,
             reason: if complete { condition::DRAINED } else { reason::FAILED_DRAINING },
             message: format!("Drain for the interruption at {}: {summary}", rfc3339(notice.time)),

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
 use crate::drain::pod_on_node;
-use crate::gates::{Bootstrap, has_cni};
+use crate::gates::{bootstrap_state, has_cni};
 use crate::imds::{Imds, ImdsError};
 use crate::interruption::{self, Notice, moment};
 use crate::journal::{Journal, boot_id};
@@ -135,7 +135,7 @@ impl Agent {
     /// Local facts: files that others write.
     fn look_around(&mut self) {
         self.life.take(Input::Cni(has_cni(&self.root)), now());
-        self.life.take(Input::Bootstrap(Bootstrap::read(&self.root)), now());
+        self.life.take(Input::Bootstrap(bootstrap_state(&self.root)), now());
     }
 
     /// Reads the kubeconfig until there is one, and again after trouble: bootstrap may have replaced it.

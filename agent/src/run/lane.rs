@@ -15,6 +15,8 @@ pub(super) struct Lane {
     busy: bool,
     next: Millis,
     failures: u32,
+    /// Something urgent came while a write was under way.
+    urgent: bool,
 }
 
 impl Lane {
@@ -30,11 +32,13 @@ impl Lane {
         self.busy = false;
         self.failures = if done { 0 } else { self.failures.saturating_add(1) };
         let factor = 1_u32 << self.failures.saturating_sub(1).min(5);
-        self.next = now + (PACE * factor).min(PATIENCE);
+        let wait = (PACE * factor).min(PATIENCE);
+        self.next = if std::mem::take(&mut self.urgent) { now } else { now + wait };
     }
 
     /// Something urgent: the next write need not wait for its turn.
     pub(super) fn hurry(&mut self, now: Millis) {
+        self.urgent = self.busy;
         self.next = self.next.min(now);
         self.failures = 0;
     }
@@ -71,6 +75,9 @@ mod tests {
         lane.hurry(Millis(0));
         assert!(!lane.take(Millis(0)));
         lane.ended(true, Millis(0));
+        assert!(lane.take(Millis(0)), "it came while the other was under way");
+        lane.ended(true, Millis(0));
+        assert!(!lane.take(Millis(1)));
         lane.hurry(Millis(1));
         assert!(lane.take(Millis(1)));
     }

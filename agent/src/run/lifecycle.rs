@@ -9,8 +9,9 @@ use drain::{Action, Drain, Millis, PodOnNode, Reply, Settings};
 use serde_json::Value;
 
 use super::lane::Lane;
+use crate::bootstrap::state::State;
 use crate::cluster::Node;
-use crate::gates::{self, Bootstrap, Facts};
+use crate::gates::{self, Facts};
 use crate::interruption::{Kind, Notice};
 use crate::journal::{Journal, Outcome};
 use crate::report::{self, Statement, Tiding};
@@ -49,7 +50,7 @@ pub enum Input {
     /// Whether a CNI configuration is there.
     Cni(bool),
     /// What bootstrap says.
-    Bootstrap(Option<Bootstrap>),
+    Bootstrap(Option<State>),
     /// A notice was read (again).
     Notice(Notice),
     /// The answer to a request of the drain, by the pod's UID.
@@ -81,7 +82,7 @@ pub struct Lifecycle {
     dirty: bool,
     node: Seen,
     cni: bool,
-    bootstrap: Option<Bootstrap>,
+    bootstrap: Option<State>,
     node_lane: Lane,
     status_lane: Lane,
     event_lane: Lane,
@@ -89,7 +90,9 @@ pub struct Lifecycle {
     stated: Vec<Statement>,
     stated_at: Option<Millis>,
     heartbeat: Option<Millis>,
-    /// A cordon has been asked for and the API server said yes.
+    /// The patch under way, or the last one, cordons.
+    cordoning: bool,
+    /// The API server has taken a patch that cordons.
     cordoned: bool,
     noticed: Option<Millis>,
     follows_pods: bool,
@@ -116,6 +119,7 @@ impl Lifecycle {
             stated: Vec::new(),
             stated_at: None,
             heartbeat: None,
+            cordoning: false,
             cordoned: false,
             follows_pods: false,
         }
@@ -176,7 +180,8 @@ impl Lifecycle {
             Input::Notice(notice) => self.notice(notice, now),
             Input::NodeWritten(done) => {
                 self.node_lane.ended(done, now);
-                self.cordoned |= done && self.journal.spot.is_some();
+                self.cordoned |= done && self.cordoning;
+                self.heartbeat = self.heartbeat.filter(|_| done);
             }
             Input::StatusWritten(done) => {
                 self.status_lane.ended(done, now);
@@ -271,6 +276,7 @@ impl Lifecycle {
         let patch = report::node_patch(node, self.journal.spot.as_ref(), heartbeat)?;
         self.node_lane.take(now).then(|| {
             self.heartbeat = heartbeat.or(self.heartbeat);
+            self.cordoning = patch.get("spec").is_some();
             Act::PatchNode(patch)
         })
     }
@@ -348,8 +354,11 @@ impl Lifecycle {
     }
 
     fn tidings(&self) -> Vec<Tiding> {
-        let failed = self.bootstrap.as_ref().filter(|report| report.failed());
-        let mut tidings: Vec<Tiding> = failed.map(|report| Tiding::bootstrap(&report.reason)).into_iter().collect();
+        let failed = match &self.bootstrap {
+            Some(State::Failed { reason, .. }) => Some(reason),
+            _ => None,
+        };
+        let mut tidings: Vec<Tiding> = failed.map(|why| Tiding::bootstrap(why)).into_iter().collect();
         tidings.extend(self.journal.rebalance.as_ref().map(Tiding::rebalance));
         if let Some(notice) = &self.journal.spot {
             if let Kind::Spot { action } = &notice.kind {

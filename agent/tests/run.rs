@@ -1,0 +1,15 @@
+//! `kerf-agent run`: its decisions by themselves, its Kubernetes client against a scripted API server, and the whole loop against both
+//! that and a scripted metadata service, over restarts.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
+
+#[path = "run/api.rs"]
+mod api;
+#[path = "run/client.rs"]
+mod client;
+#[path = "run/decisions.rs"]
+mod decisions;
+#[path = "run/machine.rs"]
+mod machine;
+#[path = "run/whole.rs"]
+mod whole;

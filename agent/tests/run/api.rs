@@ -1,0 +1,324 @@
+//! A scripted API server: plain HTTP on loopback, one Node, a few pods, and eviction replies that a test lays out beforehand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// An answer laid out for a pod's next eviction or deletion.
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    pub status: u16,
+    pub retry_after: Option<u64>,
+    pub message: &'static str,
+}
+
+pub fn status(status: u16) -> Scripted {
+    Scripted { status, retry_after: None, message: "scripted" }
+}
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: Method,
+    pub path: String,
+    pub content_type: String,
+    pub body: Value,
+}
+
+#[derive(Default)]
+pub struct State {
+    pub node: Option<Value>,
+    pub pods: BTreeMap<String, Value>,
+    pub replies: BTreeMap<String, VecDeque<Scripted>>,
+    pub seen: Vec<Seen>,
+    pub events: BTreeMap<String, Value>,
+    /// The answer to the next watch, instead of one.
+    pub watch_answer: Option<u16>,
+    /// Evictions answer 429 unless scripted otherwise; deletions are another matter.
+    pub budget_holds: bool,
+    version: u64,
+    /// What happened, for watches that start in the past.
+    history: Vec<(u64, String, Bytes)>,
+    watchers: Vec<(String, UnboundedSender<Bytes>)>,
+}
+
+/// The server; it ends with this value.
+pub struct Api {
+    pub url: String,
+    state: Arc<Mutex<State>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Api {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let task = tokio::spawn(accept(listener, Arc::clone(&state)));
+        Self { url, state, task }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub fn put_node(&self, node: Value) {
+        self.state().set_node(node);
+    }
+
+    pub fn put_pod(&self, uid: &str, grace: u64) {
+        let pod = json!({
+            "metadata": {"name": format!("pod-{uid}"), "namespace": "default", "uid": uid},
+            "spec": {"nodeName": "n", "terminationGracePeriodSeconds": grace},
+            "status": {"phase": "Running"},
+        });
+        self.state().put(pod);
+    }
+
+    pub fn script(&self, uid: &str, replies: impl IntoIterator<Item = Scripted>) {
+        self.state().replies.insert(format!("pod-{uid}"), replies.into_iter().collect());
+    }
+
+    /// Sends a line to every watch of `path`.
+    pub fn say(&self, path: &str, line: &Value) {
+        self.state().say(path, line);
+    }
+
+    /// Closes all watches.
+    pub fn hang_up(&self) {
+        self.state().watchers.clear();
+    }
+
+    /// Requests whose method and path are these.
+    pub fn requests(&self, method: &Method, path: &str) -> Vec<Seen> {
+        let state = self.state();
+        let matching = state.seen.iter().filter(|it| it.method == *method && it.path == path);
+        matching.cloned().collect()
+    }
+}
+
+/// Waits until `there` gives something; fails the test after 20 s.
+pub async fn until<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(value) = there() {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .unwrap_or_else(|_| unreachable!("waited in vain for {what}"))
+}
+
+impl State {
+    fn say(&mut self, path: &str, line: &Value) {
+        let line = Bytes::from(format!("{line}\n"));
+        self.history.push((self.version, path.to_owned(), line.clone()));
+        self.watchers.retain(|(watched, sender)| watched != path || sender.send(line.clone()).is_ok());
+    }
+
+    fn stamp(&mut self, object: &mut Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+    }
+
+    fn set_node(&mut self, mut node: Value) {
+        self.stamp(&mut node);
+        let kind = if self.node.is_some() { "MODIFIED" } else { "ADDED" };
+        self.say("/api/v1/nodes", &json!({"type": kind, "object": node}));
+        self.node = Some(node);
+    }
+
+    fn put(&mut self, mut pod: Value) {
+        self.stamp(&mut pod);
+        self.say("/api/v1/pods", &json!({"type": "ADDED", "object": pod}));
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        self.pods.insert(name, pod);
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(mut pod) = self.pods.remove(name) {
+            self.stamp(&mut pod);
+            self.say("/api/v1/pods", &json!({"type": "DELETED", "object": pod}));
+        }
+    }
+
+    /// An eviction or deletion: the script's answer, or what a server without budgets does.
+    fn end_pod(&mut self, name: &str, uid: &str) -> Scripted {
+        let scripted = self.replies.get_mut(name).and_then(VecDeque::pop_front);
+        let reply = scripted.unwrap_or_else(|| match self.pods.get(name) {
+            None => status(404),
+            Some(pod) if pod["metadata"]["uid"] != uid => status(409),
+            Some(_) => status(201),
+        });
+        if reply.status < 300 || reply.status == 404 {
+            self.remove(name);
+        }
+        reply
+    }
+
+    fn watch(&mut self, path: &str, since: u64) -> UnboundedReceiver<Bytes> {
+        let (sender, receiver) = unbounded_channel();
+        let missed = self.history.iter().filter(|(version, watched, _)| *version > since && watched == path);
+        for (_, _, line) in missed {
+            sender.send(line.clone()).unwrap();
+        }
+        self.watchers.push((path.to_owned(), sender));
+        receiver
+    }
+
+    fn list(&self, path: &str) -> Value {
+        let items: Vec<&Value> = match path {
+            "/api/v1/nodes" => self.node.iter().collect(),
+            _ => self.pods.values().collect(),
+        };
+        json!({"metadata": {"resourceVersion": self.version.to_string()}, "items": items})
+    }
+
+    fn patch_status(&mut self, patch: &Value) {
+        let Some(mut node) = self.node.clone() else { return };
+        if !node["status"]["conditions"].is_array() {
+            node["status"]["conditions"] = json!([]);
+        }
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        for said in patch["status"]["conditions"].as_array().unwrap() {
+            match conditions.iter_mut().find(|it| it["type"] == said["type"]) {
+                Some(known) => merge(known, said),
+                None => conditions.push(said.clone()),
+            }
+        }
+        self.set_node(node);
+    }
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *into = patch.clone();
+        return;
+    };
+    for (key, value) in fields {
+        merge(&mut into[key], value);
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let state = Arc::clone(&state);
+        tokio::spawn(async move {
+            let service = service_fn(|request| answer(request, Arc::clone(&state)));
+            // A client that hangs up is no news.
+            drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Response<Body>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let content_type = parts.headers.get("content-type").map(|it| it.to_str().unwrap().to_owned());
+    let seen = Seen {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        content_type: content_type.unwrap_or_default(),
+        body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    };
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let mut state = state.lock().unwrap();
+    state.seen.push(seen.clone());
+    if query.contains("watch=1") {
+        let (_, since) = query.split_once("resourceVersion=").unwrap();
+        let since = since.split('&').next().unwrap().parse().unwrap();
+        return Ok(match state.watch_answer.take() {
+            Some(code) => reply(&status(code)),
+            None => streamed(state.watch(&seen.path, since)),
+        });
+    }
+    Ok(respond(&mut state, &seen))
+}
+
+fn respond(state: &mut State, seen: &Seen) -> Response<Body> {
+    let steps: Vec<&str> = seen.path.trim_start_matches("/api/v1/").split('/').collect();
+    match (seen.method.as_str(), steps.as_slice()) {
+        ("GET", ["nodes"] | ["pods"]) => ok(&state.list(&seen.path)),
+        ("GET", ["nodes", _]) => state.node.as_ref().map_or_else(|| reply(&status(404)), ok),
+        ("PATCH", ["nodes", _]) => {
+            let mut node = state.node.clone().unwrap_or_default();
+            merge(&mut node, &seen.body);
+            state.set_node(node);
+            ok(&json!({}))
+        }
+        ("PATCH", ["nodes", _, "status"]) => {
+            state.patch_status(&seen.body);
+            ok(&json!({}))
+        }
+        ("POST", ["namespaces", _, "events"]) => {
+            let name = seen.body["metadata"]["name"].as_str().unwrap().to_owned();
+            let known = state.events.insert(name, seen.body.clone()).is_some();
+            reply(&status(if known { 409 } else { 201 }))
+        }
+        ("POST", ["namespaces", _, "pods", name, "eviction"]) => {
+            let uid = seen.body["deleteOptions"]["preconditions"]["uid"].as_str().unwrap_or_default();
+            let held = state.budget_holds.then(|| status(429));
+            reply(&held.unwrap_or_else(|| state.end_pod(name, uid)))
+        }
+        ("DELETE", ["namespaces", _, "pods", name]) => {
+            let uid = seen.body["preconditions"]["uid"].as_str().unwrap_or_default();
+            reply(&state.end_pod(name, uid))
+        }
+        _ => reply(&status(405)),
+    }
+}
+
+fn ok(body: &Value) -> Response<Body> {
+    Response::new(Full::new(Bytes::from(body.to_string())).boxed())
+}
+
+fn reply(scripted: &Scripted) -> Response<Body> {
+    let body = json!({"kind": "Status", "code": scripted.status, "message": scripted.message});
+    let mut response = ok(&body);
+    *response.status_mut() = hyper::StatusCode::from_u16(scripted.status).unwrap();
+    if let Some(seconds) = scripted.retry_after {
+        response.headers_mut().insert("retry-after", seconds.into());
+    }
+    response
+}
+
+fn streamed(receiver: UnboundedReceiver<Bytes>) -> Response<Body> {
+    Response::new(Lines(receiver).boxed())
+}
+
+/// A watch's lines as a stream, without another crate for it.
+struct Lines(UnboundedReceiver<Bytes>);
+
+impl hyper::body::Body for Lines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data(line))))
+    }
+}

@@ -1,0 +1,172 @@
+//! The Kubernetes client against the scripted server: what goes over the wire, and what each answer becomes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::cluster::{Access, Cluster, ClusterError, Credentials, Heard, Node, Pod, Watched, follow};
+use drain::Reply;
+use hyper::Method;
+use serde_json::json;
+use tokio::sync::mpsc::{self, Receiver};
+
+use crate::api::{Api, Scripted, status};
+
+fn access(api: &Api) -> Access {
+    let port = api.url.rsplit(':').next().unwrap().parse().unwrap();
+    Access { tls: false, host: "127.0.0.1".into(), port, authority: None, credentials: Credentials::None }
+}
+
+fn client(api: &Api) -> Arc<Cluster> {
+    Arc::new(Cluster::new(access(api), Duration::from_secs(5)))
+}
+
+#[tokio::test]
+async fn an_eviction_carries_grace_and_uid() {
+    let api = Api::start().await;
+    api.put_pod("a", 30);
+    client(&api).evict("default", "pod-a", "a", Some(7)).await.unwrap();
+    let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
+    let expected = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "pod-a", "namespace": "default"},
+        "deleteOptions": {"gracePeriodSeconds": 7, "preconditions": {"uid": "a"}},
+    });
+    assert_eq!(sent[0].body, expected);
+    assert_eq!(sent[0].content_type, "application/json");
+}
+
+#[tokio::test]
+async fn a_deletion_carries_grace_and_uid() {
+    let api = Api::start().await;
+    api.put_pod("a", 30);
+    let cluster = client(&api);
+    let other = cluster.delete_pod("default", "pod-a", "another-uid", 1).await;
+    assert_eq!(other.unwrap_err().reply(), Reply::Recreated);
+    cluster.delete_pod("default", "pod-a", "a", 1).await.unwrap();
+    let sent = api.requests(&Method::DELETE, "/api/v1/namespaces/default/pods/pod-a");
+    assert_eq!(sent[1].body["gracePeriodSeconds"], 1);
+    assert_eq!(sent[1].body["preconditions"]["uid"], "a");
+    assert!(api.state().pods.is_empty());
+}
+
+#[tokio::test]
+async fn answers_become_replies_and_are_never_repeated_inside() {
+    let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    let after = |seconds| Scripted { retry_after: Some(seconds), ..status(429) };
+    let rows = [
+        (status(200), None),
+        (status(201), None),
+        (status(404), Some(Reply::Gone)),
+        (status(409), Some(Reply::Recreated)),
+        (status(403), Some(Reply::Forbidden)),
+        (status(422), Some(Reply::Invalid)),
+        (status(401), Some(Reply::Unreachable)),
+        (status(429), Some(Reply::Blocked { retry_after: None })),
+        (after(10), Some(Reply::Blocked { retry_after: Some(Duration::from_secs(10)) })),
+        (status(500), Some(Reply::ServerError)),
+        (Scripted { message: several, ..status(500) }, Some(Reply::SeveralBudgets)),
+        (status(503), Some(Reply::ServerError)),
+    ];
+    let api = Api::start().await;
+    let cluster = client(&api);
+    for (index, (scripted, expected)) in rows.into_iter().enumerate() {
+        api.put_pod("a", 30);
+        let code = scripted.status;
+        api.script("a", [scripted]);
+        let sent = cluster.evict("default", "pod-a", "a", None).await;
+        assert_eq!(sent.as_ref().err().map(ClusterError::reply), expected, "{code}");
+        let asked = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
+        assert_eq!(asked.len(), index + 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn patches_go_out_as_what_they_are() {
+    let api = Api::start().await;
+    api.put_node(json!({"metadata": {"name": "n"}, "spec": {"providerID": "aws:///z/i-1"}}));
+    let cluster = client(&api);
+    cluster.patch_node("n", &json!({"spec": {"unschedulable": true}})).await.unwrap();
+    let condition = json!({"status": {"conditions": [{"type": "kerf.sh/Ready", "status": "True"}]}});
+    cluster.patch_node_status("n", &condition).await.unwrap();
+    let kind = |path| api.requests(&Method::PATCH, path)[0].content_type.clone();
+    assert_eq!(kind("/api/v1/nodes/n"), "application/merge-patch+json");
+    assert_eq!(kind("/api/v1/nodes/n/status"), "application/strategic-merge-patch+json");
+    let node = cluster.node("n").await.unwrap().unwrap();
+    assert!(node.spec.unschedulable);
+    assert_eq!(node.spec.provider_id, "aws:///z/i-1");
+    assert_eq!(node.condition("kerf.sh/Ready").unwrap().status, "True");
+    api.state().node = None;
+    assert!(cluster.node("n").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn nobody_there_is_unreachable() {
+    let api = Api::start().await;
+    let cluster = client(&api);
+    drop(api);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let error = cluster.evict("default", "pod-a", "a", None).await.unwrap_err();
+    assert_eq!((error.status(), error.reply()), (None, Reply::Unreachable));
+}
+
+/// The UIDs in the next news, or the status of its trouble.
+async fn next(heard: &mut Receiver<Heard<Pod>>) -> Result<Vec<String>, Option<u16>> {
+    let waited = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await;
+    match waited.expect("news in time").expect("followed on") {
+        Heard::All(pods) => Ok(pods.into_iter().map(|pod| pod.metadata.uid).collect()),
+        Heard::Trouble(error) => Err(error.status()),
+    }
+}
+
+fn uids<const N: usize>(uids: [&str; N]) -> Result<Vec<String>, Option<u16>> {
+    Ok(uids.map(str::to_owned).to_vec())
+}
+
+#[tokio::test]
+async fn following_lists_then_watches_and_skips_what_is_malformed() {
+    let api = Api::start().await;
+    api.put_pod("a", 30);
+    let (told, mut heard) = mpsc::channel(8);
+    tokio::spawn(follow(client(&api), Watched::pods_of("n"), told));
+    assert_eq!(next(&mut heard).await, uids(["a"]));
+    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
+    crate::api::until("the watch", watching).await;
+    api.say("/api/v1/pods", &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}}));
+    let broken = json!({"metadata": {"name": "bad", "uid": "x"}, "spec": {"terminationGracePeriodSeconds": "soon"}});
+    api.say("/api/v1/pods", &json!({"type": "ADDED", "object": broken}));
+    assert_eq!(next(&mut heard).await, uids(["a"]), "the broken one is left out");
+    api.put_pod("b", 30);
+    assert_eq!(next(&mut heard).await, uids(["a", "b"]));
+}
+
+#[tokio::test]
+async fn a_forgotten_place_is_listed_afresh() {
+    let api = Api::start().await;
+    api.put_pod("a", 30);
+    let (told, mut heard) = mpsc::channel(8);
+    tokio::spawn(follow(client(&api), Watched::pods_of("n"), told));
+    assert_eq!(next(&mut heard).await, uids(["a"]));
+    let watching = || (api.requests(&Method::GET, "/api/v1/pods").len() >= 2).then_some(());
+    crate::api::until("the watch", watching).await;
+    api.state().pods.clear();
+    let gone = json!({"kind": "Status", "code": 410, "message": "too old resource version"});
+    api.say("/api/v1/pods", &json!({"type": "ERROR", "object": gone}));
+    assert_eq!(next(&mut heard).await, uids([]));
+    api.state().watch_answer = Some(410);
+    api.hang_up();
+    assert_eq!(next(&mut heard).await, uids([]), "410 to the watch itself");
+    api.state().watch_answer = Some(500);
+    api.hang_up();
+    assert_eq!(next(&mut heard).await, Err(Some(500)));
+    assert_eq!(next(&mut heard).await, uids([]), "and on it goes");
+}
+
+#[tokio::test]
+async fn one_node_is_followed_by_its_name() {
+    let api = Api::start().await;
+    let (told, mut heard) = mpsc::channel::<Heard<Node>>(8);
+    tokio::spawn(follow(client(&api), Watched::node("n"), told));
+    let first = heard.recv().await.expect("news");
+    assert!(matches!(first, Heard::All(nodes) if nodes.is_empty()));
+}

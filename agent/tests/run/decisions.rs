@@ -1,0 +1,328 @@
+//! The lifecycle alone: facts and moments in, acts out.
+
+use std::time::Duration;
+
+use agent::bootstrap::state::State;
+use agent::cluster::Node;
+use agent::interruption::{Kind, Notice};
+use agent::journal::Journal;
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use drain::{Action, Millis, PodOnNode, Reply};
+use serde_json::{Value, json};
+
+const INSTANCE: &str = "i-0abc";
+const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
+const T0: Millis = Millis(1_767_268_800_000);
+
+fn at(seconds: u64) -> Millis {
+    T0 + Duration::from_secs(seconds)
+}
+
+fn node_with(provider: &str, change: impl FnOnce(&mut Value)) -> Input {
+    let mut node = json!({
+        "metadata": {"name": NAME, "uid": "node-uid"},
+        "spec": {"providerID": provider},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    change(&mut node);
+    let node: Node = serde_json::from_value(node).unwrap();
+    Input::Node(Some(node))
+}
+
+fn node() -> Input {
+    node_with("aws:///us-west-2a/i-0abc", |_| {})
+}
+
+fn started() -> Lifecycle {
+    Lifecycle::new(NAME, Journal::new(INSTANCE, None), T0)
+}
+
+fn spot(deadline: Millis) -> Notice {
+    Notice::new(Kind::Spot { action: "terminate".into() }, deadline)
+}
+
+fn pod(uid: &str) -> PodOnNode {
+    PodOnNode {
+        uid: uid.into(),
+        namespace: "default".into(),
+        name: format!("pod-{uid}"),
+        owner_kind: None,
+        critical: false,
+        grace_seconds: 20,
+        terminal: false,
+        deletion: None,
+        tolerates_disrupted: false,
+        mirror: false,
+        do_not_disrupt: false,
+    }
+}
+
+/// Steps, and answers every write with success at once.
+fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
+    let acts = life.step(now);
+    for act in &acts {
+        let answer = match act {
+            Act::PatchNode(_) => Input::NodeWritten(true),
+            Act::PatchStatus(_) => Input::StatusWritten(true),
+            Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
+            Act::Save | Act::FollowPods | Act::Drain(_) => continue,
+        };
+        life.take(answer, now);
+    }
+    acts
+}
+
+fn short(acts: &[Act]) -> Vec<String> {
+    let one = |act: &Act| match act {
+        Act::Save => "save".to_owned(),
+        Act::FollowPods => "follow".to_owned(),
+        Act::PatchNode(patch) if patch.get("spec").is_some() => "cordon".to_owned(),
+        Act::PatchNode(_) => "heartbeat".to_owned(),
+        Act::PatchStatus(patch) => {
+            let said = patch["status"]["conditions"].as_array().unwrap().iter();
+            let said: Vec<_> = said.map(|it| format!("{}={}", it["reason"], it["status"])).collect();
+            said.join(" ").replace('"', "")
+        }
+        Act::Tell(tiding) => format!("tell {}", tiding.reason),
+        Act::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
+        Act::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
+        Act::Drain(Action::List) => "list".to_owned(),
+    };
+    acts.iter().map(one).collect()
+}
+
+#[test]
+fn nothing_is_written_before_the_node_is_seen() {
+    let mut life = started();
+    assert!(life.step(T0).is_empty());
+    life.take(Input::Node(None), T0);
+    assert!(life.step(T0).is_empty());
+    assert!(life.summary().contains("waiting for kubelet to register"), "{}", life.summary());
+}
+
+#[test]
+fn gates_are_published_when_they_change() {
+    let mut life = started();
+    life.take(node(), T0);
+    assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False"]);
+    assert!(settle(&mut life, at(1)).is_empty());
+    life.take(Input::Cni(true), at(3));
+    assert_eq!(short(&settle(&mut life, at(3))), ["GatesOpen=True"]);
+    assert!(settle(&mut life, at(9)).is_empty());
+}
+
+#[test]
+fn somebody_elses_edit_is_put_right() {
+    let mut life = started();
+    life.take(Input::Cni(true), T0);
+    life.take(node(), T0);
+    assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "GatesOpen=True"]);
+    let said = |message: &'static str| {
+        node_with("aws:///us-west-2a/i-0abc", move |node| {
+            let condition =
+                json!({"type": "kerf.sh/Ready", "status": "True", "reason": "GatesOpen", "message": message});
+            node["status"]["conditions"].as_array_mut().unwrap().push(condition);
+        })
+    };
+    life.take(said("kubelet and CNI are ready"), at(20));
+    assert!(settle(&mut life, at(20)).is_empty());
+    life.take(said("all is lost"), at(21));
+    assert_eq!(short(&settle(&mut life, at(21))), ["GatesOpen=True"]);
+}
+
+#[test]
+fn the_heartbeat_is_never_a_minute_old_and_writes_keep_their_distance() {
+    let mut life = started();
+    life.take(node(), T0);
+    let (mut beats, mut writes) = (vec![T0], Vec::new());
+    for second in 0..600 {
+        // A CNI that comes and goes every second, and a server that refuses now and then.
+        life.take(Input::Cni(second % 2 == 0), at(second));
+        for act in life.step(at(second)) {
+            let done = second % 7 != 0;
+            match act {
+                Act::PatchNode(_) => {
+                    beats.extend(done.then_some(at(second)));
+                    life.take(Input::NodeWritten(done), at(second));
+                }
+                Act::PatchStatus(_) => {
+                    writes.push(at(second));
+                    life.take(Input::StatusWritten(done), at(second));
+                }
+                other => panic_with(&other),
+            }
+        }
+    }
+    let gap = |pair: &[Millis]| pair[1].since(pair[0]);
+    assert!(beats.windows(2).all(|pair| gap(pair) <= Duration::from_secs(60)), "{beats:?}");
+    assert!(beats.len() < 16, "{}", beats.len());
+    assert!(writes.len() > 50, "{}", writes.len());
+    assert!(writes.windows(2).all(|pair| gap(pair) >= Duration::from_secs(2)), "{writes:?}");
+}
+
+#[track_caller]
+fn panic_with(act: &Act) {
+    assert!(matches!(act, Act::PatchNode(_)), "unexpected {act:?}");
+}
+
+#[test]
+fn a_notice_is_journaled_then_cordons_then_drains() {
+    let mut life = started();
+    life.take(node(), T0);
+    settle(&mut life, T0);
+    life.take(Input::Notice(spot(at(120))), at(1));
+    let acts = life.step(at(1));
+    assert_eq!(short(&acts), ["save", "cordon", "CNI=False SpotInterruption=True", "tell SpotInterruption"]);
+    let expected = json!({
+        "spec": {"unschedulable": true},
+        "metadata": {
+            "labels": {"node.kubernetes.io/exclude-from-external-load-balancers": "karpenter"},
+            "annotations": {"kerf.sh/interruption-deadline": "2026-01-01T12:02:00Z"},
+        },
+    });
+    assert_eq!(acts[1], Act::PatchNode(expected));
+    assert!(life.step(at(1)).is_empty(), "nothing more before the cordon stands");
+    life.take(Input::NodeWritten(true), at(1));
+    assert_eq!(short(&life.step(at(1))), ["follow"]);
+    life.take(Input::Pods(vec![pod("a")]), at(1));
+    assert_eq!(short(&life.step(at(1))), ["save", "evict a"]);
+}
+
+#[test]
+fn a_cordon_that_fails_delays_the_drain_only_so_long() {
+    let mut life = started();
+    life.take(node(), T0);
+    settle(&mut life, T0);
+    life.take(Input::Notice(spot(at(120))), T0);
+    assert!(short(&life.step(T0)).contains(&"cordon".to_owned()));
+    life.take(Input::NodeWritten(false), T0);
+    life.take(Input::Pods(vec![pod("a")]), T0);
+    assert!(!short(&life.step(at(4))).contains(&"evict a".to_owned()));
+    assert!(short(&life.step(at(5))).contains(&"evict a".to_owned()));
+}
+
+#[test]
+fn the_same_notice_again_changes_nothing_and_only_an_earlier_deadline_counts() {
+    let mut life = started();
+    life.take(node(), T0);
+    life.take(Input::Notice(spot(at(120))), T0);
+    settle(&mut life, T0);
+    settle(&mut life, at(3));
+    let before = life.journal().clone();
+    life.take(Input::Notice(spot(at(120))), at(4));
+    life.take(Input::Notice(spot(at(130))), at(4));
+    assert_eq!(life.journal(), &before);
+    life.take(Input::Notice(spot(at(90))), at(5));
+    let acts = short(&settle(&mut life, at(15)));
+    assert_eq!(acts[..2], ["save", "cordon"], "the annotation names the new deadline");
+    let drain = life.journal().drain.as_ref().unwrap();
+    assert_eq!(drain.settings().deadline, Some(at(90)));
+    assert!(!acts.contains(&"tell SpotInterruption".to_owned()), "{acts:?}");
+}
+
+#[test]
+fn a_recommendation_is_told_but_drains_nothing() {
+    let mut life = started();
+    life.take(node(), T0);
+    settle(&mut life, T0);
+    life.take(Input::Notice(Notice::new(Kind::Rebalance, T0)), at(5));
+    let acts = short(&settle(&mut life, at(5)));
+    assert_eq!(acts, ["save", "CNI=False RebalanceRecommendation=True", "tell RebalanceRecommendation"]);
+    assert_eq!(short(&settle(&mut life, at(6))), ["save"], "the event is told");
+    assert!(life.journal().drain.is_none());
+    life.take(Input::Notice(spot(at(120))), at(7));
+    let acts = short(&settle(&mut life, at(7)));
+    assert!(acts.contains(&"CNI=False SpotInterruption=True".to_owned()), "{acts:?}");
+}
+
+#[test]
+fn another_machines_node_is_never_touched() {
+    for provider in ["aws:///us-west-2a/i-0other", "", "aws:///us-west-2a/", "i-0abcd"] {
+        let mut life = started();
+        life.take(node_with(provider, |_| {}), T0);
+        life.take(Input::Notice(spot(at(120))), T0);
+        life.take(Input::Pods(vec![pod("a")]), T0);
+        assert_eq!(short(&life.step(T0)), ["save"], "{provider}");
+        assert!(life.step(at(60)).is_empty(), "{provider}");
+        assert!(life.summary().contains("another machine"), "{}", life.summary());
+    }
+}
+
+#[test]
+fn the_outcome_is_told_once_and_names_what_was_left() {
+    let mut life = started();
+    life.take(node(), T0);
+    life.take(Input::Notice(spot(at(60))), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    assert_eq!(short(&settle(&mut life, at(1)))[..3], ["save", "follow", "evict a"].map(str::to_owned)[..3]);
+    life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
+    life.take(Input::Pods(vec![pod("b")]), at(2));
+    let mut told = Vec::new();
+    for second in 2..80 {
+        for act in settle(&mut life, at(second)) {
+            match act {
+                Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
+                    life.take(Input::Reply(uid, Reply::Unreachable), at(second));
+                }
+                Act::Tell(tiding) => told.push(tiding),
+                _ => {}
+            }
+        }
+    }
+    let told: Vec<_> = told.iter().map(|it| (it.reason, it.message.as_str())).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, "FailedDraining");
+    assert!(told[0].1.contains("1 evicted") && told[0].1.contains("default/pod-b"), "{told:?}");
+}
+
+#[test]
+fn a_restart_neither_repeats_nor_forgets() {
+    let mut life = started();
+    life.take(node(), T0);
+    life.take(Input::Notice(spot(at(120))), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    settle(&mut life, T0);
+    life.take(Input::Reply("a".into(), Reply::Accepted), T0);
+    settle(&mut life, at(2));
+    let text = serde_json::to_string(life.journal()).unwrap();
+
+    let journal: Journal = serde_json::from_str(&text).unwrap();
+    let mut life = Lifecycle::new(NAME, journal, at(10));
+    let cordoned = node_with("aws:///us-west-2a/i-0abc", |node| {
+        node["spec"]["unschedulable"] = json!(true);
+    });
+    life.take(cordoned, at(10));
+    life.take(Input::Notice(spot(at(120))), at(10));
+    let acts = short(&settle(&mut life, at(10)));
+    assert!(acts.contains(&"follow".to_owned()), "{acts:?}");
+    assert!(!acts.iter().any(|act| act.starts_with("tell") || act.starts_with("evict")), "{acts:?}");
+    let leaving = PodOnNode { deletion: Some(at(20)), ..pod("a") };
+    life.take(Input::Pods(vec![leaving, pod("b")]), at(11));
+    let acts = short(&settle(&mut life, at(11)));
+    assert!(acts.contains(&"evict b".to_owned()) && !acts.contains(&"evict a".to_owned()), "{acts:?}");
+}
+
+#[test]
+fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
+    let mut life = started();
+    let failed = State::Failed { reason: "user data holds no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
+    life.take(Input::Bootstrap(Some(failed)), T0);
+    assert!(life.step(T0).is_empty(), "the API server has not answered yet");
+    life.take(Input::Node(None), T0);
+    let acts = settle(&mut life, T0);
+    assert_eq!(short(&acts), ["tell BootstrapFailed"]);
+    let Some(Act::Tell(tiding)) = acts.first() else { return };
+    let event = tiding.event(NAME, None, T0);
+    assert_eq!(event["involvedObject"]["name"], NAME);
+    assert_eq!(event["metadata"]["namespace"], "default");
+    assert!(event["message"].as_str().unwrap().contains("user data holds no NodeConfig"));
+    life.take(node(), at(30));
+    let acts = settle(&mut life, at(30));
+    let said = short(&acts);
+    assert_eq!(said, ["save", "heartbeat", "Bootstrap,CNI=False"]);
+    let Act::PatchStatus(patch) = &acts[2] else { return };
+    let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.contains("user data holds no NodeConfig"), "{message}");
+}

@@ -1,0 +1,155 @@
+//! A machine for the whole loop: a root folder as bootstrap leaves it, a scripted metadata service, and the agent in between.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agent::imds::Imds;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::api::Api;
+
+pub const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
+pub const INSTANCE: &str = "i-0123456789abcdef0";
+const SPOT: &str = "meta-data/spot/instance-action";
+
+type Answers = Arc<Mutex<BTreeMap<String, (u16, String)>>>;
+
+/// The machine; its servers and its agent end with it.
+pub struct Machine {
+    pub root: TempDir,
+    answers: Answers,
+    endpoint: String,
+    server: JoinHandle<()>,
+    agent: Option<AbortHandle>,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.server.abort();
+        self.kill();
+    }
+}
+
+impl Machine {
+    pub async fn boot() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let answers = Answers::default();
+        let server = tokio::spawn(serve(listener, Arc::clone(&answers)));
+        let root = tempfile::tempdir().unwrap();
+        let machine = Self { root, answers, endpoint, server, agent: None };
+        machine.answer("meta-data/instance-life-cycle", 200, "spot");
+        machine.answer("meta-data/local-hostname", 200, NAME);
+        let identity = json!({"instanceId": INSTANCE, "instanceType": "m5.large", "region": "us-west-2",
+                              "availabilityZone": "us-west-2a"});
+        machine.answer("dynamic/instance-identity/document", 200, &identity.to_string());
+        machine.write("etc/eks/kubelet/environment", &format!("NODEADM_KUBELET_ARGS=\"--hostname-override={NAME}\"\n"));
+        machine
+    }
+
+    pub fn answer(&self, path: &str, status: u16, body: &str) {
+        self.answers.lock().unwrap().insert(path.to_owned(), (status, body.to_owned()));
+    }
+
+    /// A spot notice that leaves so many seconds, and its deadline.
+    pub fn interrupt(&self, seconds: i64) -> String {
+        let time = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() + seconds).unwrap();
+        self.answer(SPOT, 200, &json!({"action": "terminate", "time": time.to_string()}).to_string());
+        time.to_string()
+    }
+
+    pub fn metadata_fails(&self) {
+        self.answer(SPOT, 503, "");
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn join(&self, api: &Api) {
+        self.write("var/lib/kubelet/kubeconfig", &kubeconfig(&api.url));
+    }
+
+    pub fn cni(&self) {
+        self.write("etc/cni/net.d/10-aws.conflist", "{}");
+    }
+
+    pub fn journal(&self) -> Option<serde_json::Value> {
+        let text = fs::read(self.root.path().join("var/lib/kerf/journal.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Starts the agent, as systemd does after it died; the handle waits for its end.
+    pub fn start(&mut self) -> JoinHandle<()> {
+        let imds = Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap());
+        let root = self.root.path().to_owned();
+        let agent = tokio::spawn(async move { run(&root, imds).await });
+        self.agent = Some(agent.abort_handle());
+        agent
+    }
+
+    /// Ends the agent between two of its steps, without a word.
+    pub fn kill(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.abort();
+        }
+    }
+}
+
+async fn run(root: &Path, imds: Arc<Imds>) {
+    agent::run::run(root, imds).await.unwrap();
+}
+
+fn kubeconfig(server: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {{server: \"{server}\"}}\n\
+         contexts:\n- name: x\n  context: {{cluster: c, user: u}}\ncurrent-context: x\n\
+         users:\n- name: u\n  user: {{}}\n"
+    )
+}
+
+/// Our Node as kubelet registers it.
+pub fn node(instance: &str) -> serde_json::Value {
+    json!({
+        "metadata": {"name": NAME, "uid": "node-uid"},
+        "spec": {"providerID": format!("aws:///us-west-2a/{instance}")},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+async fn serve(listener: TcpListener, answers: Answers) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let answers = Arc::clone(&answers);
+        tokio::spawn(async move {
+            let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(reply(&request, &answers))));
+            // A client that hangs up is no news.
+            drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+fn reply(request: &Request<Incoming>, answers: &Answers) -> Response<Full<Bytes>> {
+    if request.method() == Method::PUT {
+        return Response::new(Full::from("a-token"));
+    }
+    let path = request.uri().path().trim_start_matches("/latest/");
+    let known = answers.lock().unwrap().get(path).cloned();
+    let (status, body) = known.unwrap_or((404, String::new()));
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap();
+    response
+}

@@ -1,0 +1,42 @@
+//! A stop by SIGTERM, as systemd sends it: alone in its process, since a signal is for the whole of it.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "run/api.rs"]
+#[expect(dead_code, reason = "the other tests of the loop use the rest")]
+mod api;
+#[path = "run/machine.rs"]
+#[expect(dead_code, reason = "the other tests of the loop use the rest")]
+mod machine;
+
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, raise};
+
+use api::{Api, until};
+use machine::{INSTANCE, Machine, node};
+
+#[tokio::test]
+async fn sigterm_ends_the_agent_with_its_journal_written() {
+    let api = Api::start().await;
+    let mut machine = Machine::boot().await;
+    machine.join(&api);
+    api.put_node(node(INSTANCE));
+    api.put_pod("held", 1);
+    api.state().budget_holds = true;
+    machine.interrupt(120);
+    let agent = machine.start();
+    until("a refused eviction", || {
+        let path = "/api/v1/namespaces/default/pods/pod-held/eviction";
+        api.requests(&hyper::Method::POST, path).pop()
+    })
+    .await;
+    raise(Signal::SIGTERM).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(10), agent).await;
+    ended.expect("the agent ends in time").unwrap();
+    let journal = machine.journal().expect("a journal");
+    let pod = &journal["drain"]["pods"]["held"];
+    assert_eq!(pod["pod"]["name"], "pod-held");
+    assert!(pod["state"]["Asked"].is_null(), "the answer under way was taken in: {pod}");
+    assert!(api.requests(&hyper::Method::DELETE, "/api/v1/namespaces/default/pods/pod-held").is_empty());
+}
