@@ -2,10 +2,17 @@
 //! types and prices, how a node class resolves, what a launch asks for, and what was out of stock lately.
 
 pub mod calls;
+pub mod claim;
 pub mod contract;
 pub mod data;
 pub mod error;
 pub mod fake;
+pub mod launch;
+pub mod nodeclass;
+pub mod settings;
+pub mod shortage;
+pub mod types;
 
 pub use calls::*;
 pub use error::{CloudError, Kind};
+pub use settings::Settings;

@@ -1,0 +1,67 @@
+//! From an instance to what its NodeClaim says of it (aws 4.8).
+
+use std::collections::BTreeMap;
+
+use api::{Quantity, label, quantity};
+use planner::{InstanceType, Resources};
+
+use crate::calls::Instance;
+use crate::settings::Settings;
+
+/// The parts of a NodeClaim that its instance decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimParts {
+    /// `aws:///ZONE/INSTANCE-ID`.
+    pub provider_id: String,
+    /// The image.
+    pub image_id: String,
+    /// Labels of the machine; the claim's own win over them.
+    pub labels: BTreeMap<String, String>,
+    /// What the machine has; empty when its type is unknown.
+    pub capacity: BTreeMap<String, Quantity>,
+    /// What pods may request of it; empty when its type is unknown.
+    pub allocatable: BTreeMap<String, Quantity>,
+}
+
+/// Describes an instance. `kind` is its type under its class, where the catalogue still has it.
+#[must_use]
+pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
+    let mut labels = BTreeMap::new();
+    for (key, values) in kind.into_iter().flat_map(|kind| &kind.labels) {
+        if let [value] = values.as_slice() {
+            labels.insert(key.clone(), value.clone());
+        }
+    }
+    let capacity_type = if instance.spot { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
+    let offering = kind.into_iter().flat_map(|kind| &kind.offerings).find(|offering| offering.zone == instance.zone);
+    labels.extend(offering.into_iter().flat_map(|offering| offering.labels.clone()));
+    let mut set = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+    set(label::INSTANCE_TYPE, &instance.instance_type);
+    set(label::ZONE, &instance.zone);
+    set(label::REGION, &settings.region);
+    set(label::CAPACITY_TYPE, capacity_type);
+    for key in [label::NODEPOOL, label::EC2_NODE_CLASS] {
+        if let Some(value) = instance.tags.get(key) {
+            set(key, value);
+        }
+    }
+    ClaimParts {
+        provider_id: instance.provider_id(),
+        image_id: instance.image_id.clone(),
+        labels,
+        capacity: kind.map(|kind| quantities(&kind.capacity)).unwrap_or_default(),
+        allocatable: kind.map(|kind| quantities(&kind.allocatable)).unwrap_or_default(),
+    }
+}
+
+fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
+    resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
+}
+
+/// The instance id at the end of a provider id, whatever else it says; `None` when it is not EC2's.
+#[must_use]
+pub fn instance_id(provider_id: &str) -> Option<&str> {
+    let path = provider_id.strip_prefix("aws:///")?;
+    let (_, id) = path.rsplit_once('/')?;
+    id.starts_with("i-").then_some(id)
+}

@@ -1,0 +1,177 @@
+//! From a claim to a CreateFleet, and back from instances to claims: nothing is bought twice, nothing is lost.
+//!
+//! # The protocol
+//!
+//! 1. [`choose`] turns what a claim asks for into a [`Choice`]: launch templates and the pools to buy from. Claims whose
+//!    choices are equal may share one fleet.
+//! 2. [`Token::new`] names the launch: it carries the moment, and a hash of the choice and of the claims' UIDs. It is
+//!    written on every claim of the fleet as annotation `kerf.sh/launch-token` **before** the call.
+//! 3. [`Choice::request`] makes the request. The token is its client token and a tag of every instance, so that the
+//!    instances can be found however the call ends. A fleet for one claim also carries the claim's name and UID as tags
+//!    from the launch on; a shared one cannot (all instances of a fleet have the same tags), so its instances get them
+//!    from [`ownership_tags`] once they are dealt out.
+//! 4. [`buy`] carries it out. An unknown outcome is tried again with the **same request**, which EC2 answers as before.
+//!    Other parameters need a new token: EC2 refuses the old one.
+//! 5. [`deal`] gives the instances to the claims: those with a claim's UID to that claim, the rest in the order of their
+//!    ids to the claims in the order of their names. Whoever deals again deals the same.
+//!
+//! After a crash the request is forgotten, the tokens are not. [`resume`] looks at claims with a token and without an
+//! instance: instances with their token are adopted; while EC2 may still be hiding new instances ([`SETTLE`]) the claim
+//! waits; then it is launched anew under a new token. An instance that shows up even later has no claim, and the garbage
+//! collector ends it.
+
+mod buy;
+mod choice;
+mod deal;
+mod template;
+mod token;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use api::{Taint, annotation, label};
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue, Requirements, Resources};
+use thiserror::Error;
+
+use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
+use crate::nodeclass::ResolvedClass;
+use crate::settings::Settings;
+use crate::shortage::Shortages;
+
+pub use buy::{BuyError, buy};
+pub use choice::choose;
+pub use deal::{Assignment, Held, Resume, deal, resume};
+pub use template::user_data;
+pub use token::{SETTLE, Token};
+pub use verdict::{Failure, FleetVerdict, judge, judge_error};
+
+/// Tag with the owning claim's name.
+pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
+/// Tag with the owning claim's UID.
+pub const NODE_CLAIM_UID_TAG: &str = "kerf.sh/nodeclaim-uid";
+/// Tag with the token of the launch; the claim's annotation has the same key.
+pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
+/// Tag with the cluster's name.
+pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
+/// Beginning of the names of launch templates.
+pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
+/// Instance types that one fleet may list, cheapest first.
+pub const MAX_TYPES: usize = 60;
+
+/// What a claim asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// The claim's pool.
+    pub pool: String,
+    /// The claim's requirements, instance types included.
+    pub requirements: Requirements,
+    /// What must fit.
+    pub requests: Resources,
+    /// The claim's labels.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.startupTaints`.
+    pub startup_taints: Vec<Taint>,
+}
+
+/// Everything that a choice depends on besides the ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// The resolved class.
+    pub class: &'a ResolvedClass,
+    /// Its catalogue, with the shortages of now.
+    pub catalogue: &'a Catalogue,
+    /// Shortages, for subnets.
+    pub shortages: &'a Shortages,
+    /// The cluster.
+    pub settings: &'a Settings,
+    /// The moment.
+    pub now: Timestamp,
+}
+
+/// Why nothing can be bought.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// No type is left; the claim goes and its pods are planned anew.
+    #[error("insufficient capacity: {0}")]
+    InsufficientCapacity(String),
+    /// The class cannot be launched as it is.
+    #[error("EC2NodeClass {class} is not ready to launch")]
+    Class {
+        /// The class's name.
+        class: String,
+        /// Why.
+        #[source]
+        source: machine::userdata::RenderError,
+    },
+}
+
+/// What to buy, without saying for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How to buy.
+    pub capacity_type: CapacityType,
+    /// Launch templates that must exist.
+    pub templates: Vec<LaunchTemplateRequest>,
+    /// The pools, by launch template.
+    pub configs: Vec<FleetConfig>,
+    /// Tags of every instance of the pool and class.
+    pub tags: Tags,
+    /// The class's context.
+    pub context: Option<String>,
+}
+
+/// A claim's name and UID.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClaimId {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+impl Choice {
+    /// The request for these claims under a token.
+    #[must_use]
+    pub fn request(&self, token: &Token, claims: &[ClaimId]) -> FleetRequest {
+        let mut tags = self.tags.clone();
+        tags.insert(LAUNCH_TOKEN_TAG.to_owned(), token.to_string());
+        if let [claim] = claims {
+            tags.extend(ownership_tags(claim));
+        }
+        FleetRequest {
+            client_token: token.to_string(),
+            target: u32::try_from(claims.len()).unwrap_or(u32::MAX),
+            capacity_type: self.capacity_type.as_str().to_owned(),
+            configs: self.configs.clone(),
+            tags,
+            context: self.context.clone(),
+        }
+    }
+}
+
+/// The tags that say whose an instance is.
+#[must_use]
+pub fn ownership_tags(claim: &ClaimId) -> Tags {
+    [(NODE_CLAIM_TAG.to_owned(), claim.name.clone()), (NODE_CLAIM_UID_TAG.to_owned(), claim.uid.clone())].into()
+}
+
+/// The tags that find every instance of the cluster, whatever its pool.
+#[must_use]
+pub fn cluster_tags(settings: &Settings) -> Tags {
+    [
+        (CLUSTER_TAG.to_owned(), settings.cluster_name.clone()),
+        (label::NODEPOOL.to_owned(), "*".to_owned()),
+        (label::EC2_NODE_CLASS.to_owned(), "*".to_owned()),
+    ]
+    .into()
+}
+
+/// The tags that find every launch template of a class.
+#[must_use]
+pub fn template_tags(class: &str, settings: &Settings) -> Tags {
+    [(CLUSTER_TAG.to_owned(), settings.cluster_name.clone()), (label::EC2_NODE_CLASS.to_owned(), class.to_owned())]
+        .into()
+}

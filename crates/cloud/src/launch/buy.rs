@@ -1,0 +1,61 @@
+//! Carries a launch out: templates first, then the fleet. Makes no choices.
+
+use thiserror::Error;
+
+use super::{Choice, TEMPLATE_PREFIX};
+use crate::calls::{Cloud, FleetAnswer, FleetRequest};
+use crate::error::{CloudError, Kind};
+
+/// At which step a launch failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuyError {
+    /// A launch template could not be made; nothing was bought.
+    #[error("launch template {TEMPLATE_PREFIX}* could not be made")]
+    Template(#[source] CloudError),
+    /// The fleet failed; [`CloudError::outcome_unknown`] says whether something may have been bought.
+    #[error("the fleet could not be made")]
+    Fleet(#[source] CloudError),
+}
+
+impl BuyError {
+    /// The failed call.
+    #[must_use]
+    pub fn cause(&self) -> &CloudError {
+        match self {
+            Self::Template(error) | Self::Fleet(error) => error,
+        }
+    }
+
+    /// Whether instances may have been bought nevertheless: try again with the same request.
+    #[must_use]
+    pub fn may_have_bought(&self) -> bool {
+        matches!(self, Self::Fleet(error) if error.outcome_unknown())
+    }
+}
+
+/// Makes sure that the templates exist and creates the fleet. A template that somebody deleted in between is made again,
+/// once.
+///
+/// # Errors
+/// When EC2 refuses or does not answer.
+pub async fn buy(cloud: &dyn Cloud, choice: &Choice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
+    make_templates(cloud, choice).await?;
+    match cloud.create_fleet(request).await {
+        Err(error) if error.kind == Kind::NotFound && error.code.starts_with("InvalidLaunchTemplateName") => {
+            make_templates(cloud, choice).await?;
+            cloud.create_fleet(request).await.map_err(BuyError::Fleet)
+        }
+        answer => answer.map_err(BuyError::Fleet),
+    }
+}
+
+/// A template's name is a hash of its content: one that exists is the right one.
+async fn make_templates(cloud: &dyn Cloud, choice: &Choice) -> Result<(), BuyError> {
+    for template in &choice.templates {
+        match cloud.create_launch_template(template).await {
+            Err(error) if error.kind != Kind::AlreadyExists => return Err(BuyError::Template(error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Which types and pools a claim may become, cheapest first (aws 4.1, 4.2, 4.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::label;
+use planner::{CapacityType, InstanceType, MicroDollars, Offer as TypeOffer, Offering, Resources};
+
+use super::{Ask, Choice, MAX_TYPES, Offer, Refusal, template};
+use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Subnet};
+use crate::nodeclass::ResolvedImage;
+use crate::types::is_exotic;
+
+/// A type that could become the claim, with its compatible available offerings.
+struct Candidate<'a> {
+    kind: &'a InstanceType,
+    image: &'a ResolvedImage,
+    offerings: Vec<&'a Offering>,
+}
+
+impl Candidate<'_> {
+    fn cheapest(&self, capacity_type: Option<CapacityType>) -> Option<MicroDollars> {
+        let wanted = |offering: &&&Offering| capacity_type.is_none_or(|wanted| offering.capacity_type == wanted);
+        self.offerings.iter().filter(wanted).map(|offering| offering.price).min()
+    }
+}
+
+/// Chooses what to buy for a claim.
+///
+/// # Errors
+/// When nothing is left, or when the class's user data cannot be written.
+pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
+    let subnets = subnets(offer);
+    let mut candidates = candidates(ask, offer, &subnets)?;
+    let min_values = ask.requirements.iter().any(|(_, set)| set.min_values().is_some());
+    if !min_values {
+        drop_exotic(&mut candidates);
+    }
+    let capacity_type = capacity_type(&candidates);
+    if capacity_type == CapacityType::Spot && !min_values {
+        drop_dear_spot(&mut candidates);
+    }
+    for candidate in &mut candidates {
+        candidate.offerings.retain(|offering| offering.capacity_type == capacity_type);
+    }
+    candidates.retain(|candidate| !candidate.offerings.is_empty());
+    candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
+    candidates.truncate(MAX_TYPES);
+    check_min_values(ask, &candidates)?;
+    assemble(ask, offer, capacity_type, &candidates, &subnets)
+}
+
+/// Per zone the subnet with most free addresses among those that have some.
+fn subnets<'a>(offer: &Offer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
+    let mut best: BTreeMap<&str, &Subnet> = BTreeMap::new();
+    let usable = |subnet: &&Subnet| subnet.free_addresses > 0 && !offer.shortages.holds_subnet(&subnet.id, offer.now);
+    for subnet in offer.class.subnets.iter().filter(usable) {
+        let held = best.entry(&subnet.zone).or_insert(subnet);
+        let better = (subnet.free_addresses, &held.id) > (held.free_addresses, &subnet.id);
+        if better {
+            *held = subnet;
+        }
+    }
+    best
+}
+
+fn candidates<'a>(
+    ask: &Ask,
+    offer: &Offer<'a>,
+    subnets: &BTreeMap<&str, &Subnet>,
+) -> Result<Vec<Candidate<'a>>, Refusal> {
+    let well_known: BTreeSet<String> =
+        label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned()).collect();
+    let mut given = ask.labels.clone();
+    given.insert(label::NODEPOOL.to_owned(), ask.pool.clone());
+    given.insert(label::EC2_NODE_CLASS.to_owned(), offer.class.name.clone());
+    let (mut fitting, mut small) = (0usize, 0usize);
+    let mut candidates = Vec::new();
+    for kind in &offer.catalogue.types {
+        let offered = TypeOffer::of(kind);
+        if !offered.labels_match(&ask.requirements, &given, &well_known) {
+            continue;
+        }
+        if !asked_amounts(&ask.requests).fits(&kind.allocatable) {
+            small += 1;
+            continue;
+        }
+        fitting += 1;
+        let Some(image) = offer.class.image_for(&kind.labels) else { continue };
+        let open = |offering: &&Offering| offering.available && subnets.contains_key(offering.zone.as_str());
+        let offerings: Vec<&Offering> = offered.offerings(&ask.requirements).filter(open).collect();
+        if !offerings.is_empty() {
+            candidates.push(Candidate { kind, image, offerings });
+        }
+    }
+    if candidates.is_empty() {
+        let message = format!(
+            "none of {} instance types can be had: {small} of those that match are too small, {fitting} are out of \
+             stock or without image or subnet",
+            offer.catalogue.types.len()
+        );
+        return Err(Refusal::InsufficientCapacity(message));
+    }
+    Ok(candidates)
+}
+
+/// The requests without the count of nodes, which no machine has.
+fn asked_amounts(requests: &Resources) -> Resources {
+    requests.iter().filter(|(name, _)| *name != Resources::NODES).collect()
+}
+
+/// Metal and accelerated machines only when nothing else is left.
+fn drop_exotic(candidates: &mut Vec<Candidate<'_>>) {
+    if candidates.iter().any(|candidate| !is_exotic(&candidate.kind.labels)) {
+        candidates.retain(|candidate| !is_exotic(&candidate.kind.labels));
+    }
+}
+
+/// Reserved where there is some, else spot, else on-demand; requirements have left only what is allowed.
+fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
+    let all = candidates.iter().flat_map(|candidate| &candidate.offerings);
+    all.map(|offering| offering.capacity_type).min().unwrap_or(CapacityType::OnDemand)
+}
+
+/// A type whose spot price is above the cheapest on-demand offering of the set is no bargain.
+fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
+    let cheapest = candidates.iter().filter_map(|candidate| candidate.cheapest(Some(CapacityType::OnDemand))).min();
+    let Some(limit) = cheapest else { return };
+    let bargain =
+        |candidate: &Candidate<'_>| candidate.cheapest(Some(CapacityType::Spot)).is_some_and(|price| price <= limit);
+    if candidates.iter().any(bargain) {
+        candidates.retain(bargain);
+    }
+}
+
+/// `minValues` must still hold for the types that are left.
+fn check_min_values(ask: &Ask, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
+    for (key, set) in ask.requirements.iter() {
+        let Some(least) = set.min_values() else { continue };
+        let values: BTreeSet<&str> = candidates.iter().flat_map(|candidate| candidate.values(key)).collect();
+        let left = values.iter().filter(|value| set.allows(Some(value))).count();
+        if left < usize::try_from(least).unwrap_or(usize::MAX) {
+            let message = format!("minValues of {key} is {least}, but only {left} values are left");
+            return Err(Refusal::InsufficientCapacity(message));
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Candidate<'a> {
+    /// The values of one label that the candidate can still have.
+    fn values(&self, key: &str) -> Vec<&'a str> {
+        match key {
+            label::ZONE => self.offerings.iter().map(|offering| offering.zone.as_str()).collect(),
+            label::CAPACITY_TYPE => self.offerings.iter().map(|offering| offering.capacity_type.as_str()).collect(),
+            key => self.kind.labels.get(key).into_iter().flatten().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// Launch templates by image and number of pods, and the pools under each.
+fn assemble(
+    ask: &Ask,
+    offer: &Offer<'_>,
+    capacity_type: CapacityType,
+    candidates: &[Candidate<'_>],
+    subnets: &BTreeMap<&str, &Subnet>,
+) -> Result<Choice, Refusal> {
+    let mut groups: BTreeMap<(&str, i64), Vec<FleetOverride>> = BTreeMap::new();
+    for candidate in candidates {
+        let image_id = candidate.image.image.id.as_str();
+        let group = groups.entry((image_id, candidate.kind.capacity.get(Resources::PODS))).or_default();
+        for offering in &candidate.offerings {
+            let Some(subnet) = subnets.get(offering.zone.as_str()) else { continue };
+            group.push(FleetOverride {
+                instance_type: candidate.kind.name.clone(),
+                zone: offering.zone.clone(),
+                subnet_id: subnet.id.clone(),
+                image_id: image_id.to_owned(),
+                priority: offering.price.0,
+            });
+        }
+    }
+    let (mut templates, mut configs) = (Vec::<LaunchTemplateRequest>::new(), Vec::new());
+    for ((image_id, pods), overrides) in groups {
+        let max_pods = u32::try_from(pods).unwrap_or(0);
+        let template = template::request(ask, offer, capacity_type, image_id, max_pods)
+            .map_err(|source| Refusal::Class { class: offer.class.name.clone(), source })?;
+        configs.push(FleetConfig { launch_template: template.name.clone(), overrides });
+        templates.push(template);
+    }
+    let tags = template::tags(ask, offer);
+    Ok(Choice { capacity_type, templates, configs, tags, context: offer.class.spec.context.clone() })
+}

@@ -1,0 +1,59 @@
+//! Launch tokens: a moment and a hash, so that a token alone says how old a launch is.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::{Choice, ClaimId};
+
+/// How long EC2 may hide a new instance from those who look for its tags. Generous: waiting costs a minute after a
+/// crash, not waiting could buy twice.
+pub const SETTLE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The client token of one launch: `kerf-<seconds since 1970, hex>-<hash, hex>`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(String);
+
+impl Token {
+    /// The token for a choice, its claims (in any order) and the moment of the launch.
+    #[must_use]
+    pub fn new(choice: &Choice, claims: &[ClaimId], now: Timestamp) -> Self {
+        let mut uids: Vec<&str> = claims.iter().map(|claim| claim.uid.as_str()).collect();
+        uids.sort_unstable();
+        let templates: Vec<&str> = choice.templates.iter().map(|template| template.name.as_str()).collect();
+        let hash = fingerprint(&(uids, choice.capacity_type.as_str(), templates, &choice.configs, &choice.tags));
+        Self(format!("kerf-{:x}-{hash:016x}", now.as_second()))
+    }
+
+    /// The token that an annotation or a tag holds; any text is one.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// When it was made, to the second; `None` for a text that is not ours.
+    #[must_use]
+    pub fn made(&self) -> Option<Timestamp> {
+        let seconds = self.0.strip_prefix("kerf-")?.split('-').next()?;
+        Timestamp::from_second(i64::from_str_radix(seconds, 16).ok()?).ok()
+    }
+
+    /// Whether every instance of the launch must be visible by now. A token that is not ours counts as old.
+    #[must_use]
+    pub fn settled(&self, now: Timestamp) -> bool {
+        self.made().is_none_or(|made| now.duration_since(made) >= SETTLE)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// A hash of a value that stays the same across builds and machines (FNV-1a over its JSON).
+pub(super) fn fingerprint(value: &impl Serialize) -> u64 {
+    let json = serde_json::to_vec(value).unwrap_or_default();
+    json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

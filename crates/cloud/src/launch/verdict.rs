@@ -1,0 +1,141 @@
+//! What a fleet's errors mean: which pools to leave alone for a while, and what to tell about the claim (aws 4.7).
+
+use api::reason;
+use planner::CapacityType;
+
+use crate::calls::{FleetAnswer, FleetError};
+use crate::error::{CloudError, Kind};
+use crate::shortage::Scope;
+
+/// Codes that say "not here, not now": the pool counts as out of stock.
+const UNFULFILLABLE: [&str; 8] = [
+    "InsufficientInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    "InsufficientFreeAddressesInSubnet",
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+];
+const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
+const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+
+/// Texts in EC2's errors and the condition reason that each becomes; the first that is found wins.
+const REASONS: [(&str, &str); 22] = [
+    (NO_SPOT_ROLE, "SpotSLRCreationFailed"),
+    ("UnauthorizedOperation", "Unauthorized"),
+    ("with an explicit deny", "Unauthorized"),
+    ("no identity-based policy allows", "Unauthorized"),
+    ("Not authorized for images", "AMIAuthorizationFailure"),
+    ("belong to different networks", "SecurityGroupSubnetVPCMismatch"),
+    ("Invalid IAM Instance Profile name", "InstanceProfileNameInvalid"),
+    ("InvalidLaunchTemplateName.NotFoundException", "LaunchTemplateNotFound"),
+    ("User data is limited to", reason::USER_DATA_SIZE_LIMIT_EXCEEDED),
+    ("InvalidAMIID.Malformed", "InvalidAMIID"),
+    ("InvalidAMIID.NotFound", reason::AMI_NOT_FOUND),
+    ("InvalidAMIID.Unavailable", reason::AMI_NOT_FOUND),
+    ("RequestLimitExceeded", "RequestLimitExceeded"),
+    ("InternalError", "InternalError"),
+    ("not eligible for Free Tier", "FreeTierIneligible"),
+    ("MaxFleetCountExceeded", "FleetQuotaExceeded"),
+    ("PendingVerification", "AccountPendingVerification"),
+    ("MaxSpotInstanceCountExceeded", "SpotQuotaExceeded"),
+    ("VcpuLimitExceeded", "VCPULimitExceeded"),
+    (NO_ADDRESSES, NO_ADDRESSES_REASON),
+    ("InsufficientFreeAddresses", NO_ADDRESSES_REASON),
+    ("Throttling", "RequestLimitExceeded"),
+];
+const NO_ADDRESSES_REASON: &str = "InsufficientFreeAddressesInSubnet";
+
+/// Why claims of a fleet stay without an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing of what they accept is in stock: the claim goes, its pods are planned anew.
+    InsufficientCapacity {
+        /// EC2's words.
+        message: String,
+    },
+    /// Something else is wrong: the claim says so and is tried again.
+    Create {
+        /// Reason for the claim's condition.
+        reason: &'static str,
+        /// EC2's words.
+        message: String,
+    },
+}
+
+/// What a fleet's answer means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetVerdict {
+    /// What to remember as out of stock.
+    pub shortages: Vec<Scope>,
+    /// Why not all claims were served; `None` when there were no errors.
+    pub failure: Option<Failure>,
+}
+
+/// Reads an answer, whether or not it launched something: claims that got no instance share `failure`.
+#[must_use]
+pub fn judge(answer: &FleetAnswer) -> FleetVerdict {
+    let mut shortages: Vec<Scope> = answer.errors.iter().flat_map(scopes).collect();
+    shortages.sort();
+    shortages.dedup();
+    let short = |error: &FleetError| UNFULFILLABLE.contains(&error.code.as_str()) || error.code == NO_SPOT_ROLE;
+    let message = summary(&answer.errors);
+    let failure = match answer.errors.iter().find(|error| !short(error)) {
+        _ if answer.errors.is_empty() => None,
+        Some(_) => Some(Failure::Create { reason: reason_of(&message), message }),
+        None => Some(Failure::InsufficientCapacity { message }),
+    };
+    FleetVerdict { shortages, failure }
+}
+
+/// Reads the failure of a whole call.
+#[must_use]
+pub fn judge_error(error: &CloudError) -> Failure {
+    let text = format!("{}: {}", error.code, error.message);
+    match error.kind {
+        Kind::InsufficientCapacity => Failure::InsufficientCapacity { message: text },
+        _ => Failure::Create { reason: reason_of(&text), message: error.to_string() },
+    }
+}
+
+fn scopes(error: &FleetError) -> Vec<Scope> {
+    let capacity_type = match error.lifecycle.as_str() {
+        "spot" => CapacityType::Spot,
+        _ => CapacityType::OnDemand,
+    };
+    if error.code == NO_SPOT_ROLE {
+        return vec![Scope::CapacityType(CapacityType::Spot)];
+    }
+    if !UNFULFILLABLE.contains(&error.code.as_str()) {
+        return Vec::new();
+    }
+    let mut scopes = Vec::new();
+    if !error.instance_type.is_empty() && !error.zone.is_empty() {
+        scopes.push(Scope::offering(capacity_type, &error.instance_type, &error.zone));
+    }
+    if error.code == NO_ADDRESSES && !error.subnet_id.is_empty() {
+        scopes.push(Scope::Subnet(error.subnet_id.clone()));
+    }
+    scopes
+}
+
+/// Each code and message once, with the pools that it was said of.
+fn summary(errors: &[FleetError]) -> String {
+    let mut seen: Vec<(String, Vec<String>)> = Vec::new();
+    for error in errors {
+        let text = format!("{}: {}", error.code, error.message);
+        let pool = format!("{} {} {}", error.lifecycle, error.instance_type, error.zone);
+        match seen.iter_mut().find(|(said, _)| *said == text) {
+            Some((_, pools)) => pools.push(pool),
+            None => seen.push((text, vec![pool])),
+        }
+    }
+    let line = |(text, pools): (String, Vec<String>)| format!("{text} ({})", pools.join(", "));
+    seen.into_iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+fn reason_of(text: &str) -> &'static str {
+    REASONS.iter().find(|(part, _)| text.contains(part)).map_or(reason::LAUNCH_FAILED, |(_, reason)| *reason)
+}

@@ -1,0 +1,160 @@
+//! Which images a class uses, and which machine runs which: the newest of each kind (aws 2.1).
+
+use std::collections::BTreeMap;
+
+use api::nodeclass::{Ami, AmiFamily, EC2NodeClassSpec};
+use api::{Operator, Requirement, condition, label, reason};
+use planner::ValueSet;
+
+use super::{AMI_FAMILY_NOT_SUPPORTED, Finding, queries};
+use crate::calls::Image;
+use crate::settings::Settings;
+use crate::types;
+
+/// What kind of machine an image is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// Machines without GPU and Neuron devices.
+    Standard,
+    /// Machines with NVIDIA GPUs.
+    Nvidia,
+    /// Machines with Neuron devices.
+    Neuron,
+    /// Any machine of the image's architecture: nobody said more.
+    Any,
+}
+
+impl Variant {
+    /// The word in the names of EKS' images; empty for [`Variant::Any`].
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Nvidia => "nvidia",
+            Self::Neuron => "neuron",
+            Self::Any => "",
+        }
+    }
+
+    fn requirements(self) -> Vec<Requirement> {
+        let none: [&str; 0] = [];
+        let said = |key, operator| Requirement::new(key, operator, none);
+        match self {
+            Self::Standard => vec![
+                said(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
+                said(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
+            ],
+            Self::Nvidia => vec![said(label::INSTANCE_GPU_COUNT, Operator::Exists)],
+            Self::Neuron => vec![said(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
+            Self::Any => Vec::new(),
+        }
+    }
+}
+
+/// An image with the labels of the machines that can run it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedImage {
+    /// The image.
+    pub image: Image,
+    /// What the machine's labels must be, by length of the key and then by key.
+    pub requirements: Vec<Requirement>,
+}
+
+impl ResolvedImage {
+    /// Whether a machine with these labels runs the image.
+    #[must_use]
+    pub fn fits(&self, labels: &BTreeMap<String, Vec<String>>) -> bool {
+        let values = |key: &str| labels.get(key).map_or(&[][..], Vec::as_slice);
+        let set = |one: &Requirement| types::requirements(std::slice::from_ref(one)).get(&one.key).cloned();
+        let fits = |one: &Requirement| set(one).is_none_or(|set: ValueSet| set.allows_any(values(&one.key)));
+        self.requirements.iter().all(fits)
+    }
+
+    /// As the class's status shows it.
+    #[must_use]
+    pub fn status(&self) -> Ami {
+        Ami {
+            id: self.image.id.clone(),
+            deprecated: self.image.deprecated,
+            name: self.image.name.clone(),
+            requirements: self.requirements.clone(),
+        }
+    }
+}
+
+/// The best image of every set of requirements, newest first, then by id.
+pub(super) fn resolve(found: queries::FoundImages) -> Vec<ResolvedImage> {
+    let mut best: BTreeMap<Vec<Requirement>, Image> = BTreeMap::new();
+    for (variant, image) in found {
+        let Some(arch) = arch(&image) else { continue };
+        let mut requirements = variant.requirements();
+        requirements.push(Requirement::new(label::ARCH, Operator::In, [arch]));
+        requirements.sort_by(|a, b| a.key.len().cmp(&b.key.len()).then_with(|| a.key.cmp(&b.key)));
+        match best.get(&requirements) {
+            Some(held) if rank(held) >= rank(&image) => {}
+            _ => {
+                best.insert(requirements, image);
+            }
+        }
+    }
+    let mut images: Vec<ResolvedImage> =
+        best.into_iter().map(|(requirements, image)| ResolvedImage { image, requirements }).collect();
+    images.sort_by(|a, b| b.image.created.cmp(&a.image.created).then_with(|| a.image.id.cmp(&b.image.id)));
+    images
+}
+
+/// Greater is better: not deprecated, then newer, then the greater name, then the greater id.
+fn rank(image: &Image) -> (bool, &str, &str, &str) {
+    (!image.deprecated, &image.created, &image.name, &image.id)
+}
+
+fn arch(image: &Image) -> Option<&'static str> {
+    match image.architecture.as_str() {
+        "x86_64" => Some(label::ARCH_AMD64),
+        "arm64" => Some(label::ARCH_ARM64),
+        _ => None,
+    }
+}
+
+pub(super) fn finding(
+    spec: &EC2NodeClassSpec,
+    family: AmiFamily,
+    images: &[ResolvedImage],
+    settings: &Settings,
+) -> Finding {
+    let bad = |reason, message| Finding::bad(condition::AMIS_READY, reason, message);
+    if !matches!(family, AmiFamily::Al2023 | AmiFamily::Custom) {
+        let message = format!(
+            "amiFamily {} is not supported by this version of Kerf; use AL2023 (alias al2023@latest) or Custom",
+            family.as_str()
+        );
+        return bad(AMI_FAMILY_NOT_SUPPORTED, message);
+    }
+    if let Some(alias) = spec.alias().filter(|alias| !matches!(alias.family, AmiFamily::Al2023)) {
+        let message = format!(
+            "the alias of family {} is not supported by this version of Kerf; use al2023@latest, or terms by id, name \
+             or tags",
+            alias.family.as_str()
+        );
+        return bad(reason::UNSUPPORTED_ALIAS, message);
+    }
+    if images.is_empty() {
+        let terms = spec.ami_selector_terms.iter().map(|term| {
+            let mut said: Vec<String> = term.alias.iter().map(|alias| format!("alias {alias}")).collect();
+            said.extend(term.ssm_parameter.iter().map(|name| format!("ssmParameter {name}")));
+            said.extend(term.owner.iter().map(|owner| format!("owner {owner}")));
+            let rest = queries::describe(term.id.as_deref(), term.name.as_deref(), &term.tags);
+            said.extend((!rest.is_empty()).then_some(rest));
+            said.join(" and ")
+        });
+        let message = format!(
+            "no x86_64 or arm64 image matches amiSelectorTerms ({}) in {} for Kubernetes {}; correct the terms, or make \
+             the image available to this account",
+            super::listed(terms),
+            settings.region,
+            settings.kubernetes
+        );
+        return bad(reason::AMI_NOT_FOUND, message);
+    }
+    Finding::good(condition::AMIS_READY)
+}

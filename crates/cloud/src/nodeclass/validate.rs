@@ -1,0 +1,104 @@
+//! What a class says that cannot be carried out, found before anything is launched.
+
+use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
+use api::{condition, reason};
+use machine::userdata::RenderError;
+
+use super::{FIELD_NOT_SUPPORTED, Finding, ROLE_NOT_SUPPORTED, ResolvedClass, USER_DATA_INVALID};
+use crate::launch;
+use crate::settings::Settings;
+
+/// Tag keys that belong to Kerf.
+const RESERVED_TAGS: [&str; 4] =
+    ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"];
+
+pub(super) fn profile(spec: &EC2NodeClassSpec) -> Finding {
+    let condition = condition::INSTANCE_PROFILE_READY;
+    match (&spec.instance_profile, &spec.role) {
+        (Some(profile), _) if !profile.is_empty() => Finding::good(condition),
+        (_, Some(role)) => {
+            let message = format!(
+                "spec.role {role:?} is not supported by this version of Kerf; create an instance profile with that role \
+                 and name it in spec.instanceProfile"
+            );
+            Finding::bad(condition, ROLE_NOT_SUPPORTED, message)
+        }
+        _ => {
+            let message = "no instance profile is named; set spec.instanceProfile".to_owned();
+            Finding::bad(condition, reason::INSTANCE_PROFILE_NOT_FOUND, message)
+        }
+    }
+}
+
+pub(super) fn placement_group(spec: &EC2NodeClassSpec) -> Finding {
+    if spec.placement_group_selector.is_none() {
+        return Finding::good(condition::PLACEMENT_GROUP_READY);
+    }
+    let message = unsupported("placementGroupSelector");
+    Finding::bad(condition::PLACEMENT_GROUP_READY, reason::PLACEMENT_GROUP_RESOLUTION_FAILED, message)
+}
+
+fn unsupported(field: &str) -> String {
+    format!("spec.{field} is not supported by this version of Kerf; remove it, since machines would ignore it")
+}
+
+/// The verdict on the class as a whole, given what was found about its parts.
+pub(super) fn validation(class: &ResolvedClass, settings: &Settings, parts: &[Finding], unanswered: bool) -> Finding {
+    let condition = condition::VALIDATION_SUCCEEDED;
+    let failed: Vec<&str> = parts.iter().filter(|part| !part.is_good()).map(|part| part.condition).collect();
+    if !failed.is_empty() || unanswered {
+        let status = if failed.is_empty() { condition::UNKNOWN } else { condition::FALSE };
+        let message = match failed.is_empty() {
+            true => "EC2 has not answered all questions yet".to_owned(),
+            false => format!("first mend {}", failed.join(", ")),
+        };
+        return Finding { condition, status, reason: reason::DEPENDENCIES_NOT_READY, message };
+    }
+    match problem(class, settings) {
+        Some((reason, message)) => Finding::bad(condition, reason, message),
+        None => Finding::good(condition),
+    }
+}
+
+fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, String)> {
+    let reserved = |key: &&String| RESERVED_TAGS.contains(&key.as_str()) || key.starts_with("kubernetes.io/cluster");
+    if let Some(key) = class.spec.tags.keys().find(reserved) {
+        return Some((
+            reason::TAG_VALIDATION_FAILED,
+            format!("spec.tags has {key}, which Kerf sets itself; remove it"),
+        ));
+    }
+    if let Some(field) = ignored_field(&class.spec) {
+        return Some((FIELD_NOT_SUPPORTED, unsupported(field)));
+    }
+    if class.family == AmiFamily::Al2023 && settings.cluster_cidr.is_empty() {
+        let message = "the cluster's service CIDR is not known; Kerf asks for it again".to_owned();
+        return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
+    }
+    let sample = launch::user_data(class, settings, &launch::Ask::default(), "spot", 110);
+    sample.err().map(|error| (render_reason(&error), chain(&error)))
+}
+
+/// The first field that launches would have to leave out.
+fn ignored_field(spec: &EC2NodeClassSpec) -> Option<&'static str> {
+    let fields = [
+        ("capacityReservationSelectorTerms", !spec.capacity_reservation_selector_terms.is_empty()),
+        ("ipPrefixCount", spec.ip_prefix_count.is_some()),
+        ("networkInterfaces", spec.network_interfaces.is_some()),
+        ("connectionTracking", spec.connection_tracking.is_some()),
+        ("cpuOptions", spec.cpu_options.is_some()),
+    ];
+    fields.into_iter().find(|(_, said)| *said).map(|(field, _)| field)
+}
+
+fn render_reason(error: &RenderError) -> &'static str {
+    match error {
+        RenderError::TooLarge { .. } => reason::USER_DATA_SIZE_LIMIT_EXCEEDED,
+        _ => USER_DATA_INVALID,
+    }
+}
+
+fn chain(error: &RenderError) -> String {
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("{error}{cause}")
+}

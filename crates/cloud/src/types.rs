@@ -1,0 +1,91 @@
+//! From what EC2 says about instance types to what the planner may buy: capacity, what kubelet leaves of it, labels,
+//! and offerings with prices (aws 3).
+
+mod capacity;
+mod class;
+mod labels;
+mod market;
+
+use jiff::Timestamp;
+use planner::{Catalogue, InstanceType, Requirements};
+
+use crate::calls::InstanceTypeInfo;
+use crate::data::Facts;
+use crate::nodeclass::ResolvedImage;
+use crate::settings::Settings;
+use crate::shortage::Shortages;
+
+pub use capacity::{allocatable, capacity};
+pub use class::{ClassError, ClassSettings, Threshold};
+pub use labels::{is_exotic, labels};
+pub use market::Market;
+
+/// Everything that the catalogue of one class depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// What EC2 says about the types of the region.
+    pub infos: &'a [InstanceTypeInfo],
+    /// What the data files say.
+    pub facts: &'a Facts,
+    /// Prices and zones.
+    pub market: &'a Market,
+    /// What is out of stock.
+    pub shortages: &'a Shortages,
+    /// The images of the class; empty makes every offering unavailable.
+    pub images: &'a [ResolvedImage],
+}
+
+/// The catalogue of one class. Types without an image, with all pools dry or without price stay in it, unavailable, so
+/// that a report can say why they were not taken.
+#[must_use]
+pub fn catalogue(source: &Source<'_>, class: &ClassSettings, settings: &Settings, now: Timestamp) -> Catalogue {
+    let mut types: Vec<InstanceType> =
+        source.infos.iter().map(|info| instance_type(info, source, class, settings, now)).collect();
+    types.sort_by(|a, b| a.name.cmp(&b.name));
+    Catalogue { name: class.name.clone(), types }
+}
+
+/// One instance type under one class.
+#[must_use]
+pub fn instance_type(
+    info: &InstanceTypeInfo,
+    source: &Source<'_>,
+    class: &ClassSettings,
+    settings: &Settings,
+    now: Timestamp,
+) -> InstanceType {
+    let labels = labels(info, source.facts, settings);
+    let capacity = capacity(info, source.facts, class, settings);
+    let allocatable = allocatable(info, &capacity, class);
+    let runs = class.runs(info) && source.images.iter().any(|image| image.fits(&labels));
+    let offerings = source.market.offerings(info, class, source.shortages, runs, now);
+    InstanceType { name: info.name.clone(), labels, capacity, allocatable, offerings }
+}
+
+/// Requirements as the planner computes with them; deprecated keys become the present ones.
+#[must_use]
+pub fn requirements(list: &[api::Requirement]) -> Requirements {
+    let mut all = Requirements::default();
+    for one in list {
+        all.add(&requirement(one));
+    }
+    all
+}
+
+fn requirement(one: &api::Requirement) -> planner::Requirement {
+    planner::Requirement {
+        key: api::label::canonical(&one.key).to_owned(),
+        operator: match one.operator {
+            api::Operator::In => planner::Operator::In,
+            api::Operator::NotIn => planner::Operator::NotIn,
+            api::Operator::Exists => planner::Operator::Exists,
+            api::Operator::DoesNotExist => planner::Operator::DoesNotExist,
+            api::Operator::Gt => planner::Operator::Gt,
+            api::Operator::Lt => planner::Operator::Lt,
+            api::Operator::Gte => planner::Operator::Gte,
+            api::Operator::Lte => planner::Operator::Lte,
+        },
+        values: one.values.clone(),
+        min_values: one.min_values.and_then(|count| u32::try_from(count).ok()),
+    }
+}
