@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::CustomResourceExt;
 use serde_json::Value;
 
-use crate::schema::{complete, laws};
+use crate::schema::{complete, kind};
 use crate::{EC2NodeClass, NodeClaim, NodePool};
 
 /// Every custom resource definition, sorted by file name, with all rules that the API server shall hold.
@@ -29,7 +29,7 @@ pub fn file_name(crd: &CustomResourceDefinition) -> String {
 fn published(crd: &CustomResourceDefinition) -> Value {
     let name = crd.metadata.name.as_deref().unwrap_or_default();
     let derived = serde_json::to_value(crd).expect("a definition is JSON");
-    complete(derived, &laws(name)).expect("laws name fields that exist")
+    complete(derived, &kind(name)).expect("laws name fields that exist")
 }
 
 #[expect(clippy::expect_used, reason = "types and laws are constants; the tests call this")]

@@ -129,7 +129,6 @@ fn unit(text: &str) -> Option<(i128, &str)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
     use super::*;
 
     #[test]

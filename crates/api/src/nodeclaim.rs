@@ -22,27 +22,6 @@ use crate::{DurationText, Quantity, Requirement, Taint, condition};
     status = "NodeClaimStatus",
     derive = "PartialEq",
     doc = "One machine, from the wish for it to its end.",
-    printcolumn(name = "Type", type_ = "string", json_path = ".metadata.labels.node\\.kubernetes\\.io/instance-type"),
-    printcolumn(name = "Capacity", type_ = "string", json_path = ".metadata.labels.karpenter\\.sh/capacity-type"),
-    printcolumn(name = "Zone", type_ = "string", json_path = ".metadata.labels.topology\\.kubernetes\\.io/zone"),
-    printcolumn(name = "Node", type_ = "string", json_path = ".status.nodeName"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "ImageID", type_ = "string", json_path = ".status.imageID", priority = 1),
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.providerID", priority = 1),
-    printcolumn(
-        name = "NodePool",
-        type_ = "string",
-        json_path = ".metadata.labels.karpenter\\.sh/nodepool",
-        priority = 1
-    ),
-    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.nodeClassRef.name", priority = 1),
-    printcolumn(
-        name = "Drifted",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Drifted\")].status",
-        priority = 1
-    ),
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

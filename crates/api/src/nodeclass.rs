@@ -41,9 +41,6 @@ use crate::{annotation, condition};
     status = "EC2NodeClassStatus",
     derive = "PartialEq",
     doc = "How machines are launched on EC2.",
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Role", type_ = "string", json_path = ".spec.role", priority = 1),
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

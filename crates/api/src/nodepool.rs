@@ -22,13 +22,6 @@ use crate::{DurationText, Quantity, Requirement, Taint, condition};
     derive = "PartialEq",
     doc = "A pool of nodes: which machines may be made for which pods, and how they may be taken away.",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.nodes"),
-    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.template.spec.nodeClassRef.name"),
-    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Weight", type_ = "integer", json_path = ".spec.weight", priority = 1),
-    printcolumn(name = "CPU", type_ = "string", json_path = ".status.resources.cpu", priority = 1),
-    printcolumn(name = "Memory", type_ = "string", json_path = ".status.resources.memory", priority = 1),
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

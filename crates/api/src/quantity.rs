@@ -256,7 +256,6 @@ fn multiplier(suffix: &str) -> Option<(i32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
     use super::*;
 
     #[test]

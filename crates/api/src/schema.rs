@@ -21,6 +21,15 @@ pub(crate) fn law(path: impl Into<String>, keywords: Value) -> Law {
     Law { path: path.into(), keywords }
 }
 
+/// A column of `kubectl get`: name, type, where the value is, and 0 for always or 1 for `-o wide` only.
+pub(crate) type Column = (&'static str, &'static str, &'static str, u8);
+
+/// What the published definition of one kind says beyond its types.
+pub(crate) struct Kind {
+    laws: Vec<Law>,
+    columns: &'static [Column],
+}
+
 /// A path of a law that the derived schema does not have: the table and the types disagree.
 #[derive(Debug, thiserror::Error)]
 #[error("schema has no {path:?}: correct the law or the field that it speaks of")]
@@ -28,27 +37,36 @@ pub(crate) struct UnknownPath {
     path: String,
 }
 
-/// The definition of one kind with its laws in place.
-pub(crate) fn complete(mut crd: Value, laws: &[Law]) -> Result<Value, UnknownPath> {
+/// The definition of one kind with its laws and columns in place.
+pub(crate) fn complete(mut crd: Value, kind: &Kind) -> Result<Value, UnknownPath> {
     let versions = crd.pointer_mut("/spec/versions");
     for version in versions.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
             strip(schema);
-            for law in laws {
+            for law in &kind.laws {
                 apply(schema, law)?;
             }
         }
+        version["additionalPrinterColumns"] = kind.columns.iter().map(column).collect();
     }
     Ok(crd)
 }
 
-/// Every kind's laws, by the name of its definition.
-pub(crate) fn laws(name: &str) -> Vec<Law> {
+fn column((name, type_, path, priority): &Column) -> Value {
+    let mut column = json!({ "name": name, "type": type_, "jsonPath": path });
+    if *priority > 0 {
+        column["priority"] = json!(priority);
+    }
+    column
+}
+
+/// What a kind's definition says beyond its types, by the name of the definition.
+pub(crate) fn kind(name: &str) -> Kind {
     match name {
-        "nodepools.karpenter.sh" => nodepool::laws(),
-        "nodeclaims.karpenter.sh" => nodeclaim::laws(),
-        "ec2nodeclasses.karpenter.k8s.aws" => nodeclass::laws(),
-        _ => Vec::new(),
+        "nodepools.karpenter.sh" => Kind { laws: nodepool::laws(), columns: nodepool::COLUMNS },
+        "nodeclaims.karpenter.sh" => Kind { laws: nodeclaim::laws(), columns: nodeclaim::COLUMNS },
+        "ec2nodeclasses.karpenter.k8s.aws" => Kind { laws: nodeclass::laws(), columns: nodeclass::COLUMNS },
+        _ => Kind { laws: Vec::new(), columns: &[] },
     }
 }
 

@@ -75,10 +75,12 @@ fn text(hashed: &Hashed<'_>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
     use serde_json::{Value, json};
 
     use super::*;
+
+    /// What changes, and how.
+    type Row = (&'static str, fn(&mut Value));
 
     fn hash(patch: impl FnOnce(&mut Value)) -> String {
         let mut spec = json!({
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn what_machines_can_follow_does_not_count() {
         let base = hash(|_| ());
-        let rows: [(&str, fn(&mut Value)); 6] = [
+        let rows: [Row; 6] = [
             ("order of disks", |s| {
                 s["blockDeviceMappings"].as_array_mut().unwrap().reverse();
             }),
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_machines_cannot_follow_counts() {
-        let rows: [(&str, fn(&mut Value)); 16] = [
+        let rows: [Row; 16] = [
             ("userData", |s| s["userData"] = json!("x")),
             ("role", |s| s["role"] = json!("other")),
             ("instanceProfile", |s| s["instanceProfile"] = json!("x")),

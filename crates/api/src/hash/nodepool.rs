@@ -100,10 +100,12 @@ fn non_empty(input: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
     use serde_json::{Value, json};
 
     use super::*;
+
+    /// What changes, and how.
+    type Row = (&'static str, fn(&mut Value));
 
     fn pool(patch: impl FnOnce(&mut Value)) -> NodePool {
         let mut template = json!({
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn same_meaning_same_hash() {
         let base = hash(|_| ());
-        let rows: [(&str, fn(&mut Value)); 3] = [
+        let rows: [Row; 3] = [
             ("spelling of a duration", |t| {
                 t["spec"]["expireAfter"] = json!("300s");
             }),
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn another_meaning_another_hash() {
-        let rows: [(&str, fn(&mut Value)); 10] = [
+        let rows: [Row; 10] = [
             ("label", |t| t["metadata"]["labels"]["more"] = json!("x")),
             ("annotation", |t| {
                 t["metadata"]["annotations"]["keyAnnotation"] = json!("x");

@@ -76,7 +76,6 @@ impl LabelSelectorRequirement {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
     use super::*;
 
     #[test]

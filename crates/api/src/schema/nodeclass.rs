@@ -6,10 +6,17 @@ mod selectors;
 use serde_json::{Value, json};
 
 use super::laws::{conditions, rule, rules};
-use super::{Law, law};
+use super::{Column, Law, law};
 use crate::label::{EC2_NODE_CLASS, NODEPOOL};
 use crate::nodeclass::AmiFamily;
 use crate::quantity::PATTERN;
+
+/// Columns of `kubectl get`.
+pub(super) const COLUMNS: &[Column] = &[
+    ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Role", "string", ".spec.role", 1),
+];
 
 /// Everything that the API server holds of an EC2NodeClass beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {

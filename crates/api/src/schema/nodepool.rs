@@ -6,7 +6,18 @@ use super::laws::{
     DURATION_OR_NEVER, Keys, LABEL_VALUE, conditions, label_key_rules, lifetimes, node_class_ref, requirements, rule,
     rules, taints,
 };
-use super::{Law, law};
+use super::{Column, Law, law};
+
+/// Columns of `kubectl get`.
+pub(super) const COLUMNS: &[Column] = &[
+    ("NodeClass", "string", ".spec.template.spec.nodeClassRef.name", 0),
+    ("Nodes", "string", ".status.nodes", 0),
+    ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Weight", "integer", ".spec.weight", 1),
+    ("CPU", "string", ".status.resources.cpu", 1),
+    ("Memory", "string", ".status.resources.memory", 1),
+];
 
 /// Everything that the API server holds of a NodePool beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {

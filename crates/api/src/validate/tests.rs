@@ -1,7 +1,5 @@
 //! Rows of pools and what is wrong with them.
 
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
-
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,0 +1,156 @@
+//! Custom resources lose nothing when they are read and written back, and read what was never written.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use api::nodeclass::AmiFamily;
+use api::{EC2NodeClass, NodeClaim, NodePool};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn unchanged<K: Serialize + DeserializeOwned>(object: &Value) {
+    let read: K = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(&serde_json::to_value(read).unwrap(), object);
+}
+
+#[test]
+fn a_pool_is_written_as_it_was_read() {
+    unchanged::<NodePool>(&json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": { "name": "a" },
+        "spec": {
+            "template": {
+                "metadata": { "labels": {}, "annotations": { "a": "b" } },
+                "spec": {
+                    "taints": [],
+                    "startupTaints": [{ "key": "a", "value": "b", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" }],
+                    "requirements": [{ "key": "a", "operator": "Gte", "values": ["1"], "minValues": 1 }],
+                    "nodeClassRef": { "group": "g", "kind": "k", "name": "n" },
+                    "terminationGracePeriod": "1h0m0s",
+                    "expireAfter": "Never",
+                },
+            },
+            "disruption": {
+                "consolidateAfter": "90s",
+                "consolidationPolicy": "Balanced",
+                "budgets": [{ "nodes": "10%", "reasons": [], "schedule": "@daily", "duration": "8h0m0s" }],
+            },
+            "limits": {},
+            "weight": 10,
+            "replicas": 0,
+        },
+        "status": { "nodes": 0, "nodeClassObservedGeneration": 2, "resources": { "cpu": "1" } },
+    }));
+}
+
+#[test]
+fn a_claim_is_written_as_it_was_read() {
+    unchanged::<NodeClaim>(&json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": { "name": "a" },
+        "spec": {
+            "requirements": [],
+            "resources": { "requests": { "cpu": "1500m" } },
+            "nodeClassRef": { "group": "g", "kind": "k", "name": "n" },
+            "expireAfter": "720h",
+        },
+        "status": {
+            "nodeName": "n", "providerID": "aws:///z/i-1", "imageID": "ami-1",
+            "capacity": { "cpu": "2" }, "allocatable": { "cpu": "1930m" },
+            "conditions": [{
+                "type": "Launched", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 1, "reason": "Launched", "message": "",
+            }],
+            "lastPodEventTime": "2026-01-01T00:00:00Z",
+        },
+    }));
+}
+
+#[test]
+fn a_class_is_written_as_it_was_read() {
+    unchanged::<EC2NodeClass>(&json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": { "name": "a" },
+        "spec": {
+            "subnetSelectorTerms": [{ "id": "subnet-1" }],
+            "securityGroupSelectorTerms": [{ "name": "sg" }],
+            "capacityReservationSelectorTerms": [{ "tags": { "a": "b" }, "ownerID": "123456789012" }],
+            "amiSelectorTerms": [{ "ssmParameter": "/a", "owner": "self" }],
+            "associatePublicIPAddress": false,
+            "ipPrefixCount": 1,
+            "amiFamily": "AL2023",
+            "role": "r",
+            "kubelet": {
+                "clusterDNS": ["10.0.0.10"], "cpuCFSQuota": true,
+                "imageGCHighThresholdPercent": 85, "evictionSoftGracePeriod": { "memory.available": "1m0s" },
+            },
+            "blockDeviceMappings": [{ "rootVolume": true, "ebs": { "kmsKeyID": "k", "snapshotID": "s", "volumeSize": "1Ti", "volumeType": "gp3" } }],
+            "networkInterfaces": [{ "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa-only" }],
+            "instanceStorePolicy": "RAID0",
+            "metadataOptions": { "httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 2, "httpTokens": "optional" },
+        },
+        "status": {
+            "subnets": [{ "id": "subnet-1", "zone": "a", "zoneID": "b" }],
+            "amis": [{ "id": "ami-1", "name": "n", "requirements": [{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }] }],
+            "capacityReservations": [{
+                "id": "cr-1", "availabilityZone": "a", "instanceMatchCriteria": "open", "instanceType": "m5.large",
+                "ownerID": "123456789012", "reservationType": "default", "interruptible": false, "state": "active",
+            }],
+        },
+    }));
+}
+
+#[test]
+fn defaults_hold_where_no_api_server_set_them() {
+    let pool: NodePool = serde_json::from_value(json!({
+        "metadata": { "name": "a" },
+        "spec": { "template": { "spec": {
+            "requirements": [],
+            "nodeClassRef": { "group": "g", "kind": "k", "name": "n" },
+        } } },
+    }))
+    .unwrap();
+    let spec = serde_json::to_value(&pool.spec).unwrap();
+    assert_eq!(spec["template"]["spec"]["expireAfter"], "720h");
+    assert_eq!(
+        spec["disruption"],
+        json!({
+            "consolidateAfter": "0s",
+            "consolidationPolicy": "WhenEmptyOrUnderutilized",
+            "budgets": [{ "nodes": "10%" }],
+        })
+    );
+    assert_eq!(spec.get("limits"), None);
+}
+
+#[test]
+fn the_family_of_a_class() {
+    let rows = [
+        (json!({ "amiSelectorTerms": [{ "alias": "al2023@latest" }] }), AmiFamily::Al2023),
+        (json!({ "amiSelectorTerms": [{ "alias": "al2023@latest" }], "amiFamily": "Custom" }), AmiFamily::Custom),
+        (json!({ "amiSelectorTerms": [{ "alias": "bottlerocket@v1.2.3" }] }), AmiFamily::Bottlerocket),
+        (json!({ "amiSelectorTerms": [{ "id": "ami-1" }] }), AmiFamily::Custom),
+        (json!({ "amiSelectorTerms": [{ "id": "ami-1" }], "amiFamily": "AL2" }), AmiFamily::Al2),
+        (json!({ "amiSelectorTerms": [{ "alias": "beos@1" }] }), AmiFamily::Custom),
+    ];
+    for (mut spec, family) in rows {
+        spec["subnetSelectorTerms"] = json!([]);
+        spec["securityGroupSelectorTerms"] = json!([]);
+        let class: EC2NodeClass = serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap();
+        assert_eq!(class.spec.resolved_ami_family(), family, "{spec}");
+    }
+}
+
+#[test]
+fn the_agent_is_there_only_when_the_class_says_so() {
+    for (value, expected) in [("enabled", true), ("disabled", false), ("true", false)] {
+        let mut class = EC2NodeClass::new("a", api::EC2NodeClassSpec::default());
+        assert!(!class.has_agent());
+        let annotations = [("kerf.sh/agent".to_owned(), value.to_owned())];
+        class.metadata.annotations = Some(annotations.into());
+        assert_eq!(class.has_agent(), expected, "{value}");
+    }
+}
