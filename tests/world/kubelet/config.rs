@@ -19,7 +19,7 @@ pub fn flags(environment: &str) -> Result<BTreeMap<String, String>> {
     let line = environment.lines().rev().find_map(|line| line.trim().strip_prefix(ARGUMENTS)?.strip_prefix('='));
     let line = line.with_context(|| format!("it does not set {ARGUMENTS}"))?;
     let mut flags = BTreeMap::new();
-    for word in unquoted(line).split_whitespace() {
+    for word in words(&value(line)) {
         let flag = word.strip_prefix("--").with_context(|| format!("{word:?} in {ARGUMENTS} is no flag"))?;
         let (name, value) = flag.split_once('=').unwrap_or((flag, "true"));
         let entry: &mut String = flags.entry(name.to_owned()).or_default();
@@ -33,11 +33,38 @@ pub fn flags(environment: &str) -> Result<BTreeMap<String, String>> {
     Ok(flags)
 }
 
-/// A value as systemd reads it: one pair of double quotes goes, what a backslash protects stays.
-fn unquoted(text: &str) -> String {
-    let text = text.trim();
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-    inner.replace("\\\"", "\"").replace("\\\\", "\\")
+/// A value of an environment file as systemd reads it: quoted and unquoted stretches join, a backslash protects.
+fn value(text: &str) -> String {
+    let mut value = String::new();
+    let mut quote = None;
+    let mut letters = text.trim().chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None | Some('"'), '\\') => value.extend(letters.next()),
+            _ => value.push(letter),
+        }
+    }
+    value
+}
+
+/// The words of a variable in a unit's command line: split at white space, quotes respected and then removed.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    for letter in text.chars() {
+        match (quote, letter) {
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, _) if letter.is_whitespace() => words.push(std::mem::take(&mut word)),
+            _ => word.push(letter),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// The configuration file with the drop-ins of a folder merged over it; a folder that does not exist has none.
