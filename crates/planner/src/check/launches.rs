@@ -75,19 +75,21 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// A label that neither cloud nor pool decides: every value that the launch still allows must please the pod.
+    /// A label that the cloud does not decide: absent unless the pool's requirements name it; then every value that the
+    /// launch still allows must please the pod, one that nobody mentions included.
     fn custom_agrees(&self, asked: &Requirement) -> bool {
         let key = &asked.key;
-        if self.snapshot.policy.well_known.contains(key) || self.pool.labels.contains_key(key) || key == label::HOSTNAME
-        {
+        let known = self.snapshot.policy.well_known.contains(key) || self.pool.labels.contains_key(key);
+        if known || key == label::HOSTNAME {
             return true;
         }
-        let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == *key).collect();
-        if own.is_empty() {
+        if !self.pool.requirements.iter().any(|own| own.key == *key) {
             return satisfied(asked, None);
         }
-        let mentioned = own.iter().flat_map(|own| &own.values).chain(&asked.values);
-        let mut allowed = mentioned.filter(|value| own.iter().all(|own| satisfied(own, Some(value))));
+        let unmentioned = "a value that nobody mentions".to_owned();
+        let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == *key).collect();
+        let values = own.iter().flat_map(|own| &own.values).chain(&asked.values).chain([&unmentioned]);
+        let mut allowed = values.filter(|value| own.iter().all(|own| satisfied(own, Some(value))));
         allowed.all(|value| satisfied(asked, Some(value)))
     }
 

@@ -104,6 +104,17 @@ impl Requirements {
         both
     }
 
+    /// Both at once for a node to be made after `self`, which agrees with `asked`: a label that `self` does not name and
+    /// that is not `well_known` stays absent, so what was asked of it is settled and left out.
+    #[must_use]
+    pub fn narrowed(&self, asked: &Self, well_known: &BTreeSet<String>) -> Self {
+        let mut both = self.clone();
+        for (key, set) in asked.0.iter().filter(|(key, _)| self.0.contains_key(*key) || well_known.contains(*key)) {
+            both.narrow(key, set);
+        }
+        both
+    }
+
     /// The first key, by name, on which a node to be made after `self` cannot meet `asked`.
     ///
     /// A key that `self` does not name is free when it is `well_known`: the instance type will decide. Any other label

@@ -86,7 +86,7 @@ impl<'a> Template<'a> {
         let mut agreed = Vec::new();
         for asked in &demand.alternatives {
             match present.first_conflict(asked, self.well_known) {
-                None => agreed.push(present.intersection(asked)),
+                None => agreed.push(present.narrowed(asked, self.well_known)),
                 Some(key) => conflict = conflict.or(Some(key)),
             }
         }

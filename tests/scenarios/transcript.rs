@@ -1,0 +1,65 @@
+//! A plan in words that do not depend on positions, so that it can be compared and reviewed.
+
+use std::fmt::Write as _;
+
+use planner::{Launch, MicroDollars, Operator, Plan, Requirement, Resources, Snapshot};
+
+use crate::words;
+
+/// The whole plan: launches, nominations, removals, and a reason for everything else.
+pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
+    let mut out = String::new();
+    for (position, launch) in plan.launches.iter().enumerate() {
+        tell_launch(&mut out, position, launch);
+    }
+    for removal in &plan.removals {
+        let saving = removal.saving.map_or_else(|| "an unknown amount".to_owned(), price);
+        writeln!(out, "remove {} ({}), which saves {saving}", removal.node, removal.reason).unwrap();
+    }
+    let mut pods: Vec<(usize, String)> =
+        plan.report.pods.iter().enumerate().map(|(pod, verdict)| (pod, verdict.to_string())).collect();
+    pods.sort_by_key(|(pod, _)| snapshot.pods[*pod].name.clone());
+    for (pod, verdict) in pods {
+        writeln!(out, "pod {} {verdict}", snapshot.pods[pod].name).unwrap();
+    }
+    let mut nodes: Vec<&(String, planner::NodeVerdict)> = plan.report.nodes.iter().collect();
+    nodes.sort_by_key(|(name, _)| name);
+    for (name, verdict) in nodes {
+        writeln!(out, "node {name} {verdict}").unwrap();
+    }
+    if out.is_empty() {
+        out.push_str("nothing to do\n");
+    }
+    out
+}
+
+fn tell_launch(out: &mut String, position: usize, launch: &Launch) {
+    let number = position + 1;
+    writeln!(out, "new node {number} from pool {} at {} or more", launch.pool, price(launch.price)).unwrap();
+    writeln!(out, "  types {}", launch.instance_types.join(" ")).unwrap();
+    writeln!(out, "  requests {}", resources(&launch.requests)).unwrap();
+    let all: Vec<String> = launch.requirements.iter().map(requirement).collect();
+    writeln!(out, "  requires {}", all.join(" and ")).unwrap();
+}
+
+fn price(price: MicroDollars) -> String {
+    format!("${}.{:04}/h", price.0 / 1_000_000, price.0 % 1_000_000 / 100)
+}
+
+fn requirement(it: &Requirement) -> String {
+    let key = words::short_key(&it.key);
+    let min = it.min_values.map(|count| format!(" (at least {count})")).unwrap_or_default();
+    match it.operator {
+        Operator::Exists | Operator::DoesNotExist => format!("{key} {:?}{min}", it.operator),
+        operator => format!("{key} {operator:?} {}{min}", it.values.join(",")),
+    }
+}
+
+fn resources(amounts: &Resources) -> String {
+    let text = |(name, amount): (&str, i64)| match name {
+        Resources::CPU => format!("cpu={amount}m"),
+        Resources::MEMORY => format!("memory={}Mi", amount >> 20),
+        name => format!("{name}={amount}"),
+    };
+    amounts.iter().map(text).collect::<Vec<_>>().join(" ")
+}

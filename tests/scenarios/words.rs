@@ -1,0 +1,175 @@
+//! The small words of a story: amounts, durations, labels, requirements, taints and offerings.
+
+use std::collections::BTreeMap;
+
+use planner::{
+    CapacityType, Effect, MicroDollars, Offering, Operator, Requirement, Resources, Taint, Toleration,
+    TolerationOperator, label,
+};
+
+/// Short names of label keys. Those but the last are well known: instance types decide them.
+const KEYS: [(&str, &str); 10] = [
+    ("zone", label::ZONE),
+    ("capacity-type", label::CAPACITY_TYPE),
+    ("type", label::INSTANCE_TYPE),
+    ("arch", "kubernetes.io/arch"),
+    ("os", "kubernetes.io/os"),
+    ("cpus", "karpenter.k8s.aws/instance-cpu"),
+    ("family", "karpenter.k8s.aws/instance-family"),
+    ("gpu", "karpenter.k8s.aws/instance-gpu-name"),
+    ("nodepool", "karpenter.sh/nodepool"),
+    ("hostname", label::HOSTNAME),
+];
+
+/// Keys that a pool need not define.
+pub fn well_known() -> impl Iterator<Item = String> {
+    KEYS.iter().filter(|(short, _)| *short != "hostname").map(|(_, key)| (*key).to_owned())
+}
+
+/// The full key of a short name; other names are full already.
+pub fn key(short: &str) -> String {
+    KEYS.iter().find(|(name, _)| *name == short).map_or(short, |(_, key)| key).to_owned()
+}
+
+/// The inverse of [`key`].
+pub fn short_key(key: &str) -> &str {
+    KEYS.iter().find(|(_, full)| *full == key).map_or(key, |(name, _)| name)
+}
+
+/// Milliseconds of `90s`, `10m`, `2h`.
+pub fn duration(word: &str) -> Result<i64, String> {
+    let (number, unit) = word.split_at(word.len().saturating_sub(1));
+    let scale = match unit {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(format!("{word} is not a duration such as 90s, 10m or 2h")),
+    };
+    number.parse::<i64>().map(|it| it * scale).map_err(|_| format!("{word} is not a duration"))
+}
+
+/// An amount such as `250m` CPU, `4Gi` or `3`.
+pub fn amount(resource: &str, word: &str) -> Result<i64, String> {
+    let end = word.find(|it: char| !it.is_ascii_digit()).unwrap_or(word.len());
+    let number: i64 = word[..end].parse().map_err(|_| format!("{word} is not an amount"))?;
+    match (&word[end..], resource) {
+        ("m", Resources::CPU) => Ok(number),
+        ("", Resources::CPU) => Ok(number * 1000),
+        ("", _) => Ok(number),
+        ("Mi", _) => Ok(number << 20),
+        ("Gi", _) => Ok(number << 30),
+        _ => Err(format!("{word} is not an amount of {resource}")),
+    }
+}
+
+/// `cpu=1 memory=2Gi`.
+pub fn resources(words: &[String]) -> Result<Resources, String> {
+    let mut all = Resources::default();
+    for word in words {
+        let (name, text) = pair(word)?;
+        all.set(name, amount(name, text)?);
+    }
+    Ok(all)
+}
+
+/// `key=value` into its halves.
+pub fn pair(word: &str) -> Result<(&str, &str), String> {
+    word.split_once('=').ok_or_else(|| format!("{word} is not name=value"))
+}
+
+/// `team=a arch=arm64`.
+pub fn labels(words: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let label = |word: &String| pair(word).map(|(short, value)| (key(short), value.to_owned()));
+    words.iter().map(label).collect()
+}
+
+/// `zone In a,b or arch Exists and cpus Gt 3`: alternatives of conjunctions.
+pub fn alternatives(words: &[String]) -> Result<Vec<Vec<Requirement>>, String> {
+    words.split(|word| word == "or").map(conjunction).collect()
+}
+
+/// `arch Exists and cpus Gt 3`. A fourth word `min=2` is `minValues`.
+pub fn conjunction(words: &[String]) -> Result<Vec<Requirement>, String> {
+    words.split(|word| word == "and").map(requirement).collect()
+}
+
+fn requirement(words: &[String]) -> Result<Requirement, String> {
+    let text = words.join(" ");
+    let [short, operator, rest @ ..] = words else { return Err(format!("{text:?} is not a requirement")) };
+    let operator = match operator.as_str() {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        "Gte" => Operator::Gte,
+        "Lte" => Operator::Lte,
+        _ => return Err(format!("{text:?} has no operator")),
+    };
+    let min = rest.last().and_then(|word| word.strip_prefix("min="));
+    let values = rest.iter().filter(|word| !word.starts_with("min=")).flat_map(|word| word.split(','));
+    let mut requirement = Requirement::new(&key(short), operator, values);
+    requirement.min_values = min.map(|count| count.parse().unwrap());
+    Ok(requirement)
+}
+
+fn effect(text: &str) -> Result<Effect, String> {
+    match text {
+        "NoSchedule" => Ok(Effect::NoSchedule),
+        "PreferNoSchedule" => Ok(Effect::PreferNoSchedule),
+        "NoExecute" => Ok(Effect::NoExecute),
+        _ => Err(format!("{text} is not a taint's effect")),
+    }
+}
+
+/// `dedicated=batch:NoSchedule`.
+pub fn taint(word: &str) -> Result<Taint, String> {
+    let (front, text) = word.rsplit_once(':').ok_or_else(|| format!("{word} is not a taint"))?;
+    let (key, value) = front.split_once('=').unwrap_or((front, ""));
+    Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect(text)? })
+}
+
+/// `everything`, `dedicated` (any value and effect), `dedicated=batch`, `dedicated=batch:NoSchedule`.
+pub fn toleration(word: &str) -> Result<Toleration, String> {
+    if word == "everything" {
+        return Ok(Toleration { key: None, operator: TolerationOperator::Exists, value: String::new(), effect: None });
+    }
+    let (front, effect) = match word.rsplit_once(':') {
+        Some((front, text)) => (front, Some(effect(text)?)),
+        None => (word, None),
+    };
+    let (key, operator, value) = match front.split_once('=') {
+        Some((key, value)) => (key, TolerationOperator::Equal, value),
+        None => (front, TolerationOperator::Exists, ""),
+    };
+    Ok(Toleration { key: Some(key.to_owned()), operator, value: value.to_owned(), effect })
+}
+
+/// `spot@a=0.031`, or `spot@a=0.031(gone)` when it cannot be had.
+pub fn offering(word: &str) -> Result<Offering, String> {
+    let wrong = || format!("{word} is not an offering such as spot@a=0.031");
+    let (place, price) = pair(word)?;
+    let (bought, zone) = place.split_once('@').ok_or_else(wrong)?;
+    let (price, available) = price.strip_suffix("(gone)").map_or((price, true), |price| (price, false));
+    Ok(Offering {
+        zone: zone.to_owned(),
+        capacity_type: capacity_type(bought)?,
+        price: dollars(price).ok_or_else(wrong)?,
+        available,
+        labels: BTreeMap::new(),
+    })
+}
+
+/// `spot`, `on-demand` or `reserved`.
+pub fn capacity_type(word: &str) -> Result<CapacityType, String> {
+    let all = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+    all.into_iter().find(|it| it.as_str() == word).ok_or_else(|| format!("{word} is not a capacity type"))
+}
+
+fn dollars(text: &str) -> Option<MicroDollars> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = format!("{fraction:0<6}");
+    let micro: i64 = fraction.get(..6)?.parse().ok()?;
+    Some(MicroDollars(whole.parse::<i64>().ok()? * 1_000_000 + micro))
+}
