@@ -15,13 +15,13 @@ pub const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
 pub const NODE_CLASS_TERMINATING: &str = "NodeClassTerminating";
 /// NodePool: its class says nothing yet.
 pub const NODE_CLASS_READINESS_UNKNOWN: &str = "NodeClassReadinessUnknown";
-/// NodeClaim, event: the class is not ready.
+/// NodeClaim: the class is not ready.
 pub const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
 
 /// NodeClaim: the cloud refused the launch.
 pub const LAUNCH_FAILED: &str = "LaunchFailed";
-/// NodeClaim, event: no capacity for any candidate.
-pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
+/// Pool: recent launches did not become Nodes.
+pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
 /// NodeClaim: the machine's Node is not there yet.
 pub const NODE_NOT_FOUND: &str = "NodeNotFound";
 /// NodeClaim: several Nodes claim the same machine.
@@ -107,10 +107,8 @@ pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTerminati
 pub const SPOT_INTERRUPTION: &str = "SpotInterruption";
 /// Interruption: EC2 expects to take back a spot machine.
 pub const REBALANCE_RECOMMENDATION: &str = "RebalanceRecommendation";
-/// Interruption: an Auto Scaling or operator's request for the end of the machine.
-pub const SCHEDULED_CHANGE: &str = "ScheduledChange";
-/// Interruption: the instance is already stopping.
-pub const INSTANCE_STOPPING: &str = "InstanceStopping";
+/// Interruption: EC2 will stop, reboot or retire the machine.
+pub const SCHEDULED_EVENT: &str = "ScheduledEvent";
 
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
@@ -124,17 +122,37 @@ pub const FAILED_SCHEDULING: &str = "FailedScheduling";
 pub const NOMINATED: &str = "Nominated";
 /// Event on a pod: it is being evicted.
 pub const EVICTED: &str = "Evicted";
+/// Event on a pod: its node is being disrupted.
+pub const DISRUPTED: &str = "Disrupted";
+/// Event on a pod: its do-not-disrupt annotation is neither `true` nor a duration.
+pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
 /// Event on a pool: its requirements leave no instance type.
 pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
-/// Event on Node and claim: termination has begun or was forced.
-pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
-/// Event on Node and claim: something blocks disruption.
-pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
-/// Event on Node and claim: the drain could not go on.
-pub const FAILED_DRAINING: &str = "FailedDraining";
-/// Event on Node and claim: the termination deadline is set.
-pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpiring";
-/// Event on a claim: registration did not happen in time.
+/// Event on a claim: no capacity for any candidate.
+pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
+/// Event on a claim: its Node came without the taint that keeps pods away until registration.
 pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
+/// Event on a claim: Node and claim disagree.
+pub const FAILED_CONSISTENCY_CHECK: &str = "FailedConsistencyCheck";
+/// Event on a replacement: it is being launched.
+pub const DISRUPTION_LAUNCHING: &str = "DisruptionLaunching";
+/// Event on a replacement: what it replaces waits for it.
+pub const DISRUPTION_WAITING_READINESS: &str = "DisruptionWaitingReadiness";
+/// Event on Node and claim: they are being taken away.
+pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
+/// Event on Node, claim or pool: something keeps them from being disrupted.
+pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
+/// Event on Node and claim: nothing cheaper would do.
+pub const UNCONSOLIDATABLE: &str = "Unconsolidatable";
+/// Event on a Node: the drain could not go on.
+pub const FAILED_DRAINING: &str = "FailedDraining";
+/// Event on Node and claim: the moment from which pods are ended by force is set.
+pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpiring";
+/// Event on Node and claim: EC2 takes back a spot machine.
+pub const SPOT_INTERRUPTED: &str = "SpotInterrupted";
+/// Event on Node and claim: EC2 expects to take back a spot machine.
+pub const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
+/// Event on Node and claim: they go because their machine does.
+pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 /// Event: an object of a watch could not be read and was skipped.
 pub const MALFORMED_OBJECT: &str = "MalformedObject";

@@ -35,9 +35,12 @@ fn owned(kind: &str) -> Value {
     json!([{ "apiVersion": version, "kind": kind, "name": "n", "uid": "3", "controller": true }])
 }
 
+/// A pod, whether it needs a node, and what makes it differ.
+type Row = (&'static str, bool, fn(&mut Value));
+
 #[test]
 fn which_pods_need_a_node() {
-    let rows: [(&str, bool, fn(&mut Value)); 11] = [
+    let rows: [Row; 11] = [
         ("one that found no place", true, |_| ()),
         ("of another scheduler", true, |p| p["spec"]["schedulerName"] = json!("mine")),
         ("bound", false, |p| p["spec"]["nodeName"] = json!("n")),
@@ -71,6 +74,29 @@ fn pods_know_their_state_and_their_owner() {
         p["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "x" });
     };
     assert!(pod(mirror).is_static());
+}
+
+#[test]
+fn pods_may_ask_not_to_be_disturbed() {
+    let now = "2026-01-01T01:00:00Z".parse().unwrap();
+    let rows = [
+        (json!("true"), true),
+        (json!("false"), false),
+        (json!("90m"), true),
+        (json!("60m"), false),
+        (json!("30m"), false),
+        (json!("-90m"), false),
+        (json!("soon"), false),
+        (json!(""), false),
+    ];
+    for (value, expected) in rows {
+        let pod = pod(|p| {
+            p["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": value });
+            p["status"]["startTime"] = json!("2026-01-01T00:00:00Z");
+        });
+        assert_eq!(pod.is_do_not_disrupt(now), expected, "{value}");
+    }
+    assert!(!pod(|_| ()).is_do_not_disrupt(now));
 }
 
 #[test]

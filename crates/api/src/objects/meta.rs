@@ -1,13 +1,49 @@
 //! Reads object metadata without the bookkeeping that nobody here looks at.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
+
+/// The fields of metadata that anyone here reads; serde skips the others without building them.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimMeta {
+    annotations: Option<BTreeMap<String, String>>,
+    creation_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    deletion_timestamp: Option<Time>,
+    finalizers: Option<Vec<String>>,
+    generate_name: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    name: Option<String>,
+    namespace: Option<String>,
+    owner_references: Option<Vec<OwnerReference>>,
+    resource_version: Option<String>,
+    uid: Option<String>,
+}
 
 /// Metadata without `managedFields`, which is a third of an object and only the API server's business.
 pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let mut metadata = ObjectMeta::deserialize(deserializer)?;
-    metadata.managed_fields = None;
-    Ok(metadata)
+    let read = Option::<SlimMeta>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(ObjectMeta {
+        annotations: read.annotations,
+        creation_timestamp: read.creation_timestamp,
+        deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+        deletion_timestamp: read.deletion_timestamp,
+        finalizers: read.finalizers,
+        generate_name: read.generate_name,
+        generation: read.generation,
+        labels: read.labels,
+        managed_fields: None,
+        name: read.name,
+        namespace: read.namespace,
+        owner_references: read.owner_references,
+        resource_version: read.resource_version,
+        self_link: None,
+        uid: read.uid,
+    })
 }
 
 /// A list that may be absent or `null`, as Go writes empty ones.

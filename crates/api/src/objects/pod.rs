@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use super::ResourceList;
 use super::affinity::Affinity;
 use super::meta::{nullable, slim};
 use super::selector::LabelSelector;
+use crate::duration::nanos;
 use crate::{Taint, annotation, condition, reason};
 
 /// A Pod.
@@ -333,6 +335,20 @@ impl Pod {
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.is_owned_by("v1", "Node") || self.annotation(annotation::MIRROR_POD).is_some()
+    }
+
+    /// Whether the pod may not be disturbed voluntarily at `now`: its annotation says `true`, or names a
+    /// positive time since its start that is not over. A text that is neither protects nothing.
+    #[must_use]
+    pub fn is_do_not_disrupt(&self, now: Timestamp) -> bool {
+        let Some(text) = self.annotation(annotation::DO_NOT_DISRUPT) else {
+            return false;
+        };
+        let started = self.status.start_time.as_ref().map_or(now, |t| t.0);
+        text == annotation::TRUE
+            || nanos(text).is_ok_and(|protected| {
+                protected > 0 && now.duration_since(started) < SignedDuration::from_nanos(protected)
+            })
     }
 
     fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
