@@ -29,7 +29,7 @@ mod programs;
 mod systemctl;
 
 pub use machine::{Machine, Phase};
-pub use programs::Programs;
+pub use programs::{Programs, find_program};
 
 use machine::Blueprint;
 

@@ -21,8 +21,8 @@ impl Programs {
     /// When one is missing; says how to build it.
     pub fn find() -> Result<Self> {
         Ok(Self {
-            agent: find("kerf-agent", "KERF_AGENT", "cargo build -p agent")?,
-            systemctl: find("systemctl-shim", "KERF_SYSTEMCTL_SHIM", "cargo build -p tests --bins")?,
+            agent: find_program("kerf-agent", "KERF_AGENT", "cargo build -p agent")?,
+            systemctl: find_program("systemctl-shim", "KERF_SYSTEMCTL_SHIM", "cargo build -p tests --bins")?,
         })
     }
 }
@@ -31,12 +31,13 @@ impl Programs {
 ///
 /// # Errors
 /// When it is nowhere; says how to build it.
-pub fn find(name: &str, variable: &str, build: &str) -> Result<PathBuf> {
+pub fn find_program(name: &str, variable: &str, build: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        if path.is_file() {
-            return Ok(path);
+        if !path.is_file() {
+            bail!("{variable} names {}, which is no file", path.display());
         }
-        bail!("{variable} names {}, which is no file", path.display());
+        // Machines find it through a link, which must not depend on where we are.
+        return path.canonicalize().with_context(|| format!("{} cannot be followed", path.display()));
     }
     let here = std::env::current_exe().context("this program does not know its own path")?;
     let folders: Vec<&Path> = here.ancestors().skip(1).take(2).collect();
