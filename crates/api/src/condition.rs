@@ -60,3 +60,6 @@ pub const TRUE: &str = "True";
 pub const FALSE: &str = "False";
 /// Status of a condition.
 pub const UNKNOWN: &str = "Unknown";
+
+/// NodePool: whether every DaemonSet tolerates the taint with which nodes that run the agent start. Only there when one does not.
+pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";

@@ -21,8 +21,8 @@ pub use daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus, PodTemplate};
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
-    Container, ContainerPort, EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodSpec, PodStatus,
-    ResourceRequirements, SchedulingGate, Toleration, TopologySpreadConstraint, Volume,
+    Container, ContainerPort, EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim,
+    PodSpec, PodStatus, ResourceRequirements, SchedulingGate, Toleration, TopologySpreadConstraint, Volume,
 };
 pub use requests::pod_requests;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};

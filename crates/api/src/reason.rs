@@ -156,3 +156,5 @@ pub const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 /// Event: an object of a watch could not be read and was skipped.
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
+/// NodePool: DaemonSets that would only start after the agent has called the node ready.
+pub const TOLERATION_MISSING: &str = "TolerationMissing";

@@ -65,6 +65,9 @@ pub struct PodSpec {
     /// Gates that keep the scheduler from looking at the pod.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<SchedulingGate>,
+    /// Devices that the pod claims by name, apart from its resources.
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<PodResourceClaim>,
     /// Priority as a number, greater first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
@@ -225,6 +228,14 @@ pub struct PersistentVolumeClaimSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EphemeralVolume {}
+
+/// A device that a pod claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodResourceClaim {
+    /// Name inside the pod.
+    pub name: String,
+}
 
 /// A gate that keeps the scheduler from looking at a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,84 @@
+//! What the API server accepts, our types read: otherwise a valid object would be skipped as malformed.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use api::{EC2NodeClass, NodeClaim, NodePool};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn accepted(plural: &str) -> Vec<(String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crds/rows");
+    let text = std::fs::read_to_string(folder.join(format!("{plural}.yaml"))).unwrap();
+    let sheet: Value = serde_saphyr::from_str(&text).unwrap();
+    let rows = sheet["rows"].as_array().unwrap().iter();
+    rows.filter(|row| row["accepted"] == true)
+        .map(|row| {
+            let mut object = sheet["base"].clone();
+            merge(&mut object, &row["patch"]);
+            merge(&mut object, &json!({ "metadata": { "name": "a" } }));
+            (row["name"].to_string(), object)
+        })
+        .collect()
+}
+
+/// JSON merge patch: `null` removes, objects merge, everything else replaces.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let object = target.as_object_mut().unwrap();
+    for (key, value) in fields {
+        if value.is_null() {
+            object.remove(key);
+        } else {
+            merge(object.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Reads every accepted object; what is written back reads as the same.
+fn check<K: Serialize + DeserializeOwned + PartialEq + Debug>(plural: &str) {
+    let rows = accepted(plural);
+    assert!(rows.len() > 10, "only {} rows of {plural}", rows.len());
+    for (name, object) in rows {
+        let read = serde_json::from_value::<K>(object);
+        assert!(read.is_ok(), "{name}: {read:?}");
+        let read = read.unwrap();
+        let again: K = serde_json::from_value(serde_json::to_value(&read).unwrap()).unwrap();
+        assert_eq!(again, read, "{name}");
+    }
+}
+
+#[test]
+fn node_pools() {
+    check::<NodePool>("nodepools");
+}
+
+#[test]
+fn node_claims() {
+    check::<NodeClaim>("nodeclaims");
+}
+
+#[test]
+fn node_classes() {
+    check::<EC2NodeClass>("ec2nodeclasses");
+}
+
+/// The runtime checks must not refuse what the schema was made to allow.
+#[test]
+fn accepted_pools_are_valid() {
+    for (name, object) in accepted("nodepools") {
+        let pool: NodePool = serde_json::from_value(object).unwrap();
+        let faults = api::validate::node_pool(&pool);
+        assert_eq!(faults, Vec::<String>::new(), "{name}");
+        assert!(api::hash::node_pool(&pool).is_ok(), "{name}");
+    }
+}
