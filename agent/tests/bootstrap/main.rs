@@ -5,6 +5,9 @@
 
 mod behaviour;
 mod cases;
+mod host;
 mod imds;
 mod metadata;
+mod process;
+mod rendered;
 mod room;

@@ -50,10 +50,14 @@ impl Room {
         self.folder.path().join("root")
     }
 
+    /// Where the machine's programs are found.
+    pub fn search_path(&self) -> String {
+        format!("{}:/usr/bin:/bin", self.folder.path().join("bin").display())
+    }
+
     /// The machine as the agent sees it.
     pub fn host(&self) -> Host {
-        let programs = self.folder.path().join("bin");
-        Host::new(self.root(), format!("{}:/usr/bin:/bin", programs.display()))
+        Host::new(self.root(), self.search_path())
     }
 
     /// What bootstrap acts with; it waits next to nothing between attempts.

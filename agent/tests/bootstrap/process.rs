@@ -1,0 +1,79 @@
+//! The real program, as systemd starts it: arguments and environment in, files, notifications and an exit code out.
+
+use std::io::Read as _;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::imds::FakeImds;
+use crate::room::{Room, USER_DATA, metadata};
+
+fn command(room: &Room, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
+    command.args(arguments).env_clear().env("PATH", room.search_path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bootstrap_tells_systemd_and_ends_well() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    let socket = UnixDatagram::bind(room.root().join("notify")).unwrap();
+    let output = command(&room, &["bootstrap", "--imds", &fake.endpoint])
+        .env("KERF_ROOT", room.root())
+        .env("KERF_LOG_FORMAT", "json")
+        .env("NOTIFY_SOCKET", room.root().join("notify"))
+        .output()
+        .unwrap();
+    let log = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{log}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(log.contains("bootstrap is done"), "{log}");
+    assert!(room.root().join("var/lib/kubelet/kubeconfig").exists());
+
+    socket.set_nonblocking(true).unwrap();
+    let mut told = Vec::new();
+    let mut buffer = [0; 1024];
+    while let Ok(length) = socket.recv(&mut buffer) {
+        told.push(String::from_utf8_lossy(&buffer[..length]).trim().to_owned());
+    }
+    assert_eq!(told, ["STATUS=kubelet is started as ip-172-16-34-43.us-west-2.compute.internal", "READY=1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_it_waits_for_is_told_to_systemd() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata("nonsense: true")).await;
+    let socket = UnixDatagram::bind(room.root().join("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut child = command(&room, &["bootstrap", "--imds", &fake.endpoint, "--log-format", "text"])
+        .env("KERF_ROOT", room.root())
+        .env("NOTIFY_SOCKET", room.root().join("notify"))
+        .spawn()
+        .unwrap();
+    let mut buffer = [0; 1024];
+    let length = socket.recv(&mut buffer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    let sentence = "waiting: user data cannot be used: this is a document without apiVersion and kind";
+    assert!(told.starts_with(&format!("STATUS={sentence}")), "{told}");
+    let mut log = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(log.contains(sentence), "{log}");
+}
+
+#[test]
+fn settings_that_cannot_be_used_end_it_at_once() {
+    let room = Room::new("v1.36.0");
+    for (arguments, expected) in [
+        (vec!["bootstrap", "--imds", "169.254.169.254"], "the IMDS endpoint `169.254.169.254` cannot be used"),
+        (vec!["bootstrap", "--log-format", "xml"], "unknown log format"),
+        (vec!["reboot"], "unrecognized subcommand"),
+        (vec![], "Usage: kerf-agent"),
+    ] {
+        let output = command(&room, &arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,51 @@
+//! From the controller's pen to kubelet's files: what `machine` renders for a NodeClaim is what its machine obeys.
+
+use std::fs;
+
+use api::Taint;
+use machine::pods;
+use machine::userdata::{Al2023, encode, render_al2023};
+use serde_json::Value;
+
+use crate::imds::FakeImds;
+use crate::room::{Room, metadata};
+
+fn claim() -> Al2023 {
+    Al2023 {
+        cluster_name: "demo".to_owned(),
+        cluster_endpoint: "https://127.0.0.1:6443".to_owned(),
+        cluster_ca: "aGVsbG8=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        labels: [("karpenter.sh/nodepool".to_owned(), "default".to_owned())].into(),
+        taints: vec![Taint::new(api::taint::AGENT_NOT_READY, api::taint::NO_EXECUTE)],
+        max_pods: Some(29),
+        user_data: Some("#!/bin/bash\necho hello\n".to_owned()),
+        ..Al2023::default()
+    }
+}
+
+#[tokio::test]
+async fn a_claim_becomes_kubelets_files() {
+    let room = Room::new("v1.36.0");
+    let user_data = render_al2023(&claim()).unwrap();
+    let fake = FakeImds::start(metadata(&encode(&user_data))).await;
+    let plan = room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(plan.warnings, Vec::<String>::new());
+
+    let json = |path: &str| -> Value { serde_json::from_slice(&fs::read(room.root().join(path)).unwrap()).unwrap() };
+    let drop_in = json("etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf");
+    assert_eq!(drop_in["maxPods"], 29);
+    let taints: Vec<Taint> = serde_json::from_value(drop_in["registerWithTaints"].clone()).unwrap();
+    let keys: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
+    assert_eq!(keys, ["kerf.sh/agent-not-ready", "karpenter.sh/unregistered"]);
+
+    let environment = fs::read_to_string(room.root().join("etc/eks/kubelet/environment")).unwrap();
+    let labels = r#" --node-labels=\"karpenter.sh/do-not-sync-taints=true,karpenter.sh/nodepool=default\""#;
+    assert!(environment.trim_end().ends_with(&format!("{labels}\"")), "{environment}");
+
+    let limits = pods::interface_limits("m4.xlarge").unwrap();
+    let density = pods::eni_limited_pods(limits.interfaces, limits.ipv4_per_interface, 0);
+    let reserved = &json("etc/kubernetes/kubelet/config.json")["kubeReserved"];
+    assert_eq!(reserved["memory"], format!("{}Mi", pods::kube_reserved_memory_mib(density)));
+    assert_eq!(reserved["cpu"], format!("{}m", pods::kube_reserved_cpu_millicores(2)));
+}
