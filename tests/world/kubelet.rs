@@ -19,6 +19,8 @@ mod node;
 mod pods;
 mod run;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use settings::Settings;
 
