@@ -11,5 +11,9 @@ mod client;
 mod decisions;
 #[path = "run/machine.rs"]
 mod machine;
+#[path = "run/memory.rs"]
+mod memory;
+#[path = "run/notices.rs"]
+mod notices;
 #[path = "run/whole.rs"]
 mod whole;

@@ -35,6 +35,7 @@ pub struct Seen {
     pub method: Method,
     pub path: String,
     pub content_type: String,
+    pub authorization: String,
     pub body: Value,
 }
 
@@ -236,11 +237,12 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
 async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Response<Body>, Infallible> {
     let (parts, body) = request.into_parts();
     let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let content_type = parts.headers.get("content-type").map(|it| it.to_str().unwrap().to_owned());
+    let header = |name: &str| parts.headers.get(name).map_or("", |it| it.to_str().unwrap()).to_owned();
     let seen = Seen {
-        method: parts.method,
+        content_type: header("content-type"),
+        authorization: header("authorization"),
         path: parts.uri.path().to_owned(),
-        content_type: content_type.unwrap_or_default(),
+        method: parts.method,
         body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
     };
     let query = parts.uri.query().unwrap_or_default().to_owned();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::cluster::{Access, Cluster, ClusterError, Credentials, Heard, Node, Pod, Watched, follow};
+use agent::cluster::{
+    Access, Cluster, ClusterError, Command, Credentials, Heard, Node, Pod, Variable, Watched, follow,
+};
 use drain::Reply;
 use hyper::Method;
 use serde_json::json;
@@ -98,6 +100,39 @@ async fn patches_go_out_as_what_they_are() {
     assert_eq!(node.condition("kerf.sh/Ready").unwrap().status, "True");
     api.state().node = None;
     assert!(cluster.node("n").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_printed_token_is_kept_until_it_is_refused() {
+    let api = Api::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let script = "echo >>$COUNT; echo \"{\\\"status\\\":{\\\"token\\\":\\\"t$(wc -l <$COUNT | tr -d ' ')\\\"}}\"";
+    let variable = Variable { name: "COUNT".into(), value: count.display().to_string() };
+    let command = Command { command: "sh".into(), args: vec!["-c".into(), script.into()], env: Some(vec![variable]) };
+    let access = Access { credentials: Credentials::Exec(command), ..access(&api) };
+    let cluster = Cluster::new(access, Duration::from_secs(5));
+    api.put_pod("a", 30);
+    api.script("a", [status(429), status(401), status(429)]);
+    for _ in 0..3 {
+        assert!(cluster.evict("default", "pod-a", "a", None).await.is_err());
+    }
+    let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
+    let tokens: Vec<_> = sent.iter().map(|it| it.authorization.as_str()).collect();
+    assert_eq!(tokens, ["Bearer t1", "Bearer t1", "Bearer t2"]);
+}
+
+#[tokio::test]
+async fn a_command_without_a_token_is_named() {
+    let api = Api::start().await;
+    let args = |script: &str| vec!["-c".to_owned(), script.to_owned()];
+    for (script, part) in [("echo no role >&2; exit 3", "no role"), ("echo hello", "expected")] {
+        let command = Command { command: "sh".into(), args: args(script), env: None };
+        let access = Access { credentials: Credentials::Exec(command), ..access(&api) };
+        let error = Cluster::new(access, Duration::from_secs(5)).node("n").await.unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+        assert_eq!(error.reply(), Reply::Unreachable);
+    }
 }
 
 #[tokio::test]

@@ -93,9 +93,14 @@ impl Machine {
         serde_json::from_slice(&text).ok()
     }
 
+    /// A client of its metadata service.
+    pub fn imds(&self) -> Arc<Imds> {
+        Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap())
+    }
+
     /// Starts the agent, as systemd does after it died; the handle waits for its end.
     pub fn start(&mut self) -> JoinHandle<()> {
-        let imds = Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap());
+        let imds = self.imds();
         let root = self.root.path().to_owned();
         let agent = tokio::spawn(async move { run(&root, imds).await });
         self.agent = Some(agent.abort_handle());

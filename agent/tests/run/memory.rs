@@ -1,0 +1,70 @@
+//! The journal's file: whose it is, and what survives.
+
+use agent::interruption::{Kind, Notice};
+use agent::journal::{Journal, JournalError};
+use drain::Millis;
+use tempfile::TempDir;
+
+const FILE: &str = "var/lib/kerf/journal.json";
+
+fn machine(boot: &str) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    reboot(&root, boot);
+    root
+}
+
+fn reboot(root: &TempDir, boot: &str) {
+    let folder = root.path().join("proc/sys/kernel/random");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("boot_id"), format!("{boot}\n")).unwrap();
+}
+
+fn with_notice(root: &TempDir) -> Journal {
+    let mut journal = Journal::read(root.path(), "i-1").unwrap();
+    journal.spot = Some(Notice::new(Kind::Spot { action: "stop".into() }, Millis(5)));
+    journal.write(root.path()).unwrap();
+    journal
+}
+
+#[test]
+fn what_was_written_is_read_and_nothing_is_left_beside_it() {
+    let root = machine("one");
+    let journal = with_notice(&root);
+    assert_eq!(Journal::read(root.path(), "i-1").unwrap(), journal);
+    let files: Vec<_> = std::fs::read_dir(root.path().join("var/lib/kerf")).unwrap().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+}
+
+#[test]
+fn another_boot_or_instance_starts_afresh() {
+    let root = machine("one");
+    with_notice(&root);
+    assert_eq!(Journal::read(root.path(), "i-2").unwrap().spot, None);
+    reboot(&root, "two");
+    let fresh = Journal::read(root.path(), "i-1").unwrap();
+    assert_eq!((fresh.spot, fresh.boot), (None, Some("two".into())));
+}
+
+#[test]
+fn a_file_of_no_use_is_named() {
+    let root = machine("one");
+    with_notice(&root);
+    std::fs::write(root.path().join(FILE), "{").unwrap();
+    let error = Journal::read(root.path(), "i-1").unwrap_err();
+    assert!(matches!(error, JournalError::Content { .. }) && error.to_string().contains(FILE), "{error}");
+    let newer = Journal::new("i-1", Some("one".into()));
+    let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":1", "\"version\":2");
+    std::fs::write(root.path().join(FILE), newer).unwrap();
+    assert_eq!(Journal::read(root.path(), "i-1").unwrap().spot, None);
+}
+
+#[test]
+fn a_write_that_fails_leaves_the_old_file() {
+    let root = machine("one");
+    let journal = with_notice(&root);
+    // A folder in the way of the new file: even root cannot write to that.
+    std::fs::create_dir(root.path().join("var/lib/kerf/journal.json.new")).unwrap();
+    let error = Journal::new("i-1", None).write(root.path()).unwrap_err();
+    assert!(matches!(error, JournalError::File { action: "write", .. }), "{error}");
+    assert_eq!(Journal::read(root.path(), "i-1").unwrap(), journal);
+}
