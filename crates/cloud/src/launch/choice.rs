@@ -121,15 +121,18 @@ fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
     all.map(|offering| offering.capacity_type).min().unwrap_or(CapacityType::OnDemand)
 }
 
-/// A type whose spot price is above the cheapest on-demand offering of the set is no bargain.
+/// A spot price above the cheapest on-demand offering of the set is no bargain. Where there is no bargain at all, spot
+/// stays: the claim may have to avoid on-demand for reasons other than money.
 fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
     let cheapest = candidates.iter().filter_map(|candidate| candidate.cheapest(Some(CapacityType::OnDemand))).min();
     let Some(limit) = cheapest else { return };
-    let bargain =
-        |candidate: &Candidate<'_>| candidate.cheapest(Some(CapacityType::Spot)).is_some_and(|price| price <= limit);
-    if candidates.iter().any(bargain) {
-        candidates.retain(bargain);
+    if !candidates.iter().any(|one| one.cheapest(Some(CapacityType::Spot)).is_some_and(|price| price <= limit)) {
+        return;
     }
+    for candidate in candidates.iter_mut() {
+        candidate.offerings.retain(|offering| offering.capacity_type != CapacityType::Spot || offering.price <= limit);
+    }
+    candidates.retain(|candidate| candidate.cheapest(Some(CapacityType::Spot)).is_some());
 }
 
 /// `minValues` must still hold for the types that are left.

@@ -1,0 +1,227 @@
+//! From an EC2NodeClass to what it selects, against the fake; every way to come to nothing names itself and its cure.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeMap;
+
+use api::EC2NodeClass;
+use api::{condition, label};
+use cloud::fake::{FakeCloud, Fault, IMAGE_VERSION, ManualClock, own_image};
+use cloud::nodeclass::{Resolution, fetch, queries, resolve};
+use cloud::{Settings, Subnet};
+
+const GOOD: &str = r#"
+    "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
+    "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "*"}}],
+    "amiSelectorTerms": [{"alias": "al2023@latest"}],
+    "instanceProfile": "nodes""#;
+
+fn settings() -> Settings {
+    Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_endpoint: "https://10.0.0.1".to_owned(),
+        cluster_ca: "Q0E=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        kubernetes: "1.36".to_owned(),
+        region: "us-west-2".to_owned(),
+        ..Settings::default()
+    }
+}
+
+/// A class whose spec is [`GOOD`] with some fields replaced or added (`null` removes one).
+fn class(changes: &str) -> EC2NodeClass {
+    let mut spec: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&format!("{{{GOOD}}}")).unwrap();
+    let changes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&format!("{{{changes}}}")).unwrap();
+    spec.extend(changes);
+    spec.retain(|_, value| !value.is_null());
+    let object = serde_json::json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn cloud() -> FakeCloud {
+    let images = [
+        own_image("ami-0aaa", "golden-1", "x86_64", "2026-01-01T00:00:00.000Z"),
+        own_image("ami-0bbb", "golden-2", "x86_64", "2026-02-01T00:00:00.000Z"),
+        own_image("ami-0ccc", "golden-2-arm", "arm64", "2026-02-01T00:00:00.000Z"),
+    ];
+    let mut deprecated = own_image("ami-0ddd", "golden-3", "x86_64", "2026-03-01T00:00:00.000Z");
+    deprecated.deprecated = true;
+    deprecated.tags = [("team".to_owned(), "a".to_owned())].into();
+    let builder = FakeCloud::builder("us-west-2").clock(ManualClock::default()).image(deprecated);
+    let builder = builder.parameter("/golden", "ami-0aaa").parameter("/broken", "nothing");
+    images.into_iter().fold(builder, |builder, image| builder.image(image)).build().unwrap()
+}
+
+async fn resolved(cloud: &FakeCloud, class: &EC2NodeClass, settings: &Settings) -> Resolution {
+    let answers = fetch(cloud, &queries(&class.spec, settings)).await;
+    resolve(class, answers, settings)
+}
+
+fn conditions(resolution: &Resolution) -> BTreeMap<&str, (&str, &str)> {
+    resolution.findings.iter().map(|one| (one.condition, (one.status, one.reason))).collect()
+}
+
+#[tokio::test]
+async fn a_good_class_is_ready() {
+    let cloud = cloud();
+    cloud.set_free_addresses("subnet-00000000000000002", 9000);
+    let resolution = resolved(&cloud, &class(""), &settings()).await;
+    assert!(resolution.is_ready(), "{:?}", resolution.findings);
+    assert_eq!(resolution.findings.len(), 6);
+    let zones: Vec<_> = resolution.status_subnets().into_iter().map(|subnet| subnet.zone).collect();
+    assert_eq!(zones, ["us-west-2b", "us-west-2a", "us-west-2c"], "most free addresses first");
+    assert_eq!(resolution.status_security_groups()[0].name, "kerf-nodes");
+    assert_eq!(resolution.status_amis().len(), 5);
+    assert_eq!(resolution.class.instance_profile, "nodes");
+}
+
+#[tokio::test]
+async fn each_machine_gets_its_image() {
+    let resolution = resolved(&cloud(), &class(""), &settings()).await;
+    let facts = cloud::data::facts().unwrap();
+    let rows = [
+        ("m5.large", "x86_64-standard"),
+        ("m7g.large", "arm64-standard"),
+        ("g5.xlarge", "x86_64-nvidia"),
+        ("g5g.xlarge", "arm64-nvidia"),
+        ("inf2.xlarge", "x86_64-neuron"),
+    ];
+    for (name, kind) in rows {
+        let labels = cloud::types::labels(&cloud::data::instance_types().unwrap()[name], facts, &settings());
+        let image = &resolution.class.image_for(&labels).unwrap().image.name;
+        assert_eq!(*image, format!("amazon-eks-node-al2023-{kind}-1.36-{IMAGE_VERSION}"), "{name}");
+    }
+}
+
+/// Rows: what the class says about images, and the images (newest first) that it means.
+#[tokio::test]
+async fn terms_select_the_newest_of_each_kind() {
+    let pinned = format!(r#""amiSelectorTerms": [{{"alias": "al2023@{IMAGE_VERSION}"}}]"#);
+    let custom = |terms: &str| format!(r#""amiFamily": "Custom", "amiSelectorTerms": [{terms}]"#);
+    let rows = [
+        (custom(r#"{"name": "golden-*"}"#), vec!["ami-0bbb", "ami-0ccc"]),
+        (custom(r#"{"tags": {"team": "*"}}"#), vec!["ami-0ddd"]),
+        (custom(r#"{"id": "ami-0aaa"}"#), vec!["ami-0aaa"]),
+        (custom(r#"{"id": "ami-0aaa"}, {"id": "ami-0ccc"}"#), vec!["ami-0ccc", "ami-0aaa"]),
+        (custom(r#"{"name": "golden-*", "owner": "amazon"}"#), vec![]),
+        (custom(r#"{"ssmParameter": "/golden"}"#), vec!["ami-0aaa"]),
+        (custom(r#"{"ssmParameter": "/broken"}, {"ssmParameter": "/none"}"#), vec![]),
+    ];
+    let cloud = cloud();
+    for (change, expected) in rows {
+        let resolution = resolved(&cloud, &class(&change), &settings()).await;
+        let found: Vec<_> = resolution.status_amis().into_iter().map(|ami| ami.id).collect();
+        assert_eq!(found, expected, "{change}");
+        assert_eq!(resolution.is_ready(), !expected.is_empty(), "{change}");
+    }
+    let resolution = resolved(&cloud, &class(&pinned), &settings()).await;
+    assert_eq!(resolution.status_amis().len(), 5, "a pinned release");
+    let arch = &resolution.status_amis()[0].requirements;
+    assert!(arch.iter().any(|one| one.key == label::ARCH), "{arch:?}");
+}
+
+/// Rows: a change to the class, the condition that fails, its reason, and a text that its message must hold.
+#[tokio::test]
+async fn what_is_missing_names_itself_and_the_cure() {
+    let nothing = r#"[{"tags": {"who": "nobody"}}]"#;
+    let large = "x".repeat(17_000);
+    let rows = [
+        (format!(r#""subnetSelectorTerms": {nothing}"#), condition::SUBNETS_READY, "SubnetsNotFound", "tag who=nobody"),
+        (
+            format!(r#""securityGroupSelectorTerms": {nothing}"#),
+            condition::SECURITY_GROUPS_READY,
+            "SecurityGroupsNotFound",
+            "tag who=nobody",
+        ),
+        (
+            r#""amiSelectorTerms": [{"alias": "al2023@v20000101"}]"#.to_owned(),
+            condition::AMIS_READY,
+            "AMINotFound",
+            "alias al2023@v20000101",
+        ),
+        (
+            r#""amiSelectorTerms": [{"alias": "bottlerocket@latest"}]"#.to_owned(),
+            condition::AMIS_READY,
+            "AMIFamilyNotSupported",
+            "use AL2023",
+        ),
+        (
+            r#""amiFamily": "Custom", "amiSelectorTerms": [{"alias": "bottlerocket@latest"}]"#.to_owned(),
+            condition::AMIS_READY,
+            "UnsupportedAlias",
+            "Bottlerocket",
+        ),
+        (
+            r#""instanceProfile": null, "role": "nodes""#.to_owned(),
+            condition::INSTANCE_PROFILE_READY,
+            "RoleNotSupported",
+            "spec.instanceProfile",
+        ),
+        (
+            r#""placementGroupSelector": {"name": "pg"}"#.to_owned(),
+            condition::PLACEMENT_GROUP_READY,
+            "PlacementGroupResolutionFailed",
+            "placementGroupSelector",
+        ),
+        (
+            r#""tags": {"karpenter.sh/nodepool": "mine"}"#.to_owned(),
+            condition::VALIDATION_SUCCEEDED,
+            "TagValidationFailed",
+            "karpenter.sh/nodepool",
+        ),
+        (
+            r#""cpuOptions": {"nestedVirtualization": "enabled"}"#.to_owned(),
+            condition::VALIDATION_SUCCEEDED,
+            "FieldNotSupported",
+            "cpuOptions",
+        ),
+        (format!(r#""userData": "{large}""#), condition::VALIDATION_SUCCEEDED, "UserDataSizeLimitExceeded", "16384"),
+    ];
+    let cloud = cloud();
+    for (change, condition, reason, text) in rows {
+        let resolution = resolved(&cloud, &class(&change), &settings()).await;
+        let finding = resolution.findings.iter().find(|one| one.condition == condition).unwrap();
+        assert_eq!((finding.status, finding.reason), ("False", reason), "{change:.80}: {finding:?}");
+        assert!(finding.message.contains(text), "{}", finding.message);
+        let validation = conditions(&resolution)[condition::VALIDATION_SUCCEEDED];
+        let expected = if condition == condition::VALIDATION_SUCCEEDED { reason } else { "DependenciesNotReady" };
+        assert_eq!(validation, ("False", expected), "{change:.80}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_cidr_is_said() {
+    let settings = Settings { cluster_cidr: String::new(), ..settings() };
+    let resolution = resolved(&cloud(), &class(""), &settings).await;
+    let validation = conditions(&resolution)[condition::VALIDATION_SUCCEEDED];
+    assert_eq!(validation, ("False", "ClusterCIDRResolutionFailed"));
+}
+
+#[tokio::test]
+async fn an_unanswered_question_changes_nothing_else() {
+    let cloud = cloud();
+    cloud.fail("DescribeSubnets", 1, Fault::throttled());
+    let resolution = resolved(&cloud, &class(""), &settings()).await;
+    assert_eq!((resolution.errors.len(), resolution.is_ready()), (1, false));
+    let conditions = conditions(&resolution);
+    assert_eq!(conditions.get(condition::SUBNETS_READY), None, "what was known before stays");
+    assert_eq!(conditions[condition::AMIS_READY].0, "True");
+    assert_eq!(conditions[condition::VALIDATION_SUCCEEDED], ("Unknown", "DependenciesNotReady"));
+}
+
+#[tokio::test]
+async fn terms_are_alternatives_and_found_once() {
+    let subnet = Subnet {
+        id: "subnet-0f".to_owned(),
+        zone: "us-west-2d".to_owned(),
+        zone_id: "usw2-az4".to_owned(),
+        free_addresses: 5,
+        ..Subnet::default()
+    };
+    let cloud = FakeCloud::builder("us-west-2").subnet(subnet).build().unwrap();
+    let change = r#""subnetSelectorTerms": [{"id": "subnet-0f"}, {"tags": {"karpenter.sh/discovery": "kerf"}}, {"id": "subnet-0f"}]"#;
+    let resolution = resolved(&cloud, &class(change), &settings()).await;
+    assert_eq!(resolution.status_subnets().len(), 4);
+    assert_eq!(resolution.class.zones()["us-west-2d"], "usw2-az4");
+}
