@@ -27,6 +27,8 @@ mod image;
 mod machine;
 mod programs;
 mod systemctl;
+#[cfg(test)]
+mod tests;
 
 pub use machine::{Machine, Phase};
 pub use programs::{Programs, find_program};
