@@ -54,7 +54,7 @@ pub struct UserData {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UserDataError {
     /// Nothing, or white space.
-    #[error("user data is empty; put a {NODE_CONFIG_TYPE} part or a NodeConfig document there")]
+    #[error("user data is empty; put a NodeConfig there, plain or as a MIME part {NODE_CONFIG_TYPE}")]
     Empty,
     /// Bytes that are neither text nor gzip nor base64.
     #[error("{what} is neither text nor gzip nor base64: byte {offset} is no UTF-8; check how it was encoded")]

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-use machine::nodeconfig::{NodeConfig, NodeConfigError, parse};
-use serde_json::{Value, json};
+use machine::nodeconfig::{NodeConfig, NodeConfigError, merge_json, parse};
+use proptest::prelude::{Strategy, any, prop, proptest};
+use serde_json::{Map, Value, json};
 
 const HEAD: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
 
@@ -164,5 +165,48 @@ fn cluster_dns_address() {
     ] {
         let cluster = config(&format!("spec: {{cluster: {{cidr: '{cidr}'}}}}\n")).spec.cluster;
         assert_eq!(cluster.dns_ip().unwrap().to_string(), expected);
+    }
+}
+
+fn objects() -> impl Strategy<Value = Map<String, Value>> {
+    let leaf = proptest::prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        (0..9).prop_map(Value::from),
+        prop::collection::vec(0..9, 0..3).prop_map(Value::from),
+    ];
+    let value = leaf.prop_recursive(3, 24, 4, |inner| fields(inner).prop_map(Value::Object));
+    fields(value)
+}
+
+fn fields(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+    prop::collection::btree_map("[a-d]", value, 0..4).prop_map(|fields| fields.into_iter().collect())
+}
+
+/// Every path to something that is not an object, with what stands there.
+fn leaves(object: &Map<String, Value>, path: &str) -> Vec<(String, Value)> {
+    let leaf = |(key, value): (&String, &Value)| match value {
+        Value::Object(inner) if !inner.is_empty() => leaves(inner, &format!("{path}/{key}")),
+        value => vec![(format!("{path}/{key}"), value.clone())],
+    };
+    object.iter().flat_map(leaf).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_merge_says_all_that_the_later_says_and_nothing_new(base in objects(), later in objects()) {
+        let mut merged = base.clone();
+        merge_json(&mut merged, later.clone());
+        let all = Value::Object(merged.clone());
+        for (path, value) in leaves(&later, "") {
+            let empty_object = value == json!({});
+            assert!(all.pointer(&path) == Some(&value) || empty_object && all.pointer(&path).unwrap().is_object(), "{path}");
+        }
+        let (base, later) = (Value::Object(base), Value::Object(later.clone()));
+        for (path, value) in leaves(&merged, "") {
+            assert!([&base, &later].into_iter().any(|side| side.pointer(&path) == Some(&value)), "{path}");
+        }
+        let mut again = merged.clone();
+        merge_json(&mut again, later.as_object().unwrap().clone());
+        assert_eq!(again, merged, "merging twice changes nothing");
     }
 }

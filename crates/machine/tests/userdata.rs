@@ -104,7 +104,7 @@ fn bad_input_says_what_is_wrong_and_where() {
         (
             "wrong type in a part",
             part(NODE_CONFIG_TYPE, &format!("{HEAD}spec: {{kubelet: {{flags: 1}}}}\n")),
-            "MIME part 2 (application/node.eks.aws) cannot be used: line 3, column 25, spec.kubelet.flags: ",
+            "MIME part 2 (application/node.eks.aws) cannot be used: line 3, column 25, spec.kubelet.flags: expected a list",
         ),
         (
             "unknown agent setting",

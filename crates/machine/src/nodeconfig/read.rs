@@ -69,13 +69,14 @@ fn unreadable(error: &serde_saphyr::Error, places: &[Place]) -> NodeConfigError 
     NodeConfigError::Unreadable { line, column, field, problem: without_place(&error.without_snippet().to_string()) }
 }
 
-/// The first line of a reader's message without the place that we name ourselves.
+/// The first line of a reader's message, without the place (which we name ourselves) and in a user's words.
 fn without_place(message: &str) -> String {
     let line = message.lines().next().unwrap_or(message).trim();
     let line = line.strip_prefix("error: ").unwrap_or(line);
     let end = line.rfind(" at line ").unwrap_or(line.len());
     let start = if line.starts_with("line ") { line.find(": ").map_or(0, |at| at + 2) } else { 0 };
-    line.get(start..end.max(start)).unwrap_or(line).to_owned()
+    let problem = line.get(start..end.max(start)).unwrap_or(line);
+    problem.replace("sequence start", "a list").replace("mapping start", "a mapping")
 }
 
 /// Where a field or an element stands.
