@@ -40,7 +40,7 @@ pub struct Journal {
 /// How a drain went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Nothing that had to go was left when the deadline came.
+    /// Everything that had to go was gone before the deadline.
     pub complete: bool,
     /// Figures, and the names of the pods that were left.
     pub summary: String,

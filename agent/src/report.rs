@@ -72,14 +72,14 @@ fn progress(drain: &Drain) -> String {
     format!(" drain: {}{}", drain.progress(), blocked.concat())
 }
 
-/// How a drain went, in a sentence, and whether everything that had to go went.
+/// How a drain went, in a sentence, and whether everything that had to go is gone.
 #[must_use]
 pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
     let late = drain.outcomes(now).filter(|(_, outcome)| *outcome == Some(Outcome::Left(Skip::Deadline)));
     let late: Vec<String> = late.map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).collect();
     let named = late.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let tail = if late.is_empty() { String::new() } else { format!("; still running: {} ({named})", late.len()) };
-    (late.is_empty(), format!("{}{tail}", drain.progress()))
+    (drain.is_done(), format!("{}{tail}", drain.progress()))
 }
 
 /// The merge patch that cordons the Node, takes it out of load balancers and names the deadline, as far as it is not so already; with

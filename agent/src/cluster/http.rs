@@ -21,8 +21,8 @@ use super::tls;
 
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Idle connections kept.
-const IDLE: usize = 4;
+/// Idle connections kept: as many as a drain uses at once; the server closes those that it finds too quiet.
+const IDLE: usize = 16;
 
 type Sender = SendRequest<Full<Bytes>>;
 

@@ -3,6 +3,7 @@
 //! It is level-triggered: each step compares what the Node should say with what it says, so a lost write, a restart and somebody
 //! else's edit are all the same case.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use drain::{Action, Drain, Millis, PodOnNode, Reply, Settings};
@@ -96,6 +97,8 @@ pub struct Lifecycle {
     cordoned: bool,
     noticed: Option<Millis>,
     follows_pods: bool,
+    /// Pods whose eviction the journal knows of: a retry need not wait for the disk.
+    asked: BTreeSet<String>,
 }
 
 impl Lifecycle {
@@ -122,6 +125,7 @@ impl Lifecycle {
             cordoning: false,
             cordoned: false,
             follows_pods: false,
+            asked: BTreeSet::new(),
         }
     }
 
@@ -320,11 +324,15 @@ impl Lifecycle {
         if !std::mem::replace(&mut self.follows_pods, true) {
             acts.push(Act::FollowPods);
         }
-        if let Some(drain) = &mut self.journal.drain {
-            let asked = drain.step(now);
-            self.dirty |= !asked.is_empty();
-            acts.extend(asked.into_iter().map(Act::Drain));
+        let steps = self.journal.drain.as_mut().map(|drain| drain.step(now)).unwrap_or_default();
+        for step in &steps {
+            self.dirty |= match step {
+                Action::Evict { uid, .. } => self.asked.insert(uid.clone()),
+                Action::Delete { .. } => true,
+                Action::List => false,
+            };
         }
+        acts.extend(steps.into_iter().map(Act::Drain));
         self.conclude(now);
         acts
     }

@@ -50,6 +50,8 @@ pub struct State {
     pub watch_answer: Option<u16>,
     /// Evictions answer 429 unless scripted otherwise; deletions are another matter.
     pub budget_holds: bool,
+    /// Connections so far.
+    pub connections: usize,
     version: u64,
     /// What happened, for watches that start in the past.
     history: Vec<(u64, String, Bytes)>,
@@ -226,6 +228,7 @@ fn merge(into: &mut Value, patch: &Value) {
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let state = Arc::clone(&state);
+        state.lock().unwrap().connections += 1;
         tokio::spawn(async move {
             let service = service_fn(|request| answer(request, Arc::clone(&state)));
             // A client that hangs up is no news.

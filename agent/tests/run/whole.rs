@@ -78,6 +78,22 @@ async fn a_notice_empties_the_node_whatever_the_api_answers() {
 }
 
 #[tokio::test]
+async fn a_full_node_is_emptied_over_a_few_connections() {
+    let api = Api::start().await;
+    let mut machine = Machine::boot().await;
+    machine.join(&api);
+    api.put_node(node(INSTANCE));
+    for index in 0..110 {
+        api.put_pod(&format!("{index:03}"), 30);
+    }
+    machine.interrupt(120);
+    machine.start();
+    until("an empty node", || api.state().pods.is_empty().then_some(())).await;
+    let connections = api.state().connections;
+    assert!(connections <= 24, "{connections}");
+}
+
+#[tokio::test]
 async fn a_pod_that_its_budget_holds_is_forced_before_the_deadline() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
