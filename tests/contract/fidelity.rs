@@ -1,12 +1,17 @@
 //! What goes over the wire arrives as it was sent.
 
+use std::sync::Arc;
+
+use aws::AwsCloud;
 use cloud::fake::Input;
 use cloud::{
     BlockDevice, Cloud, CloudError, Filter, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest,
     MetadataOptions, SpotPrice, Tags,
 };
 
-use crate::{Line, launchable, subnets};
+use world::ec2wire::{Ec2Wire, Fault};
+
+use crate::{Line, fake, launchable, settings, subnets};
 
 fn text(text: &str) -> String {
     text.to_owned()
@@ -119,7 +124,7 @@ async fn a_fleet_and_its_instances() {
         ..plain
     };
     let answer = line.aws.create_fleet(&request).await.unwrap();
-    assert_eq!(line.fake.fleets(), [request.clone()]);
+    assert_eq!(line.fake.fleets().last(), Some(&request));
     assert_eq!(line.fake.create_fleet(&request).await.unwrap(), answer, "the fake tells the same in memory");
     let seen = line.aws.instances(&awkward_tags()).await.unwrap();
     assert_eq!(seen.len(), 2);
@@ -144,6 +149,34 @@ async fn refusals_of_the_fake() {
     let over_the_wire: CloudError = line.aws.create_fleet(&request).await.unwrap_err();
     assert_eq!(over_the_wire, in_memory);
     assert_eq!(over_the_wire.kind, Kind::NotFound);
+}
+
+#[tokio::test]
+async fn nothing_to_do_is_no_call() {
+    let line = Line::new().await;
+    assert_eq!(line.aws.terminate_instances(&[]).await, Ok(()));
+    assert_eq!(line.aws.create_tags(&[], &awkward_tags()).await, Ok(()));
+    assert_eq!(line.aws.create_tags(&[text("i-1")], &Tags::new()).await, Ok(()));
+    assert_eq!(line.wire.exchanges("").len(), 0);
+}
+
+#[tokio::test]
+async fn the_log_tells_people() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wire.log");
+    let fake = fake();
+    let wire = Ec2Wire::start(Arc::new(fake.clone()), Some(&path)).await.unwrap();
+    let aws = AwsCloud::connect(&settings(&wire.url())).await;
+    let request = launchable(&fake, "told").await;
+    wire.order("CreateFleet", 1, Fault::throttled());
+    let refused = aws.create_fleet(&request).await.is_err();
+    let id = aws.create_fleet(&request).await.unwrap().instances.remove(0).id;
+    let log = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = log.lines().collect();
+    let asked = "CreateFleet 1 on-demand, token told, 1 pools: m5.large us-west-2a -> ";
+    assert!(refused && lines.len() == 2, "{log}");
+    assert!(lines[0].contains(&format!("{asked}503 RequestLimitExceeded (")), "{log}");
+    assert!(lines[1].contains(&format!("{asked}{id} m5.large us-west-2a (")), "{log}");
 }
 
 #[tokio::test]

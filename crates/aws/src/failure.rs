@@ -115,7 +115,8 @@ fn unanswered(call: &'static str, kind: Kind, error: &dyn Error) -> CloudError {
     CloudError { call, kind, code: String::new(), message: chain(error) }
 }
 
-/// An error and its causes in one line: [`CloudError`] keeps no source, so its message must tell all.
+/// An error and its causes in one line: [`CloudError`] keeps no source, so its message must tell all, and the SDK's list
+/// of where it looked for credentials has several lines.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -127,7 +128,7 @@ fn chain(error: &dyn Error) -> String {
         }
         cause = source.source();
     }
-    text
+    text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

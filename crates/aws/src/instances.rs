@@ -36,12 +36,20 @@ pub(crate) async fn get(client: &Client, id: &str) -> Result<Option<Instance>, C
     }
 }
 
+/// EC2 refuses a call without ids; nothing to end is no error here.
 pub(crate) async fn terminate(client: &Client, ids: &[String]) -> Result<(), CloudError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
     let request = client.terminate_instances().set_instance_ids(Some(ids.to_vec()));
     request.send().await.map(drop).map_err(|error| failure("TerminateInstances", error))
 }
 
+/// As with [`terminate`]: nothing to write, or nowhere to write it, is no error.
 pub(crate) async fn create_tags(client: &Client, ids: &[String], tags: &Tags) -> Result<(), CloudError> {
+    if ids.is_empty() || tags.is_empty() {
+        return Ok(());
+    }
     let request = client.create_tags().set_resources(Some(ids.to_vec())).set_tags(Some(tags::to_ec2(tags)));
     request.send().await.map(drop).map_err(|error| failure("CreateTags", error))
 }

@@ -84,6 +84,7 @@ fn state(xml: &mut Xml, name: &str) {
 
 pub(super) async fn terminate(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let ids = form.texts("InstanceId");
+    given(&ids, "instanceId")?;
     cloud.terminate_instances(&ids).await?;
     let body = Xml::response("TerminateInstances", |xml| {
         xml.items("instancesSet", &ids, |xml, id| {
@@ -94,9 +95,17 @@ pub(super) async fn terminate(cloud: &dyn Cloud, form: &Form) -> Result<Reply, F
     Ok(Reply { body, told: format!("{} instances end", ids.len()) })
 }
 
+fn given(ids: &[String], parameter: &str) -> Result<(), Failure> {
+    if !ids.is_empty() {
+        return Ok(());
+    }
+    Err(invalid("MissingParameter", format!("The request must contain the parameter {parameter}")))
+}
+
 pub(super) async fn create_tags(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let ids = form.texts("ResourceId");
     let tags: Tags = tags_of(form);
+    given(&ids, "resourceIdSet")?;
     cloud.create_tags(&ids, &tags).await?;
     let body = Xml::response("CreateTags", |xml| xml.text("return", true));
     Ok(Reply { body, told: "tagged".to_owned() })

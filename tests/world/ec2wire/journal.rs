@@ -105,8 +105,31 @@ fn asked(call: &Call) -> String {
     }
 }
 
-/// `key=value` of everything but what every request has, and but user data, which nobody reads in base64.
+/// What matters of a form: the whole of it, except where that is more than anybody reads.
 fn parameters(form: &Form) -> String {
-    let pairs = form.pairs().filter(|(key, _)| !matches!(*key, "Action" | "Version") && !key.ends_with("UserData"));
-    pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    match form.text("Action") {
+        "CreateFleet" => fleet(form),
+        "CreateLaunchTemplate" => form.owned("LaunchTemplateName"),
+        _ => {
+            let pairs = form.pairs().filter(|(key, _)| !matches!(*key, "Action" | "Version"));
+            pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Such as `2 spot, token 17, 3 pools: m7g.large us-west-2a, ...`.
+fn fleet(form: &Form) -> String {
+    let capacity = form.at("TargetCapacitySpecification");
+    let configs = form.list("LaunchTemplateConfigs");
+    let overrides = configs.iter().flat_map(|config| config.list("Overrides"));
+    let pools = overrides.map(|pool| format!("{} {}", pool.text("InstanceType"), pool.text("AvailabilityZone")));
+    let pools = pools.collect::<Vec<_>>();
+    format!(
+        "{} {}, token {}, {} pools: {}",
+        capacity.text("TotalTargetCapacity"),
+        capacity.text("DefaultTargetCapacityType"),
+        form.text("ClientToken"),
+        pools.len(),
+        pools.join(", ")
+    )
 }
