@@ -29,7 +29,8 @@ struct Checked<'a> {
 impl<'a> Checked<'a> {
     fn check(&self, findings: &mut Findings) {
         self.shape(findings);
-        self.pods(findings);
+        self.contradictions(findings);
+        self.taints(findings);
         let types = self.snapshot.catalogues.get(self.pool.catalogue).map_or(&[][..], |it| &it.types);
         let mut listed = Vec::new();
         for name in &self.launch.instance_types {
@@ -57,22 +58,33 @@ impl<'a> Checked<'a> {
         findings.expect(!launch.requirements.iter().any(hidden), subject, || "names a host or types".to_owned());
     }
 
-    /// Pods bear the pool's taints, and whatever satisfies the launch satisfies them on the pool's own labels.
-    fn pods(&self, findings: &mut Findings) {
+    /// The launch's own requirements leave something for every label: a value that they name or one beside it, one that
+    /// nobody names, or none at all.
+    fn contradictions(&self, findings: &mut Findings) {
+        for asked in &self.launch.requirements {
+            let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == asked.key).collect();
+            let named = own.iter().flat_map(|own| &own.values);
+            let beside = named.clone().filter_map(|value| value.parse::<i64>().ok());
+            let beside = beside.flat_map(|it| [it.saturating_sub(1), it.saturating_add(1)]).map(|it| it.to_string());
+            let unmentioned = "a value that nobody mentions".to_owned();
+            let some = named.cloned().chain(beside).chain([unmentioned]);
+            let possible = some.map(Some).chain([None]).any(|it| own.iter().all(|own| satisfied(own, it.as_deref())));
+            findings.expect(possible, &self.subject, || format!("allows no value of {}", asked.key));
+        }
+    }
+
+    fn taints(&self, findings: &mut Findings) {
         for pod in &self.launch.pods {
             let pod = &self.snapshot.pods[*pod];
-            let shape = &self.snapshot.shapes[pod.shape];
-            if let Some(taint) = unborne(&self.pool.taints, &shape.tolerations) {
+            if let Some(taint) = unborne(&self.pool.taints, &self.snapshot.shapes[pod.shape].tolerations) {
                 findings.add(&self.subject, format!("pod {} does not bear taint {taint}", pod.name));
             }
-            let given = |it: &&Requirement| {
-                let value = self.pool.labels.get(&it.key);
-                value.is_none_or(|value| satisfied(it, Some(value)))
-            };
-            let custom = |it: &&Requirement| self.custom_agrees(it);
-            let fine = alternatives(shape).iter().any(|all| all.iter().all(|it| given(it) && custom(it)));
-            findings.expect(fine, &self.subject, || format!("pod {} wants other labels than the pool's", pod.name));
         }
+    }
+
+    /// Whether a label that the pool gives to all its nodes is as asked.
+    fn given_agrees(&self, asked: &Requirement) -> bool {
+        self.pool.labels.get(&asked.key).is_none_or(|value| satisfied(asked, Some(value)))
     }
 
     /// A label that the cloud does not decide: absent unless the pool's requirements name it; then every value that the
@@ -89,8 +101,9 @@ impl<'a> Checked<'a> {
         let unmentioned = "a value that nobody mentions".to_owned();
         let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == *key).collect();
         let values = own.iter().flat_map(|own| &own.values).chain(&asked.values).chain([&unmentioned]);
-        let mut allowed = values.filter(|value| own.iter().all(|own| satisfied(own, Some(value))));
-        allowed.all(|value| satisfied(asked, Some(value)))
+        let all = values.map(|value| Some(value.as_str())).chain([None]);
+        let mut allowed = all.filter(|value| own.iter().all(|own| satisfied(own, *value))).peekable();
+        allowed.peek().is_some() && allowed.all(|value| satisfied(asked, value))
     }
 
     /// One type: an offering can be had for which every requirement of launch, pool and pods can hold, and all fit.
@@ -125,10 +138,11 @@ impl<'a> Checked<'a> {
 
     fn can_be(&self, kind: &InstanceType, offering: &Offering) -> bool {
         let own = self.launch.requirements.iter().chain(&self.pool.requirements);
-        let pods = || self.launch.pods.iter().map(|pod| &self.snapshot.shapes[self.snapshot.pods[*pod].shape]);
+        let mut shapes = self.launch.pods.iter().map(|pod| &self.snapshot.shapes[self.snapshot.pods[*pod].shape]);
+        let suits =
+            |it: &&Requirement| self.given_agrees(it) && self.custom_agrees(it) && self.holds(kind, offering, it);
         own.into_iter().all(|it| self.holds(kind, offering, it))
-            && pods()
-                .all(|shape| alternatives(shape).iter().any(|all| all.iter().all(|it| self.holds(kind, offering, it))))
+            && shapes.all(|shape| alternatives(shape).iter().any(|all| all.iter().all(suits)))
     }
 
     /// Whether a node of this type and offering can be as required; labels that the pool gives or that are the claim's own
@@ -168,7 +182,8 @@ impl<'a> Checked<'a> {
                     .any(|value| satisfied(it, value) && own.iter().all(|own| satisfied(own, value)))
             } else {
                 // A claim's own label: present where the launch names values, absent where it names nothing.
-                let mut values = own.iter().flat_map(|own| &own.values);
+                let allowed = |value: &&String| own.iter().all(|own| satisfied(own, Some(value)));
+                let mut values = own.iter().flat_map(|own| &own.values).filter(allowed);
                 if own.is_empty() { satisfied(it, None) } else { values.any(|value| satisfied(it, Some(value))) }
             }
         };

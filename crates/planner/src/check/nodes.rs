@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Resources, Snapshot, Stage};
+use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Requirement, Resources, Snapshot, Stage};
 
 use super::Findings;
 use super::labels::{alternatives, lacking, satisfied, suits, unborne};
@@ -76,30 +76,24 @@ fn fulfils(snapshot: &Snapshot, node: &Node, shape: &PodShape) -> bool {
     alternatives(shape).iter().any(|all| {
         all.iter().all(|asked| match node.labels.get(&asked.key) {
             Some(value) => satisfied(asked, Some(value)),
-            None => {
-                let own: Vec<_> = node.requirements.iter().filter(|own| own.key == asked.key).collect();
-                let values: Vec<&String> = probes(snapshot, &asked.key, &own, asked);
-                let absent = !own.is_empty() && own.iter().all(|own| satisfied(own, None));
-                let open = own.is_empty() && snapshot.policy.well_known.contains(&asked.key);
-                let mut left = values.iter().filter(|value| own.iter().all(|own| satisfied(own, Some(value))));
-                !open
-                    && (own.is_empty() || left.all(|value| satisfied(asked, Some(value))))
-                    && (!absent && !own.is_empty() || satisfied(asked, None))
-            }
+            None => surely(snapshot, node, asked),
         })
     })
 }
 
-/// All values of one label that anybody mentions.
-fn probes<'a>(
-    snapshot: &'a Snapshot,
-    key: &str,
-    own: &[&'a crate::Requirement],
-    asked: &'a crate::Requirement,
-) -> Vec<&'a String> {
+/// Whether a label that is still open will be as asked in any case: every value that the claim allows is, of those that
+/// anybody mentions and one that nobody does.
+fn surely(snapshot: &Snapshot, node: &Node, asked: &Requirement) -> bool {
+    let own: Vec<&Requirement> = node.requirements.iter().filter(|own| own.key == asked.key).collect();
+    if own.is_empty() {
+        return !snapshot.policy.well_known.contains(&asked.key) && satisfied(asked, None);
+    }
     let kinds = snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
-    let of_types = kinds.filter_map(|kind| kind.labels.get(key)).flatten();
-    own.iter().flat_map(|own| &own.values).chain(&asked.values).chain(of_types).collect()
+    let of_types = kinds.filter_map(|kind| kind.labels.get(&asked.key)).flatten();
+    let mentioned = own.iter().flat_map(|own| &own.values).chain(&asked.values).chain(of_types);
+    let all = mentioned.map(|value| Some(value.as_str())).chain([None, Some("a value that nobody mentions")]);
+    let mut allowed = all.filter(|value| own.iter().all(|own| satisfied(own, *value))).peekable();
+    allowed.peek().is_some() && allowed.all(|value| satisfied(asked, value))
 }
 
 fn removable(snapshot: &Snapshot, node: &Node, guests: bool, subject: &str, findings: &mut Findings) {

@@ -77,6 +77,9 @@ impl<'a> Template<'a> {
         if let Some(taint) = demand.first_untolerated(&self.pool.taints, tolerance) {
             return Err(Miss::Taint { taint: taint.to_string() });
         }
+        if let Some((key, _)) = self.requirements.iter().find(|(_, set)| set.is_empty()) {
+            return Err(Miss::Requirement { key: key.to_owned() });
+        }
         self.narrowed(&self.requirements, demand)
     }
 

@@ -1,0 +1,210 @@
+//! Laws of every plan, tried on random small clusters.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "../../../tests/scenarios/applied.rs"]
+mod applied;
+#[path = "plans/clusters.rs"]
+mod clusters;
+
+use std::sync::Arc;
+
+use clusters::{Cluster, cluster, giant};
+use planner::{Launch, Miss, Plan, PodVerdict, Resources, Snapshot, check, plan};
+use proptest::prelude::{ProptestConfig, proptest};
+use proptest::{prop_assert, prop_assert_eq};
+
+/// A plan with names in place of positions, in an order of its own.
+fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
+    let name = |pod: &usize| snapshot.pods[*pod].name.clone();
+    let launches = plan.launches.iter().map(|launch| {
+        let pods: Vec<String> = launch.pods.iter().map(name).collect();
+        (pods, Launch { pods: Vec::new(), ..launch.clone() })
+    });
+    let mut nominations: Vec<(String, &String)> = plan.nominations.iter().map(|it| (name(&it.pod), &it.node)).collect();
+    nominations.sort();
+    let mut pods: Vec<(String, String)> =
+        plan.report.pods.iter().enumerate().map(|(pod, it)| (name(&pod), format!("{it:?}"))).collect();
+    pods.sort();
+    let mut nodes: Vec<String> = plan.report.nodes.iter().map(|it| format!("{it:?}")).collect();
+    nodes.sort();
+    format!("{:#?}", (launches.collect::<Vec<_>>(), nominations, &plan.removals, pods, nodes))
+}
+
+fn shuffled(snapshot: &Snapshot, by: usize) -> Snapshot {
+    let mut other = snapshot.clone();
+    let turn = |length: usize| if length == 0 { 0 } else { by % length };
+    other.pods.rotate_left(turn(snapshot.pods.len()));
+    other.nodes.rotate_left(turn(snapshot.nodes.len()));
+    other.pools.rotate_left(turn(snapshot.pools.len()));
+    other.daemons.reverse();
+    other.nodes.reverse();
+    other
+}
+
+fn unplaced(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+    let pods = snapshot.pods.iter().zip(&plan.report.pods);
+    let out = pods.filter(|(_, it)| !matches!(it, PodVerdict::Existing { .. } | PodVerdict::Launch { .. }));
+    out.map(|(pod, _)| pod.name.clone()).collect()
+}
+
+fn cost(plan: &Plan) -> i64 {
+    plan.launches.iter().map(|launch| launch.price.0).sum()
+}
+
+fn only(snapshot: &Snapshot, pod: usize) -> Snapshot {
+    let pods = vec![snapshot.pods[pod].clone()];
+    Snapshot { pods, nodes: Vec::new(), ..snapshot.clone() }
+}
+
+/// A launch of one type for one pod, as somebody without a solver would write it, for each of the pod's alternatives.
+fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
+    let shape = &snapshot.shapes[snapshot.pods[pod].shape];
+    let terms = if shape.affinity.is_empty() { vec![Vec::new()] } else { shape.affinity.clone() };
+    let mut plans = Vec::new();
+    for pool in snapshot.pools.iter().filter(|pool| pool.limits.is_none()) {
+        if pool.requirements.iter().any(|it| it.min_values.is_some()) {
+            continue;
+        }
+        for kind in &snapshot.catalogues[pool.catalogue].types {
+            for (term, offering) in terms.iter().flat_map(|term| kind.offerings.iter().map(move |it| (term, it))) {
+                let all = pool.requirements.iter().chain(&shape.selector).chain(term);
+                let launch = Launch {
+                    pool: pool.name.clone(),
+                    requirements: all.cloned().collect(),
+                    instance_types: vec![kind.name.clone()],
+                    requests: Resources::default(),
+                    min_instance_types: None,
+                    pods: vec![pod],
+                    price: offering.price,
+                };
+                plans.push(Plan { launches: vec![launch], ..Plan::default() });
+            }
+        }
+    }
+    plans
+}
+
+/// Whether the checker would let a plan for one pod pass.
+fn passes(alone: &Snapshot, by_hand: Plan) -> bool {
+    let mut plan = by_hand;
+    plan.report.pods = vec![PodVerdict::Launch { launch: 0 }];
+    check(alone, &plan).is_empty()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_checker_finds_nothing(Cluster(snapshot) in cluster()) {
+        let findings = check(&snapshot, &plan(&snapshot));
+        prop_assert!(findings.is_empty(), "{:#?}", findings);
+    }
+
+    #[test]
+    fn the_order_of_the_input_does_not_matter(Cluster(snapshot) in cluster(), by in 0usize..20) {
+        let other = shuffled(&snapshot, by);
+        prop_assert_eq!(canonical(&snapshot, &plan(&snapshot)), canonical(&other, &plan(&other)));
+    }
+
+    #[test]
+    fn planning_again_changes_nothing(Cluster(snapshot) in cluster()) {
+        let after = applied::to(&snapshot, &plan(&snapshot));
+        let again = plan(&after);
+        prop_assert!(again.launches.is_empty(), "{:#?}", again.launches);
+        prop_assert!(again.removals.is_empty(), "{:#?}", again.removals);
+        let findings = check(&after, &again);
+        prop_assert!(findings.is_empty(), "{:#?}", findings);
+    }
+
+    #[test]
+    fn a_hopeless_pod_changes_nothing_for_others(Cluster(snapshot) in cluster()) {
+        let mut more = snapshot.clone();
+        giant(&mut more);
+        let (before, after) = (plan(&snapshot), plan(&more));
+        prop_assert_eq!(&before.launches, &after.launches);
+        prop_assert_eq!(&before.nominations, &after.nominations);
+        prop_assert_eq!(&before.removals, &after.removals);
+        prop_assert_eq!(&before.report.pods[..], &after.report.pods[..snapshot.pods.len()]);
+    }
+
+    #[test]
+    fn without_limits_no_pod_is_in_anothers_way(Cluster(snapshot) in cluster()) {
+        let mut snapshot = snapshot;
+        snapshot.pools.iter_mut().for_each(|pool| pool.limits = None);
+        let all = unplaced(&snapshot, &plan(&snapshot));
+        for pod in 0..snapshot.pods.len() {
+            let name = &snapshot.pods[pod].name;
+            let fits_alone = unplaced(&only(&snapshot, pod), &plan(&only(&snapshot, pod))).is_empty();
+            prop_assert!(!fits_alone || !all.contains(name), "{} fits alone but not with others", name);
+        }
+    }
+
+    #[test]
+    fn a_plan_is_never_dearer_than_one_node_a_pod(Cluster(snapshot) in cluster()) {
+        let mut snapshot = Snapshot { nodes: Vec::new(), ..snapshot };
+        snapshot.pools.iter_mut().for_each(|pool| pool.limits = None);
+        let separate: i64 = (0..snapshot.pods.len()).map(|pod| cost(&plan(&only(&snapshot, pod)))).sum();
+        prop_assert!(cost(&plan(&snapshot)) <= separate);
+    }
+
+    #[test]
+    fn what_stays_unschedulable_fits_no_type(Cluster(snapshot) in cluster()) {
+        // Daemons that come with some nodes of a pool only are counted for the pool as a whole, so they are left out here.
+        let mut snapshot = snapshot;
+        snapshot.daemons.retain(|daemon| daemon.shape.affinity.is_empty() && daemon.shape.selector.is_empty());
+        let decided = plan(&snapshot);
+        for (pod, verdict) in decided.report.pods.iter().enumerate() {
+            let PodVerdict::Unschedulable { pools } = verdict else { continue };
+            let said = |miss: &Miss| matches!(miss, Miss::Limit { .. } | Miss::MinValues { .. });
+            prop_assert_eq!(pools.len(), snapshot.pools.len());
+            for miss in pools.iter().filter(|it| said(&it.miss)) {
+                let pool = snapshot.pools.iter().find(|it| it.name == miss.pool).unwrap();
+                prop_assert!(pool.limits.is_some() || pool.requirements.iter().any(|it| it.min_values.is_some()));
+            }
+            let alone = only(&snapshot, pod);
+            let mine = |mut plan: Plan| {
+                plan.launches[0].pods = vec![0];
+                plan
+            };
+            for candidate in by_hand(&snapshot, pod).into_iter().map(mine) {
+                let shown = format!("{:?}", candidate.launches);
+                prop_assert!(!passes(&alone, candidate), "{} would do for {}", shown, snapshot.pods[pod].name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_miss_accounts_for_every_type(Cluster(snapshot) in cluster()) {
+        for verdict in plan(&snapshot).report.pods {
+            let PodVerdict::Unschedulable { pools } = verdict else { continue };
+            for miss in pools {
+                let Miss::Types { total, labels, small, unavailable } = miss.miss else { continue };
+                let counted: usize = small.iter().map(|(_, count)| count).sum();
+                prop_assert_eq!(total, labels + counted + unavailable);
+                prop_assert_eq!(total, snapshot.catalogues[0].types.len());
+            }
+        }
+    }
+
+    #[test]
+    fn little_effort_postpones_and_breaks_nothing(Cluster(snapshot) in cluster(), steps in 0u64..40) {
+        let mut snapshot = snapshot;
+        snapshot.policy.max_steps = steps;
+        let decided = plan(&snapshot);
+        prop_assert!(check(&snapshot, &decided).is_empty());
+        if steps == 0 {
+            prop_assert!(decided.launches.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_thousand_pods_over_seven_hundred_types() {
+    let snapshot = clusters::large(1000, 700);
+    let decided = plan(&snapshot);
+    assert!(check(&snapshot, &decided).is_empty());
+    assert!(decided.launches.len() < 1000, "{} launches", decided.launches.len());
+    assert!(decided.launches.iter().all(|launch| launch.instance_types.len() <= 600));
+    assert!(decided.launches.iter().any(|launch| launch.instance_types.len() == 600));
+    assert!(Arc::strong_count(&snapshot.catalogues[0]) == 1);
+}
