@@ -1,0 +1,503 @@
+//! From a claim to an instance: what is asked of EC2, and that nothing is bought twice however the call ends.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{EC2NodeClass, label};
+use base64::Engine as _;
+use cloud::fake::{Drought, FakeCloud, Fault, ManualClock};
+use cloud::launch::{
+    Ask, Choice, ClaimId, Failure, Held, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Offer, Refusal, Resume,
+    SETTLE, Token, buy, choose, cluster_tags, deal, judge, resume, template_tags,
+};
+use cloud::nodeclass::{ResolvedClass, fetch, queries, resolve};
+use cloud::shortage::{Scope, Shortages};
+use cloud::types::{self, ClassSettings, Market, Source};
+use cloud::{Cloud, FleetAnswer, FleetError, Instance, Settings, Tags, data};
+use jiff::{SignedDuration, Timestamp};
+use planner::{CapacityType, Catalogue, Operator, Requirement, Requirements, Resources};
+
+struct World {
+    cloud: FakeCloud,
+    clock: ManualClock,
+    settings: Settings,
+    class: ResolvedClass,
+    catalogue: Catalogue,
+    shortages: Shortages,
+}
+
+async fn world(changes: &str) -> World {
+    let clock = ManualClock::default();
+    let cloud = FakeCloud::builder("us-west-2").clock(clock.clone()).invisible_for(SignedDuration::from_secs(5));
+    let cloud = cloud.build().unwrap();
+    let settings = Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_endpoint: "https://10.0.0.1".to_owned(),
+        cluster_ca: "Q0E=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        kubernetes: "1.36".to_owned(),
+        region: "us-west-2".to_owned(),
+        ..Settings::default()
+    };
+    let text = format!(
+        r#"{{"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+        "metadata": {{"name": "default", "annotations": {{"kerf.sh/agent": "enabled"}}}}, "spec": {{
+        "subnetSelectorTerms": [{{"tags": {{"karpenter.sh/discovery": "kerf"}}}}],
+        "securityGroupSelectorTerms": [{{"tags": {{"karpenter.sh/discovery": "kerf"}}}}],
+        "amiSelectorTerms": [{{"alias": "al2023@latest"}}], "instanceProfile": "nodes",
+        "tags": {{"team": "a"}} {changes}}}}}"#
+    );
+    let object: EC2NodeClass = serde_json::from_str(&text).unwrap();
+    let answers = fetch(&cloud, &queries(&object.spec, &settings)).await;
+    let resolution = resolve(&object, answers, &settings);
+    assert!(resolution.is_ready(), "{:?}", resolution.findings);
+    let class = resolution.class;
+    let shortages = Shortages::default();
+    let catalogue = catalogue(&cloud, &object, &class, &settings, &shortages).await;
+    World { cloud, clock, settings, class, catalogue, shortages }
+}
+
+async fn catalogue(
+    cloud: &FakeCloud,
+    object: &EC2NodeClass,
+    class: &ResolvedClass,
+    settings: &Settings,
+    shortages: &Shortages,
+) -> Catalogue {
+    let infos = cloud.instance_types().await.unwrap();
+    let facts = data::facts().unwrap();
+    let mut market = Market::new(facts.on_demand.clone());
+    market.set_offerings(cloud.type_offerings().await.unwrap());
+    market.add_spot_prices(cloud.spot_prices().await.unwrap());
+    let source = Source { infos: &infos, facts, market: &market, shortages, images: &class.images };
+    let sizes = ClassSettings::of(object, class.zones()).unwrap();
+    types::catalogue(&source, &sizes, settings, cloud.now())
+}
+
+impl World {
+    fn choose(&self, ask: &Ask) -> Result<Choice, Refusal> {
+        choose(
+            ask,
+            &Offer {
+                class: &self.class,
+                catalogue: &self.catalogue,
+                shortages: &self.shortages,
+                settings: &self.settings,
+                now: self.cloud.now(),
+            },
+        )
+    }
+
+    /// Everything that is alive, the invisible included.
+    fn alive(&self) -> Vec<Instance> {
+        let all = self.cloud.machines().into_iter().map(|machine| machine.instance);
+        all.filter(|instance| !instance.is_ending()).collect()
+    }
+}
+
+fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+    Requirement::new(key, operator, values.iter().copied())
+}
+
+fn ask(requirements: &[Requirement]) -> Ask {
+    let mut all: Vec<Requirement> = vec![
+        requirement(label::CAPACITY_TYPE, Operator::In, &["spot", "on-demand"]),
+        requirement(label::OS, Operator::In, &["linux"]),
+    ];
+    all.extend(requirements.iter().cloned());
+    Ask {
+        pool: "general".to_owned(),
+        requirements: all.iter().collect::<Requirements>(),
+        requests: [(Resources::CPU, 5150), (Resources::MEMORY, 1 << 30), (Resources::PODS, 7)].into_iter().collect(),
+        labels: [(label::NODEPOOL.to_owned(), "general".to_owned()), ("team".to_owned(), "a".to_owned())].into(),
+        ..Ask::default()
+    }
+}
+
+fn claims(names: &[&str]) -> Vec<ClaimId> {
+    names.iter().map(|name| ClaimId { name: (*name).to_owned(), uid: format!("uid-{name}") }).collect()
+}
+
+fn held(claims: &[ClaimId], token: &Token) -> Vec<Held> {
+    claims.iter().map(|claim| Held { claim: claim.clone(), token: token.clone(), instance: None }).collect()
+}
+
+#[tokio::test]
+async fn the_choice_is_the_cheapest_that_fits() {
+    let world = world("").await;
+    let choice = world.choose(&ask(&[])).unwrap();
+    assert_eq!(choice.capacity_type, CapacityType::Spot);
+    let overrides: Vec<_> = choice.configs.iter().flat_map(|config| &config.overrides).collect();
+    let pools: BTreeSet<_> = overrides.iter().map(|one| (&one.instance_type, &one.zone)).collect();
+    assert_eq!(pools.len(), overrides.len(), "each pool once");
+    let types: BTreeSet<_> = overrides.iter().map(|one| one.instance_type.as_str()).collect();
+    assert_eq!(types.len(), 60);
+    let fits = |kind: &&planner::InstanceType| {
+        kind.allocatable.get(Resources::CPU) >= 5150 && kind.allocatable.get(Resources::PODS) >= 7
+    };
+    let fitting: Vec<_> = world.catalogue.types.iter().filter(fits).collect();
+    assert!(types.iter().all(|name| fitting.iter().any(|kind| kind.name == *name)), "{types:?}");
+    let ordinary = fitting.iter().filter(|kind| !types::is_exotic(&kind.labels));
+    let list = ordinary.flat_map(|kind| &kind.offerings).filter(|one| one.capacity_type == CapacityType::OnDemand);
+    let limit = list.filter(|one| one.available).map(|one| one.price.0).min().unwrap();
+    assert!(overrides.iter().all(|one| one.priority <= limit), "spot is never dearer than the cheapest on-demand");
+    for config in &choice.configs {
+        let images: BTreeSet<_> = config.overrides.iter().map(|one| one.image_id.as_str()).collect();
+        assert_eq!(images.len(), 1, "one image a template");
+    }
+    assert!(choice.templates.iter().all(|template| template.name.starts_with("karpenter.k8s.aws/")));
+    assert_eq!(world.choose(&ask(&[])).unwrap(), choice, "same input, same choice");
+}
+
+#[tokio::test]
+async fn spot_gives_way_to_on_demand_when_dry() {
+    let mut world = world("").await;
+    for offering in world.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+        offering.available &= offering.capacity_type != CapacityType::Spot;
+    }
+    assert_eq!(world.choose(&ask(&[])).unwrap().capacity_type, CapacityType::OnDemand);
+    let only_spot = ask(&[requirement(label::CAPACITY_TYPE, Operator::In, &["spot"])]);
+    let Err(Refusal::InsufficientCapacity(message)) = world.choose(&only_spot) else { panic!("nothing to buy") };
+    assert!(message.contains("out of stock"), "{message}");
+}
+
+/// Rows: a requirement, and whether every chosen type is exotic.
+#[tokio::test]
+async fn exotic_machines_come_last() {
+    let world = world("").await;
+    let rows = [
+        (requirement(label::INSTANCE_CATEGORY, Operator::In, &["m", "g"]), false),
+        (requirement(label::INSTANCE_GPU_COUNT, Operator::Exists, &[]), true),
+        (requirement(label::INSTANCE_TYPE, Operator::In, &["m5.metal"]), true),
+        (requirement(label::INSTANCE_TYPE, Operator::In, &["m5.metal", "m5.24xlarge"]), false),
+    ];
+    for (requirement, exotic) in rows {
+        let choice = world.choose(&ask(std::slice::from_ref(&requirement))).unwrap();
+        for one in choice.configs.iter().flat_map(|config| &config.overrides) {
+            let kind = world.catalogue.types.iter().find(|kind| kind.name == one.instance_type).unwrap();
+            assert_eq!(types::is_exotic(&kind.labels), exotic, "{requirement:?} {}", kind.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn min_values_hold_or_nothing_is_bought() {
+    let world = world("").await;
+    let family = |least| Requirement {
+        min_values: Some(least),
+        ..requirement(label::INSTANCE_FAMILY, Operator::In, &["m5", "m6i", "c5"])
+    };
+    assert!(world.choose(&ask(&[family(3)])).is_ok());
+    let Err(Refusal::InsufficientCapacity(message)) = world.choose(&ask(&[family(4)])) else { panic!("only three") };
+    assert!(message.contains("minValues"), "{message}");
+}
+
+#[tokio::test]
+async fn one_subnet_a_zone_with_most_addresses() {
+    let mut world = world("").await;
+    let template = world.class.subnets[0].clone();
+    let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
+    let zone = template.zone.clone();
+    let chosen = |world: &World| {
+        let choice = world.choose(&ask(&[])).unwrap();
+        let all = choice.configs.into_iter().flat_map(|config| config.overrides);
+        all.filter(|one| one.zone == zone).map(|one| one.subnet_id).collect::<BTreeSet<_>>()
+    };
+    let only = |id: &str| BTreeSet::from([id.to_owned()]);
+    world.class.subnets = vec![subnet("subnet-b", 10), subnet("subnet-a", 10), subnet("subnet-c", 9)];
+    assert_eq!(chosen(&world), only("subnet-a"), "a tie goes to the lesser id");
+    world.shortages.mark(Scope::Subnet("subnet-a".to_owned()), world.cloud.now());
+    assert_eq!(chosen(&world), only("subnet-b"));
+    world.class.subnets = vec![subnet("subnet-b", 0)];
+    assert!(matches!(world.choose(&ask(&[])), Err(Refusal::InsufficientCapacity(_))));
+}
+
+#[tokio::test]
+async fn templates_say_what_the_class_says() {
+    let world = world(
+        r#", "kubelet": {"maxPods": 20, "systemReserved": {"cpu": "100m"}},
+        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20G", "volumeType": "gp3"}}]"#,
+    )
+    .await;
+    let amd = requirement(label::ARCH, Operator::In, &["amd64"]);
+    let choice = world.choose(&ask(&[amd])).unwrap();
+    let [template] = choice.templates.as_slice() else { panic!("same image and pods: one template") };
+    assert_eq!(template.instance_profile, "nodes");
+    assert_eq!(
+        template.security_group_ids,
+        world.class.security_groups.iter().map(|one| one.id.clone()).collect::<Vec<_>>()
+    );
+    assert_eq!((template.block_devices[0].size_gib, template.block_devices.len()), (Some(19), 1), "rounded up to GiB");
+    assert_eq!((template.metadata.http_tokens.as_str(), template.metadata.hop_limit), ("required", 1));
+    let expected = [
+        ("team", "a"),
+        ("kubernetes.io/cluster/kerf", "owned"),
+        ("eks:eks-cluster-name", "kerf"),
+        (label::NODEPOOL, "general"),
+        (label::EC2_NODE_CLASS, "default"),
+    ];
+    let expected: Tags = expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    assert_eq!(template.tags, expected);
+    let raw = base64::engine::general_purpose::STANDARD.decode(&template.user_data).unwrap();
+    let text = String::from_utf8(raw).unwrap();
+    for part in
+        ["team=a", "karpenter.sh/capacity-type=spot", "maxPods: 20", "kerf.sh/agent-not-ready", "unregistered", "100m"]
+    {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert!(machine::userdata::parse(&template.user_data.clone().into_bytes()).is_ok(), "the agent can read it");
+    let mut other = ask(&[requirement(label::ARCH, Operator::In, &["amd64"])]);
+    other.labels.insert("team".to_owned(), "b".to_owned());
+    assert_ne!(world.choose(&other).unwrap().templates[0].name, template.name, "other content, other name");
+}
+
+#[tokio::test]
+async fn tokens_name_the_launch() {
+    let world = world("").await;
+    let now = world.cloud.now();
+    let choice = world.choose(&ask(&[])).unwrap();
+    let other = world.choose(&ask(&[requirement(label::ARCH, Operator::In, &["arm64"])])).unwrap();
+    let token = Token::new(&choice, &claims(&["a", "b"]), now);
+    assert_eq!(Token::new(&choice, &claims(&["b", "a"]), now), token);
+    assert_ne!(Token::new(&other, &claims(&["a", "b"]), now), token);
+    assert_ne!(Token::new(&choice, &claims(&["a"]), now), token);
+    assert_eq!(token.made(), Timestamp::from_second(now.as_second()).ok());
+    assert!(token.to_string().len() <= 64, "EC2's limit for client tokens");
+    assert!(!token.settled(now) && token.settled(now.checked_add(SETTLE).unwrap()));
+    assert!(Token::read("another tool's").settled(now));
+    let one = choice.request(&token, &claims(&["a"]));
+    assert_eq!(one.tags[NODE_CLAIM_TAG], "a");
+    assert_eq!(one.tags[NODE_CLAIM_UID_TAG], "uid-a");
+    let two = choice.request(&token, &claims(&["a", "b"]));
+    assert_eq!((two.target, two.tags.get(NODE_CLAIM_UID_TAG)), (2, None));
+    assert_eq!(two.tags[LAUNCH_TOKEN_TAG], token.to_string());
+}
+
+#[tokio::test]
+async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
+    let world = world("").await;
+    let choice = world.choose(&ask(&[])).unwrap();
+    let claims = claims(&["a", "b"]);
+    let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
+    let answer = buy(&world.cloud, &choice, &request).await.unwrap();
+    assert_eq!((answer.instances.len(), judge(&answer).failure), (2, None));
+    world.clock.advance(SignedDuration::from_secs(5));
+    let found = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
+    assert_eq!(found.len(), 2);
+    let templates = world.cloud.launch_templates(&template_tags("default", &world.settings)).await.unwrap();
+    assert_eq!(templates.len(), choice.templates.len());
+    world.cloud.remove_template(&choice.templates[0].name);
+    let again = choice.request(&Token::new(&choice, &claims[..1], world.cloud.now()), &claims[..1]);
+    assert_eq!(buy(&world.cloud, &choice, &again).await.unwrap().instances.len(), 1, "a lost template is made again");
+}
+
+#[tokio::test]
+async fn a_template_deleted_in_the_middle_is_made_once_more() {
+    let world = world("").await;
+    let choice = world.choose(&ask(&[])).unwrap();
+    let claims = claims(&["a"]);
+    let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
+    let code = "InvalidLaunchTemplateName.NotFoundException";
+    world.cloud.fail("CreateFleet", 1, Fault::error(cloud::Kind::NotFound, code, "gone"));
+    assert_eq!(buy(&world.cloud, &choice, &request).await.unwrap().instances.len(), 1);
+    assert_eq!(world.cloud.count("CreateFleet"), 2);
+    world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
+    let error = buy(&world.cloud, &choice, &request).await.unwrap_err();
+    assert!(!error.may_have_bought(), "{error}");
+}
+
+/// The controller as it will be: writes the token, buys, tries the same request again while the outcome is unknown, and
+/// after a crash knows only the tokens. Rows: the fault, whether the process crashes after it, launches expected.
+#[tokio::test]
+async fn no_fault_and_no_crash_buys_twice_or_loses_an_instance() {
+    let faults = [None, Some(Fault::Dropped), Some(Fault::Lost), Some(Fault::server()), Some(Fault::throttled())];
+    for fault in faults {
+        for crash in [false, true] {
+            let world = world("").await;
+            let claims = claims(&["a", "b", "c"]);
+            let choice = world.choose(&ask(&[])).unwrap();
+            let token = Token::new(&choice, &claims, world.cloud.now());
+            let request = choice.request(&token, &claims);
+            if let Some(fault) = fault.clone() {
+                world.cloud.fail("CreateFleet", 1, fault);
+            }
+            let first = buy(&world.cloud, &choice, &request).await;
+            if !crash && first.is_err() {
+                buy(&world.cloud, &choice, &request).await.unwrap();
+            }
+            let owners = after_restart(&world, &choice, held(&claims, &token)).await;
+            let distinct: BTreeSet<_> = owners.values().collect();
+            assert_eq!((owners.len(), distinct.len()), (3, 3), "{fault:?} {crash}: {owners:?}");
+            assert_eq!(world.alive().len(), 3, "{fault:?} {crash}: nothing is left over");
+        }
+    }
+}
+
+/// Resumes until every claim has an instance.
+async fn after_restart(world: &World, choice: &Choice, mut claims: Vec<Held>) -> BTreeMap<String, String> {
+    for _ in 0..10 {
+        let instances = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
+        let mut anew = Vec::new();
+        for answer in resume(&claims, &instances, world.cloud.now()) {
+            match answer {
+                Resume::Adopt(one) => {
+                    let held = claims.iter_mut().find(|held| held.claim == one.claim).unwrap();
+                    held.instance = Some(one.instance);
+                }
+                Resume::Wait { until, .. } => world.clock.advance(until.duration_since(world.cloud.now())),
+                Resume::LaunchAnew(claim) => anew.push(claim),
+            }
+        }
+        if !anew.is_empty() {
+            let token = Token::new(choice, &anew, world.cloud.now());
+            for held in claims.iter_mut().filter(|held| anew.contains(&held.claim)) {
+                held.token = token.clone();
+            }
+            buy(&world.cloud, choice, &choice.request(&token, &anew)).await.unwrap();
+        }
+        if claims.iter().all(|held| held.instance.is_some()) {
+            break;
+        }
+    }
+    claims.into_iter().filter_map(|held| Some((held.claim.name, held.instance?))).collect()
+}
+
+#[test]
+fn dealing_again_deals_the_same() {
+    let token = Token::read("t");
+    let instance = |id: &str, uid: Option<&str>| Instance {
+        id: id.to_owned(),
+        tags: uid.map(|uid| (NODE_CLAIM_UID_TAG.to_owned(), uid.to_owned())).into_iter().collect(),
+        ..Instance::default()
+    };
+    let all = [instance("i-3", None), instance("i-1", None), instance("i-2", None)];
+    let claims = held(&claims(&["b", "a", "c"]), &token);
+    let pairs = |claims: &[Held], instances: &[Instance]| -> Vec<(String, String)> {
+        deal(claims, instances).into_iter().map(|one| (one.claim.name, one.instance)).collect()
+    };
+    let expected = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(claim, id)| ((*claim).to_owned(), (*id).to_owned())).collect()
+    };
+    let whole = pairs(&claims, &all);
+    assert_eq!(whole, expected(&[("a", "i-1"), ("b", "i-2"), ("c", "i-3")]));
+    // Whatever part of the first dealing was written down before a crash, the second completes it.
+    for written in 0..8u8 {
+        let mut claims = claims.clone();
+        for (position, (name, id)) in whole.iter().enumerate().filter(|(position, _)| written & (1 << position) != 0) {
+            let held = claims.iter_mut().find(|held| held.claim.name == *name).unwrap();
+            held.instance = Some(id.clone());
+            assert!(position < 3);
+        }
+        let rest: Vec<_> = whole
+            .iter()
+            .enumerate()
+            .filter(|(position, _)| written & (1 << position) == 0)
+            .map(|(_, pair)| pair.clone())
+            .collect();
+        assert_eq!(pairs(&claims, &all), rest, "{written:03b}");
+    }
+    let tagged = [instance("i-1", Some("uid-c")), instance("i-2", None), instance("i-9", Some("uid-gone"))];
+    assert_eq!(pairs(&claims, &tagged), expected(&[("a", "i-2"), ("c", "i-1")]), "tags go before the order");
+    assert_eq!(pairs(&claims, &all[..1]), expected(&[("a", "i-3")]), "fewer instances than claims");
+}
+
+/// Rows: codes of a fleet's errors, what is remembered, and the reason of the claim's condition (`None`: no capacity).
+#[test]
+fn errors_become_shortages_and_reasons() {
+    let error = |code: &str| FleetError {
+        code: code.to_owned(),
+        message: "said so".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        zone: "a".to_owned(),
+        subnet_id: "subnet-1".to_owned(),
+        lifecycle: "spot".to_owned(),
+    };
+    let pool = || Scope::offering(CapacityType::Spot, "m5.large", "a");
+    let rows = [
+        (vec!["InsufficientInstanceCapacity"], vec![pool()], None),
+        (vec!["InsufficientInstanceCapacity", "UnfulfillableCapacity"], vec![pool()], None),
+        (vec!["InsufficientFreeAddressesInSubnet"], vec![pool(), Scope::Subnet("subnet-1".to_owned())], None),
+        (
+            vec!["AuthFailure.ServiceLinkedRoleCreationNotPermitted"],
+            vec![Scope::CapacityType(CapacityType::Spot)],
+            None,
+        ),
+        (vec!["RequestLimitExceeded"], vec![], Some("RequestLimitExceeded")),
+        (vec!["InsufficientInstanceCapacity", "UnauthorizedOperation"], vec![pool()], Some("Unauthorized")),
+        (vec!["InvalidAMIID.NotFound"], vec![], Some("AMINotFound")),
+        (vec!["SomethingNew"], vec![], Some("LaunchFailed")),
+    ];
+    for (codes, shortages, reason) in rows {
+        let answer = FleetAnswer { errors: codes.iter().map(|code| error(code)).collect(), ..FleetAnswer::default() };
+        let verdict = judge(&answer);
+        assert_eq!(verdict.shortages, shortages, "{codes:?}");
+        let found = match verdict.failure {
+            Some(Failure::Create { reason, .. }) => Some(reason),
+            Some(Failure::InsufficientCapacity { .. }) => None,
+            None => panic!("{codes:?} is a failure"),
+        };
+        assert_eq!(found, reason, "{codes:?}");
+    }
+    assert_eq!(judge(&FleetAnswer::default()).failure, None);
+}
+
+#[tokio::test]
+async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
+    let mut world = world("").await;
+    world.cloud.dry_up(Drought { capacity_type: Some("spot".to_owned()), ..Drought::default() });
+    let choice = world.choose(&ask(&[])).unwrap();
+    let claims = claims(&["a"]);
+    let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
+    let answer = buy(&world.cloud, &choice, &request).await.unwrap();
+    let verdict = judge(&answer);
+    assert!(matches!(verdict.failure, Some(Failure::InsufficientCapacity { .. })) && world.alive().is_empty());
+    let pools: usize = choice.configs.iter().map(|config| config.overrides.len()).sum();
+    assert_eq!(verdict.shortages.len(), pools);
+    for scope in verdict.shortages {
+        world.shortages.mark(scope, world.cloud.now());
+    }
+    for kind in &mut world.catalogue.types {
+        for offering in &mut kind.offerings {
+            let now = world.cloud.now();
+            offering.available &= !world.shortages.holds(offering.capacity_type, &kind.name, &offering.zone, now);
+        }
+    }
+    let next = world.choose(&ask(&[])).unwrap();
+    let of = |choice: &Choice| -> BTreeSet<(String, String)> {
+        let all = choice.configs.iter().flat_map(|config| &config.overrides);
+        all.map(|one| (one.instance_type.clone(), one.zone.clone())).collect()
+    };
+    assert!(of(&choice).is_disjoint(&of(&next)) || next.capacity_type != choice.capacity_type);
+}
+
+#[tokio::test]
+async fn an_instance_describes_its_claim() {
+    let world = world("").await;
+    let choice = world.choose(&ask(&[])).unwrap();
+    let claims = claims(&["a"]);
+    buy(&world.cloud, &choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims))
+        .await
+        .unwrap();
+    let instance = world.alive().remove(0);
+    let kind = world.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
+    let parts = cloud::claim::describe(&instance, kind, &world.settings);
+    assert_eq!(parts.provider_id, format!("aws:///{}/{}", instance.zone, instance.id));
+    assert_eq!(cloud::claim::instance_id(&parts.provider_id), Some(instance.id.as_str()));
+    assert_eq!(cloud::claim::instance_id("kind://x/i-1"), None);
+    let expected = [
+        (label::INSTANCE_TYPE, instance.instance_type.as_str()),
+        (label::ZONE, instance.zone.as_str()),
+        (label::CAPACITY_TYPE, "spot"),
+        (label::NODEPOOL, "general"),
+        (label::EC2_NODE_CLASS, "default"),
+        (label::REGION, "us-west-2"),
+        (label::OS, "linux"),
+    ];
+    for (key, value) in expected {
+        assert_eq!(parts.labels.get(key).map(String::as_str), Some(value), "{key}");
+    }
+    assert!(parts.labels[label::ZONE_ID].starts_with("usw2-az"));
+    assert!(parts.allocatable["cpu"].millis().unwrap() < parts.capacity["cpu"].millis().unwrap());
+    let unknown = cloud::claim::describe(&instance, None, &world.settings);
+    assert!(unknown.capacity.is_empty() && unknown.labels.contains_key(label::ZONE));
+}
