@@ -359,3 +359,28 @@ async fn learns_nothing(stage: &Stage) -> Result<()> {
     ensure!(facts.user_data.is_some_and(|bytes| bytes.starts_with(b"#!/bin/sh")), "EC2 decodes base64");
     Ok(())
 }
+
+/// Whether the agent knows a subcommand.
+fn knows(agent: &Path, verb: &str) -> Result<bool> {
+    let output = std::process::Command::new(agent).args([verb, "--help"]).output()?;
+    Ok(output.status.success())
+}
+
+#[test]
+fn every_unit_starts_a_subcommand_of_the_agent() -> Result<()> {
+    let agent = Programs::find()?.agent;
+    ensure!(!knows(&agent, "dance")?, "the agent takes any word for a subcommand");
+    let mut verbs = Vec::new();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../systemd"))? {
+        let path = entry?.path();
+        let unit = std::fs::read_to_string(&path)?;
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/kerf-agent "));
+        let verb = start.with_context(|| format!("{} does not start the agent", path.display()))?;
+        ensure!(knows(&agent, verb)?, "{} starts `kerf-agent {verb}`, which does not exist", path.display());
+        ensure!(unit.lines().any(|line| line == "RestartSec=1"), "{} waits as the room does not", path.display());
+        verbs.push(verb.to_owned());
+    }
+    verbs.sort();
+    ensure!(verbs == ["bootstrap", "run"], "the room runs bootstrap and run, the units {verbs:?}");
+    Ok(())
+}
