@@ -144,6 +144,11 @@ impl ControlPlane {
         self.folder.path()
     }
 
+    /// Keeps the run folder after the end: somebody will want to read its logs.
+    pub fn keep_logs(&self) {
+        self.folder.keep();
+    }
+
     /// The API server, such as `https://127.0.0.1:20443`.
     #[must_use]
     pub fn url(&self) -> String {

@@ -1,0 +1,55 @@
+//! The index behind its lock, and the two places where a change of it makes itself felt: the work queue
+//! and the planner's batch.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::event::Notes;
+use crate::index::Index;
+use crate::launch::GATHER;
+use crate::queue::Queue;
+use crate::work::{Consequences, Work};
+
+/// What all parts of the controller share.
+pub struct Cluster {
+    index: RwLock<Index>,
+    /// Things to look at.
+    pub queue: Queue<Work>,
+    /// Events on their way to the API server.
+    pub notes: Notes,
+    plan: UnboundedSender<String>,
+}
+
+impl Cluster {
+    /// An empty cluster; ids that a plan should answer go to `plan`.
+    #[must_use]
+    pub fn new(plan: UnboundedSender<String>, notes: Notes) -> Arc<Self> {
+        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, plan })
+    }
+
+    /// Looks at the index.
+    pub fn read<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
+        look(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the index and passes on what that calls for.
+    pub fn change(&self, change: impl FnOnce(&mut Index) -> Consequences) {
+        let consequences = change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner));
+        for work in consequences.work {
+            // Claims of one plan come one after the other: a moment's patience puts them into one fleet.
+            let patience = if work == Work::Gather { GATHER } else { Duration::ZERO };
+            self.queue.add_after(work, patience);
+        }
+        for id in consequences.plan {
+            self.ask_for_plan(id);
+        }
+    }
+
+    /// Asks for a plan that answers `id`.
+    pub fn ask_for_plan(&self, id: String) {
+        // The receiver is gone only while the process ends.
+        let _ = self.plan.send(id);
+    }
+}

@@ -1,0 +1,190 @@
+//! Kubernetes events: what we did and why, where people look for it with `kubectl describe`.
+//!
+//! An equal event within its silence is not sent again. Sending never holds up the work that it tells of.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Client, Resource};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
+
+/// Karpenter's default silence between equal events.
+const SILENCE: Duration = Duration::from_secs(120);
+/// Older entries are dropped once the memory holds this many.
+const REMEMBERED: usize = 10_000;
+/// Cluster-scoped objects keep their events here.
+const DEFAULT_NAMESPACE: &str = "default";
+const COMPONENT: &str = "karpenter";
+/// The API server refuses longer messages.
+const MESSAGE_LIMIT: usize = 1000;
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    api_version: String,
+    kind: String,
+    namespace: Option<String>,
+    name: String,
+    uid: String,
+}
+
+impl Object {
+    /// Names an object by its metadata.
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, meta: &ObjectMeta) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Names a typed object.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        Self::new(K::api_version(&()).as_ref(), K::kind(&()).as_ref(), object.meta())
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    object: Object,
+    warning: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Note {
+    /// Something that went as it should.
+    #[must_use]
+    pub fn normal(object: Object, reason: &'static str, message: String) -> Self {
+        Self { object, warning: false, reason, message }
+    }
+
+    /// Something that a person may want to look at.
+    #[must_use]
+    pub fn warning(object: Object, reason: &'static str, message: String) -> Self {
+        Self { object, warning: true, reason, message }
+    }
+
+    /// The reason, in Karpenter's words.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// The sentence.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// The way in for events.
+#[derive(Clone)]
+pub struct Notes(UnboundedSender<Note>);
+
+impl Notes {
+    /// The way in, and the way out for [`send`].
+    #[must_use]
+    pub fn new() -> (Self, UnboundedReceiver<Note>) {
+        let (way_in, way_out) = unbounded_channel();
+        (Self(way_in), way_out)
+    }
+
+    /// Hands an event over.
+    pub fn publish(&self, note: Note) {
+        // The receiver is gone only while the process ends.
+        let _ = self.0.send(note);
+    }
+}
+
+/// Sends events until every way in is gone.
+pub async fn send(client: Client, mut notes: UnboundedReceiver<Note>) {
+    let memory = Memory::default();
+    while let Some(note) = notes.recv().await {
+        if !memory.is_news(&note, Instant::now()) {
+            continue;
+        }
+        let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+        if let Err(error) = api.create(&PostParams::default(), &event(&note, jiff::Timestamp::now())).await {
+            log::debug!(reason = note.reason, error = daemon::error::chain(&error).as_str(); "an event was not taken");
+        }
+    }
+}
+
+#[derive(Default)]
+struct Memory(Mutex<BTreeMap<Note, Instant>>);
+
+impl Memory {
+    fn is_news(&self, note: &Note, now: Instant) -> bool {
+        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.len() > REMEMBERED {
+            sent.retain(|_, when| now - *when < SILENCE);
+        }
+        match sent.get(note) {
+            Some(when) if now - *when < SILENCE => false,
+            _ => {
+                sent.insert(note.clone(), now);
+                true
+            }
+        }
+    }
+}
+
+fn event(note: &Note, now: jiff::Timestamp) -> Event {
+    let object = &note.object;
+    Event {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}.", object.name)),
+            namespace: Some(object.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some(object.api_version.clone()),
+            kind: Some(object.kind.clone()),
+            namespace: object.namespace.clone(),
+            name: Some(object.name.clone()),
+            // kubectl looks for a node's events under the node's name, as kubelet writes them.
+            uid: Some(if object.kind == "Node" { object.name.clone() } else { object.uid.clone() }),
+            ..ObjectReference::default()
+        },
+        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(note.reason.to_owned()),
+        message: Some(note.message.chars().take(MESSAGE_LIMIT).collect()),
+        source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: None }),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Instant, Memory, Note, Object, ObjectMeta};
+
+    fn note(message: &str) -> Note {
+        let object = Object::new("v1", "Pod", &ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() });
+        Note::warning(object, api::reason::FAILED_SCHEDULING, message.to_owned())
+    }
+
+    #[test]
+    fn an_equal_event_is_silent_for_two_minutes_and_a_changed_one_is_not() {
+        let memory = Memory::default();
+        let now = Instant::now();
+        assert!(memory.is_news(&note("no room"), now));
+        assert!(!memory.is_news(&note("no room"), now + Duration::from_secs(119)));
+        assert!(memory.is_news(&note("no zone"), now + Duration::from_secs(119)));
+        assert!(memory.is_news(&note("no room"), now + Duration::from_secs(121)));
+    }
+}

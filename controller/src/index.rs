@@ -1,0 +1,137 @@
+//! The cluster as the watches last showed it, one table a kind, and what each change calls for.
+//!
+//! Tests push objects in directly; nothing here does I/O.
+
+mod consequences;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
+use api::{EC2NodeClass, NodeClaim, NodePool};
+use jiff::Timestamp;
+
+pub use consequences::Kept;
+pub use table::{Key, Table, key_of};
+
+use crate::work::Consequences;
+
+/// Everything that we watch.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Pods by `namespace/name`.
+    pub pods: Table<Pod>,
+    /// Nodes by name.
+    pub nodes: Table<Node>,
+    /// NodeClaims by name.
+    pub claims: Table<NodeClaim>,
+    /// NodePools by name.
+    pub pools: Table<NodePool>,
+    /// EC2NodeClasses by name.
+    pub classes: Table<EC2NodeClass>,
+    /// DaemonSets by `namespace/name`.
+    pub daemonsets: Table<DaemonSet>,
+    /// PodDisruptionBudgets by `namespace/name`.
+    pub budgets: Table<PodDisruptionBudget>,
+    pods_by_node: BTreeMap<String, BTreeSet<Key>>,
+    pod_events: BTreeMap<String, Timestamp>,
+}
+
+impl Index {
+    /// Takes in one object. `live` is false while a watch replays what exists already.
+    pub fn apply<K: Kept>(&mut self, object: K, now: Timestamp, live: bool) -> Consequences {
+        let object = Arc::new(object);
+        let before = K::table_mut(self).put(Arc::clone(&object));
+        if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
+            return Consequences::default();
+        }
+        K::changed(self, before.as_deref(), Some(&object), now, live);
+        K::consequences(self, before.as_deref(), Some(&object))
+    }
+
+    /// Forgets one object.
+    pub fn delete<K: Kept>(&mut self, key: &str, now: Timestamp) -> Consequences {
+        let Some(before) = K::table_mut(self).remove(key) else { return Consequences::default() };
+        K::changed(self, Some(&before), None, now, true);
+        K::consequences(self, Some(&before), None)
+    }
+
+    /// Forgets every object of a kind that a finished relist did not show, and marks the table as complete.
+    pub fn finish_relist<K: Kept>(&mut self, seen: &BTreeSet<Key>, now: Timestamp) -> Consequences {
+        let gone: Vec<Key> = K::table(self).keys().filter(|key| !seen.contains(*key)).cloned().collect();
+        let mut all = Consequences::default();
+        for key in gone {
+            let one = self.delete::<K>(&key, now);
+            all.work.extend(one.work);
+            all.plan.extend(one.plan);
+        }
+        K::table_mut(self).mark_synced();
+        all
+    }
+
+    /// Whether every table was complete once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.missing().is_empty()
+    }
+
+    /// The kinds whose first list has not come through yet.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let tables = [
+            ("pods", self.pods.is_synced()),
+            ("nodes", self.nodes.is_synced()),
+            ("nodeclaims", self.claims.is_synced()),
+            ("nodepools", self.pools.is_synced()),
+            ("ec2nodeclasses", self.classes.is_synced()),
+            ("daemonsets", self.daemonsets.is_synced()),
+            ("poddisruptionbudgets", self.budgets.is_synced()),
+        ];
+        tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
+    }
+
+    /// Pods bound to a node.
+    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    /// Nodes whose provider id is `provider_id`.
+    #[must_use]
+    pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
+        let known = !provider_id.is_empty();
+        self.nodes.values().filter(|node| known && node.spec.provider_id == provider_id).collect()
+    }
+
+    /// The only claim whose provider id is the node's, if there is exactly one.
+    #[must_use]
+    pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
+        let id = Some(node.spec.provider_id.as_str()).filter(|id| !id.is_empty());
+        let mut claims = self.claims.values().filter(|claim| id.is_some() && provider_id(claim) == id);
+        let claim = claims.next()?;
+        claims.next().is_none().then_some(claim)
+    }
+
+    /// Claims that carry a launch token, in the order of their names.
+    pub fn claims_of_launch<'a>(&'a self, token: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
+        self.claims.values().filter(move |claim| launch_token(claim) == Some(token))
+    }
+
+    /// When a pod last came to a node, left it or ended there, as far as this process saw it.
+    #[must_use]
+    pub fn last_pod_event(&self, node: &str) -> Option<Timestamp> {
+        self.pod_events.get(node).copied()
+    }
+}
+
+/// The claim's instance in Kubernetes' words, once it was launched.
+#[must_use]
+pub fn provider_id(claim: &NodeClaim) -> Option<&str> {
+    claim.status.as_ref().map(|status| status.provider_id.as_str()).filter(|id| !id.is_empty())
+}
+
+/// The client token of the CreateFleet call that launches the claim.
+#[must_use]
+pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
+    claim.metadata.annotations.as_ref()?.get(api::annotation::LAUNCH_TOKEN).map(String::as_str)
+}

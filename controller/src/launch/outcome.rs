@@ -1,0 +1,104 @@
+//! What a launch's end means for its claims. Pure.
+
+use std::collections::BTreeMap;
+
+use api::status::Conditioned;
+use api::{NodeClaim, condition, reason};
+use cloud::claim::ClaimParts;
+use cloud::launch::{Failure, Refusal};
+use cloud::{FleetAnswer, FleetRequest, Instance};
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::act::{Step, Target};
+use crate::event::{Note, Object};
+use crate::metrics;
+
+/// Karpenter cuts messages of conditions here.
+const MESSAGE: usize = 300;
+
+/// The instances of an answer, with the tags that the request gave them.
+pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest) -> Vec<Instance> {
+    let launched = |one: &cloud::FleetInstance| Instance {
+        id: one.id.clone(),
+        instance_type: one.instance_type.clone(),
+        zone: one.zone.clone(),
+        subnet_id: one.subnet_id.clone(),
+        image_id: one.image_id.clone(),
+        spot: one.lifecycle == api::label::CAPACITY_SPOT,
+        tags: request.tags.clone(),
+        ..Instance::default()
+    };
+    answer.instances.iter().map(launched).collect()
+}
+
+/// EC2 named no error and still launched fewer than asked.
+pub(super) fn too_few() -> Failure {
+    Failure::InsufficientCapacity { message: "EC2 launched fewer instances than asked for".to_owned() }
+}
+
+pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
+    for error in &answer.errors {
+        metrics.add(&metrics::LAUNCH_FAILURES, &[&error.zone, &error.lifecycle, &error.code], 1.0);
+    }
+}
+
+/// The machine's labels; the claim's own win.
+pub(super) fn labels(claim: &NodeClaim, parts: &ClaimParts) -> Step {
+    let mut labels: BTreeMap<String, String> = parts.labels.clone();
+    labels.extend(claim.metadata.labels.clone().unwrap_or_default());
+    Step::Patch(target(claim), json!({"metadata": {"labels": labels}}))
+}
+
+/// The status of a claim that has its instance.
+pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) -> Step {
+    let mut changed = claim.clone();
+    changed.initialize(now);
+    let status = changed.status.get_or_insert_default();
+    status.provider_id.clone_from(&parts.provider_id);
+    status.image_id.clone_from(&parts.image_id);
+    status.capacity.clone_from(&parts.capacity);
+    status.allocatable.clone_from(&parts.allocatable);
+    changed.set_true(condition::LAUNCHED, now);
+    write_status(claim, &changed)
+}
+
+/// A choice could not even be made.
+pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> Vec<Step> {
+    let message = daemon::error::chain(refusal);
+    match refusal {
+        Refusal::InsufficientCapacity(_) => failed(claim, &Failure::InsufficientCapacity { message }, now),
+        Refusal::Class { .. } => failed(claim, &Failure::Create { reason: reason::NODE_CLASS_NOT_READY, message }, now),
+    }
+}
+
+/// A claim without an instance: out of stock, it goes and its pods are planned anew; else it says why and waits.
+pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Vec<Step> {
+    match failure {
+        Failure::InsufficientCapacity { message } => {
+            let note = Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
+            vec![Step::Note(note), Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())]
+        }
+        Failure::Create { reason, message } => {
+            let mut changed = claim.clone();
+            changed.initialize(now);
+            let message: String = message.chars().take(MESSAGE).collect();
+            changed.set_unknown(condition::LAUNCHED, reason, &message, now);
+            let note = Note::warning(Object::of(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
+            vec![write_status(claim, &changed), Step::Note(note)]
+        }
+    }
+}
+
+fn write_status(before: &NodeClaim, after: &NodeClaim) -> Step {
+    let patch = json!({
+        "metadata": {"resourceVersion": before.metadata.resource_version},
+        "status": after.status,
+    });
+    Step::PatchStatus(target(before), patch)
+}
+
+fn target(claim: &NodeClaim) -> Target {
+    Target::Claim(claim.metadata.name.clone().unwrap_or_default())
+}

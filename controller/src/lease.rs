@@ -1,0 +1,172 @@
+//! Leadership by a Lease, so that of two replicas only one writes. The rules are client-go's: a lease that
+//! did not change for its duration, by our own clock, is free; a leader that cannot renew in time steps down.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Client;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::time::Instant;
+
+use crate::settings::LeaseName;
+
+/// How long a lease holds without being renewed.
+const DURATION: Duration = Duration::from_secs(15);
+/// A leader that could not renew for this long steps down.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Time between looks at the lease.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What to do about the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    Create,
+    Take,
+    Renew,
+    Wait,
+}
+
+/// The lease as we last saw it change.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    spec: LeaseSpec,
+    changed: Instant,
+}
+
+fn decide(me: &str, lease: Option<&LeaseSpec>, seen: Option<&Seen>, now: Instant) -> Move {
+    let Some(lease) = lease else { return Move::Create };
+    match lease.holder_identity.as_deref() {
+        Some(holder) if holder == me => Move::Renew,
+        None | Some("") => Move::Take,
+        Some(_) => {
+            let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            let duration = seconds.map_or(DURATION, Duration::from_secs);
+            let expired = seen.is_some_and(|seen| seen.spec == *lease && now - seen.changed >= duration);
+            if expired { Move::Take } else { Move::Wait }
+        }
+    }
+}
+
+/// One replica's claim to lead.
+pub struct Leadership {
+    api: Api<Lease>,
+    name: LeaseName,
+    identity: String,
+    seen: Option<Seen>,
+}
+
+impl Leadership {
+    /// A candidate; `identity` must differ between replicas and between lives of one replica.
+    #[must_use]
+    pub fn new(client: Client, name: LeaseName, identity: String) -> Self {
+        Self { api: Api::namespaced(client, &name.namespace), name, identity, seen: None }
+    }
+
+    /// Waits until this replica leads.
+    pub async fn acquire(&mut self) {
+        loop {
+            match self.attempt().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    log::warn!(error = daemon::error::chain(&error).as_str(); "cannot read or write the lease, trying again");
+                }
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Renews until the lease is lost.
+    pub async fn hold(&mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(RETRY).await;
+            match tokio::time::timeout(RENEW_DEADLINE, self.attempt()).await {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(false)) => return,
+                Ok(Err(_)) | Err(_) if renewed.elapsed() < RENEW_DEADLINE => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Gives the lease up, so that another replica need not wait for it to expire.
+    pub async fn release(&mut self) {
+        let Ok(Some(mut lease)) = self.api.get_opt(&self.name.name).await else { return };
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() == Some(&self.identity) {
+            spec.holder_identity = None;
+            // Another replica will wait for the lease to expire if this fails.
+            let _ = self.api.replace(&self.name.name, &PostParams::default(), &lease).await;
+        }
+    }
+
+    /// One look at the lease and one move. `Ok(true)` means that we lead. A conflict means that somebody was
+    /// quicker.
+    async fn attempt(&mut self) -> Result<bool, kube::Error> {
+        let lease = self.api.get_opt(&self.name.name).await?;
+        let now = Instant::now();
+        let spec = lease.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
+        let step = decide(&self.identity, spec.as_ref(), self.seen.as_ref(), now);
+        if let Some(spec) = &spec
+            && self.seen.as_ref().is_none_or(|seen| seen.spec != *spec)
+        {
+            self.seen = Some(Seen { spec: spec.clone(), changed: now });
+        }
+        let written = match step {
+            Move::Wait => return Ok(false),
+            Move::Create => self.api.create(&PostParams::default(), &self.ours(None)).await,
+            Move::Take | Move::Renew => {
+                self.api.replace(&self.name.name, &PostParams::default(), &self.ours(lease)).await
+            }
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The lease with us as its holder.
+    fn ours(&self, lease: Option<Lease>) -> Lease {
+        let now = MicroTime(jiff::Timestamp::now());
+        let mut lease = lease.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta { name: Some(self.name.name.clone()), ..ObjectMeta::default() },
+            ..Lease::default()
+        });
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() != Some(&self.identity) {
+            spec.holder_identity = Some(self.identity.clone());
+            spec.lease_transitions = Some(spec.lease_transitions.map_or(0, |count| count + 1));
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.lease_duration_seconds = i32::try_from(DURATION.as_secs()).ok();
+        spec.renew_time = Some(now);
+        lease
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Instant, LeaseSpec, Move, Seen, decide};
+
+    fn held_by(holder: &str) -> LeaseSpec {
+        LeaseSpec { holder_identity: Some(holder.to_owned()), lease_duration_seconds: Some(15), ..LeaseSpec::default() }
+    }
+
+    #[test]
+    fn a_lease_is_taken_only_when_free_or_expired_by_our_own_clock() {
+        let start = Instant::now();
+        let other = held_by("other");
+        let seen = Seen { spec: other.clone(), changed: start };
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(decide("me", None, None, start), Move::Create);
+        assert_eq!(decide("me", Some(&held_by("me")), None, start), Move::Renew);
+        assert_eq!(decide("me", Some(&held_by("")), None, start), Move::Take);
+        assert_eq!(decide("me", Some(&other), None, at(3600)), Move::Wait);
+        assert_eq!(decide("me", Some(&other), Some(&seen), at(14)), Move::Wait);
+        assert_eq!(decide("me", Some(&other), Some(&seen), at(15)), Move::Take);
+        assert_eq!(decide("me", Some(&held_by("third")), Some(&seen), at(3600)), Move::Wait);
+    }
+}

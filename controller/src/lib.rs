@@ -1,0 +1,26 @@
+//! How Kerf acts on the cluster: watches feed an index, a change calls for looks and plans, pure functions
+//! decide, and one writer carries out what they decided.
+
+pub mod act;
+pub mod batch;
+pub mod claims;
+pub mod class;
+pub mod cluster;
+pub mod event;
+pub mod garbage;
+pub mod index;
+pub mod launch;
+pub mod lease;
+pub mod lifecycle;
+pub mod market;
+pub mod metrics;
+pub mod nominations;
+pub mod pool;
+pub mod provision;
+pub mod queue;
+pub mod reconcile;
+pub mod run;
+pub mod settings;
+pub mod termination;
+pub mod watch;
+pub mod work;

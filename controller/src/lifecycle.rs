@@ -1,0 +1,238 @@
+//! A NodeClaim's way from the wish to a node that pods may use, and back to nothing: one look, one decision.
+//!
+//! Pure: the view holds all that the decision may depend on, `now` included.
+
+mod initialization;
+mod registration;
+mod removal;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, condition, finalizer, label, reason};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::act::{Step, Target};
+use crate::event::{Note, Object};
+use crate::queue::Next;
+use crate::work::Work;
+
+/// A claim that has no instance after this long is given up (core 3.1).
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// A claim whose node has not registered after this long is given up.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// Pod events are written down at most this often.
+const POD_EVENT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// All that a decision about a claim depends on.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The claim.
+    pub claim: Arc<NodeClaim>,
+    /// Nodes with the claim's provider id.
+    pub nodes: Vec<Arc<Node>>,
+    /// What EC2 says of the claim's instance; read only for claims that are being deleted.
+    pub instance: Instance,
+    /// When a pod last came to the claim's node or left it.
+    pub last_pod_event: Option<Timestamp>,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// What EC2 says of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instance {
+    /// Nobody asked.
+    Unknown,
+    /// It runs or starts.
+    Alive,
+    /// It was told to end and has not yet.
+    Ending,
+    /// It is terminated, or EC2 does not know it any more.
+    Gone,
+}
+
+/// What to do about a claim.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// Other things to look at now.
+    pub work: Vec<Work>,
+    /// When to look again although nothing changed.
+    pub after: Option<Duration>,
+    /// Counted once the steps are done: why the claim is given up.
+    pub disrupted: Option<&'static str>,
+    /// Whether the last step lets the claim go for good.
+    pub released: bool,
+}
+
+impl Decision {
+    /// What the queue should do next.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        self.after.map_or(Next::Wait, Next::After)
+    }
+
+    /// Asks to be woken at the latest after `delay`.
+    fn wake(&mut self, delay: Duration) {
+        self.after = Some(self.after.map_or(delay, |after| after.min(delay)));
+    }
+}
+
+/// Decides about one claim.
+#[must_use]
+pub fn decide(view: &View) -> Decision {
+    if view.claim.metadata.deletion_timestamp.is_some() {
+        return removal::decide(view);
+    }
+    if !has_finalizer(&view.claim) {
+        return add_finalizer(&view.claim);
+    }
+    let mut claim = NodeClaim::clone(&view.claim);
+    let mut decision = Decision::default();
+    claim.initialize(view.now);
+    if let Some(reason) = interruption(view) {
+        return give_up_interrupted(view, &reason);
+    }
+    if !claim.is_true(condition::LAUNCHED) {
+        let token = crate::index::launch_token(&claim);
+        decision.work.push(token.map_or(Work::Gather, |token| Work::Launch(token.to_owned())));
+    } else if !claim.is_true(condition::REGISTERED) {
+        registration::register(view, &mut claim, &mut decision);
+    } else if !claim.is_true(condition::INITIALIZED) {
+        initialization::initialize(view, &mut claim, &mut decision);
+    }
+    if give_up_late(view, &claim, &mut decision) {
+        return decision;
+    }
+    note_pod_event(view, &mut claim, &mut decision);
+    write_status(view, &claim, &mut decision);
+    decision
+}
+
+fn has_finalizer(claim: &NodeClaim) -> bool {
+    claim.metadata.finalizers.iter().flatten().any(|name| name == finalizer::TERMINATION)
+}
+
+/// The finalizer goes on before anything is launched, so that nothing launched is ever forgotten.
+fn add_finalizer(claim: &NodeClaim) -> Decision {
+    let mut finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(finalizer::TERMINATION.to_owned());
+    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": claim.metadata.resource_version}});
+    Decision { steps: vec![Step::Patch(target(claim), patch)], ..Decision::default() }
+}
+
+fn target(claim: &NodeClaim) -> Target {
+    Target::Claim(name(claim).to_owned())
+}
+
+fn name(claim: &NodeClaim) -> &str {
+    claim.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The claim's pool.
+#[must_use]
+pub fn pool(claim: &NodeClaim) -> &str {
+    claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL)).map_or("", String::as_str)
+}
+
+fn delete(claim: &NodeClaim) -> Step {
+    Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())
+}
+
+/// A notice that EC2 takes the instance back, as the agent wrote it on the node: reason and deadline.
+struct Interruption {
+    reason: String,
+    deadline: Option<String>,
+}
+
+fn interruption(view: &View) -> Option<Interruption> {
+    let node = view.nodes.first()?;
+    let found = node.condition(condition::INTERRUPTED).filter(|found| found.status == condition::TRUE)?;
+    // A recommendation to rebalance is no notice: the instance may stay for hours.
+    (found.reason != reason::REBALANCE_RECOMMENDATION).then(|| Interruption {
+        reason: found.reason.clone(),
+        deadline: node.annotation(api::annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
+    })
+}
+
+/// The claim goes at once; its node stays until the agent has emptied it or the deadline has come.
+fn give_up_interrupted(view: &View, interruption: &Interruption) -> Decision {
+    let claim = &view.claim;
+    let mut steps = Vec::new();
+    if let Some(deadline) = &interruption.deadline {
+        let annotations = json!({api::annotation::TERMINATION_TIMESTAMP: deadline});
+        let annotated = claim.metadata.annotations.as_ref();
+        if annotated.and_then(|all| all.get(api::annotation::TERMINATION_TIMESTAMP)) != Some(deadline) {
+            steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
+        }
+    }
+    let message = match &interruption.deadline {
+        Some(deadline) => format!("EC2 takes the instance back at {deadline} ({})", interruption.reason),
+        None => format!("EC2 takes the instance back ({})", interruption.reason),
+    };
+    steps.push(Step::Note(Note::warning(Object::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
+    steps.push(delete(claim));
+    Decision { steps, disrupted: Some("spot_interrupted"), ..Decision::default() }
+}
+
+/// Liveness (core 3.1): both clocks start when the condition last changed its status, which at first is the
+/// claim's creation.
+fn give_up_late(view: &View, claim: &NodeClaim, decision: &mut Decision) -> bool {
+    let clocks = [
+        (condition::LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout"),
+        (condition::REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout"),
+    ];
+    for (type_, timeout, reason) in clocks {
+        let Some(found) = api::status::find(claim.conditions(), type_).filter(|found| !found.is_true()) else {
+            continue;
+        };
+        let left = time_left(found.last_transition_time.0, timeout, view.now);
+        if left.is_zero() {
+            let message = format!("gave up after {} minutes: {}", timeout.as_secs() / 60, found.message);
+            decision.steps =
+                vec![Step::Note(Note::warning(Object::of(claim), reason::LAUNCH_FAILED, message)), delete(claim)];
+            decision.disrupted = Some(reason);
+            return true;
+        }
+        decision.wake(left);
+    }
+    false
+}
+
+/// What is left of `span` since `start`.
+fn time_left(start: Timestamp, span: Duration, now: Timestamp) -> Duration {
+    let passed = Duration::try_from(now.duration_since(start)).unwrap_or_default();
+    span.saturating_sub(passed)
+}
+
+/// Consolidation waits until a node has been quiet; when it was last not, is kept with the claim.
+fn note_pod_event(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+    let Some(event) = view.last_pod_event else { return };
+    let status = claim.status.get_or_insert_default();
+    let written = status.last_pod_event_time.as_ref().map(|time| time.0);
+    if written.is_some_and(|written| event <= written) {
+        return;
+    }
+    let wait = written.map_or(Duration::ZERO, |written| time_left(written, POD_EVENT_INTERVAL, view.now));
+    if wait.is_zero() {
+        status.last_pod_event_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(event));
+    } else {
+        decision.wake(wait);
+    }
+}
+
+/// Writes the status if the decision changed it.
+fn write_status(view: &View, claim: &NodeClaim, decision: &mut Decision) {
+    if claim.status != view.claim.status {
+        let patch = json!({
+            "metadata": {"resourceVersion": view.claim.metadata.resource_version},
+            "status": claim.status,
+        });
+        decision.steps.push(Step::PatchStatus(target(claim), patch));
+    }
+}

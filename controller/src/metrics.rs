@@ -1,0 +1,111 @@
+//! The controller's metrics: the one place where their names, labels and meanings stand.
+
+use daemon::metric::{Kind, Metric};
+
+/// Karpenter's buckets for durations, in seconds.
+const DURATIONS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
+    150.0, 300.0, 450.0, 600.0,
+];
+
+/// NodeClaims that were created.
+pub const CLAIMS_CREATED: Metric = Metric {
+    name: "karpenter_nodeclaims_created_total",
+    help: "NodeClaims created, by reason and pool",
+    kind: Kind::Counter,
+    labels: &["reason", "nodepool"],
+};
+/// NodeClaims that were deleted by the controller.
+pub const CLAIMS_DISRUPTED: Metric = Metric {
+    name: "karpenter_nodeclaims_disrupted_total",
+    help: "NodeClaims deleted by the controller, by reason and pool",
+    kind: Kind::Counter,
+    labels: &["reason", "nodepool"],
+};
+/// NodeClaims that are gone.
+pub const CLAIMS_TERMINATED: Metric = Metric {
+    name: "karpenter_nodeclaims_terminated_total",
+    help: "NodeClaims whose instance is gone, by pool",
+    kind: Kind::Counter,
+    labels: &["nodepool"],
+};
+/// Eviction requests by the API server's answer.
+pub const EVICTION_REQUESTS: Metric = Metric {
+    name: "karpenter_pods_eviction_requests_total",
+    help: "Eviction requests, by HTTP status of the answer (0: none came)",
+    kind: Kind::Counter,
+    labels: &["code"],
+};
+/// How long a plan takes.
+pub const SCHEDULING_DURATION: Metric = Metric {
+    name: "karpenter_scheduler_scheduling_duration_seconds",
+    help: "Time to plan once, snapshot included, in seconds",
+    kind: Kind::Histogram(DURATIONS),
+    labels: &[],
+};
+/// Pods without a place after the last plan.
+pub const UNSCHEDULABLE_PODS: Metric = Metric {
+    name: "karpenter_scheduler_unschedulable_pods_count",
+    help: "Pods for which the last plan found no place",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+/// Pods that the last plan left aside.
+pub const IGNORED_PODS: Metric = Metric {
+    name: "karpenter_scheduler_ignored_pods_count",
+    help: "Pods that the last plan left aside, each with an event that says why",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+/// Nodes and claims in the index.
+pub const NODE_COUNT: Metric = Metric {
+    name: "karpenter_cluster_state_node_count",
+    help: "Nodes that the controller sees",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+/// Whether every watch has listed once.
+pub const SYNCED: Metric = Metric {
+    name: "karpenter_cluster_state_synced",
+    help: "1 once every watch has listed, else 0",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+/// Steps of the writer.
+pub const ACT_STEPS: Metric = Metric {
+    name: "kerf_act_steps_total",
+    help: "Writes to Kubernetes and AWS, by step and outcome",
+    kind: Kind::Counter,
+    labels: &["step", "outcome"],
+};
+/// Findings of the plan checker.
+pub const PLAN_FINDINGS: Metric = Metric {
+    name: "kerf_plan_findings_total",
+    help: "Plans that the independent checker refused; more than 0 is a bug of Kerf",
+    kind: Kind::Counter,
+    labels: &[],
+};
+/// Pools that were out of stock at launch.
+pub const LAUNCH_FAILURES: Metric = Metric {
+    name: "karpenter_cloudprovider_instance_launch_failures_total",
+    help: "Errors in CreateFleet answers, by zone, capacity type and EC2's code",
+    kind: Kind::Counter,
+    labels: &["zone", "capacity_type", "reason"],
+};
+
+/// All of them.
+pub const TABLE: &[Metric] = &[
+    CLAIMS_CREATED,
+    CLAIMS_DISRUPTED,
+    CLAIMS_TERMINATED,
+    EVICTION_REQUESTS,
+    SCHEDULING_DURATION,
+    UNSCHEDULABLE_PODS,
+    IGNORED_PODS,
+    NODE_COUNT,
+    SYNCED,
+    ACT_STEPS,
+    PLAN_FINDINGS,
+    LAUNCH_FAILURES,
+];

@@ -1,0 +1,90 @@
+//! Promises of recent plans: which pods a node waits for, so that neither another launch nor an early removal
+//! comes between.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Karpenter's least time that a promise holds.
+const LEAST: Duration = Duration::from_secs(10);
+
+/// Nodes by the pods that they wait for.
+#[derive(Debug, Default)]
+pub struct Nominations {
+    pods: BTreeMap<String, Promise>,
+}
+
+#[derive(Debug)]
+struct Promise {
+    node: String,
+    until: Timestamp,
+}
+
+/// How long a promise holds: twice the longest batch, and at least [`LEAST`].
+#[must_use]
+pub fn lifetime(batch_max: Duration) -> Duration {
+    (batch_max * 2).max(LEAST)
+}
+
+impl Nominations {
+    /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID.
+    pub fn promise(&mut self, pod: &str, node: &str, until: Timestamp) {
+        self.pods.insert(pod.to_owned(), Promise { node: node.to_owned(), until });
+    }
+
+    /// Forgets what has run out.
+    pub fn expire(&mut self, now: Timestamp) {
+        self.pods.retain(|_, promise| promise.until > now);
+    }
+
+    /// The promised node of each pod.
+    #[must_use]
+    pub fn by_pod(&self) -> BTreeMap<String, String> {
+        self.pods.iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
+    }
+
+    /// Until when each node is promised to somebody.
+    #[must_use]
+    pub fn by_node(&self) -> BTreeMap<String, Timestamp> {
+        let mut nodes: BTreeMap<String, Timestamp> = BTreeMap::new();
+        for promise in self.pods.values() {
+            let until = nodes.entry(promise.node.clone()).or_insert(promise.until);
+            *until = (*until).max(promise.until);
+        }
+        nodes
+    }
+}
+
+/// A moment `span` after `now`; the end of time if that is too far.
+#[must_use]
+pub fn after(now: Timestamp, span: Duration) -> Timestamp {
+    let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
+    now.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Nominations, after, lifetime};
+    use jiff::Timestamp;
+
+    #[test]
+    fn a_node_is_protected_until_the_last_promise_runs_out() {
+        let now = Timestamp::UNIX_EPOCH;
+        let at = |seconds| after(now, Duration::from_secs(seconds));
+        let mut nominations = Nominations::default();
+        nominations.promise("a", "node", at(20));
+        nominations.promise("b", "node", at(30));
+        nominations.expire(at(25));
+        assert_eq!(nominations.by_node().get("node"), Some(&at(30)));
+        assert!(!nominations.by_pod().contains_key("a"));
+        nominations.expire(at(30));
+        assert!(nominations.by_node().is_empty());
+    }
+
+    #[test]
+    fn a_promise_holds_for_two_batches() {
+        assert_eq!(lifetime(Duration::from_secs(10)), Duration::from_secs(20));
+        assert_eq!(lifetime(Duration::from_millis(200)), Duration::from_secs(10));
+    }
+}

@@ -1,0 +1,153 @@
+//! NodePools: what they add up to, whether their class is ready, whether they say something we can honour,
+//! the hash by which their nodes drift (core 6.6), and DaemonSets that would be locked out of their nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::objects::{DaemonSet, Node};
+use api::status::Conditioned;
+use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, annotation, condition, hash, quantity, reason, taint};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::act::{Step, Target};
+
+/// Keys that a pool's status always has, zero or not.
+const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
+
+/// All that a decision about a pool depends on.
+pub struct View {
+    /// The pool.
+    pub pool: Arc<NodePool>,
+    /// Its class, if it exists.
+    pub class: Option<Arc<EC2NodeClass>>,
+    /// Its claims, each with its node if that has registered.
+    pub claims: Vec<(Arc<NodeClaim>, Option<Arc<Node>>)>,
+    /// All DaemonSets.
+    pub daemonsets: Vec<Arc<DaemonSet>>,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// Decides about one pool.
+#[must_use]
+pub fn decide(view: &View) -> Vec<Step> {
+    let name = view.pool.metadata.name.clone().unwrap_or_default();
+    let mut steps = Vec::new();
+    if view.pool.metadata.deletion_timestamp.is_some() {
+        return steps;
+    }
+    if let Some(annotations) = stale_hash(&view.pool) {
+        steps.push(Step::Patch(Target::Pool(name.clone()), json!({"metadata": {"annotations": annotations}})));
+    }
+    let mut pool = NodePool::clone(&view.pool);
+    pool.initialize(view.now);
+    judge_spec(&mut pool, view.now);
+    judge_class(&mut pool, view.class.as_deref(), view.now);
+    judge_daemonsets(&mut pool, view);
+    let status = pool.status.get_or_insert_default();
+    status.resources = resources(view);
+    status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
+    if pool.status != view.pool.status {
+        let patch = json!({
+            "metadata": {"resourceVersion": view.pool.metadata.resource_version},
+            "status": pool.status,
+        });
+        steps.push(Step::PatchStatus(Target::Pool(name), patch));
+    }
+    steps
+}
+
+/// `None` too for a pool whose durations cannot be read: validation says so.
+fn stale_hash(pool: &NodePool) -> Option<BTreeMap<&'static str, String>> {
+    let wanted = BTreeMap::from([
+        (annotation::NODEPOOL_HASH, hash::node_pool(pool).ok()?),
+        (annotation::NODEPOOL_HASH_VERSION, hash::NODEPOOL_VERSION.to_owned()),
+    ]);
+    let written = pool.metadata.annotations.as_ref();
+    let stale = wanted.iter().any(|(key, value)| written.and_then(|all| all.get(*key)) != Some(value));
+    stale.then_some(wanted)
+}
+
+fn judge_spec(pool: &mut NodePool, now: Timestamp) {
+    let faults: Vec<String> = api::validate::node_pool(pool);
+    if faults.is_empty() {
+        pool.set_true(condition::VALIDATION_SUCCEEDED, now);
+    } else {
+        let message = faults.join("; ");
+        pool.set_false(condition::VALIDATION_SUCCEEDED, reason::NODEPOOL_VALIDATION_FAILED, &message, now);
+    }
+}
+
+fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp) {
+    let name = pool.spec.template.spec.node_class_ref.name.clone();
+    let Some(class) = class else {
+        let message =
+            format!("there is no EC2NodeClass {name:?}: create it or correct spec.template.spec.nodeClassRef");
+        pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_NOT_FOUND, &message, now);
+        return;
+    };
+    if class.metadata.deletion_timestamp.is_some() {
+        let message = format!("EC2NodeClass {name:?} is being deleted");
+        pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_TERMINATING, &message, now);
+        return;
+    }
+    match api::status::find(class.conditions(), condition::READY) {
+        Some(ready) if ready.is_true() => {
+            pool.set_true(condition::NODE_CLASS_READY, now);
+        }
+        Some(ready) if ready.is_false() => {
+            pool.set_false(condition::NODE_CLASS_READY, &ready.reason, &ready.message, now);
+        }
+        _ => {
+            let message = format!("EC2NodeClass {name:?} has not been looked at yet");
+            pool.set_unknown(condition::NODE_CLASS_READY, reason::NODE_CLASS_READINESS_UNKNOWN, &message, now);
+        }
+    }
+}
+
+/// With the agent's taint on new nodes, a DaemonSet that does not tolerate it comes only after the agent says
+/// ready; if the agent waits for that DaemonSet in turn, the node would never start. So it is named.
+fn judge_daemonsets(pool: &mut NodePool, view: &View) {
+    let guarded = view.class.as_deref().is_some_and(EC2NodeClass::has_agent);
+    let taint = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
+    let locked_out: Vec<String> = view
+        .daemonsets
+        .iter()
+        .filter(|_| guarded)
+        .filter(|set| !set.spec.template.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint)))
+        .map(|set| {
+            let meta = &set.metadata;
+            format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+        })
+        .collect();
+    if locked_out.is_empty() {
+        pool.clear(condition::DAEMONSETS_TOLERATE_AGENT_TAINT, view.now);
+    } else {
+        let message = format!(
+            "these DaemonSets do not tolerate {}:{} and start only after the agent has called the node ready: {}; \
+             add the toleration to those that nodes need in order to become ready, such as the CNI's",
+            taint.key,
+            taint.effect,
+            locked_out.join(", ")
+        );
+        let reason = reason::TOLERATION_MISSING;
+        pool.set_false(condition::DAEMONSETS_TOLERATE_AGENT_TAINT, reason, &message, view.now);
+    }
+}
+
+/// What all claims of the pool add up to: the node's word once it has registered, the claim's before.
+fn resources(view: &View) -> BTreeMap<String, Quantity> {
+    let mut sums: BTreeMap<String, i64> = BASE.iter().map(|name| ((*name).to_owned(), 0)).collect();
+    for (claim, node) in &view.claims {
+        let of_node = node.as_ref().map(|node| &node.status.capacity).filter(|capacity| !capacity.is_empty());
+        let of_claim = claim.status.as_ref().map(|status| &status.capacity);
+        for (name, amount) in of_node.or(of_claim).into_iter().flatten() {
+            *sums.entry(name.clone()).or_default() += amount.amount(name).unwrap_or(0);
+        }
+    }
+    if let Some(nodes) = sums.get_mut("nodes") {
+        *nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
+    }
+    sums.into_iter().map(|(name, sum)| (name.clone(), Quantity(quantity::text(&name, sum)))).collect()
+}

@@ -1,0 +1,195 @@
+//! Pods that wait meet a plan: gather triggers, take a snapshot, plan, check, act.
+//!
+//! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
+
+mod consequences;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::NodeClaim;
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use planner::{NodeVerdict, Plan};
+use snapshot::{Built, Input};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use crate::act::{Act, Step};
+use crate::batch::{Batch, Window};
+use crate::cluster::Cluster;
+use crate::index::Index;
+use crate::lifecycle;
+use crate::market::Market;
+use crate::metrics;
+use crate::nominations::Nominations;
+use consequences::Removed;
+
+/// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// Time between looks while the watches have not listed everything.
+const UNSYNCED: Duration = Duration::from_millis(100);
+
+/// Plans and acts, one pass at a time.
+pub struct Provisioner {
+    cluster: Arc<Cluster>,
+    market: Arc<Market>,
+    act: Act,
+    metrics: Arc<Metrics>,
+    window: Window,
+    nominations: Mutex<Nominations>,
+}
+
+impl Provisioner {
+    /// A provisioner that has promised nothing yet.
+    #[must_use]
+    pub fn new(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, metrics: Arc<Metrics>, window: Window) -> Self {
+        Self { cluster, market, act, metrics, window, nominations: Mutex::default() }
+    }
+
+    /// Runs passes until every sender of triggers is gone.
+    pub async fn run(self, mut triggers: UnboundedReceiver<String>) {
+        let mut batch = Batch::new(self.window);
+        let mut due = Instant::now();
+        loop {
+            let wake = batch.closes().map_or(due, |closes| closes.min(due));
+            tokio::select! {
+                id = triggers.recv() => match id {
+                    Some(id) => batch.trigger(&id, Instant::now()),
+                    None => return,
+                },
+                () = tokio::time::sleep_until(wake) => {
+                    batch.close();
+                    due = Instant::now() + self.pass().await;
+                }
+            }
+        }
+    }
+
+    /// One pass. Returns after how long to look again at the latest.
+    async fn pass(&self) -> Duration {
+        if !self.cluster.read(Index::is_synced) {
+            return UNSYNCED;
+        }
+        let started = Instant::now();
+        let now = Timestamp::now();
+        let built = self.cluster.read(|index| self.snapshot(index, now));
+        let planned = tokio::task::spawn_blocking(move || checked_plan(built)).await;
+        self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], started.elapsed().as_secs_f64());
+        let Ok((built, plan, findings)) = planned else { return LOOK_AGAIN };
+        if !findings.is_empty() {
+            self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
+            log::error!(findings = findings.join("; ").as_str(); "a plan broke its own rules and is not carried out: please report this");
+            return LOOK_AGAIN;
+        }
+        self.carry_out(&built, &plan, now).await;
+        next_look(&plan)
+    }
+
+    fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
+        let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
+        nominations.expire(now);
+        self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
+        snapshot::build(&Input {
+            now,
+            seed: plan_id(now),
+            pods: index.pods.values().map(AsRef::as_ref).collect(),
+            nodes: index.nodes.values().map(AsRef::as_ref).collect(),
+            claims: index.claims.values().map(AsRef::as_ref).collect(),
+            pools: index.pools.values().map(AsRef::as_ref).collect(),
+            daemon_sets: index.daemonsets.values().map(AsRef::as_ref).collect(),
+            budgets: index.budgets.values().map(AsRef::as_ref).collect(),
+            catalogues: self.catalogues(index, now),
+            nominations: nominations.by_pod(),
+            nominated_until: nominations.by_node(),
+            settings: snapshot::Settings::default(),
+        })
+    }
+
+    fn catalogues(&self, index: &Index, now: Timestamp) -> BTreeMap<String, Arc<planner::Catalogue>> {
+        let catalogue = |class: &String| Some((class.clone(), self.market.catalogue(class, now)?));
+        index.classes.keys().filter_map(catalogue).collect()
+    }
+
+    /// Everything but the claims is of no consequence if it fails: the next pass says it again.
+    async fn carry_out(&self, built: &Built, plan: &Plan, now: Timestamp) {
+        let outcome = self.cluster.read(|index| consequences::of(index, built, plan));
+        self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
+        self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
+        for (claim, pods) in outcome.launches {
+            self.create(claim, &pods, now).await;
+        }
+        for (node, pods) in &outcome.nominations {
+            self.promise(pods, node, now);
+        }
+        for (removed, steps) in outcome.removals {
+            self.remove(&removed, steps).await;
+        }
+        for step in outcome.repairs {
+            if let Err(error) = self.act.run(step).await {
+                log::warn!(error = daemon::error::chain(&error).as_str(); "cannot open a node again, the next plan looks again");
+            }
+        }
+        for note in outcome.notes {
+            self.cluster.notes.publish(note);
+        }
+    }
+
+    async fn create(&self, claim: NodeClaim, pods: &[String], now: Timestamp) {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let pool = lifecycle::pool(&claim).to_owned();
+        match self.act.run(Step::CreateClaim(Box::new(claim))).await {
+            Ok(()) => {
+                self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);
+                log::info!(nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64; "created NodeClaim");
+                self.promise(pods, &name, now);
+            }
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(nodeclaim = name.as_str(), error = error.as_str(); "cannot create the NodeClaim, the next plan tries again");
+            }
+        }
+    }
+
+    async fn remove(&self, removed: &Removed, steps: Vec<Step>) {
+        match self.act.run_all(steps).await {
+            Ok(()) => {
+                self.metrics.add(&metrics::CLAIMS_DISRUPTED, &["empty", &removed.pool], 1.0);
+                log::info!(node = removed.node.as_str(), nodepool = removed.pool.as_str(); "removing an empty node");
+            }
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(node = removed.node.as_str(), error = error.as_str(); "cannot remove the node, the next plan looks again");
+            }
+        }
+    }
+
+    fn promise(&self, pods: &[String], node: &str, now: Timestamp) {
+        let until = crate::nominations::after(now, crate::nominations::lifetime(self.window.max));
+        let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
+        for pod in pods {
+            nominations.promise(pod, node, until);
+        }
+    }
+}
+
+/// Names a plan: no two passes of a cluster's life fall into the same nanosecond.
+fn plan_id(now: Timestamp) -> u64 {
+    now.as_nanosecond().unsigned_abs() as u64
+}
+
+fn checked_plan(built: Built) -> (Built, Plan, Vec<String>) {
+    let plan = planner::plan(&built.snapshot);
+    let findings = planner::check::check(&built.snapshot, &plan).iter().map(ToString::to_string).collect();
+    (built, plan, findings)
+}
+
+/// The next quiet node's time, if that is sooner than the regular look.
+fn next_look(plan: &Plan) -> Duration {
+    let quiet = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
+        NodeVerdict::Quiet { remaining } => u64::try_from(*remaining).ok().map(Duration::from_millis),
+        _ => None,
+    });
+    quiet.min().map_or(LOOK_AGAIN, |soonest| soonest.clamp(UNSYNCED, LOOK_AGAIN))
+}

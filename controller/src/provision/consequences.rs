@@ -1,0 +1,141 @@
+//! What a plan means for the cluster: claims to create, promises to keep, nodes to give back, reasons to tell. Pure.
+
+use std::collections::BTreeMap;
+
+use api::objects::{Node, Pod};
+use api::{NodeClaim, Taint, reason, taint};
+use planner::{Plan, PodVerdict};
+use serde_json::json;
+use snapshot::{Built, IgnoredReason};
+
+use crate::act::{Step, Target};
+use crate::claims;
+use crate::event::{Note, Object};
+use crate::index::Index;
+
+/// What a plan means.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Claims to create, with the UIDs of their pods.
+    pub launches: Vec<(NodeClaim, Vec<String>)>,
+    /// UIDs of pods by the node that has room for them.
+    pub nominations: BTreeMap<String, Vec<String>>,
+    /// Nodes to give back.
+    pub removals: Vec<(Removed, Vec<Step>)>,
+    /// What a crash between two steps left behind.
+    pub repairs: Vec<Step>,
+    /// Events.
+    pub notes: Vec<Note>,
+    /// Pods without a place.
+    pub unschedulable: usize,
+}
+
+/// A node that goes.
+#[derive(Debug)]
+pub struct Removed {
+    /// Its name.
+    pub node: String,
+    /// Its pool.
+    pub pool: String,
+}
+
+/// What `plan` means in the cluster of `index`.
+#[must_use]
+pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
+    let mut outcome = Outcome { launches: launches(index, built, plan), ..Outcome::default() };
+    let names: Vec<String> =
+        outcome.launches.iter().map(|(claim, _)| claim.metadata.name.clone().unwrap_or_default()).collect();
+    for nomination in &plan.nominations {
+        let uid = built.snapshot.pods[nomination.pod].uid.clone();
+        outcome.nominations.entry(nomination.node.clone()).or_default().push(uid);
+    }
+    tell_pods(index, built, plan, &names, &mut outcome);
+    tell_ignored(index, built, &mut outcome);
+    outcome.removals = plan.removals.iter().filter_map(|removal| remove(index, removal)).collect();
+    outcome.repairs = stale_taints(index, plan);
+    outcome
+}
+
+fn launches(index: &Index, built: &Built, plan: &Plan) -> Vec<(NodeClaim, Vec<String>)> {
+    let claim = |(position, launch): (usize, &planner::Launch)| {
+        let pool = index.pools.get(&launch.pool)?;
+        let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
+        let claim = claims::claim(launch, built.snapshot.seed, position, pool, class);
+        let pods = launch.pods.iter().map(|pod| built.snapshot.pods[*pod].uid.clone()).collect();
+        Some((claim, pods))
+    };
+    plan.launches.iter().enumerate().filter_map(claim).collect()
+}
+
+/// Each pod's event: where it should go, or what stands in its way in every pool.
+fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], outcome: &mut Outcome) {
+    for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
+        let Some(object) = index.pods.get(&pod.name).map(|pod| Object::of::<Pod>(pod.as_ref())) else { continue };
+        let nominated =
+            |place: String| Note::normal(object.clone(), reason::NOMINATED, format!("Pod should schedule on: {place}"));
+        match verdict {
+            PodVerdict::Existing { node } => outcome.notes.push(nominated(format!("node/{node}"))),
+            PodVerdict::Launch { launch } => {
+                let name = launches.get(*launch).map_or("", String::as_str);
+                outcome.notes.push(nominated(format!("nodeclaim/{name}")));
+            }
+            PodVerdict::Unschedulable { .. } => {
+                outcome.unschedulable += 1;
+                let message = format!("Failed to schedule pod, {verdict}");
+                outcome.notes.push(Note::warning(object, reason::FAILED_SCHEDULING, message));
+            }
+            PodVerdict::Postponed => {}
+        }
+    }
+}
+
+/// Pods that opted out are left in peace; all others are told why they get no node.
+fn tell_ignored(index: &Index, built: &Built, outcome: &mut Outcome) {
+    for ignored in built.ignored.iter().filter(|ignored| !matches!(ignored.reason, IgnoredReason::OptedOut)) {
+        if let Some(pod) = index.pods.get(&ignored.pod) {
+            let message = format!("Failed to schedule pod, {}", ignored.reason);
+            outcome.notes.push(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
+        }
+    }
+}
+
+/// First no new pods, in the version of the node that was judged; then the claim goes, and termination does the rest.
+fn remove(index: &Index, removal: &planner::Removal) -> Option<(Removed, Vec<Step>)> {
+    let claim = index.claims.get(&removal.claim)?;
+    let node = index.nodes.get(&removal.node)?;
+    let mut taints: Vec<Taint> =
+        node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
+    taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
+    let message = format!("Disrupting Node: {}", removal.reason);
+    let note = Note::normal(Object::of::<Node>(node.as_ref()), reason::DISRUPTION_TERMINATING, message);
+    let uid = claim.metadata.uid.clone().unwrap_or_default();
+    let steps =
+        vec![set_taints(node, &taints), Step::Delete(Target::Claim(removal.claim.clone()), uid), Step::Note(note)];
+    Some((Removed { node: removal.node.clone(), pool: crate::lifecycle::pool(claim).to_owned() }, steps))
+}
+
+fn set_taints(node: &Node, taints: &[Taint]) -> Step {
+    let patch = json!({
+        "metadata": {"resourceVersion": node.metadata.resource_version},
+        "spec": {"taints": taints},
+    });
+    Step::Patch(Target::Node(node.name().to_owned()), patch)
+}
+
+/// A node that was closed for removal by a process which died before it deleted the claim opens again.
+fn stale_taints(index: &Index, plan: &Plan) -> Vec<Step> {
+    let going = |name: &str| plan.removals.iter().any(|removal| removal.node == name);
+    let kept = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_none();
+    index
+        .nodes
+        .values()
+        .filter(|node| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) && !going(node.name()))
+        .filter(|node| node.metadata.deletion_timestamp.is_none())
+        .filter(|node| index.claim_of(node).is_some_and(|claim| kept(claim)))
+        .map(|node| {
+            let left: Vec<Taint> =
+                node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
+            set_taints(node, &left)
+        })
+        .collect()
+}

@@ -1,0 +1,183 @@
+//! Work that is due, each key at most once at a time: what arrives while a key is worked on is worked on afterwards.
+//!
+//! [`Schedule`] decides (pure, `now` a parameter), [`Queue`] waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// What the handler of a key wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing until something changes.
+    Wait,
+    /// Look again after this long at the latest.
+    After(Duration),
+    /// It failed: look again with a growing delay.
+    Retry,
+}
+
+/// Which keys are due when.
+#[derive(Debug)]
+pub struct Schedule<K> {
+    due: BTreeMap<K, Instant>,
+    running: BTreeSet<K>,
+    failures: BTreeMap<K, u32>,
+}
+
+impl<K: Ord + Clone> Schedule<K> {
+    fn new() -> Self {
+        Self { due: BTreeMap::new(), running: BTreeSet::new(), failures: BTreeMap::new() }
+    }
+
+    /// Makes `key` due at `when`, or earlier if it was due earlier.
+    fn add(&mut self, key: K, when: Instant) {
+        self.due.entry(key).and_modify(|due| *due = (*due).min(when)).or_insert(when);
+    }
+
+    /// Takes the key that has been due for longest and is not being worked on.
+    fn take(&mut self, now: Instant) -> Option<K> {
+        let due = self.due.iter().filter(|(key, due)| **due <= now && !self.running.contains(*key));
+        let key = due.min_by_key(|(_, due)| **due)?.0.clone();
+        self.due.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    /// When [`Schedule::take`] may answer next, if nothing else happens.
+    fn next_due(&self) -> Option<Instant> {
+        self.due.iter().filter(|(key, _)| !self.running.contains(*key)).map(|(_, due)| *due).min()
+    }
+
+    fn done(&mut self, key: K, next: Next, now: Instant) {
+        self.running.remove(&key);
+        match next {
+            Next::Retry => {
+                let failures = self.failures.entry(key.clone()).or_default();
+                let delay = FIRST_RETRY.saturating_mul(1 << (*failures).min(16)).min(LAST_RETRY);
+                *failures += 1;
+                self.add(key, now + delay);
+            }
+            Next::After(delay) => {
+                self.failures.remove(&key);
+                self.add(key, now + delay);
+            }
+            Next::Wait => drop(self.failures.remove(&key)),
+        }
+    }
+}
+
+/// A [`Schedule`] that workers can wait on.
+#[derive(Debug)]
+pub struct Queue<K> {
+    schedule: Mutex<Schedule<K>>,
+    changed: Notify,
+}
+
+impl<K: Ord + Clone> Default for Queue<K> {
+    fn default() -> Self {
+        Self { schedule: Mutex::new(Schedule::new()), changed: Notify::new() }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// Makes `key` due now.
+    pub fn add(&self, key: K) {
+        self.add_after(key, Duration::ZERO);
+    }
+
+    /// Makes `key` due after `delay`, unless it is due sooner.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        self.with(|schedule| schedule.add(key, Instant::now() + delay));
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next due key. Only one task may wait at a time.
+    pub async fn next(&self) -> K {
+        loop {
+            if let Some(key) = self.with(|schedule| schedule.take(Instant::now())) {
+                return key;
+            }
+            match self.with(|schedule| schedule.next_due()) {
+                Some(due) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(due) => {}
+                        () = self.changed.notified() => {}
+                    }
+                }
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// Ends the work on `key`.
+    pub fn done(&self, key: K, next: Next) {
+        self.with(|schedule| schedule.done(key, next, Instant::now()));
+        self.changed.notify_one();
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Schedule<K>) -> T) -> T {
+        act(&mut self.schedule.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Instant, Next, Schedule};
+
+    #[test]
+    fn a_key_is_worked_on_once_at_a_time_and_again_if_it_came_meanwhile() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new();
+        schedule.add("claim", now);
+        schedule.add("claim", now);
+        assert_eq!(schedule.take(now), Some("claim"));
+        schedule.add("claim", now);
+        assert_eq!(schedule.take(now), None);
+        schedule.done("claim", Next::Wait, now);
+        assert_eq!(schedule.take(now), Some("claim"));
+        schedule.done("claim", Next::Wait, now);
+        assert_eq!(schedule.take(now), None);
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time_until_one_succeeds() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new();
+        let mut delays = Vec::new();
+        for _ in 0..3 {
+            schedule.add("node", now);
+            let key = schedule.take(now).unwrap_or_default();
+            schedule.done(key, Next::Retry, now);
+            delays.push(schedule.next_due().map(|due| due - now));
+            schedule.due.clear();
+        }
+        let expected: Vec<_> = [100, 200, 400].map(|ms| Some(Duration::from_millis(ms))).to_vec();
+        assert_eq!(delays, expected);
+    }
+
+    #[test]
+    fn the_key_that_has_been_due_longest_goes_first() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new();
+        schedule.add("a", now);
+        schedule.add("b", now - Duration::from_secs(1));
+        assert_eq!(schedule.take(now), Some("b"));
+        assert_eq!(schedule.take(now), Some("a"));
+    }
+
+    #[test]
+    fn a_delay_never_moves_earlier_work_back() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new();
+        schedule.add("pool", now);
+        schedule.add("pool", now + Duration::from_secs(60));
+        assert_eq!(schedule.take(now), Some("pool"));
+    }
+}

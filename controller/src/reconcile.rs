@@ -1,0 +1,223 @@
+//! Takes keys from the queue, builds the view that each decision needs, asks for the decision and has it carried out.
+//!
+//! This is the only place where deciding and acting meet: no rule stands here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use daemon::metric::Metrics;
+use drain::{Drain, Millis, Reply};
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use crate::act::{Act, ActError};
+use crate::class;
+use crate::cluster::Cluster;
+use crate::index::{Index, provider_id};
+use crate::launch::Launcher;
+use crate::lifecycle::{self, Instance};
+use crate::market::Market;
+use crate::queue::Next;
+use crate::work::Work;
+use crate::{metrics, pool, termination};
+
+/// Looks that may be under way at once.
+const WORKERS: usize = 64;
+
+/// Everything that a look may need.
+pub struct Reconciler {
+    cluster: Arc<Cluster>,
+    market: Arc<Market>,
+    act: Act,
+    launcher: Launcher,
+    metrics: Arc<Metrics>,
+    drains: Mutex<BTreeMap<String, Drain>>,
+}
+
+impl Reconciler {
+    /// A reconciler with no drains under way.
+    #[must_use]
+    pub fn new(
+        cluster: Arc<Cluster>,
+        market: Arc<Market>,
+        act: Act,
+        launcher: Launcher,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { cluster, market, act, launcher, metrics, drains: Mutex::default() }
+    }
+
+    /// Works for ever, each key at most once at a time.
+    pub async fn run(self: Arc<Self>) {
+        let workers = Arc::new(Semaphore::new(WORKERS));
+        loop {
+            let work = self.cluster.queue.next().await;
+            let Ok(permit) = Arc::clone(&workers).acquire_owned().await else { return };
+            let this = Arc::clone(&self);
+            tokio::spawn(async move {
+                let next = this.look(&work).await;
+                this.cluster.queue.done(work, next);
+                drop(permit);
+            });
+        }
+    }
+
+    async fn look(&self, work: &Work) -> Next {
+        if !self.cluster.read(Index::is_synced) {
+            return Next::After(std::time::Duration::from_millis(100));
+        }
+        let result = match work {
+            Work::Class(name) => self.class(name).await,
+            Work::Pool(name) => self.pool(name).await,
+            Work::Claim(name) => self.claim(name).await,
+            Work::Gather => self.launcher.gather().await,
+            Work::Launch(token) => self.launcher.launch(token).await,
+            Work::Node(name) => self.node(name).await,
+        };
+        result.unwrap_or_else(|error| self.failed(work, &error))
+    }
+
+    /// A conflict only means that somebody was quicker: the watch brings the newer version.
+    fn failed(&self, work: &Work, error: &ActError) -> Next {
+        let (name, text) = (work.to_string(), daemon::error::chain(error));
+        match error.status() {
+            Some(404 | 409) => log::debug!(work = name.as_str(), error = text.as_str(); "decided on an old version"),
+            _ => log::warn!(work = name.as_str(), error = text.as_str(); "a step failed, trying again"),
+        }
+        Next::Retry
+    }
+
+    async fn class(&self, name: &str) -> Result<Next, ActError> {
+        let Some(view) = self.cluster.read(|index| class::view(index, name, Timestamp::now())) else {
+            self.market.forget(name);
+            return Ok(Next::Wait);
+        };
+        let decision = class::decide(&view, &self.market).await?;
+        self.act.run_all(decision.steps).await?;
+        Ok(Next::After(decision.after))
+    }
+
+    async fn pool(&self, name: &str) -> Result<Next, ActError> {
+        let Some(view) = self.cluster.read(|index| pool_view(index, name)) else { return Ok(Next::Wait) };
+        self.act.run_all(pool::decide(&view)).await?;
+        Ok(Next::Wait)
+    }
+
+    async fn claim(&self, name: &str) -> Result<Next, ActError> {
+        let Some(mut view) = self.cluster.read(|index| claim_view(index, name)) else { return Ok(Next::Wait) };
+        if view.claim.metadata.deletion_timestamp.is_some() && view.nodes.is_empty() {
+            view.instance = self.instance(provider_id(&view.claim)).await?;
+        }
+        let decision = lifecycle::decide(&view);
+        let next = decision.next();
+        let pool = lifecycle::pool(&view.claim).to_owned();
+        let (disrupted, released) = (decision.disrupted, decision.released);
+        self.act.run_all(decision.steps).await?;
+        for work in decision.work {
+            self.cluster.queue.add(work);
+        }
+        if let Some(reason) = disrupted {
+            self.metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, &pool], 1.0);
+        }
+        if released {
+            self.metrics.add(&metrics::CLAIMS_TERMINATED, &[&pool], 1.0);
+        }
+        Ok(next)
+    }
+
+    async fn node(&self, name: &str) -> Result<Next, ActError> {
+        let view = self.cluster.read(|index| node_view(index, name));
+        let Some(mut view) = view.filter(|view| termination::concerns(&view.node)) else {
+            self.drains().remove(name);
+            return Ok(Next::Wait);
+        };
+        view.instance = self.instance(Some(view.node.spec.provider_id.as_str())).await?;
+        let drain = self.drains().remove(name);
+        let mut drain = drain.unwrap_or_else(|| termination::start_drain(&view));
+        let decision = termination::decide(&view, &mut drain);
+        let steps = self.act.run_all(decision.steps).await;
+        for request in decision.requests {
+            let reply = reply(&self.act.run(request.step).await);
+            drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &request.uid, reply);
+        }
+        if !decision.released {
+            self.drains().insert(name.to_owned(), drain);
+        }
+        steps?;
+        Ok(decision.after.map_or(Next::Wait, Next::After))
+    }
+
+    fn drains(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Drain>> {
+        self.drains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn instance(&self, provider_id: Option<&str>) -> Result<Instance, ActError> {
+        let id = provider_id.and_then(|id| id.rsplit('/').next()).filter(|id| id.starts_with("i-"));
+        let Some(id) = id else { return Ok(Instance::Unknown) };
+        Ok(match self.market.cloud().instance(id).await? {
+            None => Instance::Gone,
+            Some(found) if found.state == "terminated" => Instance::Gone,
+            Some(found) if found.is_ending() => Instance::Ending,
+            Some(_) => Instance::Alive,
+        })
+    }
+}
+
+/// The API server's answer in the drain's words.
+fn reply(result: &Result<(), ActError>) -> Reply {
+    match result {
+        Ok(()) => Reply::Accepted,
+        Err(error) => match error {
+            ActError::Kube(kube) => match kube.as_ref() {
+                kube::Error::Api(status) => Reply::from_status(status.code, &status.message, retry_after(status)),
+                _ => Reply::Unreachable,
+            },
+            _ => Reply::Unreachable,
+        },
+    }
+}
+
+/// `Retry-After` as the API server repeats it in the body.
+fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()))
+}
+
+fn pool_view(index: &Index, name: &str) -> Option<pool::View> {
+    let pool = Arc::clone(index.pools.get(name)?);
+    let of_pool = |claim: &&Arc<api::NodeClaim>| lifecycle::pool(claim) == name;
+    let claims = index.claims.values().filter(of_pool).map(|claim| {
+        let node = index.nodes_of(provider_id(claim).unwrap_or_default()).first().map(|node| Arc::clone(node));
+        (Arc::clone(claim), node)
+    });
+    Some(pool::View {
+        class: index.classes.get(&pool.spec.template.spec.node_class_ref.name).cloned(),
+        claims: claims.collect(),
+        daemonsets: index.daemonsets.values().cloned().collect(),
+        pool,
+        now: Timestamp::now(),
+    })
+}
+
+fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {
+    let claim = Arc::clone(index.claims.get(name)?);
+    let nodes: Vec<_> = index.nodes_of(provider_id(&claim).unwrap_or_default()).into_iter().cloned().collect();
+    Some(lifecycle::View {
+        last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
+        nodes,
+        claim,
+        instance: Instance::Unknown,
+        now: Timestamp::now(),
+    })
+}
+
+fn node_view(index: &Index, name: &str) -> Option<termination::View> {
+    let node = Arc::clone(index.nodes.get(name)?);
+    Some(termination::View {
+        claim: index.claim_of(&node).cloned(),
+        pods: index.pods_on(name).cloned().collect(),
+        instance: Instance::Unknown,
+        now: Timestamp::now(),
+        node,
+    })
+}

@@ -1,0 +1,217 @@
+//! The controller's settings under Karpenter's names: the environment gives the default, a flag wins.
+
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::batch::Window;
+
+/// Flags and environment as written.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kerf-controller", version, about = "Just-in-time nodes for Kubernetes on EC2")]
+pub struct Args {
+    /// The EKS cluster's name.
+    #[arg(long, env = "CLUSTER_NAME")]
+    cluster_name: String,
+    /// The API server's address that nodes use, such as https://ABC.eks.amazonaws.com.
+    #[arg(long, env = "CLUSTER_ENDPOINT", value_parser = absolute_url)]
+    cluster_endpoint: String,
+    /// Base64 of the cluster's CA certificate [default: the CA of the kubeconfig or the service account].
+    #[arg(long, env = "CLUSTER_CA_BUNDLE", default_value = "")]
+    cluster_ca_bundle: String,
+    /// The cluster's service CIDR, from which nodes compute their DNS address.
+    #[arg(long, env = "CLUSTER_CIDR", default_value = "10.100.0.0/16")]
+    cluster_cidr: String,
+    /// The AWS region.
+    #[arg(long, env = "AWS_REGION")]
+    region: String,
+    /// Another EC2 endpoint, for tests and private clouds.
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    endpoint_url: Option<String>,
+    /// How much of an instance's memory the hypervisor keeps, as a fraction.
+    #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", default_value = "0.075", value_parser = per_mille)]
+    vm_memory_overhead_percent: u32,
+    /// Network interfaces that pods cannot use.
+    #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
+    reserved_enis: u32,
+    /// Longest time to gather pods for one plan.
+    #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
+    batch_max_duration: Duration,
+    /// Plan once no new pod came for this long.
+    #[arg(long, env = "BATCH_IDLE_DURATION", default_value = "200ms", value_parser = duration)]
+    batch_idle_duration: Duration,
+    /// Port of /metrics.
+    #[arg(long, env = "METRICS_PORT", default_value_t = 8080)]
+    metrics_port: u16,
+    /// Port of /healthz and /readyz.
+    #[arg(long, env = "HEALTH_PROBE_PORT", default_value_t = 8081)]
+    health_probe_port: u16,
+    /// Address that both ports listen on.
+    #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]
+    listen_address: std::net::IpAddr,
+    /// Run without a Lease; only for a single replica.
+    #[arg(long, env = "DISABLE_LEADER_ELECTION", default_value_t = false, action = clap::ArgAction::Set)]
+    disable_leader_election: bool,
+    /// Name of the Lease.
+    #[arg(long, env = "LEADER_ELECTION_NAME", default_value = "karpenter-leader-election")]
+    leader_election_name: String,
+    /// Namespace of the Lease [default: SYSTEM_NAMESPACE, else kube-system].
+    #[arg(long, env = "LEADER_ELECTION_NAMESPACE", default_value = "")]
+    leader_election_namespace: String,
+    /// The controller's own namespace.
+    #[arg(long, env = "SYSTEM_NAMESPACE", default_value = "kube-system")]
+    system_namespace: String,
+    /// debug, info or error.
+    #[arg(long, env = "LOG_LEVEL", default_value = "info", value_parser = log_level)]
+    log_level: log::LevelFilter,
+    /// json, text or auto.
+    #[arg(long, env = "LOG_FORMAT", default_value = "json")]
+    log_format: daemon::log::Format,
+}
+
+/// The settings, checked once.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The EKS cluster's name.
+    pub cluster_name: String,
+    /// The API server's address that nodes use.
+    pub cluster_endpoint: String,
+    /// Base64 of the CA certificate, empty to take the client's own.
+    pub cluster_ca_bundle: String,
+    /// The service CIDR.
+    pub cluster_cidr: String,
+    /// The AWS region.
+    pub region: String,
+    /// Another EC2 endpoint.
+    pub endpoint_url: Option<String>,
+    /// Memory that the hypervisor keeps, in thousandths.
+    pub memory_overhead_per_mille: u32,
+    /// Network interfaces that pods cannot use.
+    pub reserved_enis: u32,
+    /// When to plan.
+    pub batch: Window,
+    /// Where /metrics listens.
+    pub metrics: std::net::SocketAddr,
+    /// Where the probes listen.
+    pub probes: std::net::SocketAddr,
+    /// The Lease, `None` without leader election.
+    pub lease: Option<LeaseName>,
+    /// The least severe level that is written.
+    pub log_level: log::LevelFilter,
+    /// How records are written.
+    pub log_format: daemon::log::Format,
+}
+
+/// Where the Lease lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Args {
+    /// The settings that these arguments mean.
+    #[must_use]
+    pub fn settings(self) -> Settings {
+        let namespace = Some(self.leader_election_namespace).filter(|name| !name.is_empty());
+        let lease =
+            LeaseName { namespace: namespace.unwrap_or(self.system_namespace), name: self.leader_election_name };
+        Settings {
+            cluster_name: self.cluster_name,
+            cluster_endpoint: self.cluster_endpoint,
+            cluster_ca_bundle: self.cluster_ca_bundle,
+            cluster_cidr: self.cluster_cidr,
+            region: self.region,
+            endpoint_url: self.endpoint_url,
+            memory_overhead_per_mille: self.vm_memory_overhead_percent,
+            reserved_enis: self.reserved_enis,
+            batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
+            metrics: (self.listen_address, self.metrics_port).into(),
+            probes: (self.listen_address, self.health_probe_port).into(),
+            lease: (!self.disable_leader_election).then_some(lease),
+            log_level: self.log_level,
+            log_format: self.log_format,
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration =
+        text.parse().map_err(|_| format!("{text:?} is not a duration: write it like 10s or 200ms"))?;
+    Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
+}
+
+/// A fraction such as 0.075 as thousandths, without passing through a float.
+fn per_mille(text: &str) -> Result<u32, String> {
+    let complaint = || format!("{text:?} is not a fraction between 0 and 1, such as 0.075");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: u32 = whole.parse().map_err(|_| complaint())?;
+    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+    let thousandths: u32 = digits.parse().map_err(|_| complaint())?;
+    let all_digits = fraction.chars().all(|digit| digit.is_ascii_digit());
+    (whole <= 1 && all_digits && whole * 1000 + thousandths <= 1000)
+        .then_some(whole * 1000 + thousandths)
+        .ok_or_else(complaint)
+}
+
+fn absolute_url(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match host {
+        Some(host) if !host.is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is not an absolute URL with a host, such as https://ABC.eks.amazonaws.com")),
+    }
+}
+
+fn log_level(text: &str) -> Result<log::LevelFilter, String> {
+    match text {
+        "debug" => Ok(log::LevelFilter::Debug),
+        "info" | "" => Ok(log::LevelFilter::Info),
+        "error" => Ok(log::LevelFilter::Error),
+        _ => Err(format!("unknown log level {text:?}: use debug, info or error")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Args, Duration, per_mille};
+    use clap::Parser;
+
+    fn args(more: &[&str]) -> Result<Args, clap::Error> {
+        let always = ["kerf-controller", "--cluster-name=demo", "--cluster-endpoint=https://localhost", "--region=r"];
+        Args::try_parse_from(always.iter().chain(more))
+    }
+
+    #[test]
+    fn defaults_are_karpenters_but_for_the_shorter_idle_time() {
+        let settings = args(&[]).map(Args::settings);
+        let settings = settings.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(settings.batch.idle, Duration::from_millis(200));
+        assert_eq!(settings.batch.max, Duration::from_secs(10));
+        assert_eq!(settings.memory_overhead_per_mille, 75);
+        assert_eq!(settings.lease.map(|lease| lease.namespace), Some("kube-system".to_owned()));
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_the_cure() {
+        let rows = [
+            ("--batch-idle-duration=soon", "write it like 10s"),
+            ("--cluster-endpoint=localhost", "absolute URL"),
+            ("--log-level=loud", "use debug, info or error"),
+            ("--vm-memory-overhead-percent=7.5", "between 0 and 1"),
+        ];
+        for (flag, cure) in rows {
+            let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(message.contains(cure), "{flag}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_fraction_is_read_in_thousandths() {
+        assert_eq!(per_mille("0.075"), Ok(75));
+        assert_eq!(per_mille("0"), Ok(0));
+        assert_eq!(per_mille("1"), Ok(1000));
+        assert!(per_mille("0.07x").is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! A node goes: no new pods, the old ones asked to leave, the instance ended, the name let go (core 5).
+//!
+//! On a notice from EC2 a live agent empties its own node, and the controller only watches; it takes over
+//! when the agent has not been heard of for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
+use drain::{Drain, Millis, PodOnNode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use crate::act::{PodRef, Step, Target};
+use crate::event::{Note, Object};
+use crate::lifecycle::{Instance, pool};
+
+/// Even an empty node waits this long after its taint, so that a pod that was bound meanwhile is seen.
+const LEAST_DRAIN: Duration = Duration::from_secs(5);
+/// Time between looks while pods or the instance are on their way out.
+const POLL: Duration = Duration::from_secs(1);
+/// An agent that has not reported for this long does not count as alive.
+const AGENT_SILENCE: SignedDuration = SignedDuration::from_mins(3);
+
+/// All that a decision about a node depends on.
+pub struct View {
+    /// The node.
+    pub node: Arc<Node>,
+    /// Its only claim, if there is exactly one.
+    pub claim: Option<Arc<NodeClaim>>,
+    /// Pods bound to it.
+    pub pods: Vec<Arc<Pod>>,
+    /// What EC2 says of the instance.
+    pub instance: Instance,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// What to do about a node.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// Requests to pods; their answers go back to the drain.
+    pub requests: Vec<Request>,
+    /// When to look again although nothing changed.
+    pub after: Option<Duration>,
+    /// Whether the node's name is let go.
+    pub released: bool,
+}
+
+/// One request to a pod on behalf of the drain.
+#[derive(Debug)]
+pub struct Request {
+    /// The pod's UID, by which the drain knows it.
+    pub uid: String,
+    /// What to send.
+    pub step: Step,
+}
+
+/// Whether the node is ours to take away and on its way.
+#[must_use]
+pub fn concerns(node: &Node) -> bool {
+    node.metadata.deletion_timestamp.is_some() && has_finalizer(node)
+}
+
+fn has_finalizer(node: &Node) -> bool {
+    node.metadata.finalizers.iter().flatten().any(|name| name == finalizer::TERMINATION)
+}
+
+/// A fresh drain for the node, with the deadline that its claim carries.
+#[must_use]
+pub fn start_drain(view: &View) -> Drain {
+    let seed = view.node.name().bytes().fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    Drain::new(drain::Settings::for_termination(deadline(view), seed), millis(view.now))
+}
+
+/// Decides about a node that [`concerns`] us.
+#[must_use]
+pub fn decide(view: &View, drain: &mut Drain) -> Decision {
+    let mut decision = Decision::default();
+    if let Some(claim) = view.claim.as_ref().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
+        let uid = claim.metadata.uid.clone().unwrap_or_default();
+        decision.steps.push(Step::Delete(claim_target(claim), uid));
+    }
+    if !view.node.is_ready() && view.instance == Instance::Gone {
+        release(view, &mut decision);
+    } else if !view.node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) {
+        decision.steps.push(close(&view.node));
+    } else {
+        empty(view, drain, &mut decision);
+    }
+    decision
+}
+
+/// No new pods and no new traffic.
+fn close(node: &Node) -> Step {
+    let mut taints: Vec<Taint> =
+        node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
+    taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
+    let patch = json!({
+        "metadata": {
+            "resourceVersion": node.metadata.resource_version,
+            "labels": {label::EXCLUDE_BALANCERS: label::KARPENTER},
+        },
+        "spec": {"taints": taints},
+    });
+    Step::Patch(Target::Node(node.name().to_owned()), patch)
+}
+
+fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
+    let now = millis(view.now);
+    if let Some(deadline) = deadline(view) {
+        drain.tighten(deadline);
+    }
+    drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
+    if !drain.is_done() {
+        if !agent_drains(&view.node, view.now) {
+            decision.requests = drain.step(now).into_iter().filter_map(request).collect();
+        }
+        let left = drain.poll_timeout(now).map_or(POLL, |due| due.since(now));
+        decision.after = Some(left.clamp(Duration::from_millis(50), POLL));
+        report_draining(view, drain, decision);
+        return;
+    }
+    let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
+    if waited < LEAST_DRAIN {
+        report_draining(view, drain, decision);
+        decision.after = Some(LEAST_DRAIN.saturating_sub(waited));
+    } else {
+        end_instance(view, decision);
+    }
+}
+
+/// How long the condition has said that the node drains.
+fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
+    match api::status::find(claim.conditions(), condition::DRAINED) {
+        Some(found) => Duration::try_from(now.duration_since(found.last_transition_time.0)).unwrap_or_default(),
+        None => Duration::ZERO,
+    }
+}
+
+fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
+    let progress = drain.progress();
+    if let Some(claim) = &view.claim {
+        let mut changed = NodeClaim::clone(claim);
+        let message = match progress.remaining() {
+            0 => "waiting for late pods".to_owned(),
+            left => format!("{left} pods left"),
+        };
+        changed.set_unknown(condition::DRAINED, reason::DRAINING, &message, view.now);
+        push_status(claim, &changed, decision);
+    }
+    if progress.blocked > 0 {
+        let blocked: Vec<String> =
+            drain.refusals().map(|(pod, why)| format!("{}/{}: {why}", pod.namespace, pod.name)).collect();
+        let message = format!("cannot evict {}", blocked.join("; "));
+        decision.steps.push(Step::Note(Note::warning(
+            Object::of(view.node.as_ref()),
+            reason::FAILED_DRAINING,
+            message,
+        )));
+    }
+}
+
+fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {
+    if before.status != after.status {
+        let patch = json!({
+            "metadata": {"resourceVersion": before.metadata.resource_version},
+            "status": after.status,
+        });
+        decision.steps.push(Step::PatchStatus(claim_target(before), patch));
+    }
+}
+
+fn end_instance(view: &View, decision: &mut Decision) {
+    let id = view.node.spec.provider_id.rsplit('/').next().unwrap_or_default();
+    match view.instance {
+        Instance::Gone => return release(view, decision),
+        Instance::Alive if view.claim.is_some() => decision.steps.push(Step::Terminate(id.to_owned())),
+        Instance::Alive | Instance::Ending | Instance::Unknown => {}
+    }
+    let Some(claim) = &view.claim else { return release(view, decision) };
+    let mut changed = NodeClaim::clone(claim);
+    changed.set_true(condition::DRAINED, view.now);
+    changed.set_true(condition::INSTANCE_TERMINATING, view.now);
+    push_status(claim, &changed, decision);
+    decision.after = Some(POLL);
+}
+
+/// Lets the node's name go; Kubernetes removes the object.
+fn release(view: &View, decision: &mut Decision) {
+    let left: Vec<&String> =
+        view.node.metadata.finalizers.iter().flatten().filter(|name| *name != finalizer::TERMINATION).collect();
+    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": view.node.metadata.resource_version}});
+    decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
+    decision.released = true;
+}
+
+/// Whether a live agent is emptying this node on a notice.
+fn agent_drains(node: &Node, now: Timestamp) -> bool {
+    let interrupted = node
+        .condition(condition::INTERRUPTED)
+        .is_some_and(|found| found.status == condition::TRUE && found.reason != reason::REBALANCE_RECOMMENDATION);
+    let heard = node.annotation(annotation::AGENT_HEARTBEAT).and_then(|text| text.parse::<Timestamp>().ok());
+    interrupted && heard.is_some_and(|heard| now.duration_since(heard) < AGENT_SILENCE)
+}
+
+/// The moment at which every pod must be gone, if the claim carries one.
+fn deadline(view: &View) -> Option<Millis> {
+    let annotations = view.claim.as_ref()?.metadata.annotations.as_ref()?;
+    let deadline: Timestamp = annotations.get(annotation::TERMINATION_TIMESTAMP)?.parse().ok()?;
+    Some(millis(deadline))
+}
+
+fn millis(moment: Timestamp) -> Millis {
+    Millis(u64::try_from(moment.as_millisecond()).unwrap_or_default())
+}
+
+fn claim_target(claim: &NodeClaim) -> Target {
+    Target::Claim(claim.metadata.name.clone().unwrap_or_default())
+}
+
+fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
+    let disrupted = Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
+    PodOnNode {
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        namespace: pod.namespace().to_owned(),
+        name: pod.name().to_owned(),
+        owner_kind: pod.controller().map(|owner| owner.kind.clone()),
+        critical: PodOnNode::is_critical_class(&pod.spec.priority_class_name),
+        grace_seconds: pod.spec.termination_grace_period_seconds.and_then(|grace| grace.try_into().ok()).unwrap_or(30),
+        terminal: pod.is_terminal(),
+        deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| millis(time.0)),
+        tolerates_disrupted: pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted)),
+        mirror: pod.is_static(),
+        do_not_disrupt: pod.is_do_not_disrupt(now),
+    }
+}
+
+fn request(action: drain::Action) -> Option<Request> {
+    let of = |namespace, name, uid: &String| PodRef { namespace, name, uid: uid.clone() };
+    match action {
+        drain::Action::Evict { namespace, pod, uid, grace } => {
+            Some(Request { step: Step::Evict(of(namespace, pod, &uid), grace), uid })
+        }
+        drain::Action::Delete { namespace, pod, uid, grace } => {
+            Some(Request { step: Step::DeletePod(of(namespace, pod, &uid), grace), uid })
+        }
+        // The index follows the API server by a watch: the next look is as fresh as a list.
+        drain::Action::List => None,
+    }
+}
+
+/// The pool whose counters a node's end belongs to.
+#[must_use]
+pub fn pool_of(view: &View) -> &str {
+    view.claim.as_deref().map_or("", pool)
+}

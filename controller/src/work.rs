@@ -1,0 +1,40 @@
+//! What there is to look at: one key a thing, so that ten changes of a node are one look at it.
+
+/// A thing whose state should be compared with what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// An EC2NodeClass by name.
+    Class(String),
+    /// A NodePool by name.
+    Pool(String),
+    /// A NodeClaim by name.
+    Claim(String),
+    /// All claims that are to be put into fleets.
+    Gather,
+    /// The claims that share a launch token.
+    Launch(String),
+    /// A Node by name.
+    Node(String),
+}
+
+impl std::fmt::Display for Work {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Class(name) => write!(out, "ec2nodeclass/{name}"),
+            Self::Pool(name) => write!(out, "nodepool/{name}"),
+            Self::Claim(name) => write!(out, "nodeclaim/{name}"),
+            Self::Gather => write!(out, "gather"),
+            Self::Launch(token) => write!(out, "launch/{token}"),
+            Self::Node(name) => write!(out, "node/{name}"),
+        }
+    }
+}
+
+/// What a change calls for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consequences {
+    /// Things to look at.
+    pub work: Vec<Work>,
+    /// Ids (pod UIDs, node names) that a plan should answer.
+    pub plan: Vec<String>,
+}

@@ -1,0 +1,101 @@
+//! Reads of the cluster in the story's words.
+
+use anyhow::{Context, Result};
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{EC2NodeClass, NodeClaim, NodePool, label};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::observer::is_ready;
+
+/// The Deployment of the story.
+pub const APP: &str = "inflate";
+
+/// Reads through the API server.
+#[derive(Clone)]
+pub struct Look(pub Client);
+
+impl Look {
+    /// Scales `inflate`.
+    pub async fn scale(&self, replicas: usize) -> Result<()> {
+        let api: Api<Deployment> = Api::namespaced(self.0.clone(), "default");
+        let patch = json!({"spec": {"replicas": replicas}});
+        api.patch_scale(APP, &PatchParams::default(), &Patch::Merge(patch)).await.context("cannot scale inflate")?;
+        Ok(())
+    }
+
+    /// Pods of `inflate` that are not on their way out.
+    pub async fn pods(&self) -> Result<Vec<Pod>> {
+        let api: Api<Pod> = Api::namespaced(self.0.clone(), "default");
+        let pods = api.list(&ListParams::default().labels(&format!("app={APP}"))).await?.items;
+        Ok(pods.into_iter().filter(|pod| !pod.is_terminating() && !pod.is_terminal()).collect())
+    }
+
+    /// Pods of `inflate` that run, with their nodes.
+    pub async fn running(&self) -> Result<Vec<Pod>> {
+        Ok(self.pods().await?.into_iter().filter(|pod| pod.is_bound() && is_ready(pod)).collect())
+    }
+
+    /// All claims.
+    pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
+        Ok(Api::<NodeClaim>::all(self.0.clone()).list(&ListParams::default()).await?.items)
+    }
+
+    /// All nodes.
+    pub async fn nodes(&self) -> Result<Vec<Node>> {
+        Ok(Api::<Node>::all(self.0.clone()).list(&ListParams::default()).await?.items)
+    }
+
+    /// One node, if it exists.
+    pub async fn node(&self, name: &str) -> Result<Option<Node>> {
+        Ok(Api::<Node>::all(self.0.clone()).get_opt(name).await?)
+    }
+
+    /// Whether every claim is initialized.
+    pub async fn all_initialized(&self) -> Result<bool> {
+        let claims = self.claims().await?;
+        Ok(!claims.is_empty() && claims.iter().all(|claim| claim.is_true(api::condition::INITIALIZED)))
+    }
+
+    /// How many more pods of 1 CPU each managed node could take, by kube-scheduler's arithmetic.
+    pub async fn free_cpus(&self) -> Result<Vec<(String, usize)>> {
+        let pods: Vec<Pod> = Api::<Pod>::all(self.0.clone()).list(&ListParams::default()).await?.items;
+        let mut free = Vec::new();
+        for node in self.nodes().await?.iter().filter(|node| node.labels().contains_key(label::NODEPOOL)) {
+            let on_node = |pod: &&Pod| pod.spec.node_name == node.name() && !pod.is_terminal();
+            let mut used = 0;
+            for pod in pods.iter().filter(on_node) {
+                used += api::objects::pod_requests(&pod.spec)?.get("cpu").copied().unwrap_or(0);
+            }
+            let allocatable = node.status.allocatable.get("cpu").context("a node without CPU")?.amount("cpu")?;
+            free.push((node.name().to_owned(), usize::try_from((allocatable - used) / 1000).unwrap_or(0)));
+        }
+        Ok(free)
+    }
+
+    /// Sets how long a node must be quiet before it goes.
+    pub async fn consolidate_after(&self, text: &str) -> Result<()> {
+        let api: Api<NodePool> = Api::all(self.0.clone());
+        let patch = json!({"spec": {"disruption": {"consolidateAfter": text}}});
+        api.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Whether pool and class report Ready.
+    pub async fn ready(&self) -> Result<bool> {
+        let pool = Api::<NodePool>::all(self.0.clone()).get("default").await?;
+        let class = Api::<EC2NodeClass>::all(self.0.clone()).get("default").await?;
+        for (kind, conditions) in [("NodePool", pool.conditions()), ("EC2NodeClass", class.conditions())] {
+            let ready = api::status::find(conditions, api::condition::READY);
+            if !ready.is_some_and(api::Condition::is_true) {
+                let told: Vec<String> =
+                    conditions.iter().map(|c| format!("{}={} {}", c.type_, c.status, c.message)).collect();
+                anyhow::bail!("{kind} is not ready: {}", told.join("; "));
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,176 @@
+//! Sets the stage: a real control plane, an EC2 that answers on the wire, machines, and the controller as a process.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cloud::Cloud;
+use cloud::fake::FakeCloud;
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use serde::Deserialize as _;
+use world::ccm::CloudController;
+use world::controlplane::{ControlPlane, Options};
+use world::ec2wire::Ec2Wire;
+use world::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
+use world::process::Process;
+
+/// The name that the examples carry in their tags.
+pub const CLUSTER: &str = "kerf-demo";
+const REGION: &str = "us-west-2";
+const STOP: Duration = Duration::from_secs(20);
+
+/// Everything that the story happens on.
+pub struct Stage {
+    /// The API server and its companions.
+    pub control_plane: Arc<ControlPlane>,
+    /// The administrator's client.
+    pub client: Client,
+    /// EC2 as it really is.
+    pub ec2: FakeCloud,
+    /// EC2 as the controller sees it.
+    pub wire: Ec2Wire,
+    /// The machines.
+    pub room: MachineRoom,
+    ccm: CloudController,
+    controller: Option<Process>,
+    ports: (u16, u16),
+}
+
+impl Stage {
+    /// Starts everything but the controller.
+    pub async fn set() -> Result<Self> {
+        let control_plane = Arc::new(ControlPlane::start(Options::full("demo")).await?);
+        control_plane.apply_crds().await?;
+        let client = control_plane.admin().await?;
+        let ec2 = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").build()?;
+        let folder = control_plane.folder().to_owned();
+        let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
+        let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
+        let ccm = CloudController::start(client.clone(), ec2.clone());
+        let options =
+            RoomOptions::new(ec2.clone(), signer(&control_plane), folder.join("machines"), Programs::find()?);
+        let room = MachineRoom::start(options).await?;
+        let ports = (free_port()?, free_port()?);
+        Ok(Self { control_plane, client, ec2, wire, room, ccm, controller: None, ports })
+    }
+
+    /// The folder with every log.
+    pub fn folder(&self) -> &Path {
+        self.control_plane.folder()
+    }
+
+    /// Keeps the logs after the end.
+    pub fn keep_logs(&self) {
+        self.control_plane.keep_logs();
+    }
+
+    /// Starts the controller, also after it was killed.
+    pub fn start_controller(&mut self) -> Result<()> {
+        let program = world::machines::find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
+        let authority = STANDARD.encode(self.control_plane.authority().certificate());
+        let mut command = Command::new(program);
+        command
+            .env("KUBECONFIG", self.control_plane.admin_kubeconfig())
+            .env("CLUSTER_NAME", CLUSTER)
+            .env("CLUSTER_ENDPOINT", self.control_plane.url())
+            .env("CLUSTER_CA_BUNDLE", authority)
+            .env("AWS_REGION", REGION)
+            .env("AWS_ENDPOINT_URL", self.wire.url())
+            .env("AWS_ACCESS_KEY_ID", "demo")
+            .env("AWS_SECRET_ACCESS_KEY", "demo")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("LISTEN_ADDRESS", Ipv4Addr::LOCALHOST.to_string())
+            .env("METRICS_PORT", self.ports.0.to_string())
+            .env("HEALTH_PROBE_PORT", self.ports.1.to_string())
+            .env("LOG_LEVEL", "debug");
+        self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
+        Ok(())
+    }
+
+    /// Kills the controller as `kill -9` does.
+    pub fn kill_controller(&mut self) -> Result<()> {
+        let mut controller = self.controller.take().context("the controller does not run")?;
+        controller.kill().map(drop)
+    }
+
+    /// Asks the controller to stop and returns whether it ended well.
+    pub async fn stop_controller(&mut self) -> Result<bool> {
+        let mut controller = self.controller.take().context("the controller does not run")?;
+        Ok(controller.stop(STOP).await?.success())
+    }
+
+    /// Fails with the controller's last words if it is not running.
+    pub fn controller_lives(&mut self) -> Result<()> {
+        let controller = self.controller.as_mut().context("the controller does not run")?;
+        match controller.ended()? {
+            None => Ok(()),
+            Some(_) => anyhow::bail!("{}", controller.obituary()),
+        }
+    }
+
+    /// Where the controller answers probes.
+    pub fn probes(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.1)
+    }
+
+    /// Applies a manifest of the examples, as `kubectl apply` would.
+    pub async fn apply(&self, file: &str) -> Result<()> {
+        let path = examples().join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for document in text.split("\n---\n") {
+            let value: serde_json::Value =
+                serde_saphyr::from_str(document).with_context(|| format!("{file} is not YAML"))?;
+            let object = DynamicObject::deserialize(value).with_context(|| format!("{file} is no object"))?;
+            self.apply_one(&object).await.with_context(|| format!("cannot apply {file}"))?;
+        }
+        Ok(())
+    }
+
+    async fn apply_one(&self, object: &DynamicObject) -> Result<()> {
+        let types = object.types.clone().context("no apiVersion and kind")?;
+        let kind = GroupVersionKind::try_from(&types)?;
+        let (resource, capabilities) = kube::discovery::pinned_kind(&self.client, &kind).await?;
+        let api: Api<DynamicObject> = match capabilities.scope {
+            kube::discovery::Scope::Namespaced => {
+                let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+                Api::namespaced_with(self.client.clone(), namespace, &resource)
+            }
+            kube::discovery::Scope::Cluster => Api::all_with(self.client.clone(), &resource),
+        };
+        let name = object.metadata.name.as_deref().context("no name")?;
+        api.patch(name, &PatchParams::apply("kerf-demo").force(), &Patch::Apply(object)).await?;
+        Ok(())
+    }
+
+    /// Ends everything that the stage started.
+    pub async fn strike(mut self) -> Result<()> {
+        if let Some(mut controller) = self.controller.take() {
+            controller.stop(STOP).await?;
+        }
+        self.room.stop().await?;
+        self.ccm.stop().await;
+        drop(self.wire);
+        drop(self.client);
+        match Arc::try_unwrap(self.control_plane) {
+            Ok(control_plane) => control_plane.stop().await.map(drop),
+            // Somebody still holds it: dropping the last holder ends its processes.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/getting-started")
+}
+
+/// A port that nobody listens on at this moment.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

@@ -1,0 +1,80 @@
+//! Line 14: the same with the controller killed while there is spare room. The node empties itself all the same, and the
+//! controller carries on afterwards without buying twice.
+
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use world::eventually;
+
+use super::interruption::{find, gone};
+use super::{PATIENCE, Told};
+
+/// Shorter than EC2's two minutes, to keep the demo short; the agent reads the deadline, it does not assume one.
+const NOTICE: SignedDuration = SignedDuration::from_secs(60);
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    told.teller.chapter("4. The same with the controller dead");
+    let node = spare_room(told).await?;
+    let victim = find(told, &node).await?;
+    let fleets = told.stage.ec2.fleets().len();
+    let Told { teller, stage, look, .. } = told;
+    let killed = async { stage.kill_controller() };
+    teller.line("the controller is killed (kill -9)", killed).await?;
+    let given = async {
+        let deadline = Timestamp::now().checked_add(NOTICE)?;
+        ensure!(stage.ec2.interrupt(&victim.instance, deadline), "EC2 does not know {}", victim.instance);
+        Ok(())
+    };
+    teller.line("another instance gets its notice", given).await?;
+    let wanted = look.pods().await?.len();
+    let empty = eventually("the node to empty itself", PATIENCE, async || {
+        let running = look.running().await?;
+        let left = running.iter().filter(|pod| pod.spec.node_name == victim.node).count();
+        ensure!(left == 0 && running.len() == wanted, "{left} pods left, {} of {wanted} run", running.len());
+        Ok(Some(()))
+    });
+    teller.line("the node empties itself, and all pods run in the spare room", empty).await?;
+    let quiet = async {
+        let calls = stage.ec2.fleets().len();
+        ensure!(calls == fleets, "{} CreateFleet calls without a controller", calls - fleets);
+        Ok(())
+    };
+    teller.line("nobody bought anything meanwhile", quiet).await?;
+    let back = async { stage.start_controller() };
+    teller.line("the controller is started again", back).await?;
+    gone(told, &victim).await?;
+    let Told { teller, stage, look, .. } = told;
+    let steady = async {
+        let claims = look.claims().await?.len();
+        let alive = stage.ec2.machines().iter().filter(|machine| !machine.instance.is_ending()).count();
+        let calls = stage.ec2.fleets().len();
+        ensure!(claims == alive, "{alive} instances for {claims} NodeClaims");
+        ensure!(calls == fleets, "{} CreateFleet calls after the restart", calls - fleets);
+        Ok(())
+    };
+    teller.line("it carried on without launching anything twice", steady).await
+}
+
+/// Takes pods away until the pods of one node fit into the free room of the others. Nodes stay meanwhile.
+async fn spare_room(told: &mut Told) -> Result<String> {
+    let Told { teller, look, .. } = told;
+    let never = look.consolidate_after("Never");
+    teller.line("consolidateAfter is set to Never, so that free room stays", never).await?;
+    let mut replicas = look.pods().await?.len();
+    let chosen = eventually("one node's pods to fit elsewhere", PATIENCE, async || {
+        let running = look.running().await?;
+        if look.pods().await?.len() != replicas || running.len() != replicas {
+            anyhow::bail!("{} of {replicas} pods run", running.len());
+        }
+        let free = look.free_cpus().await?;
+        let total: usize = free.iter().map(|(_, free)| free).sum();
+        let pods = |node: &str| running.iter().filter(|pod| pod.spec.node_name == node).count();
+        let fits = free.iter().find(|(node, own)| pods(node) > 0 && pods(node) <= total - own);
+        if let Some((node, _)) = fits {
+            return Ok(Some(node.clone()));
+        }
+        replicas = replicas.checked_sub(1).context("no pods are left to take away")?;
+        look.scale(replicas).await?;
+        Ok(None)
+    });
+    teller.line("inflate shrinks until the others have room for one node's pods", chosen).await
+}

@@ -1,0 +1,155 @@
+//! Lines 10 to 13: EC2 takes an instance back. Its agent empties the node, the controller replaces it, no queue involved.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use api::{annotation, condition, reason};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use world::eventually;
+
+use super::{PATIENCE, Told};
+use crate::look::APP;
+
+/// What EC2 gives.
+const NOTICE: SignedDuration = SignedDuration::from_secs(120);
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    told.teller.chapter("3. EC2 takes a spot instance back");
+    let victim = victim(told).await?;
+    let started = notice(told, &victim).await?;
+    replacement(told, &victim, started).await?;
+    emptied(told, &victim, started).await?;
+    gone(told, &victim).await
+}
+
+/// The node that goes, with its claim and its instance.
+pub struct Victim {
+    pub node: String,
+    pub claim: String,
+    pub instance: String,
+}
+
+/// The node with the most pods of the story.
+async fn victim(told: &Told) -> Result<Victim> {
+    let running = told.look.running().await?;
+    let nodes = told.look.nodes().await?;
+    let busiest = nodes
+        .iter()
+        .max_by_key(|node| running.iter().filter(|pod| pod.spec.node_name == node.name()).count())
+        .context("no nodes")?;
+    find(told, busiest.name()).await
+}
+
+/// Looks a node up by its name.
+pub async fn find(told: &Told, node: &str) -> Result<Victim> {
+    let claims = told.look.claims().await?;
+    let claim = claims
+        .iter()
+        .find(|claim| claim.status.as_ref().is_some_and(|status| status.node_name == node))
+        .with_context(|| format!("{node} has no NodeClaim"))?;
+    let provider_id = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
+    let instance = provider_id.rsplit('/').next().unwrap_or_default().to_owned();
+    Ok(Victim { node: node.to_owned(), claim: claim.name_any(), instance })
+}
+
+async fn notice(told: &mut Told, victim: &Victim) -> Result<Timestamp> {
+    let Told { teller, stage, look, observer } = told;
+    let started = Timestamp::now();
+    let given = async {
+        let deadline = started.checked_add(NOTICE)?;
+        ensure!(stage.ec2.interrupt(&victim.instance, deadline), "EC2 does not know {}", victim.instance);
+        Ok(())
+    };
+    teller.line("a spot interruption notice appears in one instance's metadata", given).await?;
+    let cordoned = eventually("the node to be cordoned", PATIENCE, async || {
+        Ok(look.node(&victim.node).await?.filter(|node| node.spec.unschedulable))
+    });
+    teller.line("its agent cordons its own node", cordoned).await?;
+    let history = observer.node(&victim.node);
+    if let Some(seen) = history.iter().find(|seen| seen.at >= started && seen.object.spec.unschedulable) {
+        let took = Duration::try_from(seen.at.duration_since(started)).unwrap_or_default();
+        teller.figure("spot notice -> node cordoned", took);
+    }
+    let published = eventually("the condition", PATIENCE, async || {
+        let node = look.node(&victim.node).await?.context("the Node is gone")?;
+        let found = node.condition(condition::INTERRUPTED).context("no condition yet")?;
+        ensure!(found.status == condition::TRUE && found.reason == reason::SPOT_INTERRUPTION, "it says {found:?}");
+        let deadline = node.annotation(annotation::INTERRUPTION_DEADLINE).context("no deadline")?;
+        let deadline: Timestamp = deadline.parse().context("the deadline is no RFC 3339 time")?;
+        let late = deadline.duration_since(started.checked_add(NOTICE)?).abs();
+        ensure!(late <= SignedDuration::from_secs(1), "the deadline is {late:?} off");
+        Ok(Some(()))
+    });
+    teller.line("it publishes kerf.sh/Interrupted with the reason and EC2's own deadline", published).await?;
+    Ok(started)
+}
+
+async fn replacement(told: &mut Told, victim: &Victim, started: Timestamp) -> Result<()> {
+    let Told { teller, look, .. } = told;
+    let fresh = eventually("a replacement", PATIENCE, async || {
+        let claims = look.claims().await?;
+        let born = |claim: &api::NodeClaim| claim.creation_timestamp().map(|time| time.0);
+        // The API server keeps whole seconds.
+        let since = started.checked_sub(SignedDuration::from_secs(1))?;
+        Ok(claims.into_iter().find(|claim| born(claim).is_some_and(|born| born >= since)))
+    });
+    let fresh = teller.line("the controller starts a replacement", fresh).await?;
+    let before = async {
+        let left = look.running().await?.iter().filter(|pod| pod.spec.node_name == victim.node).count();
+        ensure!(left > 0, "{} was empty before {} was written", victim.node, fresh.name_any());
+        Ok(())
+    };
+    teller.line("that happens before the drain is over, with no queue in between", before).await
+}
+
+async fn emptied(told: &mut Told, victim: &Victim, started: Timestamp) -> Result<()> {
+    let Told { teller, look, observer, .. } = told;
+    let wanted = look.pods().await?.len();
+    let empty = eventually("the node to be empty and its pods to run elsewhere", PATIENCE, async || {
+        let running = look.running().await?;
+        let left = running.iter().filter(|pod| pod.spec.node_name == victim.node).count();
+        ensure!(left == 0 && running.len() == wanted, "{left} pods left, {} of {wanted} run", running.len());
+        Ok(Some(()))
+    });
+    teller.line("the node is empty, and all its pods run again elsewhere", empty).await?;
+    let evicted = async {
+        let pods = observer.pods_since(started);
+        let ended: Vec<_> = pods
+            .iter()
+            .filter(|seen| seen.object.spec.node_name == victim.node && seen.object.is_terminating())
+            .filter(|seen| seen.object.labels().get("app").is_some_and(|app| app == APP))
+            .collect();
+        ensure!(!ended.is_empty(), "no pod of {} was seen to end", victim.node);
+        for seen in ended {
+            let target = seen.object.condition(condition::DISRUPTION_TARGET).context("a pod ended without eviction")?;
+            ensure!(target.reason == "EvictionByEvictionAPI", "{} ended by {}", seen.object.name(), target.reason);
+        }
+        Ok(())
+    };
+    teller.line("every one of them left by the Eviction API", evicted).await?;
+    let kept = async {
+        let fewest = observer.fewest_ready(APP, started);
+        ensure!(fewest + 1 >= wanted, "at one moment only {fewest} of {wanted} were ready");
+        Ok(())
+    };
+    teller.line("the PodDisruptionBudget (at most one away) was never violated", kept).await
+}
+
+/// Node, claim and instance are gone.
+pub async fn gone(told: &mut Told, victim: &Victim) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    let ended = eventually("the instance to end", PATIENCE * 2, async || {
+        let machine = stage.ec2.machine(&victim.instance).context("EC2 forgot it")?;
+        ensure!(machine.instance.state == "terminated", "it is {}", machine.instance.state);
+        Ok(Some(()))
+    });
+    teller.line("the old instance is terminated", ended).await?;
+    let gone = eventually("Node and NodeClaim to go", PATIENCE, async || {
+        let node = look.node(&victim.node).await?.is_some();
+        let claim = look.claims().await?.iter().any(|claim| claim.name_any() == victim.claim);
+        ensure!(!node && !claim, "Node there: {node}, NodeClaim there: {claim}");
+        Ok(Some(()))
+    });
+    teller.line("its Node and its NodeClaim are gone too", gone).await
+}

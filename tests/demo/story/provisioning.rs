@@ -1,0 +1,239 @@
+//! Lines 1 to 8 of the story: five pods wait, fewer machines come, agents boot them, the pods run.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{condition, label, taint};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::ResourceExt;
+use world::eventually;
+
+use super::{PATIENCE, Told};
+
+/// Pods of the first wave.
+pub const FIRST_WAVE: usize = 5;
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    told.teller.chapter("1. Five pods cannot run");
+    start(told).await?;
+    waiting_pods(told).await?;
+    launch(told).await?;
+    boot(told).await?;
+    registration(told).await?;
+    running(told).await
+}
+
+async fn start(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    for (file, what) in [
+        ("ec2nodeclass.yaml", "the EC2NodeClass is accepted by the API server"),
+        ("nodepool.yaml", "the NodePool is accepted by the API server"),
+        ("aws-node.yaml", "a DaemonSet stands in for the CNI's"),
+        ("inflate.yaml", "the Deployment inflate and its PodDisruptionBudget are there, with no replicas"),
+    ] {
+        teller.line(what, stage.apply(file)).await?;
+    }
+    stage.start_controller()?;
+    let probes = stage.probes();
+    let stage = &mut *stage;
+    let ready = eventually("the controller to be ready", PATIENCE, async || {
+        stage.controller_lives()?;
+        probe(&probes).await
+    });
+    teller.line("the controller answers /readyz", ready).await?;
+    let ready = eventually("pool and class to be ready", PATIENCE, async || Ok(look.ready().await?.then_some(())));
+    teller.line("NodePool and EC2NodeClass are Ready", ready).await
+}
+
+/// One question to `/readyz`, in plain HTTP.
+async fn probe(address: &str) -> Result<Option<()>> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await.context("nobody listens yet")?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{}", answer.lines().last().unwrap_or_default());
+    Ok(Some(()))
+}
+
+async fn waiting_pods(told: &mut Told) -> Result<()> {
+    let Told { teller, look, .. } = told;
+    teller.line("inflate is scaled from 0 to 5", look.scale(FIRST_WAVE)).await?;
+    let claims = eventually("NodeClaims", PATIENCE, async || {
+        let claims = look.claims().await?;
+        Ok((!claims.is_empty()).then_some(claims))
+    });
+    teller.line("the controller sees pods that cannot run and writes NodeClaims", claims).await?;
+    let fewer = async {
+        let claims = look.claims().await?.len();
+        ensure!((1..FIRST_WAVE).contains(&claims), "{claims} NodeClaims for {FIRST_WAVE} pods");
+        Ok(())
+    };
+    teller.line("there are fewer NodeClaims than pods", fewer).await
+}
+
+async fn launch(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, look, observer } = told;
+    let fleet = eventually("one CreateFleet", PATIENCE, async || Ok(stage.ec2.fleets().first().cloned()));
+    let fleet = teller.line("it calls CreateFleet", fleet).await?;
+    let asked = stage.wire.exchanges("CreateFleet");
+    let instant = async {
+        let first = asked.first().context("no call on the wire")?;
+        ensure!(first.asked.contains("instant"), "the wire shows {}", first.asked);
+        Ok(())
+    };
+    teller.line("its type is instant", instant).await?;
+    let wide = async {
+        let overrides: Vec<_> = fleet.configs.iter().flat_map(|config| &config.overrides).collect();
+        let types: BTreeSet<&str> = overrides.iter().map(|one| one.instance_type.as_str()).collect();
+        let zones: BTreeSet<&str> = overrides.iter().map(|one| one.zone.as_str()).collect();
+        ensure!(types.len() >= 5 && zones.len() >= 2, "{} types in {} zones", types.len(), zones.len());
+        Ok(())
+    };
+    teller.line("its overrides offer EC2 several instance types in several zones", wide).await?;
+    let spot = async {
+        ensure!(fleet.capacity_type == label::CAPACITY_SPOT, "it asks for {}", fleet.capacity_type);
+        Ok(())
+    };
+    teller.line("spot is preferred", spot).await?;
+    let tagged = async {
+        for key in [label::NODEPOOL, label::EC2_NODE_CLASS, "eks:eks-cluster-name", cloud::launch::LAUNCH_TOKEN_TAG] {
+            ensure!(fleet.tags.contains_key(key), "no tag {key} among {:?}", fleet.tags.keys());
+        }
+        Ok(())
+    };
+    teller.line("its tags name the cluster, the pool, the class and the launch token", tagged).await?;
+    let template = async {
+        let machine = stage.ec2.machines().into_iter().next().context("EC2 launched nothing")?;
+        let text = STANDARD.decode(&machine.template.user_data).context("user data is not base64")?;
+        let text = String::from_utf8(text).context("user data is not text")?;
+        ensure!(text.contains("application/node.eks.aws"), "user data carries no NodeConfig:\n{text}");
+        Ok(())
+    };
+    teller.line("its launch template carries a NodeConfig as user data", template).await?;
+    let waited = observer.pods_since(jiff::Timestamp::UNIX_EPOCH);
+    let unschedulable = waited.iter().find(|seen| seen.object.is_unschedulable()).map(|seen| seen.at);
+    if let (Some(pending), Some(call)) = (unschedulable, asked.first()) {
+        let took = Duration::try_from(call.at.duration_since(pending)).unwrap_or_default();
+        teller.figure("first pod unschedulable -> CreateFleet answered", took);
+    }
+    let enough = async {
+        let (claims, machines) = (look.claims().await?.len(), stage.ec2.machines().len());
+        ensure!(claims == machines, "{machines} instances for {claims} NodeClaims");
+        Ok(())
+    };
+    teller.line("EC2 launched one instance for each NodeClaim", enough).await
+}
+
+async fn boot(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, .. } = told;
+    let agents = eventually("an agent on each machine", PATIENCE, async || {
+        let (machines, agents) = (stage.ec2.machines().len(), stage.room.pids().len());
+        ensure!(agents == machines, "{agents} agents on {machines} machines");
+        Ok(Some(()))
+    });
+    teller.line("each machine boots a real kerf-agent process", agents).await?;
+    for (file, what) in [
+        ("etc/kubernetes/kubelet/config.json", "the agent read IMDS and its user data, and wrote kubelet's configuration"),
+        ("etc/eks/kubelet/environment", "it wrote kubelet's flags"),
+        ("var/lib/kubelet/kubeconfig", "it wrote the kubeconfig with the node's own identity"),
+    ] {
+        let written = eventually(what, PATIENCE, async || {
+            let machines = stage.room.machines();
+            let missing = machines.iter().find(|machine| !machine.folder().join(file).exists());
+            if let Some(machine) = missing {
+                bail!("{} has no {file}", machine.instance_id());
+            }
+            Ok(Some(()))
+        });
+        teller.line(what, written).await?;
+    }
+    let started = eventually("kubelet to be started", PATIENCE, async || {
+        let calls: Vec<Vec<String>> = stage.room.machines().iter().map(|machine| machine.systemctl_calls()).collect();
+        let all = calls.iter().all(|calls| calls.iter().any(|call| call.contains("kubelet.service")));
+        ensure!(all, "systemctl was called with {calls:?}");
+        Ok(Some(()))
+    });
+    teller.line("it had systemd start kubelet", started).await
+}
+
+async fn registration(told: &mut Told) -> Result<()> {
+    let Told { teller, look, observer, .. } = told;
+    let ready = eventually("initialized NodeClaims", PATIENCE, async || {
+        let claims = look.claims().await?;
+        for claim in &claims {
+            for wanted in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
+                let found = api::status::find(claim.conditions(), wanted);
+                let message = found.map(|found| found.message.clone()).unwrap_or_default();
+                ensure!(claim.is_true(wanted), "{} is not {wanted}: {message}", claim.name_any());
+            }
+        }
+        Ok((!claims.is_empty()).then_some(claims))
+    });
+    let claims = teller.line("all NodeClaims become Launched, Registered and Initialized", ready).await?;
+    let names: Vec<String> =
+        claims.iter().filter_map(|claim| claim.status.as_ref()).map(|status| status.node_name.clone()).collect();
+    let tainted = async {
+        for name in &names {
+            let history = observer.node(name);
+            let first = &history.first().with_context(|| format!("{name} was never seen"))?.object;
+            ensure!(first.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE), "{name} registered without it");
+        }
+        Ok(())
+    };
+    teller.line("every Node registered with the startup taint kerf.sh/agent-not-ready", tainted).await?;
+    let labelled = async {
+        for claim in &claims {
+            let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+            let node = look.node(&node).await?.context("the Node is gone")?;
+            for (key, value) in claim.labels() {
+                ensure!(node.label(key) == Some(value), "{} lacks {key}={value}", node.name());
+            }
+        }
+        Ok(())
+    };
+    teller.line("every Node has the labels of its NodeClaim", labelled).await?;
+    let opened = async {
+        for name in &names {
+            let history = observer.node(name);
+            ensure!(history.iter().any(|seen| agent_word(&seen.object) == Some("False")), "{name} never said not ready");
+            ensure!(history.iter().any(|seen| agent_word(&seen.object) == Some("True")), "{name} never said ready");
+        }
+        Ok(())
+    };
+    teller.line("each agent's gates opened, and kerf.sh/Ready turned True with them", opened).await?;
+    let lifted = async {
+        for name in &names {
+            let history = observer.node(name);
+            let free = history.iter().find(|seen| !seen.object.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE));
+            let free = &free.with_context(|| format!("{name} still has the taint"))?.object;
+            ensure!(agent_word(free) == Some("True"), "{name} lost the taint before its agent said ready");
+        }
+        Ok(())
+    };
+    teller.line("the controller lifted that taint only after the agent's word", lifted).await
+}
+
+fn agent_word(node: &Node) -> Option<&str> {
+    node.condition(condition::AGENT_READY).map(|found| found.status.as_str())
+}
+
+async fn running(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    let running = eventually("five running pods", PATIENCE, async || {
+        let running = look.running().await?.len();
+        ensure!(running == FIRST_WAVE, "{running} of {FIRST_WAVE} pods run");
+        Ok(Some(()))
+    });
+    teller.line("kube-scheduler binds all five pods, and they run", running).await?;
+    let once = async {
+        let fleets = stage.ec2.fleets().len();
+        ensure!(fleets == 1, "{fleets} CreateFleet calls");
+        Ok(())
+    };
+    teller.line("one CreateFleet was enough", once).await
+}

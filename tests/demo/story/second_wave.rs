@@ -1,0 +1,38 @@
+//! Line 9: more pods come; free room is used before anything is bought.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use world::eventually;
+
+use super::provisioning::FIRST_WAVE;
+use super::{PATIENCE, Told};
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    let free: usize = look.free_cpus().await?.iter().map(|(_, free)| free).sum();
+    let wanted = FIRST_WAVE + free + 1;
+    teller.chapter(&format!("2. A second wave: the nodes have room for {free} more, {} come", free + 1));
+    let old: BTreeSet<String> = look.nodes().await?.iter().map(ResourceExt::name_any).collect();
+    let (claims, fleets) = (look.claims().await?.len(), stage.ec2.fleets().len());
+    teller.line(&format!("inflate is scaled to {wanted}"), look.scale(wanted)).await?;
+    let running = eventually("all pods to run", PATIENCE, async || {
+        let running = look.running().await?;
+        ensure!(running.len() == wanted, "{} of {wanted} pods run", running.len());
+        Ok(Some(running))
+    });
+    let running = teller.line("all of them run", running).await?;
+    let reused = async {
+        let on_old = running.iter().filter(|pod| old.contains(&pod.spec.node_name)).count();
+        ensure!(on_old == FIRST_WAVE + free, "{on_old} pods run on the old nodes");
+        Ok(())
+    };
+    teller.line("the free room was filled first", reused).await?;
+    let one_more = async {
+        let more = (look.claims().await?.len() - claims, stage.ec2.fleets().len() - fleets);
+        ensure!(more == (1, 1), "{} NodeClaims and {} CreateFleet calls more", more.0, more.1);
+        Ok(())
+    };
+    teller.line("only the pod that did not fit got one new NodeClaim, by one CreateFleet", one_more).await
+}

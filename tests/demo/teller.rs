@@ -1,0 +1,76 @@
+//! Tells the story line by line: what is checked, when it came true, and where to look when it did not.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+/// Prints and counts.
+pub struct Teller {
+    started: Instant,
+    passed: u32,
+    failed: u32,
+    figures: Vec<(&'static str, String)>,
+}
+
+impl Teller {
+    /// A teller whose clock starts now.
+    pub fn new() -> Self {
+        Self { started: Instant::now(), passed: 0, failed: 0, figures: Vec::new() }
+    }
+
+    /// A heading.
+    pub fn chapter(&self, title: &str) {
+        println!("\n{title}");
+    }
+
+    /// A remark that checks nothing.
+    pub fn aside(&self, text: impl Display) {
+        println!("           {text}");
+    }
+
+    /// One line of the story: true when `check` is. Later lines build on earlier ones, so a false one ends the story.
+    pub async fn line<T>(&mut self, text: &str, check: impl Future<Output = Result<T>>) -> Result<T> {
+        let result = check.await;
+        let at = self.started.elapsed().as_secs_f64();
+        match &result {
+            Ok(_) => {
+                self.passed += 1;
+                println!("  {at:7.2} s  ok    {text}");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("  {at:7.2} s  FAIL  {text}\n             {error:#}");
+            }
+        }
+        result
+    }
+
+    /// Remembers a figure for the end.
+    pub fn figure(&mut self, name: &'static str, value: Duration) {
+        self.figures.push((name, format!("{} ms", value.as_millis())));
+    }
+
+    /// The last words. `Err` when the stage could not even be set.
+    pub fn end(self, result: &Result<()>, logs: &Path) -> ExitCode {
+        if !self.figures.is_empty() {
+            println!("\nSeen on the way (this machine, this run)");
+            for (name, value) in &self.figures {
+                println!("  {name:<44} {value:>9}");
+            }
+        }
+        let mut failed = self.failed;
+        if let Err(error) = result {
+            if failed == 0 {
+                failed = 1;
+                println!("\nThe story could not go on: {error:#}");
+            }
+            println!("\nWhere to look: {} (one log a program, one folder a machine)", logs.display());
+        }
+        println!("\ndemo: {} passed, {failed} failed", self.passed);
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
