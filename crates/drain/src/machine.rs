@@ -49,7 +49,9 @@ pub struct Drain {
     listed: bool,
     /// A fresh list is wanted.
     relist: bool,
-    /// When a fresh list was last asked for because an accepted request did not show.
+    /// A fresh list was asked for, and has not come.
+    listing: bool,
+    /// When a fresh list was last asked for.
     relisted: Millis,
     /// The latest `now` seen.
     now: Millis,
@@ -59,7 +61,7 @@ impl Drain {
     /// A drain that knows no pods yet: [`Self::step`] is empty until the first [`Self::pods`].
     #[must_use]
     pub fn new(settings: Settings, now: Millis) -> Self {
-        Self { settings, pods: BTreeMap::new(), listed: false, relist: false, relisted: now, now }
+        Self { settings, pods: BTreeMap::new(), listed: false, relist: false, listing: false, relisted: now, now }
     }
 
     /// The rules it follows.
@@ -79,7 +81,7 @@ impl Drain {
     /// After a restart: answers to requests that were out will never come, so nothing is asked until a fresh list shows what they did.
     pub fn resume(&mut self, now: Millis) {
         self.tick(now);
-        self.listed = false;
+        (self.listed, self.relist, self.listing) = (false, false, false);
         for tracked in self.pods.values_mut() {
             tracked.lose_answer();
         }
@@ -88,7 +90,7 @@ impl Drain {
     /// Takes in all pods bound to the node. A pod that is not among them is gone.
     pub fn pods(&mut self, now: Millis, pods: Vec<PodOnNode>) {
         self.tick(now);
-        self.listed = true;
+        (self.listed, self.relist, self.listing) = (true, false, false);
         for tracked in self.pods.values_mut() {
             tracked.present = false;
         }
@@ -108,7 +110,8 @@ impl Drain {
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;
         };
-        self.relist |= reply == Reply::Forbidden;
+        // Admission looks at a cache: a pod that was bound a moment ago may be "not found" and run all the same.
+        self.relist |= matches!(reply, Reply::Forbidden | Reply::Gone | Reply::Recreated);
         tracked.reply(&self.settings, reply, now);
     }
 
@@ -119,7 +122,7 @@ impl Drain {
         self.relist |= self.doubts(now);
         let mut actions = Vec::new();
         if std::mem::take(&mut self.relist) {
-            self.relisted = now;
+            (self.listing, self.relisted) = (true, now);
             actions.push(Action::List);
         }
         let Some(first) = self.turn() else {
@@ -140,12 +143,12 @@ impl Drain {
         if self.relist {
             return Some(now);
         }
-        let first = self.turn()?;
-        let moments = self.pods.values();
-        moments
-            .filter_map(|tracked| tracked.changes_at(&self.settings, first, now))
-            .map(|moment| self.not_before_relist(moment, now))
-            .min()
+        let listing = self.listing.then(|| self.relisted + SHOWS_WITHIN);
+        let pods = self.turn().and_then(|first| {
+            let moments = self.pods.values().filter_map(|tracked| tracked.changes_at(&self.settings, first, now));
+            moments.map(|moment| self.not_before_relist(moment, now)).min()
+        });
+        listing.into_iter().chain(pods).min()
     }
 
     /// How far it has come.
@@ -158,10 +161,10 @@ impl Drain {
         sum
     }
 
-    /// Whether a list has arrived and nothing that has to go is left on the node.
+    /// Whether nothing that has to go is left on the node, by a list that no answer has put in doubt since.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.listed && self.turn().is_none()
+        self.listed && !self.relist && !self.listing && self.turn().is_none()
     }
 
     /// Each pod that it ever knew, with how it ended; `None` has not ended. From the deadline on every pod has an outcome.
@@ -184,14 +187,14 @@ impl Drain {
         waiting.map(|tracked| tracked.pod.group()).min().filter(|_| self.listed)
     }
 
-    /// Whether a request was accepted long ago and the list does not show it: the list may be stale.
+    /// Whether a list that was asked for does not come, or one does not show what was accepted long ago.
     fn doubts(&self, now: Millis) -> bool {
-        self.listed
-            && now >= self.relisted + SHOWS_WITHIN
-            && self.pods.values().any(|tracked| {
-                let unseen = tracked.present && tracked.pod.deletion.is_none();
-                unseen && matches!(tracked.state, State::Accepted { at, .. } if now >= at + SHOWS_WITHIN)
-            })
+        let unseen = |tracked: &Tracked| {
+            let shown = !tracked.present || tracked.pod.deletion.is_some();
+            !shown && matches!(tracked.state, State::Accepted { at, .. } if now >= at + SHOWS_WITHIN)
+        };
+        let waited = now >= self.relisted + SHOWS_WITHIN;
+        waited && self.listed && (self.listing || self.pods.values().any(unseen))
     }
 
     /// A moment that has passed can only be the wait for an accepted request to show.

@@ -82,7 +82,7 @@ fn daemon_sets_stay_or_go_after_their_group() {
     let mut drain = started(settings, vec![daemon.clone(), pod("z")]);
     assert_eq!(said(&drain.step(T0)), ["evict z"]);
     drain.reply(T0, "z", Reply::Gone);
-    assert_eq!(said(&drain.step(T0)), ["evict d"]);
+    assert_eq!(said(&drain.step(T0)), ["list", "evict d"]);
 }
 
 #[test]
@@ -168,7 +168,8 @@ fn without_a_deadline_nothing_is_forced_and_do_not_disrupt_holds() {
     let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
     let mut drain = started(Settings::for_termination(None, 1), vec![held, pod("a")]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
-    drain.reply(T0, "a", Reply::Gone);
+    drain.reply(T0, "a", Reply::Accepted);
+    drain.pods(T0, vec![PodOnNode { do_not_disrupt: true, ..pod("h") }]);
     assert!(drain.step(at(100_000)).is_empty());
     assert_eq!(drain.poll_timeout(at(100_000)), None);
     assert!(!drain.is_done());
@@ -222,8 +223,28 @@ fn forbidden_asks_for_a_fresh_list() {
     assert_eq!(said(&drain.step(T0)), ["list"]);
     assert!(drain.step(T0).is_empty());
     drain.pods(T0, vec![pod("b")]);
-    drain.reply(T0, "b", Reply::Recreated);
-    assert!(drain.is_done());
+    drain.reply(T0, "b", Reply::ServerError);
+    assert!(!drain.is_done());
+}
+
+#[test]
+fn a_pod_that_is_gone_is_checked_once_more() {
+    for reply in [Reply::Gone, Reply::Recreated] {
+        let mut drain = started(notice(), vec![pod("a")]);
+        assert_eq!(said(&drain.step(T0)), ["evict a"]);
+        drain.reply(T0, "a", reply);
+        assert!(!drain.is_done(), "it may have been bound a moment ago");
+        assert_eq!(said(&drain.step(T0)), ["list"]);
+        assert_eq!(drain.poll_timeout(T0), Some(at(10)));
+        assert!(drain.step(at(9)).is_empty() && !drain.is_done());
+        assert_eq!(said(&drain.step(at(10))), ["list"], "the first one never came");
+        drain.pods(at(11), vec![pod("a")]);
+        assert_eq!(said(&drain.step(at(11))), ["evict a"]);
+        drain.reply(at(11), "a", reply);
+        assert_eq!(said(&drain.step(at(11))), ["list"]);
+        drain.pods(at(11), vec![]);
+        assert!(drain.is_done());
+    }
 }
 
 #[test]
