@@ -73,8 +73,10 @@ impl fmt::Display for Outcome {
 type Result = std::result::Result<(), String>;
 type Case = for<'a> fn(&'a Stage<'a>) -> std::pin::Pin<Box<dyn Future<Output = Result> + Send + 'a>>;
 
+type Needs = fn(&Abilities) -> bool;
+
 /// Every case with what it needs.
-const CASES: &[(&str, fn(&Abilities) -> bool, Case)] = &[
+const CASES: &[(&str, Needs, Case)] = &[
     ("instance types carry what capacity is computed from", always, |s| Box::pin(reads::types(s))),
     ("GPUs and Neuron devices are counted once", always, |s| Box::pin(reads::accelerators(s))),
     ("types are offered in the zones of the subnets", always, |s| Box::pin(reads::offerings(s))),

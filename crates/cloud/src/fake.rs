@@ -235,14 +235,14 @@ impl FakeCloud {
         let (mut world, now) = self.at_present();
         let fault = world.script.strike(call);
         world.log.push(Logged { call, at: now, input, fault: fault.clone() });
-        let before = world.states();
+        let before = world.changes;
         let answer = match fault {
             None => serve(&mut world, now),
             Some(Fault::Lost) => serve(&mut world, now).and(Err(no_answer(call))),
             Some(Fault::Dropped) => Err(no_answer(call)),
             Some(Fault::Error { kind, code, message }) => Err(CloudError { call, kind, code, message }),
         };
-        let changed = before != world.states();
+        let changed = before != world.changes;
         drop(world);
         self.announce(changed);
         Box::pin(std::future::ready(answer))

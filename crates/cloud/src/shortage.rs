@@ -90,7 +90,6 @@ impl Shortages {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
     use super::*;
 
     #[test]

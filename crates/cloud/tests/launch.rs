@@ -1,5 +1,5 @@
 //! From a claim to an instance: what is asked of EC2, and that nothing is bought twice however the call ends.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -49,15 +49,15 @@ impl Candidate<'_> {
         (self.choice.priority, &self.pool, &self.choice.image_id)
     }
 
-    fn refused(&self, code: &str, message: &str) -> FleetError {
-        FleetError {
+    fn refused(&self, code: &str, message: &str) -> Box<FleetError> {
+        Box::new(FleetError {
             code: code.to_owned(),
             message: message.to_owned(),
             instance_type: self.pool.instance_type.clone(),
             zone: self.pool.zone.clone(),
             subnet_id: self.choice.subnet_id.clone(),
             lifecycle: self.pool.capacity_type.clone(),
-        }
+        })
     }
 }
 
@@ -102,7 +102,7 @@ fn fill(
     let room = match room(world, candidate) {
         Ok(room) => room.min(left),
         Err(error) => {
-            answer.errors.push(error);
+            answer.errors.push(*error);
             return;
         }
     };
@@ -118,7 +118,7 @@ fn fill(
 }
 
 /// How many instances the pool and its subnet can take, at least one; else EC2's error.
-fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, FleetError> {
+fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>> {
     let pool = &candidate.pool;
     if !world.offered(&pool.instance_type, &pool.zone) {
         let message = format!(
@@ -145,7 +145,7 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, FleetError> {
     Ok(stock.min(subnet.free_addresses))
 }
 
-fn check_image(world: &World, candidate: &Candidate<'_>) -> Result<(), FleetError> {
+fn check_image(world: &World, candidate: &Candidate<'_>) -> Result<(), Box<FleetError>> {
     let id = candidate.image_id();
     let Some(image) = world.images.iter().find(|image| image.id == id) else {
         return Err(candidate.refused("InvalidAMIID.NotFound", &format!("The image id '[{id}]' does not exist")));
@@ -197,6 +197,7 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         ended: None,
     };
     world.machines.insert(id.clone(), machine);
+    world.changes += 1;
     FleetInstance {
         id,
         instance_type: candidate.pool.instance_type.clone(),

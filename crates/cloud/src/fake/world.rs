@@ -118,6 +118,8 @@ pub(super) struct World {
     pub(super) log: Vec<Logged>,
     /// Numbers all that was ever made, so that ids never repeat.
     pub(super) made: u64,
+    /// Counts launches and shutdowns, so that observers hear of those that a call causes.
+    pub(super) changes: u64,
 }
 
 impl World {
@@ -155,6 +157,7 @@ impl World {
         };
         "shutting-down".clone_into(&mut machine.instance.state);
         machine.ended = Some(at);
+        self.changes += 1;
         let pool = machine.pool();
         let subnet_id = machine.instance.subnet_id.clone();
         if let Some(stock) = self.stock.get_mut(&pool) {
@@ -164,12 +167,6 @@ impl World {
             subnet.free_addresses += 1;
         }
         true
-    }
-
-    /// Every instance with its state, to see whether a call changed any.
-    pub(super) fn states(&self) -> Vec<(String, String)> {
-        let state = |machine: &Machine| (machine.instance.id.clone(), machine.instance.state.clone());
-        self.machines.values().map(state).collect()
     }
 
     /// How many instances a pool has; `None` is no bound.
