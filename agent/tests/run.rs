@@ -10,6 +10,7 @@ mod client;
 #[path = "run/decisions.rs"]
 mod decisions;
 #[path = "run/machine.rs"]
+#[expect(dead_code, reason = "the test of the program itself uses the rest")]
 mod machine;
 #[path = "run/memory.rs"]
 mod memory;

@@ -93,6 +93,11 @@ impl Machine {
         serde_json::from_slice(&text).ok()
     }
 
+    /// Where its metadata service answers.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
     /// A client of its metadata service.
     pub fn imds(&self) -> Arc<Imds> {
         Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap())

@@ -1,0 +1,68 @@
+//! The program itself under a service manager: what it tells over the notify socket, and that SIGTERM ends it well.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "run/api.rs"]
+#[expect(dead_code, reason = "the tests of the loop use the rest")]
+mod api;
+#[path = "run/machine.rs"]
+#[expect(dead_code, reason = "the tests of the loop use the rest")]
+mod machine;
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use api::{Api, until};
+use machine::{INSTANCE, Machine, NAME, node};
+
+/// Adds what systemd has been told since to `all`.
+fn hear(socket: &UnixDatagram, all: &mut Vec<String>) {
+    let mut buffer = [0; 4096];
+    while let Ok(length) = socket.recv(&mut buffer) {
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        all.extend(text.lines().map(str::to_owned));
+    }
+}
+
+#[tokio::test]
+async fn systemd_hears_of_readiness_state_life_and_end() {
+    let api = Api::start().await;
+    let machine = Machine::boot().await;
+    let path = machine.root.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut agent = tokio::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"))
+        .arg("run")
+        .env("KERF_ROOT", machine.root.path())
+        .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.endpoint())
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "30000000")
+        .stderr(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut said = Vec::new();
+    let mut waits_for = async |line: &str| {
+        until(line, || {
+            hear(&socket, &mut said);
+            said.iter().any(|it| it.starts_with(line)).then_some(())
+        })
+        .await;
+    };
+    waits_for("READY=1").await;
+    waits_for(&format!("STATUS=waiting for the API server to tell of Node {NAME}")).await;
+    waits_for("WATCHDOG=1").await;
+    machine.cni();
+    machine.join(&api);
+    waits_for(&format!("STATUS=waiting for kubelet to register Node {NAME}")).await;
+    api.put_node(node(INSTANCE));
+    waits_for("STATUS=kubelet and CNI are ready").await;
+    let pid = Pid::from_raw(i32::try_from(agent.id().unwrap()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(10), agent.wait()).await;
+    assert!(ended.unwrap().unwrap().success());
+    waits_for("STOPPING=1").await;
+}
