@@ -322,8 +322,13 @@ async fn is_interrupted(stage: &Stage, machine: &Machine) -> Result<()> {
         Ok(Some(()))
     })
     .await?;
-    let node = stage.condition(machine, condition::INTERRUPTED, condition::TRUE).await?;
-    ensure!(node.spec.and_then(|spec| spec.unschedulable) == Some(true), "the agent did not cordon its node");
+    stage.condition(machine, condition::INTERRUPTED, condition::TRUE).await?;
+    eventually("the agent to cordon its node", LIMIT, async || {
+        let node = stage.node(machine.node_name()).await?;
+        Ok(node.spec.and_then(|spec| spec.unschedulable).filter(|cordoned| *cordoned))
+    })
+    .await
+    .with_context(|| stage.evidence(machine))?;
     ends(stage, machine, &imds).await
 }
 
