@@ -1,6 +1,7 @@
 //! The machine room against a real control plane, with real agents: what an instance becomes, what an interruption looks
 //! like from inside, and that nothing stays behind.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use api::{Taint, condition, label, taint};
 use cloud::fake::FakeCloud;
 use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use machine::userdata::{self, Al2023};
 use serde_json::{Value, json};
@@ -239,6 +240,7 @@ async fn an_instance_becomes_a_node_and_its_end_is_complete() -> Result<()> {
     let machine = stage.machine(&id).await?;
     joins(&stage, &machine).await?;
     becomes_ready(&stage, &machine).await?;
+    carries_pods(&stage, &machine).await?;
     dies_and_comes_back(&stage, &machine).await?;
     learns_nothing(&stage).await?;
     is_interrupted(&stage, &machine).await?;
@@ -293,6 +295,43 @@ async fn becomes_ready(stage: &Stage, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
+/// With the startup taint lifted, as the controller does it, pods come and run, each with an address of its own.
+async fn carries_pods(stage: &Stage, machine: &Machine) -> Result<()> {
+    let nodes = Api::<Node>::all(stage.client.clone());
+    let lifted = Patch::Merge(json!({"spec": {"taints": null}}));
+    nodes.patch(machine.node_name(), &PatchParams::default(), &lifted).await?;
+    let labels = json!({"app": "inflate"});
+    let container = json!({"name": "inflate", "image": "local/pause", "resources": {"requests": {"cpu": "200m"}}});
+    let document = json!({
+        "metadata": {"name": "inflate"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    });
+    let deployments = Api::<Deployment>::namespaced(stage.client.clone(), "default");
+    deployments.create(&PostParams::default(), &serde_json::from_value(document)?).await?;
+    eventually("three pods to run", LIMIT, async || {
+        let ready = deployments.get("inflate").await?.status.and_then(|status| status.ready_replicas);
+        ensure!(ready == Some(3), "{ready:?} are ready");
+        Ok(Some(()))
+    })
+    .await
+    .with_context(|| stage.evidence(machine))?;
+    let pods = bound(stage, machine).await?;
+    let addresses: BTreeSet<_> = pods.iter().filter_map(|pod| pod.status.as_ref()?.pod_ip.clone()).collect();
+    ensure!(addresses.len() == 3, "addresses {addresses:?}");
+    Ok(())
+}
+
+/// The pods of `inflate` that are bound to a machine's node.
+async fn bound(stage: &Stage, machine: &Machine) -> Result<Vec<Pod>> {
+    let pods = Api::<Pod>::namespaced(stage.client.clone(), "default");
+    let here = ListParams::default().fields(&format!("spec.nodeName={}", machine.node_name())).labels("app=inflate");
+    Ok(pods.list(&here).await?.items)
+}
+
 /// As systemd would, the room starts an agent again that was killed.
 async fn dies_and_comes_back(stage: &Stage, machine: &Machine) -> Result<()> {
     let before = machine.agent_pid().context("no agent runs")?;
@@ -308,11 +347,11 @@ async fn dies_and_comes_back(stage: &Stage, machine: &Machine) -> Result<()> {
     .with_context(|| stage.evidence(machine))
 }
 
-/// The notice shows inside, the agent says so, and at the deadline everything of the machine ends, except its Node.
+/// The notice shows inside, the agent cordons and empties its node, and at the deadline everything of the machine ends, except its Node.
 async fn is_interrupted(stage: &Stage, machine: &Machine) -> Result<()> {
     let imds = machine.imds().context("there is no metadata service")?;
     ensure!(ask_metadata(&imds, "meta-data/spot/instance-action").await?.0 == 404, "there is a notice already");
-    let deadline = Timestamp::now() + SignedDuration::from_secs(20);
+    let deadline = Timestamp::now() + SignedDuration::from_secs(30);
     ensure!(stage.cloud.interrupt(machine.instance_id(), deadline), "the fake refuses to interrupt");
     eventually("the notice", LIMIT, async || {
         let (status, body) = ask_metadata(&imds, "meta-data/spot/instance-action").await?;
@@ -329,6 +368,14 @@ async fn is_interrupted(stage: &Stage, machine: &Machine) -> Result<()> {
     })
     .await
     .with_context(|| stage.evidence(machine))?;
+    eventually("the agent to empty its node", LIMIT, async || {
+        let left = bound(stage, machine).await?.len();
+        ensure!(left == 0, "{left} pods are left");
+        Ok(Some(()))
+    })
+    .await
+    .with_context(|| stage.evidence(machine))?;
+    ensure!(machine.phase() == Phase::Running, "the machine was gone before its pods were: {:?}", machine.phase());
     ends(stage, machine, &imds).await
 }
 
