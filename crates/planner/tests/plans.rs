@@ -5,6 +5,8 @@
 mod applied;
 #[path = "plans/clusters.rs"]
 mod clusters;
+#[path = "plans/spoilt.rs"]
+mod spoilt;
 
 use std::sync::Arc;
 

@@ -1,0 +1,134 @@
+//! The checker sees what it should: good plans spoilt in one way each.
+
+use std::sync::Arc;
+
+use planner::{
+    Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PodVerdict, Pool, Removal, RemovalReason,
+    Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
+};
+
+use crate::clusters;
+
+/// Ten pods over ten types, with one empty node that goes and one that is full enough to stay.
+fn cluster() -> Snapshot {
+    let mut snapshot = clusters::large(10, 10);
+    let kind = snapshot.catalogues[0].types[0].clone();
+    let pool: &mut Pool = &mut snapshot.pools[0];
+    pool.disruption = Disruption { consolidate_after: Some(1000), empty_budget: 1 };
+    let node = |name: &str| Node {
+        name: name.to_owned(),
+        claim: Some(format!("{name}-claim")),
+        pool: Some("pool-0".to_owned()),
+        stage: Stage::Initialized,
+        allocatable: kind.allocatable.clone(),
+        quiet_since: Some(Millis(0)),
+        price: Some(MicroDollars(7)),
+        ..Node::default()
+    };
+    // Nothing fits the idle node: it has no room for pods at all.
+    let idle = Node { allocatable: Resources::default(), ..node("idle") };
+    snapshot.nodes = vec![node("busy"), idle];
+    snapshot
+}
+
+type Spoil = fn(&mut Snapshot, &mut Plan);
+
+/// Each row: what is done to a good case, and a part of what the checker must say of it.
+const ROWS: [(&str, Spoil); 27] = [
+    ("has 2 places", |_, plan| {
+        let pod = plan.launches[0].pods[0];
+        plan.launches[1].pods.push(pod);
+    }),
+    ("is not in the snapshot", |_, plan| plan.launches[0].pods.push(99)),
+    ("verdicts for", |_, plan| plan.report.pods.truncate(3)),
+    ("the verdict says", |_, plan| plan.report.pods[0] = PodVerdict::Postponed),
+    ("lacks cpu", |snapshot, _| snapshot.shapes[4].requests.set(Resources::CPU, 90_000)),
+    ("memory 19536 of", |_, plan| plan.launches[0].instance_types.insert(0, "family-000.02".to_owned())),
+    ("is not in the pool's catalogue", |_, plan| plan.launches[0].instance_types.push("other.large".to_owned())),
+    ("lists a type twice", |_, plan| {
+        let first = plan.launches[0].instance_types[0].clone();
+        plan.launches[0].instance_types.insert(0, first);
+    }),
+    ("lists more than 2 types", |snapshot, _| snapshot.policy.max_instance_types = 2),
+    ("lists no types", |_, plan| plan.launches[0].instance_types.clear()),
+    ("types are not cheapest first", |_, plan| plan.launches[0].instance_types.reverse()),
+    ("the cheapest is", |_, plan| plan.launches[0].price.0 -= 1),
+    ("does not bear taint", |snapshot, _| {
+        let taint = Taint { key: "k".to_owned(), value: String::new(), effect: Effect::NoSchedule };
+        snapshot.pools[0].taints.push(taint);
+    }),
+    ("cannot be had as required", |_, plan| {
+        plan.launches[0].requirements.push(Requirement::new(label::ZONE, Operator::In, ["nowhere"]));
+    }),
+    ("allows no value of", |_, plan| {
+        plan.launches[0].requirements.push(Requirement::new("team", Operator::In, ["a"]));
+        plan.launches[0].requirements.push(Requirement::new("team", Operator::In, ["b"]));
+    }),
+    ("names a host or types", |_, plan| {
+        plan.launches[0].requirements.push(Requirement::new(label::HOSTNAME, Operator::Exists, [""; 0]));
+    }),
+    ("cpu may reach", |snapshot, _| {
+        snapshot.pools[0].limits = Some(Resources::from_iter([(Resources::CPU, 8000)]));
+    }),
+    ("nodes may reach", |snapshot, _| {
+        snapshot.pools[0].limits = Some(Resources::from_iter([(Resources::NODES, 1)]));
+    }),
+    ("is overfull", |snapshot, _| snapshot.nodes[0].used.set(Resources::CPU, 1900)),
+    ("is leaving and gets pods", |snapshot, _| snapshot.nodes[0].leaving = Some(Leaving::Deleting)),
+    ("is cordoned and gets pods", |snapshot, _| snapshot.nodes[0].unschedulable = true),
+    ("its budget is 0", |snapshot, _| snapshot.pools[0].disruption.empty_budget = 0),
+    ("is removed while pods are sent there", |_, plan| {
+        let claim = "busy-claim".to_owned();
+        let saving = Some(MicroDollars(7));
+        plan.removals = vec![Removal { node: "busy".to_owned(), claim, reason: RemovalReason::Empty, saving }];
+    }),
+    ("is removed before it was quiet", |snapshot, _| snapshot.nodes[1].quiet_since = Some(snapshot.now)),
+    ("is removed against do-not-disrupt", |snapshot, _| snapshot.nodes[1].do_not_disrupt = true),
+    ("the saving is not its price", |_, plan| plan.removals[0].saving = None),
+    ("leaves only", |snapshot, plan| {
+        let asked = Requirement::new(label::ZONE, Operator::Exists, [""; 0]);
+        snapshot.pools[0].requirements.push(Requirement { min_values: Some(3), ..asked });
+        plan.launches.truncate(9);
+    }),
+];
+
+#[test]
+fn the_case_itself_is_sound() {
+    let snapshot = cluster();
+    let decided = plan(&snapshot);
+    assert_eq!(check(&snapshot, &decided), Vec::new());
+    assert!(decided.launches.len() >= 2 && !decided.nominations.is_empty() && decided.removals.len() == 1);
+}
+
+#[test]
+fn every_fault_is_found() {
+    for (expected, spoil) in ROWS {
+        let mut snapshot = cluster();
+        let mut decided = plan(&snapshot);
+        spoil(&mut snapshot, &mut decided);
+        let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
+        assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
+    }
+}
+
+#[test]
+fn daemons_count_on_nodes_and_launches() {
+    let snapshot = cluster();
+    let decided = plan(&snapshot);
+    let mut heavier = snapshot.clone();
+    let shape = heavier.shapes[4].clone();
+    heavier.daemons = vec![planner::Daemon { name: "kube-system/agent".to_owned(), shape }];
+    let findings: Vec<String> = check(&heavier, &decided).iter().map(ToString::to_string).collect();
+    assert!(findings.iter().any(|it| it.starts_with("launch") && it.contains("lacks")), "{findings:#?}");
+    assert!(findings.iter().any(|it| it.starts_with("node busy") && it.contains("overfull")), "{findings:#?}");
+}
+
+#[test]
+fn offerings_that_are_gone_cannot_be_had() {
+    let mut snapshot = cluster();
+    let decided = plan(&snapshot);
+    let catalogue = Arc::get_mut(&mut snapshot.catalogues[0]).unwrap();
+    catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings).for_each(|it| it.available = false);
+    let findings = check(&snapshot, &decided);
+    assert!(findings.iter().any(|it| it.fault.contains("cannot be had as required")), "{findings:#?}");
+}
