@@ -13,6 +13,8 @@ mod world;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -225,13 +227,23 @@ impl FakeCloud {
         found
     }
 
-    /// One call: logged, then served unless a fault is due. What `serve` did stays done when the answer is lost.
+    /// A call that happens when it is awaited, as a real one would.
     fn call<'a, T: Send + 'a>(
+        &'a self,
+        call: &'static str,
+        input: Input,
+        serve: impl FnOnce(&mut World, Timestamp) -> Result<T, CloudError> + Send + 'a,
+    ) -> Call<'a, T> {
+        Box::pin(async move { self.serve(call, input, serve) })
+    }
+
+    /// One call: logged, then served unless a fault is due. What `serve` did stays done when the answer is lost.
+    fn serve<T>(
         &self,
         call: &'static str,
         input: Input,
         serve: impl FnOnce(&mut World, Timestamp) -> Result<T, CloudError>,
-    ) -> Call<'a, T> {
+    ) -> Result<T, CloudError> {
         let (mut world, now) = self.at_present();
         let fault = world.script.strike(call);
         world.log.push(Logged { call, at: now, input, fault: fault.clone() });
@@ -245,7 +257,7 @@ impl FakeCloud {
         let changed = before != world.changes;
         drop(world);
         self.announce(changed);
-        Box::pin(std::future::ready(answer))
+        answer
     }
 }
 
@@ -298,7 +310,7 @@ impl Cloud for FakeCloud {
 
     fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
         let call = "DeleteLaunchTemplate";
-        self.call(call, Input::Name(name.to_owned()), |world, _| {
+        self.call(call, Input::Name(name.to_owned()), move |world, _| {
             let message = format!("The specified launch template, with template name {name}, does not exist.");
             let missing = || refuse(call, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message);
             world.templates.remove(name).map(|_| ()).ok_or_else(missing)
@@ -324,7 +336,7 @@ impl Cloud for FakeCloud {
 
     fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {
         let call = "TerminateInstances";
-        self.call(call, Input::Ids(ids.to_vec()), |world, now| {
+        self.call(call, Input::Ids(ids.to_vec()), move |world, now| {
             if let Some(unknown) = ids.iter().find(|id| !world.machines.contains_key(*id)) {
                 let message = format!("The instance ID '{unknown}' does not exist");
                 return Err(refuse(call, Kind::NotFound, "InvalidInstanceID.NotFound", message));
@@ -358,8 +370,12 @@ fn create_template(world: &mut World, request: &LaunchTemplateRequest) -> Result
         let message = format!("The launch template name {:?} is malformed", request.name);
         return Err(refuse(call, Kind::Invalid, "InvalidLaunchTemplateName.MalformedException", message));
     }
-    if request.user_data.len() / 4 * 3 > USER_DATA_LIMIT + 2 {
-        let message = format!("User data is limited to {USER_DATA_LIMIT} bytes");
+    let problem = match STANDARD.decode(&request.user_data) {
+        Err(_) => Some("Invalid BASE64 encoding of user data".to_owned()),
+        Ok(raw) if raw.len() > USER_DATA_LIMIT => Some(format!("User data is limited to {USER_DATA_LIMIT} bytes")),
+        Ok(_) => None,
+    };
+    if let Some(message) = problem {
         return Err(refuse(call, Kind::Invalid, "InvalidUserData.Malformed", message));
     }
     let template = LaunchTemplate { id: world.new_id("lt"), name: request.name.clone(), tags: request.tags.clone() };

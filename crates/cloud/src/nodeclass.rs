@@ -15,6 +15,7 @@ use api::{EC2NodeClass, condition, nodeclass, reason};
 use crate::calls::{SecurityGroup, Subnet};
 use crate::error::CloudError;
 use crate::settings::Settings;
+use crate::types::Zone;
 
 pub use images::{ResolvedImage, Variant};
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
@@ -79,10 +80,16 @@ pub struct ResolvedClass {
 }
 
 impl ResolvedClass {
-    /// Zones with a subnet, and their ids.
+    /// Zones with a subnet.
     #[must_use]
-    pub fn zones(&self) -> BTreeMap<String, String> {
-        self.subnets.iter().map(|subnet| (subnet.zone.clone(), subnet.zone_id.clone())).collect()
+    pub fn zones(&self) -> BTreeMap<String, Zone> {
+        let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
+        for subnet in &self.subnets {
+            let zone = zones.entry(subnet.zone.clone()).or_default();
+            zone.id.clone_from(&subnet.zone_id);
+            zone.subnets.extend((subnet.free_addresses > 0).then(|| subnet.id.clone()));
+        }
+        zones
     }
 
     /// The first image that runs on a type with these labels.

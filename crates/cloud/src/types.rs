@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::shortage::Shortages;
 
 pub use capacity::{allocatable, capacity};
-pub use class::{ClassError, ClassSettings, Threshold};
+pub use class::{ClassError, ClassSettings, Threshold, Zone};
 pub use labels::{is_exotic, labels};
 pub use market::Market;
 

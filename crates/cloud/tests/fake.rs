@@ -195,3 +195,59 @@ async fn observers_hear_of_every_change() {
     heard("terminated");
     assert!(!cloud.interrupt(&answer.instances[0].id, cloud.now()), "too late");
 }
+
+/// A walk of a thousand steps by a seed of its own, with what must be true after each.
+#[tokio::test]
+async fn nothing_is_created_from_nothing() {
+    for seed in 1..=5u64 {
+        walk(seed).await;
+    }
+}
+
+async fn walk(seed: u64) {
+    const STOCK: u32 = 3;
+    let (cloud, clock) = cloud();
+    let subnets = with_template(&cloud).await;
+    let types = ["m5.large", "c5.large"];
+    for subnet in &subnets {
+        cloud.set_free_addresses(&subnet.id, 4);
+        for name in types {
+            cloud.set_stock(Pool::new("spot", name, &subnet.zone), Some(STOCK));
+        }
+    }
+    let mut dice = seed;
+    for step in 0..1000 {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let roll = usize::try_from(dice >> 40).unwrap();
+        let alive: Vec<_> = cloud.machines().into_iter().filter(|machine| !machine.instance.is_ending()).collect();
+        match roll % 5 {
+            0 | 1 => {
+                let pools: Vec<_> = subnets.iter().map(|subnet| (types[roll / 5 % 2], subnet, 1)).collect();
+                let target = u32::try_from(roll / 10 % 4 + 1).unwrap();
+                let answer = cloud.create_fleet(&fleet(&format!("t{step}"), target, &pools)).await.unwrap();
+                let got = u32::try_from(answer.instances.len()).unwrap();
+                assert!(got <= target, "{answer:?}");
+            }
+            2 => clock.advance(seconds(i64::try_from(roll / 5 % 20).unwrap())),
+            3 if !alive.is_empty() => {
+                let id = alive[roll / 5 % alive.len()].instance.id.clone();
+                cloud.terminate_instances(&[id]).await.unwrap();
+            }
+            _ if !alive.is_empty() => {
+                let deadline = cloud.now().checked_add(seconds(7)).unwrap();
+                assert!(cloud.interrupt(&alive[roll / 5 % alive.len()].instance.id, deadline));
+            }
+            _ => {}
+        }
+        let alive: Vec<_> = cloud.machines().into_iter().filter(|machine| !machine.instance.is_ending()).collect();
+        for subnet in &subnets {
+            let here = alive.iter().filter(|machine| machine.instance.subnet_id == subnet.id);
+            let used = u32::try_from(here.clone().count()).unwrap();
+            assert_eq!(cloud.subnet(&subnet.id).unwrap().free_addresses + used, 4, "seed {seed} step {step}");
+            for name in types {
+                let of_type = here.clone().filter(|machine| machine.instance.instance_type == name).count();
+                assert!(of_type <= usize::try_from(STOCK).unwrap(), "seed {seed} step {step}: {of_type} {name}");
+            }
+        }
+    }
+}

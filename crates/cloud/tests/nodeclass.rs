@@ -223,5 +223,5 @@ async fn terms_are_alternatives_and_found_once() {
     let change = r#""subnetSelectorTerms": [{"id": "subnet-0f"}, {"tags": {"karpenter.sh/discovery": "kerf"}}, {"id": "subnet-0f"}]"#;
     let resolution = resolved(&cloud, &class(change), &settings()).await;
     assert_eq!(resolution.status_subnets().len(), 4);
-    assert_eq!(resolution.class.zones()["us-west-2d"], "usw2-az4");
+    assert_eq!(resolution.class.zones()["us-west-2d"].id, "usw2-az4");
 }

@@ -7,7 +7,7 @@ use api::nodeclass::AmiFamily;
 use api::{label, quantity};
 use cloud::nodeclass::ResolvedImage;
 use cloud::shortage::{Scope, Shortages};
-use cloud::types::{self, ClassSettings, Market, Source, Threshold};
+use cloud::types::{self, ClassSettings, Market, Source, Threshold, Zone};
 use cloud::{Image, InstanceTypeInfo, Settings, SpotPrice, data};
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, MicroDollars, Resources};
@@ -203,8 +203,9 @@ fn offerings_follow_zones_prices_stock_and_images() {
             .into(),
     );
     market.set_offerings(data::type_offerings("us-west-2").unwrap());
-    let zones: BTreeMap<String, String> =
-        [("us-west-2a".to_owned(), "usw2-az1".to_owned()), ("us-west-2x".to_owned(), "usw2-az9".to_owned())].into();
+    let zone = |id: &str, subnet: &str| Zone { id: id.to_owned(), subnets: vec![subnet.to_owned()] };
+    let zones = [("us-west-2a", zone("usw2-az1", "subnet-1")), ("us-west-2x", zone("usw2-az9", "subnet-9"))];
+    let zones = zones.map(|(name, zone)| (name.to_owned(), zone)).into();
     let class = ClassSettings { name: "default".to_owned(), zones, ..ClassSettings::default() };
     let image = ResolvedImage {
         image: Image { architecture: "x86_64".to_owned(), ..Image::default() },
@@ -240,6 +241,9 @@ fn offerings_follow_zones_prices_stock_and_images() {
     assert_eq!(dry, [(a(), spot, 30_000, false), (a(), list, 96_000, true)]);
     let later = now.checked_add(SignedDuration::from_mins(3)).unwrap();
     assert!(shown(&market, &shortages, "m5.large", later)[0].3, "tried again after three minutes");
+    let mut dry = shortages.clone();
+    dry.mark(Scope::Subnet("subnet-1".to_owned()), now);
+    assert!(shown(&market, &dry, "m5.large", now).iter().all(|one| !one.3), "no addresses in the only subnet");
     let arm = shown(&market, &shortages, "m7g.large", now);
     assert_eq!(arm, [(a(), list, 81_600, false)], "no arm64 image, no spot price");
     assert!(

@@ -127,6 +127,11 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
         );
         return Err(candidate.refused("Unsupported", &message));
     }
+    let info = world.types.get(&pool.instance_type);
+    if info.is_some_and(|info| !info.usage_classes.contains(&pool.capacity_type)) {
+        let message = format!("The instance type {} is not sold as {}.", pool.instance_type, pool.capacity_type);
+        return Err(candidate.refused("Unsupported", &message));
+    }
     let subnet = world.subnets.iter().find(|subnet| subnet.id == candidate.choice.subnet_id);
     let Some(subnet) = subnet.filter(|subnet| subnet.zone == pool.zone) else {
         let message = format!("The subnet ID '{}' does not exist in {}", candidate.choice.subnet_id, pool.zone);

@@ -81,16 +81,25 @@ pub struct ClassSettings {
     pub raid0: bool,
     /// Whether machines get EFA interfaces when asked; until launch templates carry them, they do not.
     pub efa: bool,
-    /// Zones with a subnet of the class, and their ids.
-    pub zones: BTreeMap<String, String>,
+    /// Zones with a subnet of the class.
+    pub zones: BTreeMap<String, Zone>,
+}
+
+/// A zone as a class sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// Its id, such as `usw2-az1`.
+    pub id: String,
+    /// Ids of the class's subnets there that have free addresses.
+    pub subnets: Vec<String>,
 }
 
 impl ClassSettings {
-    /// Reads the class. `zones` are those of its resolved subnets, with their ids.
+    /// Reads the class. `zones` are those of its resolved subnets.
     ///
     /// # Errors
     /// When a quantity or a threshold cannot be read.
-    pub fn of(class: &EC2NodeClass, zones: BTreeMap<String, String>) -> Result<Self, ClassError> {
+    pub fn of(class: &EC2NodeClass, zones: BTreeMap<String, Zone>) -> Result<Self, ClassError> {
         let name = class.metadata.name.clone().unwrap_or_default();
         let spec = &class.spec;
         let family = spec.resolved_ami_family();

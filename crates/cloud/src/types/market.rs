@@ -57,7 +57,7 @@ impl Market {
     }
 
     /// The offerings of a type: zones where it is sold and the class has a subnet, for each way to buy it. One without
-    /// a known price is left out: nobody could say what it costs.
+    /// a known price is left out: nobody could say what it costs. A zone is out of stock when all its subnets are.
     #[must_use]
     pub fn offerings(
         &self,
@@ -68,17 +68,19 @@ impl Market {
         now: Timestamp,
     ) -> Vec<Offering> {
         let mut offerings = Vec::new();
-        let zones = self.zones.get(&info.name);
-        for (zone, zone_id) in class.zones.iter().filter(|(zone, _)| zones.is_some_and(|zones| zones.contains(*zone))) {
+        let sold_in = self.zones.get(&info.name);
+        for (zone, place) in class.zones.iter().filter(|(zone, _)| sold_in.is_some_and(|sold| sold.contains(*zone))) {
+            let addresses = place.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));
             for capacity_type in [CapacityType::Spot, CapacityType::OnDemand] {
                 let sold = info.usage_classes.iter().any(|class| class == capacity_type.as_str());
                 if let (true, Some(price)) = (sold, self.price(capacity_type, &info.name, zone)) {
+                    let stock = !shortages.holds(capacity_type, &info.name, zone, now);
                     offerings.push(Offering {
                         zone: zone.clone(),
                         capacity_type,
                         price,
-                        available: runs && !shortages.holds(capacity_type, &info.name, zone, now),
-                        labels: [(label::ZONE_ID.to_owned(), zone_id.clone())].into(),
+                        available: runs && addresses && stock,
+                        labels: [(label::ZONE_ID.to_owned(), place.id.clone())].into(),
                     });
                 }
             }
