@@ -21,6 +21,9 @@ use crate::kubelet::{self, Hardware, Timing};
 /// The root volume of a template that says nothing.
 const DISK_GIB: u64 = 20;
 
+/// Where the machine's shims call, in its folder. Short, because the path of a socket is.
+const SOCKET: &str = "systemctl.sock";
+
 /// How far a machine has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -124,6 +127,14 @@ impl Machine {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Calls the machine's `systemctl`, as a person on it would: to stop a kubelet, say. Gives the exit code and the text.
+    ///
+    /// # Errors
+    /// When the machine does not run.
+    pub async fn systemctl(&self, words: &[&str]) -> Result<(u8, String)> {
+        systemctl::call(&self.folder.join(SOCKET), words).await
+    }
+
     pub(super) fn enter(&self, phase: Phase) {
         self.inside().phase = phase;
     }
@@ -185,7 +196,7 @@ impl Blueprint {
     }
 
     pub(super) fn socket(&self) -> PathBuf {
-        self.folder.join("systemctl.sock")
+        self.folder.join(SOCKET)
     }
 
     /// 127.64.0.0/10 holds the private addresses 10.N.x.y of up to 64 networks N.

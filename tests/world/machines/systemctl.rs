@@ -131,6 +131,21 @@ fn active(active: bool) -> Answer {
     if active { Answer::new(0, "active\n") } else { Answer::new(3, "inactive\n") }
 }
 
+/// Calls as a shim does: the exit code and what it would print.
+///
+/// # Errors
+/// When nobody listens or the answer is cut.
+pub async fn call(socket: &Path, words: &[&str]) -> Result<(u8, String)> {
+    let connected = UnixStream::connect(socket).await;
+    let mut stream = connected.with_context(|| format!("nobody listens on {}", socket.display()))?;
+    stream.write_all(words.join("\n").as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (code, text) = answer.split_once('\n').context("the answer has no exit code")?;
+    Ok((code.parse().context("the exit code is no number")?, text.to_owned()))
+}
+
 /// Listens where the machine's shims will call.
 ///
 /// # Errors

@@ -11,8 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use cloud::fake::FakeCloud;
 use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
 use jiff::{SignedDuration, Timestamp};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use super::systemctl::{self, Units};
 use super::{Machine, MachineRoom, Options, Phase, Programs, facts};
@@ -164,6 +163,7 @@ async fn notices_reach_the_machine_and_its_end_takes_everything() -> Result<()> 
     let machine = stage.running(&ids[0]).await?;
     let imds = machine.imds().context("no metadata")?;
     let pid = machine.agent_pid().context("no agent")?;
+    assert_eq!(machine.systemctl(&["is-active", "kubelet"]).await?, (3, "inactive\n".to_owned()));
     assert!(imds.facts().interruption.is_none() && imds.facts().rebalance.is_none());
     assert!(stage.cloud.recommend_rebalance(&ids[0]));
     let deadline = Timestamp::now() + SignedDuration::from_secs(2);
@@ -179,6 +179,7 @@ async fn notices_reach_the_machine_and_its_end_takes_everything() -> Result<()> 
     assert!(!lives(pid), "the agent, which ignores SIGTERM, is left");
     assert!(machine.agent_pid().is_none() && machine.imds().is_none());
     assert!(TcpStream::connect(imds.address()).await.is_err(), "metadata still answers");
+    assert!(machine.systemctl(&["daemon-reload"]).await.is_err(), "its service manager still answers");
     assert!(machine.log().exists(), "logs stay");
     stage.room.stop().await
 }
@@ -252,17 +253,6 @@ async fn a_machine_knows_what_ec2_knows() -> Result<()> {
     stage.room.stop().await
 }
 
-/// One call of a shim: the exit code and what it would print.
-async fn call(socket: &Path, words: &[&str]) -> Result<(String, String)> {
-    let mut stream = UnixStream::connect(socket).await?;
-    stream.write_all(words.join("\n").as_bytes()).await?;
-    stream.shutdown().await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (code, text) = answer.split_once('\n').context("no exit code")?;
-    Ok((code.to_owned(), text.to_owned()))
-}
-
 #[tokio::test]
 async fn systemctl_answers_as_systemctl_does() -> Result<()> {
     let folder = RunFolder::create("systemctl")?;
@@ -283,21 +273,21 @@ async fn systemctl_answers_as_systemctl_does() -> Result<()> {
         log: folder.log("kubelet"),
     });
     let calls = Mutex::default();
-    let rows: [(&[&str], &str, &str); 10] = [
-        (&["daemon-reload"], "0", ""),
-        (&["is-active", "containerd.service"], "3", "inactive"),
-        (&["restart", "--no-block", "containerd.service"], "0", ""),
-        (&["is-active", "containerd"], "0", "active"),
-        (&["is-active", "kubelet.service"], "3", "inactive"),
-        (&["restart", "kubelet.service"], "1", "cannot read"),
-        (&["stop", "kubelet.service", "containerd.service"], "0", ""),
-        (&["start", "docker.service"], "5", "Unit docker.service not found."),
-        (&["explode", "kubelet.service"], "1", "Unknown command verb 'explode'."),
-        (&[], "1", "Too few arguments."),
+    let rows: [(&[&str], u8, &str); 10] = [
+        (&["daemon-reload"], 0, ""),
+        (&["is-active", "containerd.service"], 3, "inactive"),
+        (&["restart", "--no-block", "containerd.service"], 0, ""),
+        (&["is-active", "containerd"], 0, "active"),
+        (&["is-active", "kubelet.service"], 3, "inactive"),
+        (&["restart", "kubelet.service"], 1, "cannot read"),
+        (&["stop", "kubelet.service", "containerd.service"], 0, ""),
+        (&["start", "docker.service"], 5, "Unit docker.service not found."),
+        (&["explode", "kubelet.service"], 1, "Unknown command verb 'explode'."),
+        (&[], 1, "Too few arguments."),
     ];
     let check = async {
         for (words, code, text) in rows {
-            let answer = call(&socket, words).await?;
+            let answer = systemctl::call(&socket, words).await?;
             ensure!(answer.0 == code && answer.1.contains(text), "{words:?}: {answer:?}");
         }
         Ok(())
