@@ -1,0 +1,287 @@
+//! Manifests in, the planner's snapshot out: one row or one small cluster for each rule of the translation.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "translation/nodes.rs"]
+mod nodes;
+#[path = "translation/objects.rs"]
+mod objects;
+
+use objects::{Cluster, NOW, merged, pending, pool};
+use planner::{Operator, PodVerdict, Requirement, Resources, check, plan};
+use serde_json::{Value, json};
+use snapshot::{Constraint, Ignored, IgnoredReason, Problem};
+
+/// The only pod's reason to be ignored, if it is.
+fn ignored(spec: Value) -> Option<IgnoredReason> {
+    let cluster = Cluster { pods: vec![pending("web", "1", spec)], ..Cluster::default() };
+    let built = cluster.build();
+    assert_eq!(built.ignored.len() + built.snapshot.pods.len(), 1, "a pod is planned or named");
+    built.ignored.into_iter().next().map(|it| it.reason)
+}
+
+fn node_affinity(terms: Value) -> Value {
+    json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+}
+
+fn expression(key: &str, operator: &str, values: Value) -> Value {
+    node_affinity(json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]))
+}
+
+fn unsupported(constraint: Constraint) -> Option<IgnoredReason> {
+    Some(IgnoredReason::NotSupported { constraint })
+}
+
+#[test]
+fn the_planner_knows_the_same_labels() {
+    let rows = [
+        (planner::label::ZONE, api::label::ZONE),
+        (planner::label::CAPACITY_TYPE, api::label::CAPACITY_TYPE),
+        (planner::label::INSTANCE_TYPE, api::label::INSTANCE_TYPE),
+        (planner::label::HOSTNAME, api::label::HOSTNAME),
+    ];
+    for (own, said) in rows {
+        assert_eq!(own, said);
+    }
+    let well_known = Cluster::default().build().snapshot.policy.well_known;
+    assert!(well_known.contains(api::label::ZONE) && well_known.contains(api::label::INSTANCE_CPU));
+    assert!(!well_known.contains(api::label::HOSTNAME));
+}
+
+#[test]
+fn constraints_that_the_solver_does_not_know_are_named() {
+    let near = json!([{"topologyKey": "zone", "labelSelector": {}}]);
+    let spread =
+        |when| json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]});
+    let required = |kind: &str| json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": near}}});
+    let preferred =
+        |kind: &str| json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}});
+    let rows = [
+        (required("podAffinity"), unsupported(Constraint::PodAffinity)),
+        (required("podAntiAffinity"), unsupported(Constraint::PodAntiAffinity)),
+        (preferred("podAffinity"), None),
+        (preferred("podAntiAffinity"), None),
+        (preferred("nodeAffinity"), None),
+        (spread("DoNotSchedule"), unsupported(Constraint::TopologySpread)),
+        (spread("ScheduleAnyway"), None),
+        (
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
+            unsupported(Constraint::Volumes),
+        ),
+        (json!({"volumes": [{"name": "data", "ephemeral": {}}]}), unsupported(Constraint::Volumes)),
+        (json!({"volumes": [{"name": "data", "emptyDir": {}}]}), None),
+        (
+            json!({"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}),
+            unsupported(Constraint::HostPorts),
+        ),
+        (json!({"containers": [{"name": "main", "ports": [{"containerPort": 80}]}]}), None),
+    ];
+    for (spec, expected) in rows {
+        assert_eq!(ignored(spec.clone()), expected, "{spec}");
+    }
+}
+
+#[test]
+fn selectors_that_make_no_sense_are_named() {
+    let key = || "cpus".to_owned();
+    let rows = [
+        (expression("cpus", "Gt", json!(["4"])), None),
+        (expression("cpus", "Gt", json!(["four"])), Some(IgnoredReason::Comparison { key: key() })),
+        (expression("cpus", "Lt", json!(["1", "2"])), Some(IgnoredReason::Comparison { key: key() })),
+        (expression("cpus", "In", json!([])), Some(IgnoredReason::Values { key: key() })),
+        (expression("cpus", "Exists", json!(["4"])), Some(IgnoredReason::Values { key: key() })),
+        (expression("karpenter.sh/nodepool", "DoesNotExist", json!([])), Some(IgnoredReason::OptedOut)),
+        (
+            expression("karpenter.sh/registered", "In", json!(["true"])),
+            Some(IgnoredReason::RestrictedLabel { key: "karpenter.sh/registered".to_owned() }),
+        ),
+        (expression("kubernetes.io/hostname", "In", json!(["n1"])), None),
+        (
+            node_affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}])),
+            Some(IgnoredReason::MatchFields),
+        ),
+        (node_affinity(json!([{}])), Some(IgnoredReason::NoNode)),
+        (
+            json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "one"}}}]}),
+            Some(IgnoredReason::Quantity { text: "one".to_owned() }),
+        ),
+    ];
+    for (spec, expected) in rows {
+        assert_eq!(ignored(spec.clone()), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_pods_shape_is_what_the_scheduler_looks_at() {
+    let spec = json!({
+        "nodeSelector": {"beta.kubernetes.io/arch": "arm64", "team": "a"},
+        "tolerations": [
+            {"key": "dedicated", "value": "web", "effect": "NoSchedule"},
+            {"operator": "Exists"},
+            {"operator": "Equal"},
+            {"key": "odd", "operator": "Resembles"},
+        ],
+        "initContainers": [{"name": "first", "resources": {"requests": {"cpu": "3"}}}],
+        "overhead": {"memory": "64Mi"},
+    });
+    let terms = node_affinity(json!([
+        {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]},
+        {},
+        {"matchExpressions": [{"key": "cpus", "operator": "Lt", "values": ["8"]}]},
+    ]));
+    let pods = vec![pending("web", "1", merged(spec.clone(), terms.clone())), pending("too", "1", merged(spec, terms))];
+    let built = Cluster { pods, ..Cluster::default() }.build();
+    assert_eq!((built.snapshot.pods.len(), built.snapshot.shapes.len()), (2, 1), "like pods share their shape");
+    let shape = &built.snapshot.shapes[0];
+    let amounts = [(Resources::CPU, 3000), (Resources::MEMORY, 64 << 20), (Resources::PODS, 1)];
+    assert_eq!(shape.requests, Resources::from_iter(amounts));
+    assert_eq!(
+        shape.selector,
+        [Requirement::new(api::label::ARCH, Operator::In, ["arm64"]), Requirement::new("team", Operator::In, ["a"])]
+    );
+    assert_eq!(
+        shape.affinity,
+        [
+            vec![Requirement::new(api::label::ZONE, Operator::In, ["a"])],
+            vec![Requirement::new("cpus", Operator::Lt, ["8"])]
+        ]
+    );
+    let keys: Vec<Option<&str>> = shape.tolerations.iter().map(|it| it.key.as_deref()).collect();
+    assert_eq!(keys, [Some("dedicated"), None], "tolerations that match nothing are dropped");
+}
+
+#[test]
+fn only_refused_pods_are_planned() {
+    let mut gated = pending("gated", "1", json!({}));
+    gated["status"]["conditions"][0]["reason"] = json!("SchedulingGated");
+    let mut preempting = pending("preempting", "1", json!({}));
+    preempting["status"]["nominatedNodeName"] = json!("n1");
+    let daemon = merged(pending("daemon", "1", json!({})), json!({"metadata": objects::owned_by("DaemonSet")}));
+    let bound = pending("bound", "1", json!({"nodeName": "n1"}));
+    let pods = vec![gated, preempting, daemon, bound, pending("refused", "1", json!({}))];
+    let built = Cluster { pods, ..Cluster::default() }.build();
+    let names: Vec<&str> = built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, ["default/refused"]);
+}
+
+#[test]
+fn pools_are_left_out_unless_they_can_be_used() {
+    let mut unready = pool("unready", json!({}));
+    unready["status"]["conditions"][0]["status"] = json!("False");
+    let going = merged(pool("going", json!({})), json!({"metadata": {"deletionTimestamp": NOW}}));
+    let classless = pool("classless", json!({"template": {"spec": {"nodeClassRef": {"name": "other"}}}}));
+    let pools = vec![unready, going, classless, pool("static", json!({"replicas": 2})), pool("usable", json!({}))];
+    let built = Cluster { pools, ..Cluster::default() }.build();
+    let names: Vec<&str> = built.snapshot.pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!(names, ["usable"]);
+    assert_eq!(built.problems, [Problem::NoCatalogue { pool: "classless".to_owned(), class: "other".to_owned() }]);
+}
+
+#[test]
+fn a_pool_is_translated_in_full() {
+    let spec = json!({
+        "weight": 7,
+        "limits": {"cpu": "10", "nodes": "3"},
+        "template": {
+            "metadata": {"labels": {"team": "a"}},
+            "spec": {
+                "taints": [{"key": "dedicated", "value": "a", "effect": "NoSchedule"}],
+                "startupTaints": [{"key": "starting", "effect": "NoExecute"}],
+                "requirements": [{"key": "failure-domain.beta.kubernetes.io/zone", "operator": "Exists", "minValues": 2}],
+            },
+        },
+    });
+    let built = Cluster { pools: vec![pool("a", spec)], ..Cluster::default() }.build();
+    let pool = &built.snapshot.pools[0];
+    assert_eq!((pool.weight, pool.disruption.consolidate_after), (7, Some(30_000)));
+    assert_eq!(pool.limits, Some(Resources::from_iter([(Resources::CPU, 10_000), (Resources::NODES, 3)])));
+    assert_eq!(pool.taints.iter().map(ToString::to_string).collect::<Vec<_>>(), ["dedicated=a:NoSchedule"]);
+    let zone = Requirement { min_values: Some(2), ..Requirement::new(api::label::ZONE, Operator::Exists, [""; 0]) };
+    assert_eq!(pool.requirements, [zone]);
+    let labels: Vec<(&str, &str)> = pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(labels, [(api::label::EC2_NODE_CLASS, "default"), (api::label::NODEPOOL, "a"), ("team", "a")]);
+}
+
+#[test]
+fn a_consolidate_after_that_is_never_or_nonsense_keeps_nodes() {
+    let rows = [("Never", None, 0), ("0s", Some(0), 0), ("1h30m", Some(5_400_000), 0), ("soon", None, 1)];
+    for (text, expected, problems) in rows {
+        let pools = vec![pool("default", json!({"disruption": {"consolidateAfter": text}}))];
+        let built = Cluster { pools, ..Cluster::default() }.build();
+        assert_eq!(built.snapshot.pools[0].disruption.consolidate_after, expected, "{text}");
+        assert_eq!(built.problems.len(), problems, "{text}");
+    }
+}
+
+#[test]
+fn daemon_sets_bear_what_their_controller_makes_them_bear() {
+    let template = json!({"spec": {
+        "containers": [{"name": "main", "resources": {"limits": {"cpu": "200m"}}}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
+             "matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]},
+        ]}}},
+    }});
+    let set = |name: &str, template: Value| json!({"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"template": template}});
+    let broken = json!({"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "x"}}}]}});
+    let daemon_sets = vec![set("cni", template), set("broken", broken)];
+    let built = Cluster { daemon_sets, ..Cluster::default() }.build();
+    let [daemon] = built.snapshot.daemons.as_slice() else { unreachable!("one DaemonSet can be read") };
+    assert_eq!((daemon.name.as_str(), daemon.shape.requests.get(Resources::CPU)), ("kube-system/cni", 200));
+    assert_eq!(daemon.shape.affinity, [vec![Requirement::new(api::label::ARCH, Operator::In, ["arm64"])]]);
+    let not_ready = planner::Taint {
+        key: api::taint::NOT_READY.to_owned(),
+        value: String::new(),
+        effect: planner::Effect::NoExecute,
+    };
+    assert!(daemon.shape.tolerations.iter().any(|it| it.tolerates(&not_ready)));
+    assert!(matches!(built.problems.as_slice(), [Problem::Daemon { name, .. }] if name == "kube-system/broken"));
+}
+
+#[test]
+fn five_pods_become_fewer_claims_and_the_claims_are_enough() {
+    let pods: Vec<Value> = (1..=5).map(|number| pending(&format!("inflate-{number}"), "1", json!({}))).collect();
+    let first = Cluster { pods: pods.clone(), pools: vec![pool("default", json!({}))], ..Cluster::default() };
+    let built = first.build();
+    let decided = plan(&built.snapshot);
+    assert_eq!(check(&built.snapshot, &decided), Vec::new());
+    assert!(decided.launches.len() < 5 && decided.report.pods.iter().all(|it| matches!(it, PodVerdict::Launch { .. })));
+
+    // The controller wrote the claims and nothing has been launched yet.
+    let claims = decided.launches.iter().enumerate().map(|(number, launch)| {
+        let mut requirements: Vec<Value> =
+            launch.requirements.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+        requirements.push(json!({"key": api::label::INSTANCE_TYPE, "operator": "In", "values": launch.instance_types}));
+        objects::claim(&format!("default-{number}"), json!(requirements))
+    });
+    let second = Cluster { claims: claims.collect(), ..first }.build();
+    let again = plan(&second.snapshot);
+    assert_eq!(check(&second.snapshot, &again), Vec::new());
+    assert!(again.launches.is_empty(), "{:?}", again.launches);
+    assert_eq!(again.nominations.len(), 5);
+}
+
+#[test]
+fn the_order_of_the_objects_does_not_matter() {
+    let pods = vec![
+        pending("b", "2", json!({})),
+        pending("a", "1", json!({})),
+        pending("odd", "1", node_affinity(json!([{}]))),
+    ];
+    let pools = vec![pool("one", json!({})), pool("two", json!({}))];
+    let forward = Cluster { pods, pools, ..Cluster::default() };
+    let backward = Cluster {
+        pods: forward.pods.iter().rev().cloned().collect(),
+        pools: forward.pools.iter().rev().cloned().collect(),
+        ..Cluster::default()
+    };
+    assert_eq!(forward.build(), backward.build());
+}
+
+#[test]
+fn reasons_are_plain_sentences() {
+    let ignored = |reason| Ignored { pod: "default/web".to_owned(), uid: "u".to_owned(), reason };
+    let opted_out = ignored(IgnoredReason::OptedOut);
+    let affinity = ignored(IgnoredReason::NotSupported { constraint: Constraint::PodAffinity });
+    assert!(!opted_out.deserves_event() && affinity.deserves_event());
+    assert_eq!(affinity.reason.to_string(), "it has required pod affinity, which is not supported yet");
+}

@@ -1,0 +1,260 @@
+//! What becomes of Nodes, claims and the pods on them.
+
+use planner::{Leaving, MicroDollars, Millis, NodeVerdict, Resources, Stage, plan};
+use serde_json::{Value, json};
+use snapshot::{IgnoredReason, Problem};
+
+use crate::objects::{Cluster, NOW, claim, machine, merged, owned_by, pending, pool, running};
+
+fn default_pool() -> Vec<Value> {
+    vec![pool("default", json!({"disruption": {"budgets": [{"nodes": "100%"}]}}))]
+}
+
+fn with(nodes: Vec<(Value, Value)>, pods: Vec<Value>) -> Cluster {
+    let (nodes, claims) = nodes.into_iter().unzip();
+    Cluster { nodes, claims, pods, pools: default_pool(), ..Cluster::default() }
+}
+
+fn millis(text: &str) -> Millis {
+    Millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
+#[test]
+fn an_initialized_node_is_what_it_says() {
+    let daemon = running("cni", "n1", "200m", owned_by("DaemonSet"));
+    let built = with(vec![machine("n1", json!({}))], vec![daemon, running("web", "n1", "1", json!({}))]).build();
+    let node = &built.snapshot.nodes[0];
+    assert_eq!(
+        (node.name.as_str(), node.claim.as_deref(), node.pool.as_deref()),
+        ("n1", Some("claim-n1"), Some("default"))
+    );
+    assert_eq!((node.stage, node.leaving.as_ref(), node.unschedulable), (Stage::Initialized, None, false));
+    assert_eq!(node.allocatable.get(Resources::CPU), 3900);
+    assert_eq!((node.used.get(Resources::CPU), node.used.get(Resources::PODS)), (1200, 2));
+    assert_eq!((node.daemon_used.get(Resources::CPU), node.daemon_used.get(Resources::PODS)), (200, 1));
+    assert_eq!(node.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), ["default/web"]);
+    assert_eq!(node.price, Some(MicroDollars(80_000)));
+    assert_eq!(node.quiet_since, Some(millis("2026-01-01T11:30:00Z")));
+    let pool = &built.snapshot.pools[0];
+    assert_eq!((pool.usage.get(Resources::CPU), pool.usage.get(Resources::NODES)), (4000, 1));
+    assert!(built.problems.is_empty());
+}
+
+#[test]
+fn taints_of_the_start_count_only_once_a_node_is_initialized() {
+    let taints = json!([
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+        {"key": "kerf.sh/agent-not-ready", "effect": "NoExecute"},
+        {"key": "starting", "effect": "NoSchedule"},
+        {"key": "team", "value": "a", "effect": "NoSchedule"},
+    ]);
+    for (initialized, expected) in [("true", 4), ("false", 1)] {
+        let (node, mut claim) = machine(
+            "n1",
+            json!({"metadata": {"labels": {"karpenter.sh/initialized": initialized}}, "spec": {"taints": taints}}),
+        );
+        claim["spec"]["startupTaints"] = json!([{"key": "starting", "effect": "NoSchedule"}]);
+        let built = with(vec![(node, claim)], vec![]).build();
+        assert_eq!(built.snapshot.nodes[0].taints.len(), expected, "initialized: {initialized}");
+    }
+}
+
+#[test]
+fn a_starting_node_fills_its_gaps_from_the_claim() {
+    let changes = json!({
+        "metadata": {"labels": {"karpenter.sh/initialized": "false"}},
+        "status": {"allocatable": {"cpu": "3800m", "memory": "0", "pods": null}},
+    });
+    let (mut node, claim) = machine("n1", changes);
+    node["status"]["allocatable"].as_object_mut().unwrap().remove("pods");
+    let built = with(vec![(node, claim)], vec![]).build();
+    let node = &built.snapshot.nodes[0];
+    assert_eq!(node.stage, Stage::Registered);
+    let amounts = [Resources::CPU, Resources::MEMORY, Resources::PODS].map(|name| node.allocatable.get(name));
+    assert_eq!(amounts, [3800, 15 << 30, 58]);
+}
+
+#[test]
+fn a_claim_without_an_instance_is_the_cheapest_type_and_may_be_the_largest() {
+    let requirements = json!([
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m7i.2xlarge", "m7i.large"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-west-2b"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+    ]);
+    let cluster = Cluster { claims: vec![claim("c1", requirements)], pools: default_pool(), ..Cluster::default() };
+    let built = cluster.build();
+    let node = &built.snapshot.nodes[0];
+    assert_eq!(
+        (node.name.as_str(), node.stage, node.instance_type.as_deref()),
+        ("c1", Stage::InFlight, Some("m7i.large"))
+    );
+    assert_eq!(node.allocatable.get(Resources::CPU), 1900);
+    assert_eq!(node.labels.get(api::label::ZONE).map(String::as_str), Some("us-west-2b"), "one value is certain");
+    assert_eq!(node.labels.get(api::label::CAPACITY_TYPE), None, "two are not");
+    assert!(!node.requirements.is_empty());
+    let pool = &built.snapshot.pools[0];
+    assert_eq!((pool.usage.get(Resources::CPU), pool.usage.get(Resources::NODES)), (8000, 1));
+}
+
+#[test]
+fn a_launched_claim_is_what_was_launched() {
+    let mut launched = claim("c1", json!([]));
+    launched["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m7i.xlarge");
+    launched["spec"]["taints"] = json!([{"key": "team", "effect": "NoSchedule"}]);
+    launched["status"] = json!({
+        "providerID": "aws:///us-west-2a/i-1",
+        "capacity": {"cpu": "4"}, "allocatable": {"cpu": "3900m", "pods": "58"},
+    });
+    let built = Cluster { claims: vec![launched], pools: default_pool(), ..Cluster::default() }.build();
+    let node = &built.snapshot.nodes[0];
+    assert_eq!((node.stage, node.allocatable.get(Resources::CPU), node.taints.len()), (Stage::InFlight, 3900, 1));
+    assert!(node.requirements.is_empty());
+    assert_eq!(built.snapshot.pools[0].usage.get(Resources::CPU), 4000);
+}
+
+#[test]
+fn an_interrupted_node_gives_up_all_its_pods() {
+    let condition = json!([{"type": "Ready", "status": "True"}, {
+        "type": "kerf.sh/Interrupted", "status": "True", "reason": "SpotInterruption",
+        "message": "EC2 takes the instance back, deadline=2026-01-01T12:02:00Z",
+    }]);
+    let held = running("held", "n1", "1", json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}));
+    let pods = vec![held, running("web", "n1", "1", json!({})), running("cni", "n1", "1", owned_by("DaemonSet"))];
+    let built = with(vec![machine("n1", json!({"status": {"conditions": condition}}))], pods).build();
+    let deadline = Some(millis("2026-01-01T12:02:00Z"));
+    assert_eq!(built.snapshot.nodes[0].leaving, Some(Leaving::Interrupted { deadline }));
+    let names: Vec<&str> = built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, ["default/held", "default/web"]);
+    assert!(built.snapshot.pods.iter().all(|pod| pod.leaving_node.as_deref() == Some("n1")));
+    assert_eq!(built.snapshot.pools[0].usage.get(Resources::CPU), 0, "what leaves does not count for the limits");
+    assert_eq!(plan(&built.snapshot).launches.len(), 1, "the replacement is launched at once");
+}
+
+#[test]
+fn a_rebalance_recommendation_is_no_interruption() {
+    let condition = json!([{"type": "kerf.sh/Interrupted", "status": "True", "reason": "RebalanceRecommendation"}]);
+    let built = with(vec![machine("n1", json!({"status": {"conditions": condition}}))], vec![]).build();
+    assert_eq!(built.snapshot.nodes[0].leaving, None);
+}
+
+#[test]
+fn a_deleting_node_gives_up_what_can_be_moved() {
+    let annotated = |text: &str| json!({"annotations": {"karpenter.sh/do-not-disrupt": text}});
+    let ending = |kind: &str| merged(owned_by(kind), json!({"deletionTimestamp": NOW}));
+    let pods = vec![
+        running("held", "n1", "1", annotated("true")),
+        running("over", "n1", "1", annotated("5m")),
+        running("briefly", "n1", "1", annotated("1h")),
+        running("nonsense", "n1", "1", annotated("maybe")),
+        running("guarded", "n1", "1", json!({})),
+        running("twice", "n1", "1", json!({})),
+        running("stateful", "n1", "1", ending("StatefulSet")),
+        running("deployed", "n1", "1", ending("ReplicaSet")),
+        running("static", "n1", "1", owned_by("Node")),
+    ];
+    let (node, claim) = machine("n1", json!({}));
+    let claim = merged(claim, json!({"metadata": {"deletionTimestamp": NOW}}));
+    let budget = |name: &str, app: &str, spec: Value| {
+        let selector = json!({"selector": {"matchLabels": {"app": app}}});
+        json!({"metadata": {"name": name, "namespace": "default"}, "spec": merged(selector, spec)})
+    };
+    let mut cluster = with(vec![(node, claim)], pods);
+    cluster.budgets = vec![
+        budget("none", "guarded", json!({"maxUnavailable": 0})),
+        budget("one", "twice", json!({"maxUnavailable": 1})),
+        budget("two", "twice", json!({"minAvailable": "50%"})),
+        budget("fine", "over", json!({"maxUnavailable": 1})),
+    ];
+    let built = cluster.build();
+    let names: Vec<&str> = built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, ["default/nonsense", "default/over", "default/stateful"]);
+    let waiting: Vec<(&str, &IgnoredReason)> = built.ignored.iter().map(|it| (it.pod.as_str(), &it.reason)).collect();
+    assert_eq!(
+        waiting,
+        [
+            ("default/briefly", &IgnoredReason::DoNotDisrupt),
+            ("default/guarded", &IgnoredReason::BlockedByBudget),
+            ("default/held", &IgnoredReason::DoNotDisrupt),
+            ("default/twice", &IgnoredReason::BlockedByBudget),
+        ]
+    );
+}
+
+#[test]
+fn ending_pods_hold_a_node_only_for_a_stateful_set() {
+    let rows = [
+        (json!({}), 1),
+        (json!({"deletionTimestamp": NOW}), 0),
+        (merged(owned_by("StatefulSet"), json!({"deletionTimestamp": NOW})), 1),
+        (owned_by("DaemonSet"), 0),
+        (owned_by("Node"), 0),
+    ];
+    for (metadata, expected) in rows {
+        let built = with(vec![machine("n1", json!({}))], vec![running("web", "n1", "1", metadata.clone())]).build();
+        let holding = built.snapshot.nodes[0].pods.iter().filter(|pod| pod.reschedulable).count();
+        assert_eq!(holding, expected, "{metadata}");
+        let goes = matches!(plan(&built.snapshot).report.nodes[0].1, NodeVerdict::Remove(_));
+        assert_eq!(goes, expected == 0, "{metadata}");
+    }
+}
+
+#[test]
+fn budgets_for_empty_nodes() {
+    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let starting = json!({"metadata": {"labels": {"karpenter.sh/initialized": "false"}}});
+    // Ten initialized nodes, one of them not ready; the starting one is outside the total.
+    let nodes = || -> Vec<(Value, Value)> {
+        let settled = (1..=9).map(|number| machine(&format!("n{number}"), json!({})));
+        settled.chain([machine("sick", unready.clone()), machine("new", starting.clone())]).collect()
+    };
+    let rows = [
+        (json!([]), u32::MAX - 1, 0),
+        (json!([{"nodes": "3"}]), 2, 0),
+        (json!([{"nodes": "0"}]), 0, 0),
+        (json!([{"nodes": "15%"}]), 1, 0),
+        (json!([{"nodes": "50%"}, {"nodes": "4"}]), 3, 0),
+        (json!([{"nodes": "50%"}, {"nodes": "0", "reasons": ["Drifted"]}]), 4, 0),
+        (json!([{"nodes": "50%"}, {"nodes": "2", "reasons": ["Empty", "Drifted"]}]), 1, 0),
+        (json!([{"nodes": "50%"}, {"nodes": "0", "reasons": []}]), 4, 0),
+        (json!([{"nodes": "50%"}, {"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}]), 0, 0),
+        (json!([{"nodes": "some"}]), 0, 1),
+    ];
+    for (budgets, expected, problems) in rows {
+        let mut cluster = with(nodes(), vec![]);
+        cluster.pools = vec![pool("default", json!({"disruption": {"budgets": budgets}}))];
+        let built = cluster.build();
+        assert_eq!(built.snapshot.pools[0].disruption.empty_budget, expected, "{budgets}");
+        assert_eq!(built.problems.len(), problems, "{budgets}");
+    }
+}
+
+#[test]
+fn promises_follow_a_claim_to_its_node() {
+    let mut cluster = with(vec![machine("n1", json!({}))], vec![pending("web", "1", json!({}))]);
+    cluster.nominations = vec![("uid-web", "claim-n1")];
+    let built = cluster.build();
+    assert_eq!(built.snapshot.pods[0].nominated.as_deref(), Some("n1"));
+    assert_eq!(built.snapshot.nodes[0].nominated_until, Some(millis("2026-01-01T12:00:20Z")));
+}
+
+#[test]
+fn unmanaged_nodes_take_pods_and_are_left_alone() {
+    let (node, _) = machine("n1", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}));
+    let mut node = node;
+    node["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/nodepool");
+    let cluster = Cluster { nodes: vec![node], pods: vec![pending("web", "1", json!({}))], ..Cluster::default() };
+    let built = cluster.build();
+    assert_eq!((built.snapshot.nodes[0].stage, built.snapshot.nodes[0].claim.as_ref()), (Stage::Initialized, None));
+    let decided = plan(&built.snapshot);
+    assert_eq!(decided.nominations.len(), 1);
+    assert!(decided.report.nodes.is_empty());
+}
+
+#[test]
+fn broken_amounts_are_named_and_left_out() {
+    let nodes = vec![machine("n1", json!({"status": {"allocatable": {"cpu": "many"}}}))];
+    let built = with(nodes, vec![running("web", "n1", "few", json!({}))]).build();
+    assert_eq!(built.snapshot.nodes[0].allocatable.get(Resources::CPU), 0);
+    assert_eq!(built.problems.len(), 2);
+    assert!(built.problems.contains(&Problem::BoundPod { pod: "default/web".to_owned(), node: "n1".to_owned() }));
+}

@@ -1,0 +1,181 @@
+//! Objects as the API server sends them, for the tests of the translation.
+
+use std::sync::Arc;
+
+use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
+use api::{NodeClaim, NodePool};
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
+use serde_json::{Value, json};
+use snapshot::{Built, Input, build};
+
+/// The moment of every test.
+pub const NOW: &str = "2026-01-01T12:00:00Z";
+
+/// A cluster as a folder of manifests.
+#[derive(Default)]
+pub struct Cluster {
+    pub pods: Vec<Value>,
+    pub nodes: Vec<Value>,
+    pub claims: Vec<Value>,
+    pub pools: Vec<Value>,
+    pub daemon_sets: Vec<Value>,
+    pub budgets: Vec<Value>,
+    pub nominations: Vec<(&'static str, &'static str)>,
+}
+
+fn read<T>(values: &[Value], parse: fn(Value) -> serde_json::Result<T>) -> Vec<T> {
+    values.iter().map(|value| parse(value.clone()).unwrap()).collect()
+}
+
+impl Cluster {
+    pub fn build(&self) -> Built {
+        let pods: Vec<Pod> = read(&self.pods, serde_json::from_value);
+        let nodes: Vec<Node> = read(&self.nodes, serde_json::from_value);
+        let claims: Vec<NodeClaim> = read(&self.claims, serde_json::from_value);
+        let pools: Vec<NodePool> = read(&self.pools, serde_json::from_value);
+        let daemon_sets: Vec<DaemonSet> = read(&self.daemon_sets, serde_json::from_value);
+        let budgets: Vec<PodDisruptionBudget> = read(&self.budgets, serde_json::from_value);
+        let now: Timestamp = NOW.parse().unwrap();
+        let soon = now + jiff::SignedDuration::from_secs(20);
+        build(&Input {
+            pods: pods.iter().collect(),
+            nodes: nodes.iter().collect(),
+            claims: claims.iter().collect(),
+            pools: pools.iter().collect(),
+            daemon_sets: daemon_sets.iter().collect(),
+            budgets: budgets.iter().collect(),
+            catalogues: [("default".to_owned(), Arc::new(catalogue()))].into(),
+            nominations: self.nominations.iter().map(|(pod, to)| ((*pod).to_owned(), (*to).to_owned())).collect(),
+            nominated_until: self.nominations.iter().map(|(_, to)| ((*to).to_owned(), soon)).collect(),
+            ..Input::at(now)
+        })
+    }
+}
+
+fn kind(name: &str, cpus: i64) -> InstanceType {
+    let amounts =
+        |cpu| Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, cpus << 32), (Resources::PODS, 58)]);
+    let sold = |zone: &str, capacity_type, price| Offering {
+        zone: zone.to_owned(),
+        capacity_type,
+        price: MicroDollars(price * cpus),
+        available: true,
+        labels: Default::default(),
+    };
+    let label = |key: &str, value: &str| (key.to_owned(), vec![value.to_owned()]);
+    InstanceType {
+        name: name.to_owned(),
+        labels: [
+            label(api::label::ARCH, "amd64"),
+            label(api::label::INSTANCE_TYPE, name),
+            label(api::label::INSTANCE_CPU, &cpus.to_string()),
+        ]
+        .into(),
+        capacity: amounts(cpus * 1000),
+        allocatable: amounts(cpus * 1000 - 100),
+        offerings: vec![
+            sold("us-west-2a", CapacityType::OnDemand, 50_000),
+            sold("us-west-2a", CapacityType::Spot, 20_000),
+            sold("us-west-2b", CapacityType::Spot, 21_000),
+        ],
+    }
+}
+
+fn catalogue() -> Catalogue {
+    let types = vec![kind("m7i.2xlarge", 8), kind("m7i.large", 2), kind("m7i.xlarge", 4)];
+    Catalogue { name: "default".to_owned(), types }
+}
+
+/// A ready pool of class `default`, with changes merged into its spec.
+pub fn pool(name: &str, spec: Value) -> Value {
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    let own = json!({
+        "template": {"spec": {"requirements": [], "nodeClassRef": class}},
+        "disruption": {"consolidateAfter": "30s"},
+    });
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": name, "uid": name},
+        "spec": merged(own, spec),
+        "status": {"conditions": [condition("Ready", "True")]},
+    })
+}
+
+pub fn condition(type_: &str, status: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"})
+}
+
+/// A pod that the scheduler refused, with changes merged into its spec.
+pub fn pending(name: &str, cpu: &str, spec: Value) -> Value {
+    let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+    json!({
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T11:59:00Z"},
+        "spec": merged(json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}), spec),
+        "status": {"phase": "Pending", "conditions": [refused]},
+    })
+}
+
+/// A pod that runs on a node, with changes merged into its metadata.
+pub fn running(name: &str, node: &str, cpu: &str, metadata: Value) -> Value {
+    let own = json!({"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": name}});
+    json!({
+        "metadata": merged(own, metadata),
+        "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Running", "startTime": "2026-01-01T11:50:00Z"},
+    })
+}
+
+pub fn owned_by(kind: &str) -> Value {
+    json!({"ownerReferences": [{"apiVersion": if kind == "Node" { "v1" } else { "apps/v1" }, "kind": kind, "name": "owner", "uid": "owner", "controller": true}]})
+}
+
+/// An initialized node of pool `default` with its claim, with changes merged into the Node.
+pub fn machine(name: &str, node: Value) -> (Value, Value) {
+    let labels = json!({
+        "karpenter.sh/nodepool": "default", "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+        "node.kubernetes.io/instance-type": "m7i.xlarge", "karpenter.sh/capacity-type": "spot",
+        "topology.kubernetes.io/zone": "us-west-2a", "kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64",
+    });
+    let amounts = json!({"cpu": "4", "memory": "16Gi", "pods": "58"});
+    let own = json!({
+        "metadata": {"name": name, "uid": name, "labels": labels},
+        "spec": {"providerID": format!("aws:///us-west-2a/i-{name}")},
+        "status": {"capacity": amounts, "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "58"},
+                   "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let mut claim = claim(&format!("claim-{name}"), json!([]));
+    claim["status"] = json!({
+        "nodeName": name, "providerID": format!("aws:///us-west-2a/i-{name}"), "capacity": amounts,
+        "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "58"},
+        "lastPodEventTime": "2026-01-01T11:30:00Z",
+        "conditions": [condition("Launched", "True"), condition("Registered", "True"), condition("Initialized", "True")],
+    });
+    (merged(own, node), claim)
+}
+
+/// A claim of pool `default` that has not been launched.
+pub fn claim(name: &str, requirements: Value) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "uid": name, "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {
+            "requirements": requirements,
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        },
+    })
+}
+
+/// `changes` over `own`, object by object.
+pub fn merged(own: Value, changes: Value) -> Value {
+    match (own, changes) {
+        (Value::Object(mut own), Value::Object(changes)) => {
+            for (key, value) in changes {
+                let present = own.remove(&key).unwrap_or(Value::Null);
+                own.insert(key, merged(present, value));
+            }
+            Value::Object(own)
+        }
+        (_, changes) => changes,
+    }
+}
