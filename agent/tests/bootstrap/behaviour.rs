@@ -130,7 +130,18 @@ async fn a_second_run_changes_nothing_and_restarts_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_restarts_and_removes_what_must_not_stay() {
+async fn a_changed_file_restarts_the_units() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    room.bootstrap(&fake.endpoint).run().await;
+    room.systemctl_calls();
+    room.write("etc/eks/kubelet/environment", "NODEADM_KUBELET_ARGS=\"\"\n");
+    room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(room.systemctl_calls(), ALL_UNITS);
+}
+
+#[tokio::test]
+async fn a_drop_in_that_must_not_stay_is_removed() {
     let room = Room::new("v1.36.0");
     let with_config = format!("{USER_DATA}  kubelet:\n    config:\n      maxPods: 5\n");
     let fake = FakeImds::start(metadata(&with_config)).await;

@@ -20,6 +20,8 @@ pub enum Fault {
     CloseMidBody,
     /// The connection closes after a whole answer, unannounced.
     CloseAfter,
+    /// The connection closes when the request is there, as one that was idle for too long.
+    CloseUnanswered,
 }
 
 #[derive(Debug)]
@@ -128,6 +130,9 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Script>>, saw: Saw) {
         let path = head.split(' ').nth(1).unwrap_or_default().trim_start_matches("/latest/").to_owned();
         saw.send_modify(|seen| seen.push(path.clone()));
         let fault = script.lock().unwrap().faults.get_mut(&path).and_then(VecDeque::pop_front);
+        if fault == Some(Fault::CloseUnanswered) {
+            return;
+        }
         let answer = match fault {
             Some(Fault::Status(status)) => response(status, "", b""),
             _ => script.lock().unwrap().answer(&head, &path),

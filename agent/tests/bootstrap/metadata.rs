@@ -91,6 +91,9 @@ async fn a_kept_connection_that_was_closed_is_replaced_unseen() {
     imds.mac().await.unwrap();
     assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
     assert_eq!((fake.connections(), fake.tokens()), (2, 1));
+    fake.fail(PATH, &[Fault::CloseUnanswered]);
+    assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
+    assert_eq!((fake.connections(), fake.tokens()), (3, 1));
 }
 
 #[tokio::test]
