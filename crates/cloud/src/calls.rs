@@ -30,7 +30,7 @@ pub trait Cloud: Send + Sync {
     fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>>;
     /// The value of an SSM parameter, `None` when there is none.
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>>;
-    /// Launch templates that carry all these tags.
+    /// Launch templates that carry all these tags; `*` as value asks only for the key.
     fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>>;
     /// Creates a launch template; `AlreadyExists` when the name is taken.
     fn create_launch_template<'a>(&'a self, request: &'a LaunchTemplateRequest) -> Call<'a, LaunchTemplate>;
@@ -38,7 +38,8 @@ pub trait Cloud: Send + Sync {
     fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
     /// Launches instances (type instant). Errors of single pools come in the answer, next to what was launched.
     fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer>;
-    /// Instances that carry all these tags and are pending, running, stopping, stopped or shutting down.
+    /// Instances that carry all these tags and are pending, running, stopping, stopped or shutting down; `*` as value
+    /// asks only for the key.
     fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>>;
     /// One instance by id, whatever its state; `None` when EC2 does not know it.
     fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>>;
@@ -85,7 +86,7 @@ pub struct InstanceTypeInfo {
     pub local_nvme: bool,
     /// GPUs: name, manufacturer, count, memory in MiB each.
     pub gpus: Vec<Accelerator>,
-    /// Inference accelerators and Neuron devices.
+    /// Neuron devices where EC2 lists them, else inference accelerators: it lists Inferentia as both.
     pub accelerators: Vec<Accelerator>,
     /// Neuron cores a device (first device), 0 without.
     pub neuron_cores_per_device: u32,

@@ -301,9 +301,15 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     world.cloud.fail("CreateFleet", 1, Fault::error(cloud::Kind::NotFound, code, "gone"));
     assert_eq!(buy(&world.cloud, &choice, &request).await.unwrap().instances.len(), 1);
     assert_eq!(world.cloud.count("CreateFleet"), 2);
+    let made = world.cloud.count("CreateLaunchTemplate");
+    buy(&world.cloud, &choice, &request).await.unwrap();
+    assert_eq!(world.cloud.count("CreateLaunchTemplate"), made, "templates that exist are not made again");
+    for name in world.cloud.template_names() {
+        world.cloud.remove_template(&name);
+    }
     world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
     let error = buy(&world.cloud, &choice, &request).await.unwrap_err();
-    assert!(!error.may_have_bought(), "{error}");
+    assert!(!error.may_have_bought() && error.cause().kind == cloud::Kind::Unauthorized, "{error}");
 }
 
 /// The controller as it will be: writes the token, buys, tries the same request again while the outcome is unknown, and

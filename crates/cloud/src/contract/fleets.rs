@@ -64,6 +64,11 @@ pub(super) async fn life(stage: &Stage<'_>) -> Result {
         let alone = ok(stage.cloud.instance(&one.id)).await?;
         check(alone.as_ref() == Some(one), || format!("{alone:?} instead of {one:?}"))?;
     }
+    let any: Tags = stage.tags().into_keys().map(|key| (key, "*".to_owned())).collect();
+    let by_key = ok(stage.cloud.instances(&any)).await?;
+    check(running.iter().all(|one| by_key.contains(one)), || {
+        format!("{by_key:?} by key, expected {running:?} among them")
+    })?;
     let ids: Vec<String> = running.iter().map(|one| one.id.clone()).collect();
     ok(stage.cloud.terminate_instances(&ids)).await?;
     ok(stage.cloud.terminate_instances(&ids)).await?;

@@ -1,9 +1,12 @@
 //! Carries a launch out: templates first, then the fleet. Makes no choices.
 
+use std::collections::BTreeSet;
+
+use api::label;
 use thiserror::Error;
 
-use super::{Choice, TEMPLATE_PREFIX};
-use crate::calls::{Cloud, FleetAnswer, FleetRequest};
+use super::{CLUSTER_TAG, Choice, TEMPLATE_PREFIX};
+use crate::calls::{Cloud, FleetAnswer, FleetRequest, Tags};
 use crate::error::{CloudError, Kind};
 
 /// At which step a launch failed.
@@ -33,27 +36,36 @@ impl BuyError {
     }
 }
 
-/// Makes sure that the templates exist and creates the fleet. A template that somebody deleted in between is made again,
+/// Makes the templates that are missing and creates the fleet. A template that somebody deleted in between is made again,
 /// once.
 ///
 /// # Errors
 /// When EC2 refuses or does not answer.
 pub async fn buy(cloud: &dyn Cloud, choice: &Choice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
-    make_templates(cloud, choice).await?;
+    let known = templates_of_class(cloud, choice).await.map_err(BuyError::Template)?;
+    make_templates(cloud, choice, &known).await.map_err(BuyError::Template)?;
     match cloud.create_fleet(request).await {
         Err(error) if error.kind == Kind::NotFound && error.code.starts_with("InvalidLaunchTemplateName") => {
-            make_templates(cloud, choice).await?;
+            make_templates(cloud, choice, &BTreeSet::new()).await.map_err(BuyError::Template)?;
             cloud.create_fleet(request).await.map_err(BuyError::Fleet)
         }
         answer => answer.map_err(BuyError::Fleet),
     }
 }
 
+/// Names of the class's templates, in one question: most launches find all of theirs there.
+async fn templates_of_class(cloud: &dyn Cloud, choice: &Choice) -> Result<BTreeSet<String>, CloudError> {
+    let shared = |key: &str| choice.tags.get(key).map(|value| (key.to_owned(), value.clone()));
+    let tags: Tags = [CLUSTER_TAG, label::EC2_NODE_CLASS].into_iter().filter_map(shared).collect();
+    let found = cloud.launch_templates(&tags).await?;
+    Ok(found.into_iter().map(|template| template.name).collect())
+}
+
 /// A template's name is a hash of its content: one that exists is the right one.
-async fn make_templates(cloud: &dyn Cloud, choice: &Choice) -> Result<(), BuyError> {
-    for template in &choice.templates {
+async fn make_templates(cloud: &dyn Cloud, choice: &Choice, known: &BTreeSet<String>) -> Result<(), CloudError> {
+    for template in choice.templates.iter().filter(|template| !known.contains(&template.name)) {
         match cloud.create_launch_template(template).await {
-            Err(error) if error.kind != Kind::AlreadyExists => return Err(BuyError::Template(error)),
+            Err(error) if error.kind != Kind::AlreadyExists => return Err(error),
             _ => {}
         }
     }
