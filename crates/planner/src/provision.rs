@@ -7,7 +7,9 @@
 //!    would: the cheapest type that then fits all must not cost more than the present one and a separate one
 //!    together, so that a plan is never dearer than one node a pod;
 //! 4. into a new launch from the pool with the greatest weight that can take it; among equal weights the
-//!    cheapest, then the last by name.
+//!    cheapest, then the last by name. It is meant for as many of the equal pods that are left as make each of
+//!    them cheapest; rule 3 does not hold those back, for the first step to a larger type may cost more than it
+//!    brings before the next ones pay for it.
 //!
 //! `PreferNoSchedule` taints are honoured in a first attempt over all four and overlooked in a second one, so pools and
 //! nodes without them are preferred. A launch stays open with every type that still fits; under pool limits it
@@ -37,6 +39,14 @@ pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
     solver.keep_promises();
     solver.place_all();
     solver.finish()
+}
+
+fn pods_by_shape(snapshot: &Snapshot) -> Vec<usize> {
+    let mut counts = vec![0; snapshot.shapes.len()];
+    for pod in &snapshot.pods {
+        counts[pod.shape] += 1;
+    }
+    counts
 }
 
 /// A pod's turn ended here.
@@ -70,6 +80,8 @@ struct Solver<'a> {
     next_room: BTreeMap<(usize, Tolerance), usize>,
     /// The same for open launches, apart for pods that have no alternative and thus do not mind the price.
     next_open: BTreeMap<(usize, Tolerance, bool), usize>,
+    /// How many pods of each shape have no place yet.
+    left: Vec<usize>,
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
     steps: u64,
@@ -89,6 +101,7 @@ impl<'a> Solver<'a> {
             alone: BTreeMap::new(),
             next_room: BTreeMap::new(),
             next_open: BTreeMap::new(),
+            left: pods_by_shape(snapshot),
             verdicts: vec![None; snapshot.pods.len()],
             nominations: Vec::new(),
             steps: 0,
@@ -198,7 +211,8 @@ impl<'a> Solver<'a> {
             let open = &mut self.open[position];
             let template = &self.templates[open.template];
             let demand = &self.demands[shape];
-            if open.join(template, demand, tolerance, alone, &mut self.headroom, &mut self.steps) {
+            let bound = if open.awaits(shape) { None } else { alone };
+            if open.join(template, demand, tolerance, bound, &mut self.headroom, &mut self.steps) {
                 return Some(position);
             }
         }
@@ -212,12 +226,14 @@ impl<'a> Solver<'a> {
             Some(Alone { best: Err(misses), .. }) => return Err(misses.clone()),
             None => return Err(Vec::new()),
         };
-        self.open.push(Open::new(fresh, &self.demands[shape], &self.templates, &mut self.headroom));
+        let wanted = (shape, self.left[shape]);
+        self.open.push(Open::new(fresh, wanted, &self.demands[shape], &self.templates, &mut self.headroom));
         Ok(self.open.len() - 1)
     }
 
     fn record(&mut self, pod: usize, place: Place) {
         let shape = self.snapshot.pods[pod].shape;
+        self.left[shape] -= 1;
         self.verdicts[pod] = Some(match place {
             Place::Node(room) => {
                 self.rooms[room].take(&self.demands[shape]);

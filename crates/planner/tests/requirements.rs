@@ -108,6 +108,15 @@ proptest! {
     }
 
     #[test]
+    fn any_value_is_an_allowed_one(all in collection::vec(requirement(), 1..5)) {
+        let set = set_of(&all);
+        match set.any() {
+            Some(value) => prop_assert!(all.iter().all(|it| allows(it, Some(&value))), "{} of {:?}", value, set),
+            None => prop_assert!(allowed(&set).iter().all(Option::is_none), "nothing of {:?}", set),
+        }
+    }
+
+    #[test]
     fn subset_means_every_value(a in collection::vec(requirement(), 1..4), b in collection::vec(requirement(), 1..4)) {
         let (one, other) = (set_of(&a), set_of(&b));
         if one.is_subset(&other) {

@@ -69,6 +69,13 @@ impl Resources {
         self.first_lacking(room).is_none()
     }
 
+    /// How many times `one` fits into what is here; `u64::MAX` when it asks for nothing.
+    #[must_use]
+    pub fn times(&self, one: &Self) -> u64 {
+        let asked = one.iter().filter(|(_, amount)| *amount > 0);
+        asked.map(|(name, amount)| u64::try_from(self.get(name) / amount).unwrap_or(0)).min().unwrap_or(u64::MAX)
+    }
+
     /// The first resource, by name, of which `room` has less than `self` asks for.
     #[must_use]
     pub fn first_lacking(&self, room: &Self) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Launch, MicroDollars, Miss, PoolMiss, Requirement, Requirements, Resources, label};
+use crate::{Launch, MicroDollars, Miss, Operator, PoolMiss, Requirement, Requirements, Resources, ValueSet, label};
 
 use super::demand::{Demand, Tolerance};
 use super::limits::{Headroom, maximum};
@@ -21,6 +21,8 @@ pub(super) struct Fresh {
 pub(super) struct Open {
     pub(super) template: usize,
     pub(super) pods: Vec<usize>,
+    /// The shape that it was opened for, and how many of its pods it is meant for.
+    meant: (usize, usize),
     requirements: Requirements,
     requests: Resources,
     types: Vec<Priced>,
@@ -86,12 +88,25 @@ fn cheapest(types: &[Priced]) -> MicroDollars {
 }
 
 impl Open {
-    /// Opens a launch and reserves its share of the limits.
-    pub(super) fn new(fresh: Fresh, demand: &Demand<'_>, templates: &[Template<'_>], headroom: &mut Headroom) -> Self {
+    /// Opens a launch for the first of `left` pods of a shape and reserves its share of the limits.
+    pub(super) fn new(
+        fresh: Fresh,
+        (shape, left): (usize, usize),
+        demand: &Demand<'_>,
+        templates: &[Template<'_>],
+        headroom: &mut Headroom,
+    ) -> Self {
         let Fresh { template, requirements, types } = fresh;
+        let meant = (shape, templates[template].best_load(&types, demand.requests, left));
         let held = reservation(&templates[template], &requirements, &types);
         headroom.exchange(template, &Resources::default(), &held);
-        Self { template, pods: Vec::new(), requirements, requests: demand.requests.clone(), types, held }
+        Self { template, pods: Vec::new(), meant, requirements, requests: demand.requests.clone(), types, held }
+    }
+
+    /// Whether another pod of this shape is meant to come here, whatever the step that makes room for it costs.
+    pub(super) fn awaits(&self, shape: usize) -> bool {
+        let (meant, load) = self.meant;
+        meant == shape && self.pods.len() < load
     }
 
     /// Makes room for one more pod, unless it does not fit or costs more than a launch of its own (`alone`).
@@ -154,9 +169,10 @@ impl Open {
             .filter(|offering| offering.available)
             .map(|offering| offering.capacity_type.as_str())
             .collect();
-        let bought = Requirement::new(label::CAPACITY_TYPE, crate::Operator::In, capacity_types);
+        let bought = Requirement::new(label::CAPACITY_TYPE, Operator::In, capacity_types);
         let mut requirements = self.requirements;
-        let min_instance_types = requirements.get(label::INSTANCE_TYPE).and_then(crate::ValueSet::min_values);
+        let min_instance_types = requirements.get(label::INSTANCE_TYPE).and_then(ValueSet::min_values);
+        settle(&mut requirements, template);
         requirements.add(&bought);
         requirements.remove(label::HOSTNAME);
         requirements.remove(label::INSTANCE_TYPE);
@@ -183,6 +199,17 @@ impl Open {
             }
         }
         self.types = kept;
+    }
+}
+
+/// Settles labels that nobody but the claim can give the node: where one must be there and several values are possible,
+/// one of them is chosen, for the node would otherwise come up without it.
+fn settle(requirements: &mut Requirements, template: &Template<'_>) {
+    let open = |(key, set): &(&str, &ValueSet)| !template.decides(key) && !set.allows(None);
+    let chosen: Vec<(String, String)> =
+        requirements.iter().filter(open).filter_map(|(key, set)| Some((key.to_owned(), set.any()?))).collect();
+    for (key, value) in chosen {
+        requirements.narrow(&key, &ValueSet::one(&value));
     }
 }
 

@@ -132,6 +132,11 @@ impl<'a> Template<'a> {
         self.check_min_values(requirements, &selected).map(|()| selected)
     }
 
+    /// Whether the instance type, or Kubernetes, decides what value a label has on a new node.
+    pub(super) fn decides(&self, key: &str) -> bool {
+        self.well_known.contains(key) || key == label::HOSTNAME
+    }
+
     /// All candidates for a launch of its own, under the limits that are left.
     pub(super) fn select_fresh(
         &self,
@@ -143,6 +148,20 @@ impl<'a> Template<'a> {
         let none = Resources::default();
         let limit = |footprint: &Resources| headroom.first_exceeded(own, footprint, &none).map(str::to_owned);
         self.select(0..self.candidates.len(), requirements, requests, limit)
+    }
+
+    /// How many of `left` equal pods a launch should take so that each costs least; the most among equally cheap ways.
+    pub(super) fn best_load(&self, types: &[Priced], requests: &Resources, left: usize) -> usize {
+        let load = |priced: &Priced| {
+            let held = usize::try_from(self.candidates[priced.candidate].room.times(requests)).unwrap_or(usize::MAX);
+            held.clamp(1, left.max(1))
+        };
+        let ways = types.iter().map(|priced| (i128::from(priced.price.0), load(priced)));
+        let best = ways.min_by(|(price, load), (other_price, other_load)| {
+            let (each, other) = (price * *other_load as i128, other_price * *load as i128);
+            each.cmp(&other).then(other_load.cmp(load))
+        });
+        best.map_or(1, |(_, load)| load)
     }
 
     /// Whether the types that a claim may list leave as many values as `minValues` asks for.

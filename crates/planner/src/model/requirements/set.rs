@@ -78,6 +78,20 @@ impl ValueSet {
         if self.complement || self.values.len() != 1 { None } else { self.values.first().map(String::as_str) }
     }
 
+    /// One of the allowed values, always the same: the first of a list, or the first integer that is not excluded, up
+    /// from the lower bound, else down from the upper one, else up from zero. `None` when only an absent label is allowed, or nothing.
+    #[must_use]
+    pub fn any(&self) -> Option<String> {
+        if !self.complement {
+            return self.values.first().cloned();
+        }
+        let start = self.at_least.or(self.at_most).unwrap_or(0);
+        let tried = 0..=i64::try_from(self.values.len()).unwrap_or(i64::MAX);
+        let down = self.at_least.is_none() && self.at_most.is_some();
+        let candidate = |step: i64| if down { start.checked_sub(step) } else { start.checked_add(step) };
+        tried.filter_map(candidate).map(|number| number.to_string()).find(|value| self.allows(Some(value)))
+    }
+
     /// How many distinct values must stay possible.
     #[must_use]
     pub fn min_values(&self) -> Option<u32> {
