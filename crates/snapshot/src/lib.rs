@@ -113,8 +113,9 @@ pub fn build(input: &Input<'_>) -> Built {
     let mut shapes = Shapes::default();
     let catalogues: Vec<Arc<Catalogue>> = input.catalogues.values().cloned().collect();
     let machines = nodes::machines(input);
-    let mut pods = rescheduling::pending(input, &mut shapes, &mut ignored);
-    pods.extend(rescheduling::leaving(input, &machines, &mut shapes, &mut ignored));
+    let promises = nodes::promises(input, &machines);
+    let mut pods = rescheduling::pending(input, &promises, &mut shapes, &mut ignored);
+    pods.extend(rescheduling::leaving(input, &machines, &promises, &mut shapes, &mut ignored));
     pods.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
     ignored.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
     let nodes = machines.iter().map(|machine| nodes::translate(input, machine, &mut problems)).collect();

@@ -23,9 +23,9 @@ pub(crate) struct Machine<'a> {
 /// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MachineStage {
-    /// Its instance has not been launched.
+    /// What it will be is not known yet.
     Unlaunched,
-    /// Launched, not registered.
+    /// Launched, with what the instance has written down; not registered.
     Launched,
     /// Registered, not initialized.
     Registered,
@@ -64,12 +64,12 @@ fn node_name<'a>(input: &Input<'a>, claim: &'a NodeClaim) -> Option<&'a str> {
     input.nodes.iter().find(same).map(|node| node.name())
 }
 
-/// The name under which the snapshot knows a Node or claim now: a claim that has a Node goes by that.
-pub(crate) fn present_name(input: &Input<'_>, name: &str) -> String {
-    let claim = input.claims.iter().find(|claim| claim.metadata.name.as_deref() == Some(name));
-    let node = claim.and_then(|claim| node_name(input, claim));
-    let known = node.filter(|node| input.nodes.iter().any(|it| it.name() == *node));
-    known.unwrap_or(name).to_owned()
+/// Promises of recent plans, from a pod's UID to the name that the snapshot uses now: a claim that has a Node goes by that.
+pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> BTreeMap<&'a str, &'a str> {
+    let claims: BTreeMap<&str, &str> =
+        machines.iter().filter_map(|machine| Some((machine.claim_name()?, machine.name()))).collect();
+    let present = |to: &'a String| claims.get(to.as_str()).copied().unwrap_or(to);
+    input.nominations.iter().map(|(uid, to)| (uid.as_str(), present(to))).collect()
 }
 
 impl<'a> Machine<'a> {
@@ -98,7 +98,9 @@ impl<'a> Machine<'a> {
             (Some(_), Some(node)) if node.is_initialized() => MachineStage::Initialized,
             (Some(_), Some(node)) if node.is_registered() => MachineStage::Registered,
             (Some(claim), _) => {
-                let launched = claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty());
+                let known =
+                    |status: &api::NodeClaimStatus| !status.provider_id.is_empty() && !status.allocatable.is_empty();
+                let launched = claim.status.as_ref().is_some_and(known);
                 if launched { MachineStage::Launched } else { MachineStage::Unlaunched }
             }
         }

@@ -1,5 +1,7 @@
 //! Which pods need a place: those that the scheduler refused, and those whose node is leaving (core 2.2).
 
+use std::collections::BTreeMap;
+
 use api::objects::{Pod, PodDisruptionBudget};
 use api::{annotation, duration};
 use jiff::Timestamp;
@@ -9,17 +11,26 @@ use crate::nodes::Machine;
 use crate::shapes::{self, Shapes};
 use crate::{Input, Machines, millis};
 
+/// Where recent plans promised pods a place, by UID.
+type Promises<'a> = BTreeMap<&'a str, &'a str>;
+
 /// Pods that the scheduler found no place for.
-pub(crate) fn pending(input: &Input<'_>, shapes: &mut Shapes, ignored: &mut Vec<Ignored>) -> Vec<planner::Pod> {
+pub(crate) fn pending(
+    input: &Input<'_>,
+    promises: &Promises<'_>,
+    shapes: &mut Shapes,
+    ignored: &mut Vec<Ignored>,
+) -> Vec<planner::Pod> {
     let mut pods: Vec<&Pod> = input.pods.iter().copied().filter(|pod| pod.is_unschedulable()).collect();
     pods.sort_by_key(|pod| (pod.namespace(), pod.name()));
-    pods.into_iter().filter_map(|pod| translate(input, pod, None, shapes, ignored)).collect()
+    pods.into_iter().filter_map(|pod| translate(promises, pod, None, shapes, ignored)).collect()
 }
 
 /// Pods whose node is on its way out and that will need another.
 pub(crate) fn leaving(
     input: &Input<'_>,
     machines: &Machines<'_>,
+    promises: &Promises<'_>,
     shapes: &mut Shapes,
     ignored: &mut Vec<Ignored>,
 ) -> Vec<planner::Pod> {
@@ -30,7 +41,7 @@ pub(crate) fn leaving(
         for pod in machine.pods.iter().copied().filter(|pod| is_reschedulable(pod)) {
             match holds(input, pod).filter(|_| !forced) {
                 Some(reason) => ignored.push(named(pod, reason)),
-                None => pods.extend(translate(input, pod, Some(machine), shapes, ignored)),
+                None => pods.extend(translate(promises, pod, Some(machine), shapes, ignored)),
             }
         }
     }
@@ -38,7 +49,7 @@ pub(crate) fn leaving(
 }
 
 fn translate(
-    input: &Input<'_>,
+    promises: &Promises<'_>,
     pod: &Pod,
     machine: Option<&Machine<'_>>,
     shapes: &mut Shapes,
@@ -53,13 +64,12 @@ fn translate(
     };
     let uid = uid(pod);
     let created = pod.metadata.creation_timestamp.as_ref();
-    let promised = input.nominations.get(&uid);
     Some(planner::Pod {
         name: full_name(pod),
         shape,
         created: created.map(|at| millis(at.0)).unwrap_or_default(),
         leaving_node: machine.map(|machine| machine.name().to_owned()),
-        nominated: promised.map(|promised| crate::nodes::present_name(input, promised)),
+        nominated: promises.get(uid.as_str()).map(|to| (*to).to_owned()),
         uid,
     })
 }
@@ -82,7 +92,7 @@ fn holds(input: &Input<'_>, pod: &Pod) -> Option<IgnoredReason> {
 }
 
 fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    let no_labels = std::collections::BTreeMap::new();
+    let no_labels = BTreeMap::new();
     let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
     budget.metadata.namespace.as_deref() == Some(pod.namespace())
         && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
