@@ -161,6 +161,26 @@ async fn spot_gives_way_to_on_demand_when_dry() {
     assert!(message.contains("out of stock"), "{message}");
 }
 
+#[tokio::test]
+async fn a_spot_price_above_list_price_is_no_bargain() {
+    let mut world = world("").await;
+    let types = |choice: &Choice| -> BTreeSet<String> {
+        choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
+    };
+    let two = requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge", "m5.24xlarge"]);
+    let both = |world: &World, more: &[Requirement]| world.choose(&ask(&[&[two.clone()], more].concat())).unwrap();
+    assert_eq!(types(&both(&world, &[])), BTreeSet::from(["c5.2xlarge".to_owned()]), "one could have it for less");
+    let only_spot = requirement(label::CAPACITY_TYPE, Operator::In, &["spot"]);
+    assert_eq!(types(&both(&world, &[only_spot])).len(), 2, "nothing to compare with");
+    for offering in world.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+        if offering.capacity_type == CapacityType::Spot && offering.zone == "us-west-2a" {
+            offering.price.0 = 1_000_000_000;
+        }
+    }
+    let choice = both(&world, &[]);
+    assert!(choice.configs.iter().flat_map(|config| &config.overrides).all(|one| one.zone != "us-west-2a"));
+}
+
 /// Rows: a requirement, and whether every chosen type is exotic.
 #[tokio::test]
 async fn exotic_machines_come_last() {
