@@ -168,7 +168,8 @@ async fn a_spot_price_above_list_price_is_no_bargain() {
         choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
     };
     let two = requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge", "m5.24xlarge"]);
-    let both = |world: &World, more: &[Requirement]| world.choose(&ask(&[&[two.clone()], more].concat())).unwrap();
+    let both =
+        |world: &World, more: &[Requirement]| world.choose(&ask(&[std::slice::from_ref(&two), more].concat())).unwrap();
     assert_eq!(types(&both(&world, &[])), BTreeSet::from(["c5.2xlarge".to_owned()]), "one could have it for less");
     let only_spot = requirement(label::CAPACITY_TYPE, Operator::In, &["spot"]);
     assert_eq!(types(&both(&world, &[only_spot])).len(), 2, "nothing to compare with");
@@ -198,6 +199,14 @@ async fn exotic_machines_come_last() {
             assert_eq!(types::is_exotic(&kind.labels), exotic, "{requirement:?} {}", kind.name);
         }
     }
+}
+
+#[tokio::test]
+async fn a_class_without_images_buys_nothing() {
+    let mut world = world("").await;
+    world.class.images.clear();
+    let Err(Refusal::InsufficientCapacity(message)) = world.choose(&ask(&[])) else { panic!("no image, no launch") };
+    assert!(message.contains("no image"), "{message}");
 }
 
 #[tokio::test]

@@ -7,13 +7,11 @@ use planner::{CapacityType, InstanceType, MicroDollars, Offer as TypeOffer, Offe
 
 use super::{Ask, Choice, MAX_TYPES, Offer, Refusal, template};
 use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Subnet};
-use crate::nodeclass::ResolvedImage;
 use crate::types::is_exotic;
 
 /// A type that could become the claim, with its compatible available offerings.
 struct Candidate<'a> {
     kind: &'a InstanceType,
-    image: &'a ResolvedImage,
     offerings: Vec<&'a Offering>,
 }
 
@@ -85,11 +83,10 @@ fn candidates<'a>(
             continue;
         }
         fitting += 1;
-        let Some(image) = offer.class.image_for(&kind.labels) else { continue };
         let open = |offering: &&Offering| offering.available && subnets.contains_key(offering.zone.as_str());
         let offerings: Vec<&Offering> = offered.offerings(&ask.requirements).filter(open).collect();
         if !offerings.is_empty() {
-            candidates.push(Candidate { kind, image, offerings });
+            candidates.push(Candidate { kind, offerings });
         }
     }
     if candidates.is_empty() {
@@ -170,7 +167,8 @@ fn assemble(
 ) -> Result<Choice, Refusal> {
     let mut groups: BTreeMap<(&str, i64), Vec<FleetOverride>> = BTreeMap::new();
     for candidate in candidates {
-        let image_id = candidate.image.image.id.as_str();
+        let Some(image) = offer.class.image_for(&candidate.kind.labels) else { continue };
+        let image_id = image.image.id.as_str();
         let group = groups.entry((image_id, candidate.kind.capacity.get(Resources::PODS))).or_default();
         for offering in &candidate.offerings {
             let Some(subnet) = subnets.get(offering.zone.as_str()) else { continue };
@@ -182,6 +180,10 @@ fn assemble(
                 priority: offering.price.0,
             });
         }
+    }
+    if groups.is_empty() {
+        let message = "the class has no image for any of the types; wait until it is resolved again".to_owned();
+        return Err(Refusal::InsufficientCapacity(message));
     }
     let (mut templates, mut configs) = (Vec::<LaunchTemplateRequest>::new(), Vec::new());
     for ((image_id, pods), overrides) in groups {
