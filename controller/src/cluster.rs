@@ -2,13 +2,11 @@
 //! and the planner's batch.
 
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::event::Notes;
 use crate::index::Index;
-use crate::launch::GATHER;
 use crate::queue::Queue;
 use crate::work::{Consequences, Work};
 
@@ -38,9 +36,7 @@ impl Cluster {
     pub fn change(&self, change: impl FnOnce(&mut Index) -> Consequences) {
         let consequences = change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner));
         for work in consequences.work {
-            // Claims of one plan come one after the other: a moment's patience puts them into one fleet.
-            let patience = if work == Work::Gather { GATHER } else { Duration::ZERO };
-            self.queue.add_after(work, patience);
+            self.queue.add(work);
         }
         for id in consequences.plan {
             self.ask_for_plan(id);

@@ -24,8 +24,6 @@ use crate::market::Market;
 use crate::queue::Next;
 use crate::work::Work;
 
-/// Claims wait so long for others that may share their fleet (aws 4.6).
-pub const GATHER: Duration = Duration::from_millis(35);
 /// A class or a market that is not known yet is looked for again after this long.
 const NOT_YET: Duration = Duration::from_secs(1);
 /// A launch that EC2 refused for a reason that waiting may cure is tried again after this long.

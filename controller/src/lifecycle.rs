@@ -24,6 +24,8 @@ use crate::work::Work;
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// A claim whose node has not registered after this long is given up.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// A claim that is older than this was not written by a plan that is still at work.
+const STRAGGLER: Duration = Duration::from_secs(2);
 /// Pod events are written down at most this often.
 const POD_EVENT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -99,8 +101,7 @@ pub fn decide(view: &View) -> Decision {
         return give_up_interrupted(view, &reason);
     }
     if !claim.is_true(condition::LAUNCHED) {
-        let token = crate::index::launch_token(&claim);
-        decision.work.push(token.map_or(Work::Gather, |token| Work::Launch(token.to_owned())));
+        ask_for_launch(view, &mut decision);
     } else if !claim.is_true(condition::REGISTERED) {
         registration::register(view, &mut claim, &mut decision);
     } else if !claim.is_true(condition::INITIALIZED) {
@@ -112,6 +113,17 @@ pub fn decide(view: &View) -> Decision {
     note_pod_event(view, &mut claim, &mut decision);
     write_status(view, &claim, &mut decision);
     decision
+}
+
+/// Claims of one plan go into fleets together once all are written; a claim that nobody took along asks by itself.
+fn ask_for_launch(view: &View, decision: &mut Decision) {
+    let created = view.claim.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
+    let patience = time_left(created, STRAGGLER, view.now);
+    match crate::index::launch_token(&view.claim) {
+        Some(token) => decision.work.push(Work::Launch(token.to_owned())),
+        None if patience.is_zero() => decision.work.push(Work::Gather),
+        None => decision.wake(patience),
+    }
 }
 
 fn has_finalizer(claim: &NodeClaim) -> bool {

@@ -24,6 +24,7 @@ use crate::lifecycle;
 use crate::market::Market;
 use crate::metrics;
 use crate::nominations::Nominations;
+use crate::work::Work;
 use consequences::Removed;
 
 /// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
@@ -75,8 +76,11 @@ impl Provisioner {
         let started = Instant::now();
         let now = Timestamp::now();
         let built = self.cluster.read(|index| self.snapshot(index, now));
+        let snapshot_took = started.elapsed();
         let planned = tokio::task::spawn_blocking(move || checked_plan(built)).await;
-        self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], started.elapsed().as_secs_f64());
+        let took = started.elapsed();
+        self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], took.as_secs_f64());
+        log::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64; "planned");
         let Ok((built, plan, findings)) = planned else { return LOOK_AGAIN };
         if !findings.is_empty() {
             self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
@@ -117,8 +121,9 @@ impl Provisioner {
         let outcome = self.cluster.read(|index| consequences::of(index, built, plan));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
         self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
-        for (claim, pods) in outcome.launches {
-            self.create(claim, &pods, now).await;
+        let creations = outcome.launches.into_iter().map(|(claim, pods)| self.create(claim, pods, now));
+        if !futures::future::join_all(creations).await.is_empty() {
+            self.cluster.queue.add(Work::Gather);
         }
         for (node, pods) in &outcome.nominations {
             self.promise(pods, node, now);
@@ -136,14 +141,14 @@ impl Provisioner {
         }
     }
 
-    async fn create(&self, claim: NodeClaim, pods: &[String], now: Timestamp) {
+    async fn create(&self, claim: NodeClaim, pods: Vec<String>, now: Timestamp) {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let pool = lifecycle::pool(&claim).to_owned();
         match self.act.run(Step::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
                 self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);
                 log::info!(nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64; "created NodeClaim");
-                self.promise(pods, &name, now);
+                self.promise(&pods, &name, now);
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);

@@ -89,12 +89,7 @@ impl<K: Ord + Clone> Default for Queue<K> {
 impl<K: Ord + Clone> Queue<K> {
     /// Makes `key` due now.
     pub fn add(&self, key: K) {
-        self.add_after(key, Duration::ZERO);
-    }
-
-    /// Makes `key` due after `delay`, unless it is due sooner.
-    pub fn add_after(&self, key: K, delay: Duration) {
-        self.with(|schedule| schedule.add(key, Instant::now() + delay));
+        self.with(|schedule| schedule.add(key, Instant::now()));
         self.changed.notify_one();
     }
 

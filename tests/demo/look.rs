@@ -1,10 +1,13 @@
 //! Reads of the cluster in the story's words.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, label};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -39,6 +42,13 @@ impl Look {
         Ok(self.pods().await?.into_iter().filter(|pod| pod.is_bound() && is_ready(pod)).collect())
     }
 
+    /// Pods of `inflate` that were told which machine they are meant for.
+    pub async fn nominated(&self) -> Result<BTreeSet<String>> {
+        let api: Api<Event> = Api::namespaced(self.0.clone(), "default");
+        let events = api.list(&ListParams::default().fields("reason=Nominated")).await?.items;
+        Ok(events.into_iter().filter_map(|event| event.involved_object.name).collect())
+    }
+
     /// All claims.
     pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
         Ok(Api::<NodeClaim>::all(self.0.clone()).list(&ListParams::default()).await?.items)
@@ -52,12 +62,6 @@ impl Look {
     /// One node, if it exists.
     pub async fn node(&self, name: &str) -> Result<Option<Node>> {
         Ok(Api::<Node>::all(self.0.clone()).get_opt(name).await?)
-    }
-
-    /// Whether every claim is initialized.
-    pub async fn all_initialized(&self) -> Result<bool> {
-        let claims = self.claims().await?;
-        Ok(!claims.is_empty() && claims.iter().all(|claim| claim.is_true(api::condition::INITIALIZED)))
     }
 
     /// How many more pods of 1 CPU each managed node could take, by kube-scheduler's arithmetic.

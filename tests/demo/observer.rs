@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::NodeClaim;
 use api::objects::{Node, Pod};
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -29,7 +28,6 @@ pub struct Seen<K> {
 #[derive(Default)]
 struct Memory {
     nodes: BTreeMap<String, Vec<Seen<Node>>>,
-    claims: BTreeMap<String, Vec<Seen<NodeClaim>>>,
     pods: BTreeMap<String, Vec<Seen<Pod>>>,
 }
 
@@ -45,7 +43,6 @@ impl Observer {
         let memory = Arc::new(Mutex::new(Memory::default()));
         let mut tasks = JoinSet::new();
         tasks.spawn(remember::<Node>(client.clone(), Arc::clone(&memory), |memory| &mut memory.nodes));
-        tasks.spawn(remember::<NodeClaim>(client.clone(), Arc::clone(&memory), |memory| &mut memory.claims));
         tasks.spawn(remember::<Pod>(client.clone(), Arc::clone(&memory), |memory| &mut memory.pods));
         Self { memory, _tasks: tasks }
     }
@@ -53,11 +50,6 @@ impl Observer {
     /// A node's versions.
     pub fn node(&self, name: &str) -> Vec<Seen<Node>> {
         self.lock().nodes.get(name).cloned().unwrap_or_default()
-    }
-
-    /// A claim's versions.
-    pub fn claim(&self, name: &str) -> Vec<Seen<NodeClaim>> {
-        self.lock().claims.get(name).cloned().unwrap_or_default()
     }
 
     /// Every pod version seen since `start`, oldest first.

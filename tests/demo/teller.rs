@@ -1,6 +1,5 @@
 //! Tells the story line by line: what is checked, when it came true, and where to look when it did not.
 
-use std::fmt::Display;
 use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,11 +24,6 @@ impl Teller {
     /// A heading.
     pub fn chapter(&self, title: &str) {
         println!("\n{title}");
-    }
-
-    /// A remark that checks nothing.
-    pub fn aside(&self, text: impl Display) {
-        println!("           {text}");
     }
 
     /// One line of the story: true when `check` is. Later lines build on earlier ones, so a false one ends the story.

@@ -131,14 +131,16 @@ impl Kept for NodeClaim {
         let mut all = Consequences::default();
         for claim in [before, after].into_iter().flatten() {
             all.work.push(Work::Claim(key_of(claim)));
-            all.work.push(Work::Class(claim.spec.node_class_ref.name.clone()));
+            let class = index.classes.get(&claim.spec.node_class_ref.name);
+            let ending = class.filter(|class| class.metadata.deletion_timestamp.is_some());
+            all.work.extend(ending.map(|class| Work::Class(key_of(class.as_ref()))));
             let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
             all.work.extend(pool.map(|pool| Work::Pool(pool.clone())));
             let id = super::provider_id(claim).unwrap_or_default();
             all.work.extend(index.nodes_of(id).into_iter().map(|node| Work::Node(key_of(node.as_ref()))));
         }
         if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {
-            all.work.push(launch_token(claim).map_or(Work::Gather, |token| Work::Launch(token.to_owned())));
+            all.work.extend(launch_token(claim).map(|token| Work::Launch(token.to_owned())));
         }
         all.work.dedup();
         all

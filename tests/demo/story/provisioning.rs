@@ -68,6 +68,12 @@ async fn waiting_pods(told: &mut Told) -> Result<()> {
         Ok((!claims.is_empty()).then_some(claims))
     });
     teller.line("the controller sees pods that cannot run and writes NodeClaims", claims).await?;
+    let told_where = eventually("an event on each pod", PATIENCE, async || {
+        let told = look.nominated().await?.len();
+        ensure!(told == FIRST_WAVE, "{told} of {FIRST_WAVE} pods have a Nominated event");
+        Ok(Some(()))
+    });
+    teller.line("an event on each pod says which NodeClaim it is meant for", told_where).await?;
     let fewer = async {
         let claims = look.claims().await?.len();
         ensure!((1..FIRST_WAVE).contains(&claims), "{claims} NodeClaims for {FIRST_WAVE} pods");
@@ -144,7 +150,7 @@ async fn boot(told: &mut Told) -> Result<()> {
     ] {
         let written = eventually(what, PATIENCE, async || {
             let machines = stage.room.machines();
-            let missing = machines.iter().find(|machine| !machine.folder().join(file).exists());
+            let missing = machines.iter().find(|machine| !machine.folder().join("root").join(file).exists());
             if let Some(machine) = missing {
                 bail!("{} has no {file}", machine.instance_id());
             }

@@ -117,7 +117,7 @@ fn parameters(form: &Form) -> String {
     }
 }
 
-/// Such as `2 spot, token 17, 3 pools: m7g.large us-west-2a, ...`.
+/// Such as `instant, 2 spot, token 17, 3 pools: m7g.large us-west-2a, ...`.
 fn fleet(form: &Form) -> String {
     let capacity = form.at("TargetCapacitySpecification");
     let configs = form.list("LaunchTemplateConfigs");
@@ -125,7 +125,8 @@ fn fleet(form: &Form) -> String {
     let pools = overrides.map(|pool| format!("{} {}", pool.text("InstanceType"), pool.text("AvailabilityZone")));
     let pools = pools.collect::<Vec<_>>();
     format!(
-        "{} {}, token {}, {} pools: {}",
+        "{}, {} {}, token {}, {} pools: {}",
+        form.text("Type"),
         capacity.text("TotalTargetCapacity"),
         capacity.text("DefaultTargetCapacityType"),
         form.text("ClientToken"),
