@@ -7,9 +7,9 @@
 //!    would: the cheapest type that then fits all must not cost more than the present one and a separate one
 //!    together, so that a plan is never dearer than one node a pod;
 //! 4. into a new launch from the pool with the greatest weight that can take it; among equal weights the
-//!    cheapest, then the last by name. It is meant for as many of the equal pods that are left as make each of
-//!    them cheapest; rule 3 does not hold those back, for the first step to a larger type may cost more than it
-//!    brings before the next ones pay for it.
+//!    cheapest, then the last by name. It keeps seats for as many of the equal pods that are left as make each of
+//!    them cheapest, all at once: the first step to a larger type may cost more than it brings before the next
+//!    pods pay for it.
 //!
 //! `PreferNoSchedule` taints are honoured in a first attempt over all four and overlooked in a second one, so pools and
 //! nodes without them are preferred. A launch stays open with every type that still fits; under pool limits it
@@ -211,8 +211,7 @@ impl<'a> Solver<'a> {
             let open = &mut self.open[position];
             let template = &self.templates[open.template];
             let demand = &self.demands[shape];
-            let bound = if open.awaits(shape) { None } else { alone };
-            if open.join(template, demand, tolerance, bound, &mut self.headroom, &mut self.steps) {
+            if open.seat(shape) || open.join(template, demand, tolerance, alone, &mut self.headroom, &mut self.steps) {
                 return Some(position);
             }
         }
@@ -249,11 +248,14 @@ impl<'a> Solver<'a> {
     }
 
     fn finish(mut self) -> Plan {
-        let most = self.snapshot.policy.max_instance_types;
         let mut launches = Vec::with_capacity(self.open.len());
         for open in self.open {
             let template = &self.templates[open.template];
-            launches.push(open.close(template, most, &mut self.headroom));
+            let mut seated = Resources::default();
+            for pod in &open.pods {
+                seated.add(self.demands[self.snapshot.pods[*pod].shape].requests);
+            }
+            launches.push(open.close(template, seated, &mut self.headroom));
         }
         let verdicts = self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(PodVerdict::Postponed));
         Plan {

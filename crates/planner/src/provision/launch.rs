@@ -21,8 +21,8 @@ pub(super) struct Fresh {
 pub(super) struct Open {
     pub(super) template: usize,
     pub(super) pods: Vec<usize>,
-    /// The shape that it was opened for, and how many of its pods it is meant for.
-    meant: (usize, usize),
+    /// The shape that it was opened for, and for how many more of its pods `requests` has room already.
+    seats: (usize, usize),
     requirements: Requirements,
     requests: Resources,
     types: Vec<Priced>,
@@ -77,6 +77,24 @@ impl Fresh {
         Err(nearest.unwrap_or_else(Miss::no_types))
     }
 
+    /// The launch with room for `load` equal pods; for one, if that many cannot go together or not as cheaply.
+    fn loaded(
+        &self,
+        template: &Template<'_>,
+        one: &Resources,
+        load: usize,
+        headroom: &Headroom,
+    ) -> (Resources, Vec<Priced>, usize) {
+        let count = i64::try_from(load).unwrap_or(i64::MAX);
+        let all: Resources = one.iter().map(|(name, amount)| (name, amount.saturating_mul(count))).collect();
+        let types = template.select_fresh(self.template, &self.requirements, &all, headroom).ok();
+        let separate = self.price().0.saturating_mul(count);
+        match types.filter(|types| cheapest(types).0 <= separate) {
+            Some(types) => (all, types, load),
+            None => (one.clone(), self.types.clone(), 1),
+        }
+    }
+
     /// What the cheapest type costs.
     pub(super) fn price(&self) -> MicroDollars {
         cheapest(&self.types)
@@ -88,7 +106,8 @@ fn cheapest(types: &[Priced]) -> MicroDollars {
 }
 
 impl Open {
-    /// Opens a launch for the first of `left` pods of a shape and reserves its share of the limits.
+    /// Opens a launch for the first of `left` pods of a shape, with seats for those that make each of them cheapest, and
+    /// reserves its share of the limits.
     pub(super) fn new(
         fresh: Fresh,
         (shape, left): (usize, usize),
@@ -96,17 +115,21 @@ impl Open {
         templates: &[Template<'_>],
         headroom: &mut Headroom,
     ) -> Self {
-        let Fresh { template, requirements, types } = fresh;
-        let meant = (shape, templates[template].best_load(&types, demand.requests, left));
-        let held = reservation(&templates[template], &requirements, &types);
+        let own = &templates[fresh.template];
+        let load = own.best_load(&fresh.types, demand.requests, left);
+        let (requests, types, load) = fresh.loaded(own, demand.requests, load, headroom);
+        let Fresh { template, requirements, .. } = fresh;
+        let held = reservation(own, &requirements, &types);
         headroom.exchange(template, &Resources::default(), &held);
-        Self { template, pods: Vec::new(), meant, requirements, requests: demand.requests.clone(), types, held }
+        Self { template, pods: Vec::new(), seats: (shape, load - 1), requirements, requests, types, held }
     }
 
-    /// Whether another pod of this shape is meant to come here, whatever the step that makes room for it costs.
-    pub(super) fn awaits(&self, shape: usize) -> bool {
-        let (meant, load) = self.meant;
-        meant == shape && self.pods.len() < load
+    /// Gives a pod of the shape that the launch was opened for one of the seats that are kept for it, if any is left.
+    pub(super) fn seat(&mut self, shape: usize) -> bool {
+        let (kept_for, free) = self.seats;
+        let seated = kept_for == shape && free > 0;
+        self.seats.1 -= usize::from(seated);
+        seated
     }
 
     /// Makes room for one more pod, unless it does not fit or costs more than a launch of its own (`alone`).
@@ -157,11 +180,12 @@ impl Open {
         })
     }
 
-    /// The launch as the plan says it: types that the limits leave room for, requirements as objects write them.
-    pub(super) fn close(mut self, template: &Template<'_>, most: usize, headroom: &mut Headroom) -> Launch {
-        self.widen(template, most, headroom);
+    /// The launch as the plan says it: types that the limits leave room for, requirements as objects write them, and what
+    /// its pods request in fact (`seated`).
+    pub(super) fn close(mut self, template: &Template<'_>, seated: Resources, headroom: &mut Headroom) -> Launch {
+        self.widen(template, headroom);
         let kinds = self.types.iter().map(|priced| &template.candidates[priced.candidate]);
-        let mut requests = self.requests;
+        let mut requests = seated;
         requests.add(&least(kinds.clone().map(|candidate| &candidate.overhead)));
         let capacity_types: BTreeSet<&str> = kinds
             .clone()
@@ -188,11 +212,13 @@ impl Open {
     }
 
     /// Keeps as many types, cheapest first, as a claim may list and as the limits can bear at once.
-    fn widen(&mut self, template: &Template<'_>, most: usize, headroom: &mut Headroom) {
+    fn widen(&mut self, template: &Template<'_>, headroom: &mut Headroom) {
         let mut kept = Vec::new();
         for priced in &self.types {
             let wanted = maximum(&self.held, &template.candidates[priced.candidate].footprint);
-            if kept.len() < most.max(1) && headroom.first_exceeded(self.template, &wanted, &self.held).is_none() {
+            if kept.len() < template.most.max(1)
+                && headroom.first_exceeded(self.template, &wanted, &self.held).is_none()
+            {
                 headroom.exchange(self.template, &self.held, &wanted);
                 self.held = wanted;
                 kept.push(*priced);
@@ -213,11 +239,11 @@ fn settle(requirements: &mut Requirements, template: &Template<'_>) {
     }
 }
 
-/// What a launch must hold of its pool's limits while it is open: its cheapest type, or all of them when `minValues`
-/// forbids to leave some out later.
+/// What a launch must hold of its pool's limits while it is open: its cheapest type, or all that it will list when
+/// `minValues` forbids to leave some out later.
 fn reservation(template: &Template<'_>, requirements: &Requirements, types: &[Priced]) -> Resources {
     let flexible = requirements.iter().any(|(_, set)| set.min_values().is_some());
-    let counted = if flexible { types.len() } else { 1 };
+    let counted = if flexible { template.most.max(1) } else { 1 };
     let footprints = types.iter().take(counted).map(|priced| &template.candidates[priced.candidate].footprint);
     footprints.fold(Resources::default(), |held, footprint| maximum(&held, footprint))
 }

@@ -20,7 +20,8 @@ pub(super) struct Template<'a> {
     /// Types of the catalogue that are not what the pool asks for.
     foreign: usize,
     well_known: &'a BTreeSet<String>,
-    most: usize,
+    /// How many types a claim may list.
+    pub(super) most: usize,
 }
 
 /// An instance type under one pool.
@@ -30,6 +31,8 @@ pub(super) struct Candidate<'a> {
     pub(super) overhead: Resources,
     /// What is left of the allocatable resources for other pods.
     room: Resources,
+    /// The first resource of which the daemons alone ask for more than there is: such a type takes no pods.
+    crowded: Option<String>,
     pub(super) footprint: Resources,
 }
 
@@ -114,7 +117,7 @@ impl<'a> Template<'a> {
             tally.total += 1;
             if !candidate.offer.labels_match(requirements, &self.pool.labels, self.well_known) {
                 tally.labels += 1;
-            } else if let Some(lacking) = requests.first_lacking(&candidate.room) {
+            } else if let Some(lacking) = requests.first_lacking(&candidate.room).or(candidate.crowded.as_deref()) {
                 tally.lacks(lacking);
             } else if let Some(price) = candidate.offer.price(requirements) {
                 match limit(&candidate.footprint) {
@@ -212,7 +215,8 @@ impl<'a> Candidate<'a> {
         let mut room = offer.kind.allocatable.clone();
         room.subtract(&overhead);
         let footprint = footprint(offer.kind);
-        Self { offer, overhead, room, footprint }
+        let crowded = overhead.first_lacking(&offer.kind.allocatable).map(str::to_owned);
+        Self { offer, overhead, room, crowded, footprint }
     }
 }
 
