@@ -14,7 +14,10 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
         let subject = format!("launch {position}");
         match snapshot.pools.iter().find(|pool| pool.name == launch.pool) {
             None => findings.add(subject, format!("pool {} is not in the snapshot", launch.pool)),
-            Some(pool) => Checked { snapshot, pool, launch, subject }.check(findings),
+            Some(pool) => {
+                let shapes = launch.pods.iter().map(|pod| snapshot.pods[*pod].shape).collect();
+                Checked { snapshot, pool, launch, shapes, subject }.check(findings);
+            }
         }
     }
 }
@@ -23,8 +26,13 @@ struct Checked<'a> {
     snapshot: &'a Snapshot,
     pool: &'a Pool,
     launch: &'a Launch,
+    /// The distinct shapes of its pods.
+    shapes: BTreeSet<usize>,
     subject: String,
 }
+
+/// A listed type with the offerings that can be had as the launch requires.
+type Listed<'a> = (&'a InstanceType, Vec<&'a Offering>);
 
 impl<'a> Checked<'a> {
     fn check(&self, findings: &mut Findings) {
@@ -36,11 +44,15 @@ impl<'a> Checked<'a> {
         for name in &self.launch.instance_types {
             match types.iter().find(|kind| kind.name == *name) {
                 None => findings.add(&self.subject, format!("type {name} is not in the pool's catalogue")),
-                Some(kind) => listed.push(kind),
+                Some(kind) => listed.push((kind, self.offerings(kind))),
             }
         }
-        for kind in &listed {
-            self.kind(kind, findings);
+        let mut pods = Resources::default();
+        for pod in &self.launch.pods {
+            pods.add(&self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests);
+        }
+        for (kind, offerings) in &listed {
+            self.kind(kind, offerings, &pods, findings);
         }
         self.prices(&listed, findings);
         self.min_values(&listed, findings);
@@ -107,14 +119,11 @@ impl<'a> Checked<'a> {
     }
 
     /// One type: an offering can be had for which every requirement of launch, pool and pods can hold, and all fit.
-    fn kind(&self, kind: &InstanceType, findings: &mut Findings) {
+    fn kind(&self, kind: &InstanceType, offerings: &[&Offering], pods: &Resources, findings: &mut Findings) {
         let name = &kind.name;
-        let offerings = self.offerings(kind);
         findings.expect(!offerings.is_empty(), &self.subject, || format!("type {name} cannot be had as required"));
-        let mut wanted = self.overhead(kind);
-        for pod in &self.launch.pods {
-            wanted.add(&self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests);
-        }
+        let mut wanted = self.overhead(kind, offerings);
+        wanted.add(pods);
         let lacking = lacking(&wanted, &kind.allocatable);
         findings.expect(lacking.is_empty(), &self.subject, || format!("type {name} lacks {}", lacking.join(", ")));
         let above: Vec<&str> =
@@ -138,7 +147,7 @@ impl<'a> Checked<'a> {
 
     fn can_be(&self, kind: &InstanceType, offering: &Offering) -> bool {
         let own = self.launch.requirements.iter().chain(&self.pool.requirements);
-        let mut shapes = self.launch.pods.iter().map(|pod| &self.snapshot.shapes[self.snapshot.pods[*pod].shape]);
+        let mut shapes = self.shapes.iter().map(|shape| &self.snapshot.shapes[*shape]);
         let suits =
             |it: &&Requirement| self.given_agrees(it) && self.custom_agrees(it) && self.holds(kind, offering, it);
         own.into_iter().all(|it| self.holds(kind, offering, it))
@@ -159,11 +168,11 @@ impl<'a> Checked<'a> {
     }
 
     /// Requests of the daemons that are sure to come with a node of this type, wherever it is launched.
-    fn overhead(&self, kind: &InstanceType) -> Resources {
+    fn overhead(&self, kind: &InstanceType, offerings: &[&Offering]) -> Resources {
         let mut overhead = Resources::default();
         for daemon in &self.snapshot.daemons {
             let bears = unborne(&self.pool.taints, &daemon.shape.tolerations).is_none();
-            if bears && self.offerings(kind).iter().any(|offering| self.attracts(daemon, kind, offering)) {
+            if bears && offerings.iter().any(|offering| self.attracts(daemon, kind, offering)) {
                 overhead.add(&daemon.shape.requests);
             }
         }
@@ -191,9 +200,10 @@ impl<'a> Checked<'a> {
     }
 
     /// The price is the cheapest offering's, and types stand in the order of theirs.
-    fn prices(&self, listed: &[&InstanceType], findings: &mut Findings) {
-        let price = |kind: &InstanceType| self.offerings(kind).iter().map(|offering| offering.price).min();
-        let prices: Vec<(Option<MicroDollars>, &str)> = listed.iter().map(|it| (price(it), it.name.as_str())).collect();
+    fn prices(&self, listed: &[Listed<'_>], findings: &mut Findings) {
+        let price = |offerings: &[&Offering]| offerings.iter().map(|offering| offering.price).min();
+        let prices: Vec<(Option<MicroDollars>, &str)> =
+            listed.iter().map(|(kind, offerings)| (price(offerings), kind.name.as_str())).collect();
         findings.expect(prices.is_sorted(), &self.subject, || format!("types are not cheapest first: {prices:?}"));
         let cheapest = prices.iter().filter_map(|(price, _)| *price).min();
         let said = self.launch.price;
@@ -202,11 +212,11 @@ impl<'a> Checked<'a> {
     }
 
     /// Flexibility that the pool asks for is still there.
-    fn min_values(&self, listed: &[&'a InstanceType], findings: &mut Findings) {
+    fn min_values(&self, listed: &[Listed<'_>], findings: &mut Findings) {
         for asked in self.pool.requirements.iter().filter(|it| it.min_values.is_some()) {
             let mut values = BTreeSet::new();
-            for kind in listed {
-                for offering in self.offerings(kind) {
+            for (kind, offerings) in listed {
+                for offering in offerings {
                     values.extend(possible(kind, offering, &asked.key).into_iter().flatten());
                 }
             }
