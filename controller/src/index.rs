@@ -42,7 +42,7 @@ impl Index {
     /// Takes in one object. `live` is false while a watch replays what exists already.
     pub fn apply<K: Kept>(&mut self, object: K, now: Timestamp, live: bool) -> Consequences {
         let object = Arc::new(object);
-        let before = K::table_mut(self).put(Arc::clone(&object));
+        let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Consequences::default() };
         if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
             return Consequences::default();
         }
@@ -134,4 +134,58 @@ pub fn provider_id(claim: &NodeClaim) -> Option<&str> {
 #[must_use]
 pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
     claim.metadata.annotations.as_ref()?.get(api::annotation::LAUNCH_TOKEN).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Index, Timestamp};
+    use crate::work::Work;
+    use api::NodeClaim;
+    use kube::api::ObjectMeta;
+
+    fn claim(uid: &str, version: &str) -> NodeClaim {
+        let metadata = ObjectMeta {
+            name: Some("default-abc".to_owned()),
+            uid: Some(uid.to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        NodeClaim { metadata, spec: api::NodeClaimSpec::default(), status: None }
+    }
+
+    fn version(index: &Index) -> Option<&str> {
+        index.claims.get("default-abc")?.metadata.resource_version.as_deref()
+    }
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn an_answer_that_the_watch_overtook_changes_nothing() {
+        let mut index = Index::default();
+        let first = index.apply(claim("a", "10"), NOW, true);
+        assert!(first.work.contains(&Work::Claim("default-abc".to_owned())));
+        assert_eq!(index.apply(claim("a", "9"), NOW, true).work, []);
+        assert_eq!(version(&index), Some("10"));
+        assert_eq!(index.apply(claim("a", "10"), NOW, true).work, []);
+    }
+
+    #[test]
+    fn what_is_gone_does_not_come_back_by_a_late_answer_but_its_successor_does() {
+        let mut index = Index::default();
+        drop(index.apply(claim("a", "10"), NOW, true));
+        drop(index.delete::<NodeClaim>("default-abc", NOW));
+        drop(index.apply(claim("a", "11"), NOW, true));
+        assert_eq!(version(&index), None);
+        drop(index.apply(claim("b", "12"), NOW, true));
+        assert_eq!(version(&index), Some("12"));
+    }
+
+    #[test]
+    fn a_relist_forgets_what_it_did_not_show() {
+        let mut index = Index::default();
+        drop(index.apply(claim("a", "10"), NOW, false));
+        let gone = index.finish_relist::<NodeClaim>(&std::collections::BTreeSet::new(), NOW);
+        assert!(gone.work.contains(&Work::Claim("default-abc".to_owned())));
+        assert!(index.claims.is_empty() && index.claims.is_synced());
+    }
 }

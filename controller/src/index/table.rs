@@ -1,6 +1,6 @@
 //! One kind's objects by key, and whether the first list of them is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kube::Resource;
@@ -24,16 +24,21 @@ pub(super) fn same_version(one: &impl Resource, other: &impl Resource) -> bool {
     one.meta().uid == other.meta().uid && one.meta().resource_version == other.meta().resource_version
 }
 
+/// A write's answer that comes after the watch has told of the object's end must not bring it back, so the last
+/// ones to go are remembered. Answers are seconds late at most, and seconds do not see more ends than this.
+const REMEMBERED: usize = 4096;
+
 /// Objects of one kind.
 #[derive(Debug)]
 pub struct Table<K> {
     objects: BTreeMap<Key, Arc<K>>,
+    gone: VecDeque<String>,
     synced: bool,
 }
 
 impl<K> Default for Table<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), synced: false }
+        Self { objects: BTreeMap::new(), gone: VecDeque::new(), synced: false }
     }
 }
 
@@ -76,20 +81,25 @@ impl<K: Resource> Table<K> {
         self.synced = true;
     }
 
-    /// Puts an object in and returns what was there. An older version than the one we hold (a write's answer
-    /// can overtake the watch) is not taken.
-    pub(super) fn put(&mut self, object: Arc<K>) -> Option<Arc<K>> {
+    /// Puts an object in and returns what was there, or hands it back: an older version than the one we hold, or
+    /// an object that is gone (a write's answer and the watch overtake each other).
+    pub(super) fn put(&mut self, object: Arc<K>) -> Result<Option<Arc<K>>, Arc<K>> {
         let key = key_of(object.as_ref());
-        if let Some(held) = self.objects.get(&key)
-            && is_older(object.as_ref(), held.as_ref())
-        {
-            return Some(object);
+        let gone = object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid));
+        let held = self.objects.get(&key);
+        if gone || held.is_some_and(|held| is_older(object.as_ref(), held.as_ref())) {
+            return Err(object);
         }
-        self.objects.insert(key, object)
+        Ok(self.objects.insert(key, object))
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Arc<K>> {
-        self.objects.remove(key)
+        let object = self.objects.remove(key)?;
+        self.gone.extend(object.meta().uid.clone());
+        if self.gone.len() > REMEMBERED {
+            self.gone.pop_front();
+        }
+        Some(object)
     }
 }
 
