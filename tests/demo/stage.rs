@@ -54,8 +54,7 @@ impl Stage {
         let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
         let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
         let ccm = CloudController::start(client.clone(), ec2.clone());
-        let options =
-            RoomOptions::new(ec2.clone(), signer(&control_plane), folder.join("machines"), Programs::find()?);
+        let options = RoomOptions::new(ec2.clone(), signer(&control_plane), folder.join("machines"), Programs::find()?);
         let room = MachineRoom::start(options).await?;
         let ports = (free_port()?, free_port()?);
         Ok(Self { control_plane, client, ec2, wire, room, ccm, controller: None, ports })

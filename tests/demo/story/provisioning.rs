@@ -144,7 +144,10 @@ async fn boot(told: &mut Told) -> Result<()> {
     });
     teller.line("each machine boots a real kerf-agent process", agents).await?;
     for (file, what) in [
-        ("etc/kubernetes/kubelet/config.json", "the agent read IMDS and its user data, and wrote kubelet's configuration"),
+        (
+            "etc/kubernetes/kubelet/config.json",
+            "the agent read IMDS and its user data, and wrote kubelet's configuration",
+        ),
         ("etc/eks/kubelet/environment", "it wrote kubelet's flags"),
         ("var/lib/kubelet/kubeconfig", "it wrote the kubeconfig with the node's own identity"),
     ] {
@@ -206,7 +209,10 @@ async fn registration(told: &mut Told) -> Result<()> {
     let opened = async {
         for name in &names {
             let history = observer.node(name);
-            ensure!(history.iter().any(|seen| agent_word(&seen.object) == Some("False")), "{name} never said not ready");
+            ensure!(
+                history.iter().any(|seen| agent_word(&seen.object) == Some("False")),
+                "{name} never said not ready"
+            );
             ensure!(history.iter().any(|seen| agent_word(&seen.object) == Some("True")), "{name} never said ready");
         }
         Ok(())
