@@ -2,7 +2,6 @@
 
 mod look;
 mod observer;
-mod stage;
 mod story;
 mod teller;
 

@@ -14,7 +14,7 @@ use anyhow::Result;
 
 use crate::look::Look;
 use crate::observer::Observer;
-use crate::stage::Stage;
+use world::stage::Stage;
 use crate::teller::Teller;
 
 /// How long a line may take to come true: far longer than it ever takes, for a busy machine is no failure.

@@ -10,6 +10,7 @@ pub mod kubelet;
 pub mod machines;
 pub mod pki;
 pub mod process;
+pub mod stage;
 
 mod eventually;
 

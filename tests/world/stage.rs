@@ -1,4 +1,6 @@
 //! Sets the stage: a real control plane, an EC2 that answers on the wire, machines, and the controller as a process.
+//!
+//! The demo tells its story on it, and tests break it.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -6,6 +8,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ccm::CloudController;
+use crate::controlplane::{ControlPlane, Options};
+use crate::ec2wire::Ec2Wire;
+use crate::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
+use crate::process::Process;
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,11 +22,6 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde::Deserialize as _;
-use world::ccm::CloudController;
-use world::controlplane::{ControlPlane, Options};
-use world::ec2wire::Ec2Wire;
-use world::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
-use world::process::Process;
 
 /// The name that the examples carry in their tags.
 pub const CLUSTER: &str = "kerf-demo";
@@ -72,7 +74,7 @@ impl Stage {
 
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
-        let program = world::machines::find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
+        let program = crate::machines::find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
         let authority = STANDARD.encode(self.control_plane.authority().certificate());
         let mut command = Command::new(program);
         command
@@ -126,10 +128,18 @@ impl Stage {
         for document in text.split("\n---\n") {
             let value: serde_json::Value =
                 serde_saphyr::from_str(document).with_context(|| format!("{file} is not YAML"))?;
-            let object = DynamicObject::deserialize(value).with_context(|| format!("{file} is no object"))?;
-            self.apply_one(&object).await.with_context(|| format!("cannot apply {file}"))?;
+            self.apply_value(value).await.with_context(|| format!("cannot apply {file}"))?;
         }
         Ok(())
+    }
+
+    /// Applies one object, as `kubectl apply` would.
+    ///
+    /// # Errors
+    /// When it is no object, or the API server refuses it.
+    pub async fn apply_value(&self, value: serde_json::Value) -> Result<()> {
+        let object = DynamicObject::deserialize(value).context("this is no object")?;
+        self.apply_one(&object).await
     }
 
     async fn apply_one(&self, object: &DynamicObject) -> Result<()> {
