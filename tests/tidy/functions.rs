@@ -34,7 +34,7 @@ fn measure(lines: &[&str], start: usize) -> Option<Function> {
 }
 
 fn function_name(line: &str) -> Option<String> {
-    let mut words = line.trim_start().split_whitespace().peekable();
+    let mut words = line.split_whitespace().peekable();
     while let Some(word) = words.next() {
         match word {
             "pub" | "const" | "async" | "unsafe" | "extern" | "pub(crate)" | "pub(super)" => {}

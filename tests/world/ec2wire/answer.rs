@@ -109,7 +109,6 @@ fn offset(token: &str) -> Result<usize, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
     use super::{Form, page};
 

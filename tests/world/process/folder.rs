@@ -16,7 +16,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes `kerf-NAME-XXXXXX` in the folder for temporary files.
+    /// Makes `kerf-NAME-` and six random letters in the folder for temporary files.
     ///
     /// # Errors
     /// When the folder cannot be made.
