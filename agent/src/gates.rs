@@ -19,15 +19,6 @@ pub fn bootstrap_state(root: &Path) -> Option<State> {
     serde_json::from_slice(&text).ok()
 }
 
-/// What stands in bootstrap's way, if anything does.
-#[must_use]
-pub fn obstacle(bootstrap: Option<&State>) -> Option<&str> {
-    match bootstrap {
-        Some(State::Waiting { reason, .. } | State::Failed { reason, .. }) => Some(reason),
-        Some(State::Done { .. }) | None => None,
-    }
-}
-
 /// Whether a CNI configuration is there below `root`.
 #[must_use]
 pub fn has_cni(root: &Path) -> bool {
@@ -53,7 +44,7 @@ pub struct Facts<'a> {
 #[must_use]
 pub fn judge(facts: Facts<'_>) -> Statement {
     let closed: Vec<(&str, String)> = [
-        obstacle(facts.bootstrap).map(|why| ("Bootstrap", format!("bootstrap is not done: {why}"))),
+        bootstrap(facts.bootstrap).map(|why| ("Bootstrap", why)),
         kubelet(facts.node).map(|why| ("Kubelet", why)),
         cni(facts.cni).map(|why| ("CNI", why)),
     ]
@@ -74,6 +65,15 @@ pub fn judge(facts: Facts<'_>) -> Statement {
         status: condition::FALSE,
         reason: names.join(","),
         message: whys.join("; "),
+    }
+}
+
+fn bootstrap(state: Option<&State>) -> Option<String> {
+    match state {
+        Some(State::Done { .. }) => None,
+        Some(State::Waiting { reason, .. }) => Some(format!("bootstrap waits: {reason}")),
+        Some(State::Failed { reason, .. }) => Some(format!("bootstrap cannot go on: {reason}")),
+        None => Some("bootstrap has not reported since the machine started".to_owned()),
     }
 }
 
@@ -109,17 +109,20 @@ mod tests {
     fn closed_gates_are_named() {
         let since = jiff::Timestamp::UNIX_EPOCH;
         let waiting = State::Waiting { reason: "no NodeConfig".into(), since };
+        let failed = State::Failed { reason: "no NodeConfig".into(), since };
         let done = State::Done { node_name: "n".into(), since };
+        let silent = "bootstrap has not reported since the machine started";
         let no_cni = "no CNI configuration in /etc/cni/net.d";
         let sick = "kubelet is not ready: PLEG is not healthy";
-        let all = format!("bootstrap is not done: no NodeConfig; kubelet has not reported yet; {no_cni}");
+        let all = format!("bootstrap waits: no NodeConfig; kubelet has not reported yet; {no_cni}");
         let open = ("True", "GatesOpen", "kubelet and CNI are ready");
         let rows = [
-            (Some("True"), true, None, open),
             (Some("True"), true, Some(&done), open),
-            (Some("True"), false, None, ("False", "CNI", no_cni)),
-            (Some("False"), true, None, ("False", "Kubelet", sick)),
-            (Some("Unknown"), true, None, ("False", "Kubelet", sick)),
+            (Some("True"), true, None, ("False", "Bootstrap", silent)),
+            (Some("True"), true, Some(&failed), ("False", "Bootstrap", "bootstrap cannot go on: no NodeConfig")),
+            (Some("True"), false, Some(&done), ("False", "CNI", no_cni)),
+            (Some("False"), true, Some(&done), ("False", "Kubelet", sick)),
+            (Some("Unknown"), true, Some(&done), ("False", "Kubelet", sick)),
             (None, false, Some(&waiting), ("False", "Bootstrap,Kubelet,CNI", all.as_str())),
         ];
         for (ready, cni, bootstrap, expected) in rows {

@@ -10,8 +10,8 @@ use crate::interruption::{Kind, Notice};
 
 /// Who the events are from.
 const COMPONENT: &str = "kerf-agent";
-/// Reason of the event about a failed bootstrap.
-const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
+/// How the keys of all tidings about bootstrap begin.
+pub const BOOTSTRAP_KEY: &str = "bootstrap-";
 /// Names of pods listed in a message.
 const NAMED: usize = 3;
 
@@ -163,14 +163,25 @@ impl Tiding {
         }
     }
 
-    /// Bootstrap did not succeed.
+    /// Bootstrap cannot follow what the machine was told.
     #[must_use]
-    pub fn bootstrap(why: &str) -> Self {
+    pub fn bootstrap_failed(why: &str) -> Self {
         Self {
-            key: format!("bootstrap-{why}"),
+            key: format!("{BOOTSTRAP_KEY}failed-{:016x}", fnv(why)),
             warning: true,
-            reason: BOOTSTRAP_FAILED,
+            reason: reason::BOOTSTRAP_FAILED,
             message: format!("The agent cannot bootstrap this node: {why}"),
+        }
+    }
+
+    /// Bootstrap has waited for too long.
+    #[must_use]
+    pub fn bootstrap_waiting(why: &str) -> Self {
+        Self {
+            key: format!("{BOOTSTRAP_KEY}waiting-{:016x}", fnv(why)),
+            warning: true,
+            reason: reason::BOOTSTRAP_WAITING,
+            message: format!("The agent waits to bootstrap this node: {why}"),
         }
     }
 

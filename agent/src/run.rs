@@ -5,6 +5,7 @@ mod act;
 mod lane;
 pub mod lifecycle;
 mod name;
+mod obstacle;
 mod systemd;
 
 use std::future::Future;
@@ -14,9 +15,11 @@ use std::time::Duration;
 
 use drain::Millis;
 use jiff::Timestamp;
+use log::Level;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
+use crate::bootstrap::State;
 use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
 use crate::drain::pod_on_node;
 use crate::gates::{bootstrap_state, has_cni};
@@ -59,6 +62,8 @@ pub async fn run(root: &Path, imds: Arc<Imds>) -> anyhow::Result<()> {
 struct Agent {
     root: PathBuf,
     life: Lifecycle,
+    /// What bootstrap said last.
+    bootstrap: Option<State>,
     /// What metadata calls this machine, for as long as bootstrap has written no name.
     hostname: String,
     access: Option<Access>,
@@ -86,6 +91,7 @@ impl Agent {
         Self {
             root: root.to_owned(),
             life: Lifecycle::new(&name, journal, now()),
+            bootstrap: None,
             hostname,
             access: None,
             actor: Actor::new(root),
@@ -135,7 +141,15 @@ impl Agent {
     /// Local facts: files that others write.
     fn look_around(&mut self) {
         self.life.take(Input::Cni(has_cni(&self.root)), now());
-        self.life.take(Input::Bootstrap(bootstrap_state(&self.root)), now());
+        let bootstrap = bootstrap_state(&self.root);
+        if bootstrap != self.bootstrap {
+            // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
+            if matches!(bootstrap, Some(State::Done { .. })) {
+                self.renew();
+            }
+            self.bootstrap.clone_from(&bootstrap);
+        }
+        self.life.take(Input::Bootstrap(bootstrap), now());
     }
 
     /// Reads the kubeconfig until there is one, and again after trouble: bootstrap may have replaced it.
@@ -143,9 +157,13 @@ impl Agent {
         if self.actor.has_cluster() {
             return;
         }
-        match Access::read(&self.root, &self.root.join(KUBECONFIG)) {
+        let path = self.root.join(KUBECONFIG);
+        match Access::read(&self.root, &path) {
             Ok(access) => self.use_access(access),
-            Err(error) => self.say(&daemon::error::chain(&error)),
+            Err(_) if !path.exists() => {
+                self.say(Level::Info, &format!("waiting for bootstrap to write {}", path.display()));
+            }
+            Err(error) => self.say(Level::Warn, &daemon::error::chain(&error)),
         }
     }
 
@@ -195,7 +213,15 @@ impl Agent {
 
     /// The API server does not answer as it should: perhaps there is another kubeconfig by now, or another name.
     fn trouble(&mut self, problem: &str) {
-        self.say(problem);
+        self.say(Level::Warn, problem);
+        self.renew();
+    }
+
+    /// Connects anew if bootstrap has written another kubeconfig or name since.
+    fn renew(&mut self) {
+        if !self.actor.has_cluster() {
+            return;
+        }
         let Ok(access) = Access::read(&self.root, &self.root.join(KUBECONFIG)) else {
             return;
         };
@@ -232,9 +258,9 @@ impl Agent {
     }
 
     /// Says a problem once, until it changes.
-    fn say(&mut self, problem: &str) {
+    fn say(&mut self, level: Level, problem: &str) {
         if self.said.as_deref() != Some(problem) {
-            log::warn!(node = self.life.name(); "{problem}");
+            log::log!(level, node = self.life.name(); "{problem}");
             self.said = Some(problem.to_owned());
         }
     }

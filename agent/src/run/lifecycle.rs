@@ -10,6 +10,7 @@ use drain::{Action, Drain, Millis, PodOnNode, Reply, Settings};
 use serde_json::Value;
 
 use super::lane::Lane;
+use super::obstacle::Obstacle;
 use crate::bootstrap::state::State;
 use crate::cluster::Node;
 use crate::gates::{self, Facts};
@@ -84,6 +85,7 @@ pub struct Lifecycle {
     node: Seen,
     cni: bool,
     bootstrap: Option<State>,
+    obstacle: Obstacle,
     node_lane: Lane,
     status_lane: Lane,
     event_lane: Lane,
@@ -116,6 +118,7 @@ impl Lifecycle {
             node: Seen::Unheard,
             cni: false,
             bootstrap: None,
+            obstacle: Obstacle::default(),
             node_lane: Lane::default(),
             status_lane: Lane::default(),
             event_lane: Lane::default(),
@@ -180,7 +183,10 @@ impl Lifecycle {
             Input::Pods(pods) => self.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.with_drain(|drain| drain.reply(now, &uid, reply)),
             Input::Cni(there) => self.cni = there,
-            Input::Bootstrap(report) => self.bootstrap = report,
+            Input::Bootstrap(report) => {
+                self.obstacle.observe(report.as_ref(), now);
+                self.bootstrap = report;
+            }
             Input::Notice(notice) => self.notice(notice, now),
             Input::NodeWritten(done) => {
                 self.node_lane.ended(done, now);
@@ -221,7 +227,7 @@ impl Lifecycle {
         let drain = drain.and_then(|drain| drain.poll_timeout(now));
         let lanes = [&self.node_lane, &self.status_lane, &self.event_lane];
         let lanes = lanes.into_iter().filter_map(|lane| lane.opens(now));
-        lanes.chain(drain).min()
+        lanes.chain(drain).chain(self.obstacle.poll_timeout(now)).min()
     }
 
     /// Proves who we are: the Node's providerID must end in our instance.
@@ -356,17 +362,14 @@ impl Lifecycle {
         if matches!(self.node, Seen::Unheard | Seen::Foreign(_)) {
             return None;
         }
-        let tidings = self.tidings();
+        let tidings = self.tidings(now);
         let untold = tidings.into_iter().find(|it| !self.journal.told.contains(&it.key))?;
         self.event_lane.take(now).then_some(Act::Tell(untold))
     }
 
-    fn tidings(&self) -> Vec<Tiding> {
-        let failed = match &self.bootstrap {
-            Some(State::Failed { reason, .. }) => Some(reason),
-            _ => None,
-        };
-        let mut tidings: Vec<Tiding> = failed.map(|why| Tiding::bootstrap(why)).into_iter().collect();
+    fn tidings(&self, now: Millis) -> Vec<Tiding> {
+        let mut tidings: Vec<Tiding> = Vec::new();
+        tidings.extend(self.obstacle.tiding(&self.journal.told, now));
         tidings.extend(self.journal.rebalance.as_ref().map(Tiding::rebalance));
         if let Some(notice) = &self.journal.spot {
             if let Kind::Spot { action } = &notice.kind {

@@ -33,8 +33,16 @@ fn node() -> Input {
     node_with("aws:///us-west-2a/i-0abc", |_| {})
 }
 
+/// On a machine that bootstrap has finished.
+fn carried_on(journal: Journal, now: Millis) -> Lifecycle {
+    let mut life = Lifecycle::new(NAME, journal, now);
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    life.take(Input::Bootstrap(Some(State::Done { node_name: NAME.into(), since })), now);
+    life
+}
+
 fn started() -> Lifecycle {
-    Lifecycle::new(NAME, Journal::new(INSTANCE, None), T0)
+    carried_on(Journal::new(INSTANCE, None), T0)
 }
 
 fn spot(deadline: Millis) -> Notice {
@@ -289,7 +297,7 @@ fn a_restart_neither_repeats_nor_forgets() {
     let text = serde_json::to_string(life.journal()).unwrap();
 
     let journal: Journal = serde_json::from_str(&text).unwrap();
-    let mut life = Lifecycle::new(NAME, journal, at(10));
+    let mut life = carried_on(journal, at(10));
     let cordoned = node_with("aws:///us-west-2a/i-0abc", |node| {
         node["spec"]["unschedulable"] = json!(true);
     });

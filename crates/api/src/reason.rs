@@ -158,3 +158,7 @@ pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
 /// NodePool: DaemonSets that would only start after the agent has called the node ready.
 pub const TOLERATION_MISSING: &str = "TolerationMissing";
+/// Event on a Node: the agent cannot follow what the machine was told at its launch.
+pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
+/// Event on a Node: the agent has waited for long with what it needs to start kubelet.
+pub const BOOTSTRAP_WAITING: &str = "BootstrapWaiting";

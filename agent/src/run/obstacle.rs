@@ -1,0 +1,113 @@
+//! What stands in bootstrap's way, and whether people should hear of it: what only they can change at once, what time may
+//! change once it has taken longer than a boot does.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use drain::Millis;
+
+use crate::bootstrap::state::State;
+use crate::interruption::moment;
+use crate::report::{BOOTSTRAP_KEY, Tiding};
+
+/// Metadata, the link and the units need their moment at every boot.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Tidings of one boot: a reason that is worded anew at each attempt must not flood the cluster with events.
+const MOST: usize = 16;
+
+/// The obstacle, if there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    /// Since when bootstrap has been held up, whatever the reasons were.
+    since: Option<Millis>,
+    reason: Option<Reason>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Waiting(String),
+    Failed(String),
+}
+
+impl Obstacle {
+    /// Takes note of what bootstrap says at `now`.
+    pub(super) fn observe(&mut self, state: Option<&State>, now: Millis) {
+        let (reason, since) = match state {
+            Some(State::Waiting { reason, since }) => (Reason::Waiting(reason.clone()), *since),
+            Some(State::Failed { reason, since }) => (Reason::Failed(reason.clone()), *since),
+            Some(State::Done { .. }) | None => {
+                *self = Self::default();
+                return;
+            }
+        };
+        self.reason = Some(reason);
+        self.since.get_or_insert(moment(since).min(now));
+    }
+
+    /// When there will be something to tell, if nothing changes until then.
+    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
+        let waiting = matches!(self.reason, Some(Reason::Waiting(_)));
+        self.since.filter(|_| waiting).map(|since| since + PATIENCE).filter(|at| *at > now)
+    }
+
+    /// What to tell at `now`, unless enough was told already.
+    pub(super) fn tiding(&self, told: &BTreeSet<String>, now: Millis) -> Option<Tiding> {
+        if told.iter().filter(|key| key.starts_with(BOOTSTRAP_KEY)).count() >= MOST {
+            return None;
+        }
+        match self.reason.as_ref()? {
+            Reason::Failed(why) => Some(Tiding::bootstrap_failed(why)),
+            Reason::Waiting(why) => {
+                self.since.filter(|since| now >= *since + PATIENCE).map(|_| Tiding::bootstrap_waiting(why))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn waiting(why: &str, since: i64) -> State {
+        State::Waiting { reason: why.into(), since: Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(since) }
+    }
+
+    fn at(seconds: u64) -> Millis {
+        Millis(seconds * 1000)
+    }
+
+    #[test]
+    fn waiting_is_told_after_a_boots_time_also_when_its_reason_changes() {
+        let mut obstacle = Obstacle::default();
+        let none = BTreeSet::new();
+        obstacle.observe(Some(&waiting("no metadata", 100)), at(105));
+        assert_eq!(obstacle.tiding(&none, at(129)), None);
+        assert_eq!(obstacle.poll_timeout(at(129)), Some(at(130)));
+        obstacle.observe(Some(&waiting("no user data", 129)), at(129));
+        let told = obstacle.tiding(&none, at(130)).map(|it| (it.reason, it.message));
+        let message = "The agent waits to bootstrap this node: no user data".to_owned();
+        assert_eq!(told, Some(("BootstrapWaiting", message)));
+        let done = State::Done { node_name: "n".into(), since: Timestamp::UNIX_EPOCH };
+        obstacle.observe(Some(&done), at(140));
+        assert_eq!((obstacle.tiding(&none, at(200)), obstacle.poll_timeout(at(141))), (None, None));
+        obstacle.observe(Some(&waiting("no metadata", 300)), at(300));
+        assert_eq!(obstacle.tiding(&none, at(301)), None, "it is another boot's patience");
+    }
+
+    #[test]
+    fn a_reason_that_never_stays_the_same_is_told_only_so_often() {
+        let mut obstacle = Obstacle::default();
+        let mut told = BTreeSet::from(["drained-x".to_owned()]);
+        let mut events = 0;
+        for attempt in 0..100 {
+            let since = Timestamp::UNIX_EPOCH;
+            obstacle.observe(Some(&State::Failed { reason: format!("attempt {attempt}"), since }), at(attempt));
+            let tiding = obstacle.tiding(&told, at(attempt));
+            events += usize::from(tiding.is_some());
+            told.extend(tiding.map(|it| it.key));
+        }
+        assert_eq!(events, MOST);
+    }
+}
