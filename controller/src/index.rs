@@ -35,6 +35,8 @@ pub struct Index {
     /// PodDisruptionBudgets by `namespace/name`.
     pub budgets: Table<PodDisruptionBudget>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
+    nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
+    claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
     pod_events: BTreeMap<String, Timestamp>,
 }
 
@@ -99,17 +101,15 @@ impl Index {
     /// Nodes whose provider id is `provider_id`.
     #[must_use]
     pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
-        let known = !provider_id.is_empty();
-        self.nodes.values().filter(|node| known && node.spec.provider_id == provider_id).collect()
+        self.nodes_by_provider.get(provider_id).into_iter().flatten().filter_map(|key| self.nodes.get(key)).collect()
     }
 
     /// The only claim whose provider id is the node's, if there is exactly one.
     #[must_use]
     pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
-        let id = Some(node.spec.provider_id.as_str()).filter(|id| !id.is_empty());
-        let mut claims = self.claims.values().filter(|claim| id.is_some() && provider_id(claim) == id);
+        let mut claims = self.claims_by_provider.get(&node.spec.provider_id)?.iter();
         let claim = claims.next()?;
-        claims.next().is_none().then_some(claim)
+        claims.next().is_none().then(|| self.claims.get(claim)).flatten()
     }
 
     /// Claims that carry a launch token, in the order of their names.

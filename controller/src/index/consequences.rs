@@ -1,6 +1,6 @@
 //! What a change of each kind calls for. A rule stands at the kind that changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
 use api::status::Conditioned;
@@ -8,7 +8,7 @@ use api::{EC2NodeClass, NodeClaim, NodePool, condition, label};
 use jiff::Timestamp;
 use kube::Resource;
 
-use super::{Index, Table, key_of, launch_token};
+use super::{Index, Key, Table, key_of, launch_token, provider_id};
 use crate::work::{Consequences, Work};
 
 /// A kind that the index keeps.
@@ -33,12 +33,7 @@ impl Kept for Pod {
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {
-        if let Some((pod, node)) = before.and_then(|pod| Some((pod, node_name(pod)?))) {
-            remove_from(index, node, &key_of(pod));
-        }
-        if let Some((pod, node)) = after.and_then(|pod| Some((pod, node_name(pod)?))) {
-            index.pods_by_node.entry(node.to_owned()).or_default().insert(key_of(pod));
-        }
+        move_between(&mut index.pods_by_node, before.or(after), before.and_then(node_name), after.and_then(node_name));
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);
         }
@@ -66,12 +61,27 @@ fn node_name(pod: &Pod) -> Option<&str> {
     Some(pod.spec.node_name.as_str()).filter(|name| !name.is_empty())
 }
 
-fn remove_from(index: &mut Index, node: &str, pod: &str) {
-    if let Some(pods) = index.pods_by_node.get_mut(node) {
-        pods.remove(pod);
-        if pods.is_empty() {
-            index.pods_by_node.remove(node);
+/// Keeps a table by some property true: the object leaves `from` and comes to `to`.
+fn move_between(
+    table: &mut BTreeMap<String, BTreeSet<Key>>,
+    object: Option<&impl Resource>,
+    from: Option<&str>,
+    to: Option<&str>,
+) {
+    let Some(key) = object.map(key_of) else { return };
+    if from == to {
+        return;
+    }
+    if let Some(from) = from
+        && let Some(members) = table.get_mut(from)
+    {
+        members.remove(&key);
+        if members.is_empty() {
+            table.remove(from);
         }
+    }
+    if let Some(to) = to {
+        table.entry(to.to_owned()).or_default().insert(key);
     }
 }
 
@@ -95,6 +105,9 @@ impl Kept for Node {
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
+        let id = |node: &Self| Some(node.spec.provider_id.clone()).filter(|id| !id.is_empty());
+        let (from, to) = (before.and_then(id), after.and_then(id));
+        move_between(&mut index.nodes_by_provider, before.or(after), from.as_deref(), to.as_deref());
         if let (Some(node), None) = (before, after) {
             index.pod_events.remove(&key_of(node));
         }
@@ -127,6 +140,11 @@ impl Kept for NodeClaim {
         &mut index.claims
     }
 
+    fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
+        let (from, to) = (before.and_then(provider_id), after.and_then(provider_id));
+        move_between(&mut index.claims_by_provider, before.or(after), from, to);
+    }
+
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let mut all = Consequences::default();
         for claim in [before, after].into_iter().flatten() {
@@ -136,7 +154,7 @@ impl Kept for NodeClaim {
             all.work.extend(ending.map(|class| Work::Class(key_of(class.as_ref()))));
             let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
             all.work.extend(pool.map(|pool| Work::Pool(pool.clone())));
-            let id = super::provider_id(claim).unwrap_or_default();
+            let id = provider_id(claim).unwrap_or_default();
             all.work.extend(index.nodes_of(id).into_iter().map(|node| Work::Node(key_of(node.as_ref()))));
         }
         if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {
