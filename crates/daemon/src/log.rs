@@ -52,11 +52,20 @@ pub fn install(format: Format, level: LevelFilter) -> Result<(), String> {
     installed.map_err(|error| error.to_string())
 }
 
+/// Libraries tell every byte at debug level; who asks for debug wants to know what we do.
+const TALKATIVE: [&str; 8] = ["aws_", "h2", "hyper", "kube_client", "kube_runtime", "rustls", "tower", "tracing"];
+
+fn is_wanted(metadata: &Metadata<'_>) -> bool {
+    let of_library = TALKATIVE.iter().any(|library| metadata.target().starts_with(library));
+    let limit = if of_library { log::max_level().min(LevelFilter::Info) } else { log::max_level() };
+    metadata.level() <= limit
+}
+
 struct JsonLog;
 
 impl Log for JsonLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= log::max_level()
+        is_wanted(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -72,7 +81,7 @@ struct TextLog;
 
 impl Log for TextLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= log::max_level()
+        is_wanted(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {

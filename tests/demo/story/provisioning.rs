@@ -217,7 +217,7 @@ async fn registration(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("each agent's gates opened, and kerf.sh/Ready turned True with them", opened).await?;
+    teller.line("each agent's gates opened after kubelet and CNI, and kerf.sh/Ready turned True with them", opened).await?;
     let lifted = async {
         for name in &names {
             let history = observer.node(name);
