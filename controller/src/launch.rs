@@ -165,8 +165,12 @@ impl Launcher {
                 self.fail(token, &left, verdict.failure.unwrap_or_else(outcome::too_few)).await
             }
             Err(error) if error.may_have_bought() || error.cause().kind == cloud::Kind::Throttled => {
-                let error = daemon::error::chain(&error);
-                log::warn!(token = token, error = error.as_str(); "no answer from CreateFleet, asking again with the same token");
+                let text = daemon::error::chain(&error);
+                log::warn!(token = token, error = text.as_str(); "no answer from CreateFleet, asking again with the same token");
+                let failure = cloud::launch::judge_error(error.cause());
+                for claim in claims {
+                    self.act.run_all(outcome::failed(claim, &failure, now)).await?;
+                }
                 Ok(Next::Retry)
             }
             Err(error) if error.cause().kind == cloud::Kind::IdempotencyMismatch => {

@@ -97,13 +97,25 @@ fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp
             pool.set_true(condition::NODE_CLASS_READY, now);
         }
         Some(ready) if ready.is_false() => {
-            pool.set_false(condition::NODE_CLASS_READY, &ready.reason, &ready.message, now);
+            pool.set_false(condition::NODE_CLASS_READY, &ready.reason, &faults(class, &ready.message), now);
         }
         _ => {
             let message = format!("EC2NodeClass {name:?} has not been looked at yet");
             pool.set_unknown(condition::NODE_CLASS_READY, reason::NODE_CLASS_READINESS_UNKNOWN, &message, now);
         }
     }
+}
+
+/// What is wrong with a class, with the cures: `Ready` itself only counts up the conditions that are not true.
+fn faults(class: &EC2NodeClass, summary: &str) -> String {
+    let causes: Vec<&str> = class
+        .conditions()
+        .iter()
+        .filter(|found| found.is_false() && found.type_ != condition::READY && !found.message.is_empty())
+        .filter(|found| found.reason != reason::DEPENDENCIES_NOT_READY)
+        .map(|found| found.message.as_str())
+        .collect();
+    if causes.is_empty() { summary.to_owned() } else { causes.join("; ") }
 }
 
 /// With the agent's taint on new nodes, a DaemonSet that does not tolerate it comes only after the agent says

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use api::objects::{Node, Pod};
-use api::{NodeClaim, Taint, reason, taint};
+use api::status::Conditioned;
+use api::{NodeClaim, NodePool, Taint, condition, reason, taint};
 use planner::{Plan, PodVerdict};
 use serde_json::json;
-use snapshot::{Built, IgnoredReason};
+use snapshot::{Built, IgnoredReason, Problem};
 
 use crate::act::{Step, Target};
 use crate::claims;
 use crate::event::{Note, Object};
-use crate::index::Index;
+use crate::index::{Index, key_of};
 
 /// What a plan means.
 #[derive(Debug, Default)]
@@ -69,6 +70,7 @@ fn launches(index: &Index, built: &Built, plan: &Plan) -> Vec<(NodeClaim, Vec<St
 
 /// Each pod's event: where it should go, or what stands in its way in every pool.
 fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], outcome: &mut Outcome) {
+    let absent = absent_pools(index, built);
     for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
         let Some(object) = index.pods.get(&pod.name).map(|pod| Object::of::<Pod>(pod.as_ref())) else { continue };
         let nominated =
@@ -81,11 +83,38 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], out
             }
             PodVerdict::Unschedulable { .. } => {
                 outcome.unschedulable += 1;
-                let message = format!("Failed to schedule pod, {verdict}");
+                let message = format!("Failed to schedule pod, {verdict}{absent}");
                 outcome.notes.push(Note::warning(object, reason::FAILED_SCHEDULING, message));
             }
             PodVerdict::Postponed => {}
         }
+    }
+}
+
+/// Pools that the plan did not see, each with its own reason, as the end of a sentence.
+fn absent_pools(index: &Index, built: &Built) -> String {
+    if index.pools.is_empty() {
+        return "; there is no NodePool: create one".to_owned();
+    }
+    let seen = |name: &str| built.snapshot.pools.iter().any(|pool| pool.name == name);
+    let absent = index.pools.values().map(|pool| (key_of(pool.as_ref()), pool));
+    let absent = absent.filter(|(name, pool)| !seen(name) && pool.spec.replicas.is_none());
+    absent.map(|(name, pool)| format!("; pool {name}: {}", why_absent(&name, pool, built))).collect()
+}
+
+fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
+    if pool.metadata.deletion_timestamp.is_some() {
+        return "it is being deleted".to_owned();
+    }
+    let problem = built.problems.iter().find(|one| matches!(one, Problem::NoCatalogue { pool, .. } if pool == name));
+    let missing = pool.conditions().iter().find(|found| !found.is_true() && found.type_ != condition::READY);
+    match (missing, problem) {
+        (Some(found), _) => format!("not ready, {}={}: {}", found.type_, found.status, found.message),
+        (None, Some(_)) => {
+            let class = &pool.spec.template.spec.node_class_ref.name;
+            format!("its node class {class} has no instance types yet, EC2 has not told them")
+        }
+        (None, None) => "not ready, nobody has looked at it yet".to_owned(),
     }
 }
 

@@ -1,0 +1,153 @@
+//! Classes that select nothing, pools without a class, pods that fit nowhere: a reason for whoever looks, and no launch.
+
+use anyhow::{Context, Result, ensure};
+use api::status::Conditioned;
+use api::{EC2NodeClass, NodePool, condition, label, reason};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+fn class(name: &str, spec: &Value) -> Value {
+    let tags = json!([{"tags": {"karpenter.sh/discovery": "kerf-demo"}}]);
+    let mut all = json!({
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": tags,
+        "securityGroupSelectorTerms": tags,
+        "instanceProfile": "nodes",
+    });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        all[key] = value.clone();
+    }
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": all})
+}
+
+fn pool(name: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class},
+            "requirements": [{"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}],
+        }}},
+    })
+}
+
+async fn pool_says(scene: &Scene, name: &str, type_: &str, status: &str) -> Result<(String, String)> {
+    eventually(&format!("{type_}={status} on pool {name}"), LIMIT, async || {
+        let pool = scene.api::<NodePool>().get(name).await?;
+        let found = api::status::find(pool.conditions(), type_).context("no such condition")?;
+        ensure!(found.status == status, "it is {} ({})", found.status, found.message);
+        Ok(Some((found.reason.clone(), found.message.clone())))
+    })
+    .await
+}
+
+/// Pools of other scenarios would be named in each other's events.
+async fn drop_pair(scene: &Scene, name: &str) -> Result<()> {
+    scene.api::<NodePool>().delete(name, &DeleteParams::default()).await?;
+    scene.api::<EC2NodeClass>().delete(name, &DeleteParams::default()).await?;
+    eventually("the class to be gone", LIMIT, async || {
+        Ok(scene.api::<EC2NodeClass>().get_opt(name).await?.is_none().then_some(()))
+    })
+    .await
+}
+
+/// A class with this `fault` is not ready for `condition`, says `cure`, and the pod that needs its pool hears it.
+fn unready(name: &'static str, fault: Value, condition: &'static str, reason: &'static str, cure: &'static str) {
+    play(async move |scene| {
+        scene.stage.apply_value(class(name, &fault)).await?;
+        scene.stage.apply_value(pool(name, name)).await?;
+        scene.pod("waiting", "1", json!({label::NODEPOOL: name})).await?;
+        let message = scene.class_says(name, condition, condition::FALSE).await?;
+        ensure!(message.contains(cure), "{condition} says {message:?}");
+        let summary = scene.class_says(name, condition::READY, condition::FALSE).await?;
+        ensure!(summary.contains(condition), "Ready does not name {condition}: {summary}");
+        let (_, message) = pool_says(scene, name, condition::NODE_CLASS_READY, condition::FALSE).await?;
+        ensure!(message.contains(cure), "the pool says {message:?}");
+        let told = scene.told("waiting", reason::FAILED_SCHEDULING, cure).await?;
+        ensure!(told.contains(&format!("pool {name}")), "the pod hears {told:?}");
+        let found = scene.api::<EC2NodeClass>().get(name).await?;
+        let found = api::status::find(found.conditions(), condition).context("the condition went")?;
+        ensure!(found.reason == reason, "the reason is {}", found.reason);
+        ensure!(scene.claims().await?.is_empty() && scene.launched().is_empty(), "something was launched");
+        drop_pair(scene, name).await
+    });
+}
+
+#[test]
+fn no_subnet() {
+    let fault = json!({"subnetSelectorTerms": [{"tags": {"team": "nobody"}}]});
+    let cure = "no subnet matches subnetSelectorTerms";
+    unready("no-subnet", fault, condition::SUBNETS_READY, reason::SUBNETS_NOT_FOUND, cure);
+}
+
+#[test]
+fn no_security_group() {
+    let fault = json!({"securityGroupSelectorTerms": [{"tags": {"team": "nobody"}}]});
+    let cure = "no security group matches securityGroupSelectorTerms";
+    unready("no-group", fault, condition::SECURITY_GROUPS_READY, reason::SECURITY_GROUPS_NOT_FOUND, cure);
+}
+
+#[test]
+fn no_image() {
+    let fault = json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"team": "nobody"}}]});
+    unready("no-image", fault, condition::AMIS_READY, reason::AMI_NOT_FOUND, "amiSelectorTerms");
+}
+
+#[test]
+fn no_class() {
+    play(async |scene| {
+        scene.stage.apply_value(pool("classless", "missing")).await?;
+        scene.pod("waiting", "1", json!({label::NODEPOOL: "classless"})).await?;
+        let (reason, message) = pool_says(scene, "classless", condition::NODE_CLASS_READY, condition::FALSE).await?;
+        ensure!(reason == reason::NODE_CLASS_NOT_FOUND && message.contains("create it"), "{reason}: {message}");
+        scene.told("waiting", reason::FAILED_SCHEDULING, "there is no EC2NodeClass \"missing\"").await?;
+        ensure!(scene.launched().is_empty(), "something was launched");
+        scene.api::<NodePool>().delete("classless", &DeleteParams::default()).await?;
+        Ok(())
+    });
+}
+
+/// A class that is mended works without anybody touching its pool or its pods.
+#[test]
+fn a_mended_class() {
+    play(async |scene| {
+        let fault = json!({"subnetSelectorTerms": [{"tags": {"team": "nobody"}}]});
+        scene.stage.apply_value(class("mended", &fault)).await?;
+        scene.stage.apply_value(pool("mended", "mended")).await?;
+        scene.pod("waiting", "1", json!({label::NODEPOOL: "mended"})).await?;
+        scene.told("waiting", reason::FAILED_SCHEDULING, "no subnet matches").await?;
+        scene.stage.apply_value(class("mended", &json!({}))).await?;
+        eventually("a launch", LIMIT, async || {
+            let launched = scene.launched().len();
+            ensure!(launched == 1, "{launched} instances were launched");
+            Ok(Some(()))
+        })
+        .await?;
+        let claim = scene.only_claim().await?;
+        scene
+            .api::<api::NodeClaim>()
+            .delete(&claim.metadata.name.unwrap_or_default(), &DeleteParams::default())
+            .await?;
+        scene.pods().delete("waiting", &DeleteParams::default().grace_period(0)).await?;
+        drop_pair(scene, "mended").await
+    });
+}
+
+#[test]
+fn a_pod_that_no_type_fits() {
+    play(async |scene| {
+        scene.pod("giant", "5000", json!({})).await?;
+        scene.pod("small", "1", json!({})).await?;
+        let message = scene.told("giant", reason::FAILED_SCHEDULING, "lack cpu").await?;
+        let numbers = message.chars().filter(char::is_ascii_digit).count();
+        ensure!(message.contains("pool default") && message.contains(" types ") && numbers > 0, "{message}");
+        scene.runs("small").await?;
+        scene.one_instance_each().await?;
+        ensure!(scene.launched().len() == 1, "{} instances were launched", scene.launched().len());
+        Ok(())
+    });
+}
