@@ -1,6 +1,9 @@
 //! The machine room against a real control plane, with real agents: what an instance becomes, what an interruption looks
 //! like from inside, and that nothing stays behind.
 
+#[path = "machine_room/bad_user_data.rs"]
+mod bad_user_data;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use api::{Taint, condition, label, taint};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cloud::fake::FakeCloud;
 use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
 use jiff::{SignedDuration, Timestamp};
@@ -71,7 +76,7 @@ impl Stage {
     }
 
     /// Launches one spot instance as the controller would, with this user data.
-    async fn launch(&self, token: &str, user_data: &str) -> Result<String> {
+    async fn launch(&self, token: &str, user_data: impl AsRef<[u8]>) -> Result<String> {
         let subnets = self.cloud.subnets(&Filter::default()).await?;
         let subnet = subnets.first().context("the fake has no subnet")?;
         let images = self.cloud.images(&Filter::default()).await?;
@@ -79,7 +84,7 @@ impl Stage {
         let template = LaunchTemplateRequest {
             name: format!("template-{token}"),
             image_id: image.id.clone(),
-            user_data: userdata::encode(user_data),
+            user_data: STANDARD.encode(user_data),
             ..LaunchTemplateRequest::default()
         };
         self.cloud.create_launch_template(&template).await?;
@@ -236,7 +241,7 @@ async fn ask_metadata(imds: &Imds, path: &str) -> Result<(u16, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_becomes_a_node_and_its_end_is_complete() -> Result<()> {
     let stage = Stage::set("machine-room").await?;
-    let id = stage.launch("whole-life", &stage.user_data()?).await?;
+    let id = stage.launch("whole-life", stage.user_data()?).await?;
     let machine = stage.machine(&id).await?;
     joins(&stage, &machine).await?;
     becomes_ready(&stage, &machine).await?;

@@ -1,6 +1,6 @@
 //! The machine room: it watches the fake EC2 and gives every running instance a machine. A machine is a folder that stands
 //! for `/`, a loopback address with instance metadata, a node certificate, a `systemctl`, the stand-in kubelet, and the
-//! real agent: `kerf-agent bootstrap`, then `kerf-agent run`, as systemd would start and restart them.
+//! real agent: `kerf-agent bootstrap` and beside it `kerf-agent run`, as systemd would start and restart them.
 //!
 //! Instances that shut down get SIGTERM and a moment; those that are gone take everything with them, by pid. Their Nodes
 //! stay in the API, as in life, until somebody deletes them.
@@ -130,10 +130,10 @@ impl MachineRoom {
         self.machine(instance_id)?.imds()
     }
 
-    /// Process ids of all agents that run now.
+    /// Process ids of everything that runs of the agents now: of a machine that boots two, else one.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.machines().iter().filter_map(|machine| machine.agent_pid()).collect()
+        self.machines().iter().flat_map(|machine| machine.pids()).collect()
     }
 
     /// Ends every machine (SIGTERM, grace, SIGKILL) and waits until nothing of them runs.

@@ -222,3 +222,29 @@ async fn a_failed_bootstrap_becomes_an_event_before_there_is_a_node() {
     assert_eq!(event["involvedObject"]["name"], NAME);
     assert!(state.node.is_none());
 }
+
+#[tokio::test]
+async fn what_an_earlier_boot_left_is_let_go_when_bootstrap_is_done() {
+    let (old, new) = (Api::start().await, Api::start().await);
+    let mut machine = Machine::boot().await;
+    let state = r#"{"state":"waiting","reason":"no metadata","since":"2026-01-01T00:00:00Z"}"#;
+    machine.write("run/kerf/bootstrap.json", state);
+    machine.join(&old);
+    machine.cni();
+    old.put_node(node(INSTANCE));
+    new.put_node(node(INSTANCE));
+    machine.start();
+    let said = until("a closed gate", || condition(&old, "kerf.sh/Ready")).await;
+    assert_eq!(
+        (said["reason"].as_str(), said["message"].as_str()),
+        (Some("Bootstrap"), Some("bootstrap waits: no metadata"))
+    );
+    until("the event", || reasons(&old).contains(&"BootstrapWaiting".to_owned()).then_some(())).await;
+    // The old cluster still answers: nothing but bootstrap's own word says that it is the wrong one.
+    machine.join(&new);
+    machine.write(
+        "run/kerf/bootstrap.json",
+        &format!(r#"{{"state":"done","nodeName":"{NAME}","since":"2026-01-01T00:01:00Z"}}"#),
+    );
+    until("open gates", || condition(&new, "kerf.sh/Ready").filter(|it| it["status"] == "True")).await;
+}

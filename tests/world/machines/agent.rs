@@ -1,5 +1,5 @@
-//! The agent's two units as systemd would run them: `bootstrap` until it succeeds, then `run`, restarted a second after it
-//! ends, whatever the reason.
+//! The agent's two units as systemd would run them: side by side, `bootstrap` until it succeeds, `run` for ever, each started
+//! again a second after it ends.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -14,49 +14,74 @@ use crate::process::Process;
 /// `RestartSec` of both units.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// The agent of one machine. Dropping it kills the process that runs.
+/// The subcommands, each a unit of its own.
+pub const BOOTSTRAP: &str = "bootstrap";
+pub const RUN: &str = "run";
+
+/// The agent of one machine. Dropping it kills the processes that run.
 pub struct Agent<'a> {
+    machine: &'a Machine,
+    bootstrap: Unit<'a>,
+    run: Unit<'a>,
+}
+
+impl<'a> Agent<'a> {
+    /// Nothing runs yet. `endpoint` is the machine's metadata service.
+    pub fn new(machine: &'a Machine, blueprint: &'a Blueprint, endpoint: &str) -> Self {
+        let unit = |verb| Unit { verb, machine, blueprint, endpoint: endpoint.to_owned(), process: None };
+        Self { machine, bootstrap: unit(BOOTSTRAP), run: unit(RUN) }
+    }
+
+    /// Runs both units for ever. Cancelling it leaves the processes that run to [`Agent::stop`].
+    pub async fn run(&mut self) {
+        let Self { machine, bootstrap, run } = self;
+        machine.enter(Phase::Bootstrapping);
+        let bootstrapped = async {
+            while !bootstrap.once().await {
+                tokio::time::sleep(RESTART).await;
+            }
+            machine.enter(Phase::Running);
+        };
+        let guarded = async {
+            loop {
+                run.once().await;
+                tokio::time::sleep(RESTART).await;
+            }
+        };
+        tokio::join!(bootstrapped, guarded);
+    }
+
+    /// Ends what runs: SIGTERM, then SIGKILL for the whole group.
+    pub async fn stop(&mut self, grace: Duration) {
+        tokio::join!(self.bootstrap.stop(grace), self.run.stop(grace));
+    }
+}
+
+/// One of the units.
+struct Unit<'a> {
+    verb: &'static str,
     machine: &'a Machine,
     blueprint: &'a Blueprint,
     endpoint: String,
     process: Option<Process>,
 }
 
-impl<'a> Agent<'a> {
-    /// Nothing runs yet. `endpoint` is the machine's metadata service.
-    pub fn new(machine: &'a Machine, blueprint: &'a Blueprint, endpoint: String) -> Self {
-        Self { machine, blueprint, endpoint, process: None }
-    }
-
-    /// Runs both units for ever. Cancelling it leaves the process that runs to [`Agent::stop`].
-    pub async fn run(&mut self) {
-        self.machine.enter(Phase::Bootstrapping);
-        while !self.once("bootstrap").await {
-            tokio::time::sleep(RESTART).await;
-        }
-        self.machine.enter(Phase::Running);
-        loop {
-            self.once("run").await;
-            tokio::time::sleep(RESTART).await;
-        }
-    }
-
-    /// Ends what runs: SIGTERM, then SIGKILL for the whole group.
-    pub async fn stop(&mut self, grace: Duration) {
+impl Unit<'_> {
+    async fn stop(&mut self, grace: Duration) {
         if let Some(mut process) = self.process.take()
             && let Err(error) = process.stop(grace).await
         {
-            log::warn!(instance = self.blueprint.instance_id.as_str(); "cannot stop the agent: {error:#}");
+            log::warn!(instance = self.machine.instance_id(), verb = self.verb; "cannot stop the agent: {error:#}");
         }
-        self.machine.agent_runs(None);
+        self.machine.agent_runs(self.verb, None);
     }
 
-    /// One start of a subcommand up to its end; whether it succeeded.
-    async fn once(&mut self, verb: &str) -> bool {
-        let ended = self.spawn_and_wait(verb).await;
+    /// One start up to its end; whether it succeeded.
+    async fn once(&mut self) -> bool {
+        let ended = self.spawn_and_wait().await;
         self.process = None;
-        self.machine.agent_runs(None);
-        let instance = self.blueprint.instance_id.as_str();
+        self.machine.agent_runs(self.verb, None);
+        let (instance, verb) = (self.machine.instance_id(), self.verb);
         match ended {
             Ok(true) => true,
             Ok(false) => {
@@ -70,22 +95,22 @@ impl<'a> Agent<'a> {
         }
     }
 
-    async fn spawn_and_wait(&mut self, verb: &str) -> Result<bool> {
-        let name = format!("kerf-agent {verb} of {}", self.blueprint.instance_id);
-        let process = Process::spawn(&name, self.command(verb), self.machine.log())?;
-        self.machine.agent_runs(Some(process.id()));
+    async fn spawn_and_wait(&mut self) -> Result<bool> {
+        let name = format!("kerf-agent {} of {}", self.verb, self.machine.instance_id());
+        let process = Process::spawn(&name, self.command(), self.machine.log())?;
+        self.machine.agent_runs(self.verb, Some(process.id()));
         let process = self.process.insert(process);
         Ok(process.wait().await?.success())
     }
 
-    fn command(&self, verb: &str) -> Command {
+    fn command(&self) -> Command {
         let blueprint = self.blueprint;
         let mut path = OsString::from(blueprint.shims());
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
         let mut command = Command::new(&blueprint.programs.agent);
         command
-            .arg(verb)
+            .arg(self.verb)
             .env("PATH", path)
             .env("KERF_ROOT", blueprint.root())
             .env("KERF_MACHINE_SOCKET", blueprint.socket())

@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 use super::{Blueprint, Programs};
 use crate::pki::{Credentials, write_private};
 
+/// The kernel's name of this boot.
+const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+
 /// Writes the root of a machine. It must not exist yet.
 ///
 /// # Errors
@@ -21,10 +24,22 @@ pub fn install(blueprint: &Blueprint, certificate: &Credentials) -> Result<()> {
     write(&root, "etc/eks/image-credential-provider/ecr-credential-provider", "")?;
     write(&root, "etc/os-release", "ID=\"amzn\"\nVERSION_ID=\"2023\"\nPRETTY_NAME=\"Kerf machine room\"\n")?;
     write(&root, "etc/machine-id", &format!("{:0>32}\n", blueprint.instance_id.trim_start_matches("i-")))?;
-    write(&root, "proc/sys/kernel/random/boot_id", &format!("{}\n", boot_id(&blueprint.instance_id)))?;
+    write(&root, BOOT_ID, &boot_id(&blueprint.instance_id, 1))?;
     write(&root, "proc/meminfo", &format!("MemTotal: {} kB\n", blueprint.hardware.visible_memory() / 1024))?;
     processors(&root, blueprint.hardware.vcpus)?;
     write_private(&root.join("var/lib/kubelet/pki/kubelet-client-current.pem"), &certificate.bundle())
+}
+
+/// What a reboot changes on the disk: `/run` is empty, and the kernel names another boot. `boots` counts this one.
+///
+/// # Errors
+/// When a file cannot be written or removed; names it.
+pub fn reboot(blueprint: &Blueprint, boots: u32) -> Result<()> {
+    let root = blueprint.root();
+    let run = root.join("run");
+    std::fs::remove_dir_all(&run).with_context(|| format!("cannot empty {}", run.display()))?;
+    make(&run)?;
+    write(&root, BOOT_ID, &boot_id(&blueprint.instance_id, boots))
 }
 
 /// Makes the folder that comes first on the agent's PATH.
@@ -52,11 +67,12 @@ fn processors(root: &Path, vcpus: u32) -> Result<()> {
     Ok(())
 }
 
-/// A UUID made of the instance id: each machine boots once.
-fn boot_id(instance_id: &str) -> String {
+/// A UUID made of the instance id and the number of the boot, with a line's end as the kernel writes it.
+fn boot_id(instance_id: &str, boots: u32) -> String {
     let digits = format!("{:0>32}", instance_id.trim_start_matches("i-"));
     let cut = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();
-    [cut(0, 8), cut(8, 12), cut(12, 16), cut(16, 20), cut(20, 32)].join("-")
+    let uuid = [format!("{boots:08x}"), cut(8, 12), cut(12, 16), cut(16, 20), cut(20, 32)].join("-");
+    uuid + "\n"
 }
 
 fn write(root: &Path, path: &str, text: &str) -> Result<()> {

@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use cloud::InstanceTypeInfo;
 use cloud::fake;
 use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use super::agent::Agent;
+use super::agent::{Agent, RUN};
 use super::systemctl::{self, Units};
 use super::{Options, Programs, Signer, facts, image};
 use crate::imds::Imds;
@@ -20,6 +20,9 @@ use crate::kubelet::{self, Hardware, Timing};
 
 /// The root volume of a template that says nothing.
 const DISK_GIB: u64 = 20;
+
+/// How long a reboot may take.
+const REBOOT: Duration = Duration::from_secs(30);
 
 /// Where the machine's shims call, in its folder. Short, because the path of a socket is.
 const SOCKET: &str = "systemctl.sock";
@@ -29,9 +32,9 @@ const SOCKET: &str = "systemctl.sock";
 pub enum Phase {
     /// Its disk is being written.
     Booting,
-    /// `kerf-agent bootstrap` runs, perhaps again.
+    /// `kerf-agent bootstrap` runs, perhaps again, and `kerf-agent run` beside it.
     Bootstrapping,
-    /// `kerf-agent run` runs, perhaps again.
+    /// Bootstrap is done; `kerf-agent run` runs, perhaps again.
     Running,
     /// Its instance shuts down: what runs was asked to end.
     ShuttingDown,
@@ -50,13 +53,15 @@ pub struct Machine {
     log: PathBuf,
     inside: Mutex<Inside>,
     calls: Mutex<Vec<String>>,
+    reset: Notify,
+    boots: watch::Sender<u32>,
 }
 
 #[derive(Debug)]
 struct Inside {
     phase: Phase,
     imds: Option<Arc<Imds>>,
-    agent: Option<u32>,
+    agents: BTreeMap<&'static str, u32>,
     starts: u32,
 }
 
@@ -68,8 +73,10 @@ impl Machine {
             node_name: blueprint.node_name.clone(),
             log: folder.join("agent.log"),
             folder,
-            inside: Mutex::new(Inside { phase: Phase::Booting, imds: None, agent: None, starts: 0 }),
+            inside: Mutex::new(Inside { phase: Phase::Booting, imds: None, agents: BTreeMap::new(), starts: 0 }),
             calls: Mutex::default(),
+            reset: Notify::new(),
+            boots: watch::Sender::new(1),
         }
     }
 
@@ -109,10 +116,16 @@ impl Machine {
         self.inside().imds.clone()
     }
 
-    /// The agent's process id, while one runs. Killing it is fair: it will be restarted.
+    /// The process id of `kerf-agent run`, while one runs. Killing it is fair: it will be restarted.
     #[must_use]
     pub fn agent_pid(&self) -> Option<u32> {
-        self.inside().agent
+        self.inside().agents.get(RUN).copied()
+    }
+
+    /// Process ids of all that runs of the agent, `bootstrap` included.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.inside().agents.values().copied().collect()
     }
 
     /// How often an agent was started, both subcommands together.
@@ -135,14 +148,30 @@ impl Machine {
         systemctl::call(&self.folder.join(SOCKET), words).await
     }
 
+    /// Reboots: whatever runs ends, `/run` is emptied, the boot id is another, and only the agent's units are started again.
+    /// The disk and the instance stay. Returns when the machine is up again.
+    ///
+    /// # Errors
+    /// When it does not come up, because its instance ends, say.
+    pub async fn reboot(&self) -> Result<()> {
+        let mut boots = self.boots.subscribe();
+        let before = *boots.borrow_and_update();
+        self.reset.notify_one();
+        let again = tokio::time::timeout(REBOOT, boots.wait_for(|boots| *boots > before)).await;
+        again.with_context(|| format!("{} does not come up again", self.instance_id))?.map(drop).context("it is gone")
+    }
+
     pub(super) fn enter(&self, phase: Phase) {
         self.inside().phase = phase;
     }
 
-    pub(super) fn agent_runs(&self, pid: Option<u32>) {
+    pub(super) fn agent_runs(&self, verb: &'static str, pid: Option<u32>) {
         let mut inside = self.inside();
-        inside.agent = pid;
         inside.starts += u32::from(pid.is_some());
+        match pid {
+            Some(pid) => inside.agents.insert(verb, pid),
+            None => inside.agents.remove(verb),
+        };
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -242,21 +271,35 @@ pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
         }
     };
     log::info!(instance = machine.instance_id(), metadata = imds.url().as_str(); "booted");
-    let mut units = Units::new(blueprint.kubelet());
-    let mut agent = Agent::new(&machine, &blueprint, imds.url());
-    tokio::select! {
-        () = agent.run() => {}
-        () = units.serve(&listener, &machine.calls) => {}
-        () = until_shutdown(&mut told, &imds) => {}
+    while up(&machine, &blueprint, &mut told, &imds, &listener).await {
+        let boots = *machine.boots.borrow() + 1;
+        if let Err(error) = image::reboot(&blueprint, boots) {
+            log::error!(instance = machine.instance_id(); "does not reboot: {error:#}");
+            return machine.enter(Phase::Broken(format!("{error:#}")));
+        }
+        machine.boots.send_replace(boots);
     }
-    machine.enter(Phase::ShuttingDown);
-    agent.stop(blueprint.grace).await;
-    units.stop_kubelet().await;
     until_gone(&mut told).await;
     imds.stop().await;
     machine.inside().imds = None;
     machine.enter(Phase::Ended);
     log::info!(instance = machine.instance_id(); "powered off");
+}
+
+/// From the start of the units until all that runs has ended; whether that is for a reboot.
+async fn up(machine: &Machine, blueprint: &Blueprint, told: &mut Told, imds: &Imds, listener: &UnixListener) -> bool {
+    let mut units = Units::new(blueprint.kubelet());
+    let mut agent = Agent::new(machine, blueprint, &imds.url());
+    let again = tokio::select! {
+        () = agent.run() => false,
+        () = units.serve(listener, &machine.calls) => false,
+        () = until_shutdown(told, imds) => false,
+        () = machine.reset.notified() => true,
+    };
+    machine.enter(if again { Phase::Booting } else { Phase::ShuttingDown });
+    agent.stop(blueprint.grace).await;
+    units.stop_kubelet().await;
+    again
 }
 
 async fn boot(machine: &Machine, blueprint: &Blueprint, told: &Told) -> Result<(Arc<Imds>, UnixListener)> {

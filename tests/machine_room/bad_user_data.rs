@@ -1,0 +1,178 @@
+//! Machines that are told nonsense: they say why wherever anybody could look, do nothing else, try for ever, and carry on
+//! by themselves once they are told better.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use api::{condition, reason};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::Value;
+use world::eventually;
+use world::machines::{Machine, Phase};
+
+use crate::{LIMIT, Stage};
+
+/// What only bootstrap writes, and kubelet reads.
+const KUBELETS: [&str; 4] = [
+    "etc/kubernetes/kubelet/config.json",
+    "etc/kubernetes/pki/ca.crt",
+    "etc/eks/kubelet/environment",
+    "var/lib/kubelet/kubeconfig",
+];
+
+/// User data, and what must be said of it.
+struct Row {
+    name: &'static str,
+    user_data: Vec<u8>,
+    says: &'static str,
+}
+
+fn rows() -> [Row; 5] {
+    let row = |name, user_data: &str, says| Row { name, user_data: user_data.into(), says };
+    let cut = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\napiVersion: v1\n";
+    let script = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n\
+                  --//\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--//--\n";
+    [
+        row("no-mime", cut, "begins like MIME but is not readable multipart"),
+        row("no-yaml", "spec: [\n", "user data cannot be used: line 1"),
+        row("no-node-config", script, "no application/node.eks.aws part, only text/x-shellscript"),
+        row("another-kind", "apiVersion: v1\nkind: Pod\n", "this is v1 Pod"),
+        Row { name: "noise", user_data: noise(), says: "neither text nor gzip nor base64" },
+    ]
+}
+
+/// 16 KiB, as much as EC2 takes, that look random and are always the same (xorshift).
+fn noise() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let next = std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[0]
+    });
+    next.take(16 << 10).collect()
+}
+
+/// What bootstrap says of itself, for `kerf-agent run` and everybody else on the machine.
+fn state(machine: &Machine) -> Result<Value> {
+    let path = machine.folder().join("root/run/kerf/bootstrap.json");
+    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// Waits until bootstrap has failed for this reason.
+async fn fails(stage: &Stage, machine: &Machine, says: &str) -> Result<()> {
+    eventually(&format!("{says:?} in bootstrap's state"), LIMIT, async || {
+        let state = state(machine)?;
+        let reason = state["reason"].as_str().unwrap_or_default();
+        ensure!(state["state"] == "failed" && reason.contains(says), "it is {state}");
+        Ok(Some(()))
+    })
+    .await
+    .with_context(|| stage.evidence(machine))
+}
+
+/// Waits until user data has been read again, after this very moment.
+async fn tries_again(machine: &Machine) -> Result<()> {
+    let imds = machine.imds().context("there is no metadata service")?;
+    let before = imds.requests("user-data");
+    eventually("two more attempts", LIMIT, async || {
+        let attempts = imds.requests("user-data") - before;
+        ensure!(attempts >= 2, "there were {attempts}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// What EC2 lets people do to an instance that they have stopped.
+fn tell(machine: &Machine, user_data: &[u8]) -> Result<()> {
+    let imds = machine.imds().context("there is no metadata service")?;
+    imds.update(|facts| facts.user_data = Some(user_data.to_vec()));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_boot_explains_itself_and_touches_nothing_until_it_is_told_better() -> Result<()> {
+    let stage = Stage::set("bad-user-data").await?;
+    let mut machines = Vec::new();
+    for row in rows() {
+        let id = stage.launch(row.name, &row.user_data).await?;
+        machines.push((stage.machine(&id).await?, row));
+    }
+    for (machine, row) in &machines {
+        let told = does_nothing_but_explain(&stage, machine, row.says).await;
+        told.with_context(|| format!("{}: {}", row.name, stage.evidence(machine)))?;
+    }
+    stage.install_cni().await?;
+    for (machine, _) in &machines {
+        tell(machine, stage.user_data()?.as_bytes())?;
+    }
+    for (machine, _) in &machines {
+        stage.condition(machine, condition::AGENT_READY, condition::TRUE).await?;
+        ensure!(state(machine)?["state"] == "done" && machine.phase() == Phase::Running, "{}", stage.evidence(machine));
+    }
+    stage.strike().await
+}
+
+async fn does_nothing_but_explain(stage: &Stage, machine: &Arc<Machine>, says: &str) -> Result<()> {
+    fails(stage, machine, says).await?;
+    tries_again(machine).await?;
+    let log = std::fs::read_to_string(machine.log())?;
+    ensure!(log.contains(says), "the journal does not say it");
+    ensure!(machine.phase() == Phase::Bootstrapping, "it is {:?}", machine.phase());
+    ensure!(machine.pids().len() == 2, "bootstrap and run should run side by side, not {:?}", machine.pids());
+    ensure!(machine.agent_starts() == 2, "neither may give up");
+    ensure!(machine.systemctl_calls().is_empty(), "systemctl was called");
+    let written = KUBELETS.iter().find(|file| machine.folder().join("root").join(file).exists());
+    ensure!(written.is_none(), "{written:?} was written");
+    ensure!(stage.node(machine.node_name()).await.is_err(), "a Node appeared");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reboot_into_noise_is_told_to_the_cluster_and_mended_in_place() -> Result<()> {
+    let stage = Stage::set("reboot-into-noise").await?;
+    stage.install_cni().await?;
+    let good = stage.user_data()?;
+    let id = stage.launch("reboots", &good).await?;
+    let machine = stage.machine(&id).await?;
+    stage.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
+    let says = "neither text nor gzip nor base64";
+    let (said, calls) = (std::fs::read_to_string(machine.log())?.len(), machine.systemctl_calls().len());
+    tell(&machine, &noise())?;
+    machine.reboot().await?;
+    fails(&stage, &machine, says).await?;
+    let log = std::fs::read_to_string(machine.log())?;
+    ensure!(log.get(said..).is_some_and(|log| log.contains(says)), "{}", stage.evidence(&machine));
+    is_told_to_the_cluster(&stage, &machine, says).await?;
+    tries_again(&machine).await?;
+    ensure!(machine.systemctl_calls().len() == calls, "kubelet was touched: {:?}", machine.systemctl_calls());
+    tell(&machine, good.as_bytes())?;
+    let node = stage.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
+    ensure!(crate::condition_of(&node, condition::READY) == condition::TRUE, "kubelet is not back");
+    ensure!(machine.systemctl_calls().len() > calls, "nobody started kubelet");
+    stage.strike().await
+}
+
+/// By an Event about the Node, and by the Node's own condition.
+async fn is_told_to_the_cluster(stage: &Stage, machine: &Machine, says: &str) -> Result<()> {
+    let events = Api::<Event>::namespaced(stage.client.clone(), "default");
+    let about = format!("involvedObject.name={},reason={}", machine.node_name(), reason::BOOTSTRAP_FAILED);
+    eventually("the event", LIMIT, async || {
+        let found = events.list(&ListParams::default().fields(&about)).await?;
+        let messages: Vec<String> = found.items.into_iter().filter_map(|event| event.message).collect();
+        ensure!(messages.iter().any(|message| message.contains(says)), "the events say {messages:?}");
+        Ok(Some(()))
+    })
+    .await
+    .with_context(|| stage.evidence(machine))?;
+    let node = stage.condition(machine, condition::AGENT_READY, condition::FALSE).await?;
+    let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+    let ready = conditions.into_iter().find(|it| it.type_ == condition::AGENT_READY).context("no condition")?;
+    let (gates, message) = (ready.reason.unwrap_or_default(), ready.message.unwrap_or_default());
+    ensure!(gates.split(',').any(|gate| gate == "Bootstrap"), "the closed gates are {gates}");
+    ensure!(message.contains(says), "the Node says {message}");
+    Ok(())
+}
