@@ -14,8 +14,8 @@ use anyhow::Result;
 
 use crate::look::Look;
 use crate::observer::Observer;
-use world::stage::Stage;
 use crate::teller::Teller;
+use world::stage::Stage;
 
 /// How long a line may take to come true: far longer than it ever takes, for a busy machine is no failure.
 pub const PATIENCE: Duration = Duration::from_secs(120);

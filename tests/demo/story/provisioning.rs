@@ -209,15 +209,17 @@ async fn registration(told: &mut Told) -> Result<()> {
     let opened = async {
         for name in &names {
             let history = observer.node(name);
-            ensure!(
-                history.iter().any(|seen| agent_word(&seen.object) == Some("False")),
-                "{name} never said not ready"
-            );
-            ensure!(history.iter().any(|seen| agent_word(&seen.object) == Some("True")), "{name} never said ready");
+            let first = history.first().with_context(|| format!("{name} was never seen"))?;
+            ensure!(agent_word(&first.object) != Some("True"), "{name} registered with its agent's word already given");
+            let ready = history.iter().find(|seen| agent_word(&seen.object) == Some("True"));
+            let ready = &ready.with_context(|| format!("the agent of {name} never said ready"))?.object;
+            ensure!(ready.is_ready(), "the agent of {name} said ready before kubelet did");
         }
         Ok(())
     };
-    teller.line("each agent's gates opened after kubelet and CNI, and kerf.sh/Ready turned True with them", opened).await?;
+    teller
+        .line("each agent's gates opened after kubelet and CNI, and kerf.sh/Ready turned True with them", opened)
+        .await?;
     let lifted = async {
         for name in &names {
             let history = observer.node(name);

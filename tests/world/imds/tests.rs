@@ -1,6 +1,5 @@
 //! The metadata service against a plain client: the documented codes, every path that an agent reads, every fault.
 
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
