@@ -35,4 +35,4 @@ agent: ## Builds the agent as one static program.
 	@tests/steps/agent
 
 moto: ## Installs the independent judge of EC2's wire format into the cache.
-	@tests/moto/install.sh
+	@tests/moto/install.sh $(KERF_CACHE)/moto
