@@ -3,6 +3,8 @@
 
 #[path = "machine_room/bad_user_data.rs"]
 mod bad_user_data;
+#[path = "machine_room/stopped.rs"]
+mod stopped;
 
 use std::collections::BTreeSet;
 use std::path::Path;

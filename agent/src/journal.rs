@@ -33,8 +33,21 @@ pub struct Journal {
     pub drain: Option<Drain>,
     /// The drain's outcome, from the moment that it was over.
     pub outcome: Option<Outcome>,
+    /// The cordon on the Node is this agent's own.
+    #[serde(default)]
+    pub cordoned: bool,
+    /// What an earlier boot's interruption left on the Node, until it is cleared away.
+    #[serde(default)]
+    pub leftover: Option<Leftover>,
     /// Keys of the events that the API server has.
     pub told: BTreeSet<String>,
+}
+
+/// A machine that was stopped instead of ended comes back to a Node that still speaks of its interruption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// The cordon is this agent's own, and so is the label that keeps load balancers away.
+    pub cordoned: bool,
 }
 
 /// How a drain went.
@@ -84,11 +97,14 @@ impl Journal {
             rebalance: None,
             drain: None,
             outcome: None,
+            cordoned: false,
+            leftover: None,
             told: BTreeSet::new(),
         }
     }
 
-    /// Reads the journal below `root`. One of another instance or boot is answered with an empty one, as is a missing file.
+    /// Reads the journal below `root`. One of another instance or boot is answered with an empty one, as is a missing file; of the
+    /// same instance's last boot it keeps what is to be cleared away.
     ///
     /// # Errors
     /// [`JournalError`] when the file is there but of no use; start with [`Self::new`] then.
@@ -109,7 +125,19 @@ impl Journal {
             return Ok(journal);
         }
         log::info!(instance = journal.instance.as_str(); "the journal is of another machine or boot: starting afresh");
-        Ok(Self::new(instance, boot))
+        let mut fresh = Self::new(instance, boot);
+        let booted_again = journal.boot != fresh.boot && journal.boot.is_some() && fresh.boot.is_some();
+        if journal.instance == instance && booted_again {
+            fresh.leftover = journal.left();
+        }
+        Ok(fresh)
+    }
+
+    /// What the Node still says if the machine boots again.
+    fn left(&self) -> Option<Leftover> {
+        let interrupted = self.spot.is_some() || self.rebalance.is_some() || self.leftover.is_some();
+        let cordoned = self.cordoned || self.leftover.is_some_and(|before| before.cordoned);
+        interrupted.then_some(Leftover { cordoned })
     }
 
     /// Replaces the file as a whole, and returns when it is on the disk.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Node;
 use crate::interruption::{Kind, Notice};
+use crate::journal::Leftover;
 
 /// Who the events are from.
 const COMPONENT: &str = "kerf-agent";
@@ -66,6 +67,39 @@ pub fn interrupted(spot: Option<&Notice>, rebalance: Option<&Notice>, drain: Opt
     Some(Statement { kind: condition::INTERRUPTED, status: condition::TRUE, reason: reason.to_owned(), message })
 }
 
+/// Takes back the condition `kerf.sh/Interrupted` of an earlier boot.
+#[must_use]
+pub fn interruption_over() -> Statement {
+    Statement {
+        kind: condition::INTERRUPTED,
+        status: condition::FALSE,
+        reason: reason::INTERRUPTION_OVER.to_owned(),
+        message: "the machine has booted again since it was interrupted".to_owned(),
+    }
+}
+
+/// The merge patch that takes back what an interruption before this boot did to the Node's specification and metadata. `None` when
+/// nothing of it is left.
+#[must_use]
+pub fn undo_patch(node: &Node, leftover: Leftover) -> Option<Value> {
+    let mut patch = json!({});
+    if leftover.cordoned && node.spec.unschedulable {
+        patch["spec"]["unschedulable"] = json!(false);
+    }
+    let excluded = node.metadata.labels.get(label::EXCLUDE_BALANCERS);
+    if leftover.cordoned && excluded.is_some_and(|by| by == label::KARPENTER) {
+        patch["metadata"]["labels"][label::EXCLUDE_BALANCERS] = Value::Null;
+    }
+    if node.metadata.annotations.contains_key(annotation::INTERRUPTION_DEADLINE) {
+        patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE] = Value::Null;
+    }
+    changes(patch)
+}
+
+fn changes(patch: Value) -> Option<Value> {
+    patch.as_object().is_some_and(|fields| !fields.is_empty()).then_some(patch)
+}
+
 fn progress(drain: &Drain) -> String {
     let blocked: Vec<String> =
         drain.refusals().take(NAMED).map(|(pod, why)| format!("; {}/{}: {why}", pod.namespace, pod.name)).collect();
@@ -102,7 +136,7 @@ pub fn node_patch(node: &Node, spot: Option<&Notice>, heartbeat: Option<Millis>)
     if let Some(now) = heartbeat {
         patch["metadata"]["annotations"][annotation::AGENT_HEARTBEAT] = json!(rfc3339(now));
     }
-    patch.as_object().is_some_and(|fields| !fields.is_empty()).then_some(patch)
+    changes(patch)
 }
 
 /// The strategic merge patch of the Node's status for these conditions. `flipped` says whose status changes: only theirs is the

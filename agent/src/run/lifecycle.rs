@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api::condition;
 use drain::{Action, Drain, Millis, PodOnNode, Reply, Settings};
 use serde_json::Value;
 
@@ -179,7 +180,10 @@ impl Lifecycle {
     /// Takes in something that happened.
     pub fn take(&mut self, input: Input, now: Millis) {
         match input {
-            Input::Node(node) => self.node = self.identify(node),
+            Input::Node(node) => {
+                self.node = self.identify(node);
+                self.forget_leftover();
+            }
             Input::Pods(pods) => self.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.with_drain(|drain| drain.reply(now, &uid, reply)),
             Input::Cni(there) => self.cni = there,
@@ -190,7 +194,10 @@ impl Lifecycle {
             Input::Notice(notice) => self.notice(notice, now),
             Input::NodeWritten(done) => {
                 self.node_lane.ended(done, now);
-                self.cordoned |= done && self.cordoning;
+                let cordoned = done && self.cordoning;
+                self.cordoned |= cordoned;
+                self.dirty |= cordoned && !self.journal.cordoned;
+                self.journal.cordoned |= cordoned;
                 self.heartbeat = self.heartbeat.filter(|_| done);
             }
             Input::StatusWritten(done) => {
@@ -242,6 +249,19 @@ impl Lifecycle {
         Seen::Foreign(node.spec.provider_id)
     }
 
+    /// Once the Node says nothing more of an interruption before this boot.
+    fn forget_leftover(&mut self) {
+        let (Seen::Ours(node), Some(leftover)) = (&self.node, self.journal.leftover) else {
+            return;
+        };
+        let said_anew = self.journal.rebalance.is_some();
+        if report::undo_patch(node, leftover).is_none() && (said_anew || !is_interrupted(node)) {
+            log::info!("nothing is left of the interruption before this boot");
+            self.journal.leftover = None;
+            self.dirty = true;
+        }
+    }
+
     fn with_drain(&mut self, change: impl FnOnce(&mut Drain)) {
         if let Some(drain) = &mut self.journal.drain {
             change(drain);
@@ -264,6 +284,8 @@ impl Lifecycle {
                 }
             }
             (Kind::Spot { .. }, None) => {
+                // What is left of the last one is this one's now.
+                self.journal.cordoned |= self.journal.leftover.take().is_some_and(|before| before.cordoned);
                 let seed = report::fnv(&self.journal.instance);
                 let settings = Settings::for_notice(notice.time, seed);
                 self.journal.drain = Some(Drain::new(settings, now));
@@ -283,10 +305,12 @@ impl Lifecycle {
         };
         let old = self.heartbeat.is_none_or(|at| now >= at + HEARTBEAT);
         let heartbeat = old.then_some(now);
-        let patch = report::node_patch(node, self.journal.spot.as_ref(), heartbeat)?;
+        let undo = || report::undo_patch(node, self.journal.leftover?);
+        // The sign of life comes first: it must not starve if the API server refuses the other.
+        let patch = report::node_patch(node, self.journal.spot.as_ref(), heartbeat).or_else(undo)?;
         self.node_lane.take(now).then(|| {
             self.heartbeat = heartbeat.or(self.heartbeat);
-            self.cordoning = patch.get("spec").is_some();
+            self.cordoning = patch["spec"]["unschedulable"] == true;
             Act::PatchNode(patch)
         })
     }
@@ -300,10 +324,12 @@ impl Lifecycle {
     fn patch_status(&mut self, now: Millis) -> Option<Act> {
         let node = self.node()?;
         let (spot, rebalance) = (self.journal.spot.as_ref(), self.journal.rebalance.as_ref());
-        let interrupted = report::interrupted(spot, rebalance, self.journal.drain.as_ref());
+        let interrupted = report::interrupted(spot, rebalance, self.journal.drain.as_ref())
+            .or_else(|| self.journal.leftover.filter(|_| is_interrupted(node)).map(|_| report::interruption_over()));
         let said: Vec<Statement> = self.ready().into_iter().chain(interrupted).collect();
         let fresh = self.stated_at.is_some_and(|at| now < at + ECHO);
-        let known = if fresh { said == self.stated } else { said.iter().all(|it| stands(node, it)) };
+        let known =
+            if fresh { said.iter().all(|it| self.stated.contains(it)) } else { said.iter().all(|it| stands(node, it)) };
         if known {
             return None;
         }
@@ -380,6 +406,10 @@ impl Lifecycle {
         }
         tidings
     }
+}
+
+fn is_interrupted(node: &Node) -> bool {
+    node.condition(condition::INTERRUPTED).is_some_and(|it| it.status == condition::TRUE)
 }
 
 /// Whether the Node says exactly this.

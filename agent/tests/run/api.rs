@@ -221,7 +221,10 @@ fn merge(into: &mut Value, patch: &Value) {
         return;
     };
     for (key, value) in fields {
-        merge(&mut into[key], value);
+        match into.as_object_mut().filter(|_| value.is_null()) {
+            Some(object) => drop(object.remove(key)),
+            None => merge(&mut into[key], value),
+        }
     }
 }
 

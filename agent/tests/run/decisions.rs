@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent::bootstrap::state::State;
 use agent::cluster::Node;
 use agent::interruption::{Kind, Notice};
-use agent::journal::Journal;
+use agent::journal::{Journal, Leftover};
 use agent::run::lifecycle::{Act, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ fn a_notice_is_journaled_then_cordons_then_drains() {
     assert_eq!(acts[1], Act::PatchNode(expected));
     assert!(life.step(at(1)).is_empty(), "nothing more before the cordon stands");
     life.take(Input::NodeWritten(true), at(1));
-    assert_eq!(short(&life.step(at(1))), ["follow"]);
+    assert_eq!(short(&life.step(at(1))), ["save", "follow"]);
     life.take(Input::Pods(vec![pod("a")]), at(1));
     assert_eq!(short(&life.step(at(1))), ["save", "evict a"]);
 }
@@ -333,4 +333,53 @@ fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     let Act::PatchStatus(patch) = &acts[2] else { return };
     let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.contains("user data holds no NodeConfig"), "{message}");
+}
+
+/// Our Node as an interruption left it.
+fn interrupted_node() -> Input {
+    node_with("aws:///us-west-2a/i-0abc", |node| {
+        node["spec"]["unschedulable"] = json!(true);
+        node["metadata"]["labels"] = json!({"node.kubernetes.io/exclude-from-external-load-balancers": "karpenter"});
+        node["metadata"]["annotations"] = json!({"kerf.sh/interruption-deadline": "2026-01-01T00:00:00Z"});
+        let said = json!({"type": "kerf.sh/Interrupted", "status": "True", "reason": "SpotInterruption"});
+        node["status"]["conditions"].as_array_mut().unwrap().push(said);
+    })
+}
+
+#[test]
+fn what_an_earlier_boots_interruption_left_is_taken_back_once() {
+    for cordoned in [true, false] {
+        let mut journal = Journal::new(INSTANCE, Some("two".into()));
+        journal.leftover = Some(Leftover { cordoned });
+        let mut life = carried_on(journal, T0);
+        life.take(interrupted_node(), T0);
+        assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False InterruptionOver=False"]);
+        let acts = settle(&mut life, at(3));
+        let annotations = json!({"kerf.sh/interruption-deadline": null});
+        let labels = json!({"node.kubernetes.io/exclude-from-external-load-balancers": null});
+        let undo = if cordoned {
+            json!({"spec": {"unschedulable": false}, "metadata": {"annotations": annotations, "labels": labels}})
+        } else {
+            json!({"metadata": {"annotations": annotations}})
+        };
+        assert_eq!(acts, [Act::PatchNode(undo)], "somebody else's cordon is not ours to lift");
+        life.take(node(), at(4));
+        assert_eq!(short(&settle(&mut life, at(4))), ["save"]);
+        assert_eq!(life.journal().leftover, None);
+        life.take(interrupted_node(), at(20));
+        let acts = settle(&mut life, at(20));
+        assert!(!acts.iter().any(|act| matches!(act, Act::PatchNode(_))), "later it is somebody else's: {acts:?}");
+    }
+}
+
+#[test]
+fn a_new_notice_takes_over_what_an_earlier_one_left() {
+    let mut journal = Journal::new(INSTANCE, Some("two".into()));
+    journal.leftover = Some(Leftover { cordoned: true });
+    let mut life = carried_on(journal, T0);
+    life.take(Input::Notice(spot(at(120))), T0);
+    life.take(interrupted_node(), T0);
+    let acts = short(&settle(&mut life, T0));
+    assert!(acts.contains(&"CNI=False SpotInterruption=True".to_owned()), "{acts:?}");
+    assert_eq!((life.journal().leftover, life.journal().cordoned), (None, true));
 }

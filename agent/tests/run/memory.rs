@@ -1,7 +1,7 @@
 //! The journal's file: whose it is, and what survives.
 
 use agent::interruption::{Kind, Notice};
-use agent::journal::{Journal, JournalError};
+use agent::journal::{Journal, JournalError, Leftover};
 use drain::Millis;
 use tempfile::TempDir;
 
@@ -67,4 +67,21 @@ fn a_write_that_fails_leaves_the_old_file() {
     let error = Journal::new("i-1", None).write(root.path()).unwrap_err();
     assert!(matches!(error, JournalError::File { action: "write", .. }), "{error}");
     assert_eq!(Journal::read(root.path(), "i-1").unwrap(), journal);
+}
+
+#[test]
+fn another_boot_of_an_interrupted_machine_knows_what_to_clear_away() {
+    let root = machine("one");
+    let mut journal = with_notice(&root);
+    journal.cordoned = true;
+    journal.write(root.path()).unwrap();
+    assert_eq!(Journal::read(root.path(), "i-1").unwrap().leftover, None, "it is the same boot");
+    assert_eq!(Journal::read(root.path(), "i-2").unwrap().leftover, None, "it is another machine");
+    reboot(&root, "two");
+    let fresh = Journal::read(root.path(), "i-1").unwrap();
+    assert_eq!((fresh.leftover, fresh.cordoned), (Some(Leftover { cordoned: true }), false));
+    fresh.write(root.path()).unwrap();
+    reboot(&root, "three");
+    let again = Journal::read(root.path(), "i-1").unwrap();
+    assert_eq!(again.leftover, Some(Leftover { cordoned: true }), "the boot between had no time for it");
 }

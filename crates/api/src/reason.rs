@@ -162,3 +162,5 @@ pub const TOLERATION_MISSING: &str = "TolerationMissing";
 pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
 /// Event on a Node: the agent has waited for long with what it needs to start kubelet.
 pub const BOOTSTRAP_WAITING: &str = "BootstrapWaiting";
+/// Interruption, False: the machine has booted again since.
+pub const INTERRUPTION_OVER: &str = "InterruptionOver";

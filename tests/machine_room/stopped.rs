@@ -1,0 +1,50 @@
+//! A spot machine that is stopped instead of ended and boots again later: its Node must not speak of the interruption for ever.
+
+use anyhow::{Context, Result, ensure};
+use api::{annotation, condition, label};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use world::eventually;
+use world::imds::Interruption;
+
+use crate::{LIMIT, Stage, condition_of};
+
+/// Cordoned, kept from load balancers, with a deadline: what an interruption does to a Node besides its conditions.
+fn marks(node: &Node) -> [bool; 3] {
+    let has =
+        |map: Option<&std::collections::BTreeMap<String, String>>, key| map.is_some_and(|map| map.contains_key(key));
+    [
+        node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default(),
+        has(node.metadata.labels.as_ref(), label::EXCLUDE_BALANCERS),
+        has(node.metadata.annotations.as_ref(), annotation::INTERRUPTION_DEADLINE),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_boots_again_takes_back_its_interruption() -> Result<()> {
+    let stage = Stage::set("stopped").await?;
+    stage.install_cni().await?;
+    let id = stage.launch("stopped", stage.user_data()?).await?;
+    let machine = stage.machine(&id).await?;
+    stage.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
+    let imds = machine.imds().context("there is no metadata service")?;
+    let time = Timestamp::now() + SignedDuration::from_secs(120);
+    imds.update(|facts| facts.interruption = Some(Interruption { action: "stop".to_owned(), time }));
+    for interrupted in [true, false] {
+        if !interrupted {
+            imds.update(|facts| facts.interruption = None);
+            machine.reboot().await?;
+        }
+        eventually(&format!("interrupted: {interrupted}"), LIMIT, async || {
+            let node = stage.node(machine.node_name()).await?;
+            let said = condition_of(&node, condition::INTERRUPTED);
+            let expected = if interrupted { condition::TRUE } else { condition::FALSE };
+            ensure!(marks(&node) == [interrupted; 3] && said == expected, "{:?} {said}", marks(&node));
+            Ok(Some(()))
+        })
+        .await
+        .with_context(|| stage.evidence(&machine))?;
+    }
+    stage.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
+    stage.strike().await
+}
