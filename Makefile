@@ -22,8 +22,8 @@ test: controlplane agent moto ## Runs every test.
 lint: ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint
 
-bench: ## Runs the benchmarks.
-	cargo bench --workspace --locked
+bench: ## Runs the planner's benchmark.
+	cargo bench --locked -p planner --bench provisioning
 
 bless: ## Writes generated files and transcripts anew; review the difference.
 	BLESS=1 cargo test --workspace --locked --test generated --test scenarios

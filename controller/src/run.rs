@@ -31,6 +31,9 @@ use crate::{garbage, launch, metrics, watch};
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     // Ours is the only TLS provider in the program; a second installation would be our own mistake.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    for sentence in &settings.unmet {
+        log::warn!("{sentence}");
+    }
     let config = Config::infer().await.context("no cluster: set KUBECONFIG, or run inside a cluster")?;
     let clients = clients(&config)?;
     let aws = aws::Settings {

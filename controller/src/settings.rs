@@ -1,8 +1,11 @@
 //! The controller's settings under Karpenter's names: the environment gives the default, a flag wins.
 
+mod inherited;
+
 use std::time::Duration;
 
 use clap::Parser;
+use inherited::Inherited;
 
 use crate::batch::Window;
 
@@ -67,6 +70,8 @@ pub struct Args {
     /// json, text or auto.
     #[arg(long, env = "LOG_FORMAT", default_value = "json")]
     log_format: daemon::log::Format,
+    #[command(flatten)]
+    inherited: Inherited,
 }
 
 /// The settings, checked once.
@@ -100,6 +105,8 @@ pub struct Settings {
     pub log_level: log::LevelFilter,
     /// How records are written.
     pub log_format: daemon::log::Format,
+    /// Wishes that are not granted, each as a sentence.
+    pub unmet: Vec<String>,
 }
 
 /// Where the Lease lives.
@@ -133,6 +140,7 @@ impl Args {
             lease: (!self.disable_leader_election).then_some(lease),
             log_level: self.log_level,
             log_format: self.log_format,
+            unmet: self.inherited.unmet(),
         }
     }
 }
@@ -205,6 +213,20 @@ mod tests {
             let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains(cure), "{flag}: {message}");
         }
+    }
+
+    #[test]
+    fn a_deployment_for_karpenter_starts_and_is_told_what_it_does_not_get() {
+        let flags = [
+            "--feature-gates=NodeRepair=true,ReservedCapacity=true",
+            "--interruption-queue=demo",
+            "--cpu-requests=4000",
+        ];
+        let settings = args(&flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
+        for word in ["NodeRepair", "INTERRUPTION_QUEUE"] {
+            assert!(settings.unmet.iter().any(|sentence| sentence.contains(word)), "{word}: {:?}", settings.unmet);
+        }
+        assert!(!settings.unmet.iter().any(|sentence| sentence.contains("ReservedCapacity")));
     }
 
     #[test]
