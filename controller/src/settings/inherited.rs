@@ -28,7 +28,7 @@ pub struct Inherited {
     /// Name of an SQS queue with EC2's notices; agents hear of them without one.
     #[arg(long, env = "INTERRUPTION_QUEUE", default_value = "")]
     interruption_queue: String,
-    /// Whether pods with ResourceClaims are left aside.
+    /// ResourceClaims of pods are not looked at, whatever this says.
     #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
     ignore_dra_requests: bool,
     /// No effect: nothing is validated by dry-run calls.
@@ -114,7 +114,7 @@ impl Inherited {
             ),
             (!self.interruption_queue.is_empty(), "INTERRUPTION_QUEUE is not read: spot notices come from the agents"),
             (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT is not supported yet: zonal shifts are not followed"),
-            (!self.ignore_dra_requests, "IGNORE_DRA_REQUESTS=false is not supported yet: such pods are left aside"),
+            (!self.ignore_dra_requests, "IGNORE_DRA_REQUESTS=false is not supported yet: ResourceClaims of pods are not looked at"),
         ];
         unmet.extend(wishes.iter().filter(|(wished, _)| *wished).map(|(_, sentence)| (*sentence).to_owned()));
         unmet
