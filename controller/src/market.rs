@@ -1,7 +1,7 @@
 //! What can be bought now: instance types, zones, prices and shortages of the region, and the classes as they
 //! resolved last. Everything that a plan knows of EC2 comes from here, without a call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ struct State {
     prices: Prices,
     shortages: Shortages,
     classes: BTreeMap<String, Class>,
+    /// Classes that this process has looked at, ready or not.
+    judged: BTreeSet<String>,
     /// Grows with every refresh.
     version: u64,
 }
@@ -158,6 +160,18 @@ impl Market {
         let name = resolved.name.clone();
         state.classes.insert(name, Class { resolved: Arc::new(resolved), settings, catalogue: None });
         Ok(())
+    }
+
+    /// Notes that a class was looked at, whatever came of it.
+    pub fn judged(&self, class: &str) {
+        self.state().judged.insert(class.to_owned());
+    }
+
+    /// Whether EC2 has told its types and every one of these classes was looked at. Before, a plan would call pools unready
+    /// that only nobody has asked about yet.
+    pub fn knows<'c>(&self, mut classes: impl Iterator<Item = &'c String>) -> bool {
+        let state = self.state();
+        state.version > 0 && classes.all(|class| state.judged.contains(class))
     }
 
     /// Forgets a class that is gone or not ready: nothing is bought for it.

@@ -29,7 +29,7 @@ use consequences::Removed;
 
 /// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// Time between looks while the watches have not listed everything.
+/// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
 const UNSYNCED: Duration = Duration::from_millis(100);
 
 /// Plans and acts, one pass at a time.
@@ -70,7 +70,8 @@ impl Provisioner {
 
     /// One pass. Returns after how long to look again at the latest.
     async fn pass(&self) -> Duration {
-        if !self.cluster.read(Index::is_synced) {
+        let prepared = |index: &Index| index.is_synced() && self.market.knows(index.classes.keys());
+        if !self.cluster.read(prepared) {
             return UNSYNCED;
         }
         let started = Instant::now();

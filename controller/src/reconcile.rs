@@ -92,7 +92,9 @@ impl Reconciler {
             self.market.forget(name);
             return Ok(Next::Wait);
         };
-        let decision = class::decide(&view, &self.market).await?;
+        let decision = class::decide(&view, &self.market).await;
+        self.market.judged(name);
+        let decision = decision?;
         self.act.run_all(decision.steps).await?;
         Ok(Next::After(decision.after))
     }

@@ -44,10 +44,13 @@ pub async fn tell(keep: bool) -> ExitCode {
     let look = Look(stage.client.clone());
     let observer = Observer::start(&stage.client);
     let mut told = Told { teller: Teller::new(), stage, look, observer };
-    let result = tokio::select! {
+    let mut result = tokio::select! {
         result = chapters(&mut told, keep) => result,
         signal = stopped() => Err(anyhow::anyhow!("stopped by {signal}")),
     };
+    if keep && result.is_ok() {
+        result = play(&told).await;
+    }
     let Told { teller, stage, look, observer } = told;
     drop((look, observer));
     if result.is_err() {
@@ -63,7 +66,7 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
     provisioning::tell(told).await?;
     second_wave::tell(told).await?;
     if keep {
-        return play(told).await;
+        return Ok(());
     }
     interruption::tell(told).await?;
     crash::tell(told).await?;
