@@ -193,7 +193,7 @@ impl Market {
             return None;
         }
         state.shortages.expire(now);
-        let State { infos, prices, shortages, classes, version } = &mut *state;
+        let State { infos, prices, shortages, classes, version, .. } = &mut *state;
         let class = classes.get_mut(name)?;
         let made_from = (*version, shortages.sequence());
         if let Some((versions, catalogue)) = &class.catalogue
