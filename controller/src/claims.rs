@@ -139,3 +139,6 @@ fn operator(operator: planner::Operator) -> api::Operator {
 fn quantities(resources: &planner::Resources) -> BTreeMap<String, Quantity> {
     resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
 }
+
+#[cfg(test)]
+mod tests;

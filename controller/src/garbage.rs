@@ -94,3 +94,6 @@ fn delete(claim: &NodeClaim) -> Step {
     let name = claim.metadata.name.clone().unwrap_or_default();
     Step::Delete(Target::Claim(name), claim.metadata.uid.clone().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

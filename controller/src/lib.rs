@@ -7,6 +7,8 @@ pub mod claims;
 pub mod class;
 pub mod cluster;
 pub mod event;
+#[cfg(test)]
+mod fixture;
 pub mod garbage;
 pub mod index;
 pub mod launch;

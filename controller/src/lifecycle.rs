@@ -248,3 +248,6 @@ fn write_status(view: &View, claim: &NodeClaim, decision: &mut Decision) {
         decision.steps.push(Step::PatchStatus(target(claim), patch));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,3 +163,6 @@ fn resources(view: &View) -> BTreeMap<String, Quantity> {
     }
     sums.into_iter().map(|(name, sum)| (name.clone(), Quantity(quantity::text(&name, sum)))).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,9 +134,10 @@ fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
     }
 }
 
-/// How long the condition has said that the node drains.
+/// How long the condition has said that the node drains; once it is drained, there is nothing left to wait for.
 fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
     match api::status::find(claim.conditions(), condition::DRAINED) {
+        Some(found) if found.is_true() => Duration::MAX,
         Some(found) => Duration::try_from(now.duration_since(found.last_transition_time.0)).unwrap_or_default(),
         None => Duration::ZERO,
     }
@@ -259,3 +260,6 @@ fn request(action: drain::Action) -> Option<Request> {
 pub fn pool_of(view: &View) -> &str {
     view.claim.as_deref().map_or("", pool)
 }
+
+#[cfg(test)]
+mod tests;

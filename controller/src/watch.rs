@@ -76,3 +76,6 @@ fn put<K: Kept + Debug>(cluster: &Cluster, object: DeserializeGuard<K>, live: bo
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

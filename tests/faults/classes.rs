@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodePool, condition, label, reason};
-use kube::api::DeleteParams;
+use api::{EC2NodeClass, NodeClaim, NodePool, condition, label, reason};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 use world::eventually;
 
@@ -127,12 +128,11 @@ fn a_mended_class() {
             Ok(Some(()))
         })
         .await?;
+        let set: Api<ReplicaSet> = Api::namespaced(scene.client.clone(), "default");
+        set.delete("waiting", &DeleteParams::background()).await?;
         let claim = scene.only_claim().await?;
-        scene
-            .api::<api::NodeClaim>()
-            .delete(&claim.metadata.name.unwrap_or_default(), &DeleteParams::default())
-            .await?;
-        scene.pods().delete("waiting", &DeleteParams::default().grace_period(0)).await?;
+        let name = claim.metadata.name.context("no name")?;
+        scene.api::<NodeClaim>().delete(&name, &DeleteParams::default()).await?;
         drop_pair(scene, "mended").await
     });
 }

@@ -98,6 +98,8 @@ fn out_of_stock() {
         scene.stage.ec2.dry_up(Drought { capacity_type: Some("spot".to_owned()), ..Drought::default() });
         let zone = json!({label::ZONE: "us-west-2c"});
         scene.pod("thirsty", "1", zone).await?;
+        // The first claim is gone by now, or soon, so only its name's front is known.
+        scene.told("default", reason::INSUFFICIENT_CAPACITY, "spot").await?;
         scene.runs("thirsty").await?;
         scene.one_instance_each().await?;
         let launched = scene.launched();

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use api::objects::{Node, Pod};
+use api::objects::Pod;
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, condition};
 use cloud::fake::Machine;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
@@ -31,7 +32,7 @@ pub struct Scene {
     pub stage: Stage,
     /// The administrator's client.
     pub client: Client,
-    /// Instances of earlier scenarios.
+    /// Instances and claims of earlier scenarios.
     before: BTreeSet<String>,
     /// Events of earlier scenarios.
     told_before: BTreeSet<String>,
@@ -41,8 +42,11 @@ pub struct Scene {
 pub fn play(scenario: impl AsyncFnOnce(&mut Scene) -> Result<()>) {
     let outcome = RUNTIME.block_on(async {
         let mut scene = SCENE.get_or_try_init(Scene::set).await?.lock().await;
+        let begin = Instant::now();
         scene.clear().await.context("the stage cannot be cleared for this scenario")?;
+        println!("cleared the stage in {:.1?}", begin.elapsed());
         let outcome = scenario(&mut scene).await;
+        println!("played in {:.1?} with that", begin.elapsed());
         if outcome.is_err() {
             scene.stage.keep_logs();
         }
@@ -73,24 +77,27 @@ impl Scene {
         Ok(Mutex::new(scene))
     }
 
-    /// Everything that earlier scenarios left goes the regular way; nothing of it may stay behind.
+    /// What the last scenario left starts to go the regular way; of all before it nothing may be left by now.
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
         self.stage.ec2.end_droughts();
-        self.pods().delete_collection(&at_once, &ListParams::default()).await?;
+        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
+        sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        eventually("everything to be gone", LIMIT, async || {
-            let (claims, nodes) = (self.claims().await?.len(), self.list::<Node>().await?.len());
-            let (living, pods) = (self.living().len(), self.pods().list(&ListParams::default()).await?.items.len());
-            ensure!(
-                claims + nodes + living + pods == 0,
-                "{claims} claims, {nodes} nodes, {living} instances, {pods} pods"
-            );
+        eventually("the stage to be clear", LIMIT, async || {
+            self.pods().delete_collection(&at_once, &ListParams::default()).await?;
+            let pods = self.pods().list(&ListParams::default()).await?.items.len();
+            ensure!(pods == 0, "{pods} pods are left");
+            let living = self.living().into_iter().map(|machine| machine.instance.id);
+            let claims = self.list::<NodeClaim>().await?.into_iter().map(|claim| claim.name_any());
+            let left: Vec<String> = living.chain(claims).filter(|name| self.before.contains(name)).collect();
+            ensure!(left.is_empty(), "{left:?} should have gone long ago");
             Ok(Some(()))
         })
         .await?;
         ensure!(self.stage.wire.waiting_faults() == 0, "a fault of an earlier scenario never struck");
-        self.before = self.stage.ec2.machines().into_iter().map(|machine| machine.instance.id).collect();
+        self.before.extend(self.stage.ec2.machines().into_iter().map(|machine| machine.instance.id));
+        self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
         self.told_before = self.events().await?.iter().map(ResourceExt::name_any).collect();
         Ok(())
     }
@@ -112,9 +119,11 @@ impl Scene {
         Ok(self.api::<K>().list(&ListParams::default()).await?.items)
     }
 
-    /// All claims.
+    /// Claims that stay.
     pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
-        self.list().await
+        let mut claims: Vec<NodeClaim> = self.list().await?;
+        claims.retain(|claim| claim.metadata.deletion_timestamp.is_none());
+        Ok(claims)
     }
 
     /// The only claim.
@@ -137,27 +146,33 @@ impl Scene {
         machines
     }
 
-    /// Creates a pod that asks for so much CPU and for nodes with these labels.
+    /// Creates a ReplicaSet of one pod that asks for so much CPU and for nodes with these labels.
     pub async fn pod(&self, name: &str, cpu: &str, selector: Value) -> Result<()> {
-        let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+        let app = json!({"app": name});
+        let set = json!({
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
-                "nodeSelector": selector,
-                "terminationGracePeriodSeconds": 1,
-                "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
+                "replicas": 1,
+                "selector": {"matchLabels": app},
+                "template": {"metadata": {"labels": app}, "spec": {
+                    "nodeSelector": selector,
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
+                }},
             },
         });
-        self.stage.apply_value(pod).await
+        self.stage.apply_value(set).await
     }
 
     /// Waits until the pod runs, and names its node.
     pub async fn runs(&self, name: &str) -> Result<String> {
         eventually(&format!("pod {name} to run"), LIMIT, async || {
-            let pod = self.pods().get(name).await?;
-            ensure!(pod.status.phase == "Running", "it is {}", pod.status.phase);
-            Ok(Some(pod.spec.node_name))
+            let pods = self.pods().list(&ListParams::default().labels(&format!("app={name}"))).await?.items;
+            let phases: Vec<&str> = pods.iter().map(|pod| pod.status.phase.as_str()).collect();
+            let running = pods.iter().find(|pod| pod.status.phase == "Running" && !pod.is_terminating());
+            Ok(Some(running.with_context(|| format!("its pods are {phases:?}"))?.spec.node_name.clone()))
         })
         .await
     }
@@ -166,7 +181,8 @@ impl Scene {
     pub async fn one_instance_each(&self) -> Result<()> {
         let claimed: Vec<String> =
             self.claims().await?.iter().filter_map(|claim| Some(claim.status.as_ref()?.provider_id.clone())).collect();
-        let living: BTreeSet<String> = self.living().iter().map(|machine| machine.instance.provider_id()).collect();
+        let living = self.living().into_iter().filter(|machine| !self.before.contains(&machine.instance.id));
+        let living: BTreeSet<String> = living.map(|machine| machine.instance.provider_id()).collect();
         let distinct: BTreeSet<String> = claimed.iter().cloned().collect();
         ensure!(distinct.len() == claimed.len(), "claims share an instance: {claimed:?}");
         ensure!(distinct == living, "claims have {distinct:?}, EC2 runs {living:?}");
@@ -177,14 +193,15 @@ impl Scene {
         self.list().await
     }
 
-    /// Waits for an event of ours in this scenario and returns its message. kube-scheduler has a reason of the same name.
+    /// Waits for an event of ours on an object of that name, or on a pod of that ReplicaSet, and returns its message.
+    /// kube-scheduler has a reason of the same name.
     pub async fn told(&self, object: &str, reason: &str, part: &str) -> Result<String> {
         eventually(&format!("an event {reason} on {object} with {part:?}"), LIMIT, async || {
             let events = self.events().await?;
             let ours = events.into_iter().filter(|event| {
                 !self.told_before.contains(&event.name_any())
                     && event.reason.as_deref() == Some(reason)
-                    && event.involved_object.name.as_deref() == Some(object)
+                    && event.involved_object.name.as_deref().is_some_and(|name| is_of(name, object))
                     && event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("karpenter")
             });
             let messages: Vec<String> = ours.filter_map(|event| event.message).collect();
@@ -205,4 +222,9 @@ impl Scene {
         })
         .await
     }
+}
+
+/// Whether the name is `owner`, or that of a pod which the ReplicaSet `owner` made.
+fn is_of(name: &str, owner: &str) -> bool {
+    name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

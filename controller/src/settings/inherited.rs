@@ -114,7 +114,10 @@ impl Inherited {
             ),
             (!self.interruption_queue.is_empty(), "INTERRUPTION_QUEUE is not read: spot notices come from the agents"),
             (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT is not supported yet: zonal shifts are not followed"),
-            (!self.ignore_dra_requests, "IGNORE_DRA_REQUESTS=false is not supported yet: ResourceClaims of pods are not looked at"),
+            (
+                !self.ignore_dra_requests,
+                "IGNORE_DRA_REQUESTS=false is not supported yet: ResourceClaims of pods are not looked at",
+            ),
         ];
         unmet.extend(wishes.iter().filter(|(wished, _)| *wished).map(|(_, sentence)| (*sentence).to_owned()));
         unmet

@@ -1,0 +1,106 @@
+//! What a plan's launch becomes.
+
+use api::{NodeClaim, annotation, label, taint};
+use planner::{Launch, MicroDollars, Operator, Resources};
+use serde_json::{Value, json};
+
+use super::claim;
+use crate::fixture::{class, pool};
+
+fn launch() -> Launch {
+    let wanted = |key: &str, values: &[&str]| planner::Requirement {
+        key: key.to_owned(),
+        operator: Operator::In,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+        min_values: None,
+    };
+    Launch {
+        pool: "default".to_owned(),
+        requirements: vec![
+            wanted("team", &["blue"]),
+            wanted("tier", &["a", "b"]),
+            wanted(label::CAPACITY_TYPE, &["spot"]),
+        ],
+        instance_types: vec!["m5.large".to_owned(), "c5.large".to_owned()],
+        requests: Resources::from_iter([("cpu", 1500), ("memory", 1 << 30)]),
+        min_instance_types: Some(2),
+        pods: vec![0],
+        price: MicroDollars(1),
+    }
+}
+
+fn made(plan: u64, index: usize, pool_change: &Value, class_change: &Value) -> NodeClaim {
+    claim(&launch(), plan, index, &pool(pool_change), &class(class_change))
+}
+
+fn name(claim: &NodeClaim) -> &str {
+    claim.metadata.name.as_deref().unwrap()
+}
+
+#[test]
+fn the_same_launch_has_the_same_name_and_no_other_has() {
+    let one = made(1, 0, &json!({}), &json!({}));
+    assert_eq!(name(&one), name(&made(1, 0, &json!({}), &json!({}))));
+    let mut names: Vec<String> = (0..1000_u64)
+        .flat_map(|plan| (0..10).map(move |index| (plan, index)))
+        .map(|(plan, index)| super::name("default", plan, index))
+        .collect();
+    names.sort();
+    names.dedup();
+    assert!(names.len() > 9_990, "{} of 10,000 names differ", names.len());
+}
+
+#[test]
+fn a_long_pool_name_still_makes_a_valid_name() {
+    let name = super::name(&"p".repeat(200), u64::MAX, usize::MAX);
+    assert_eq!(name.len(), 63);
+}
+
+#[test]
+fn our_startup_taint_is_for_machines_with_an_agent_only() {
+    let agent = json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}});
+    let disabled = json!({"metadata": {"annotations": {annotation::AGENT: "disabled"}}});
+    let cilium = json!({"spec": {"template": {"spec": {"startupTaints": [{"key": "cilium", "effect": "NoExecute"}]}}}});
+    let rows = [
+        (json!({}), json!({}), vec![]),
+        (json!({}), disabled, vec![]),
+        (json!({}), agent.clone(), vec![taint::AGENT_NOT_READY]),
+        (cilium.clone(), json!({}), vec!["cilium"]),
+        (cilium, agent, vec!["cilium", taint::AGENT_NOT_READY]),
+    ];
+    for (pool, class, expected) in rows {
+        let claim = made(1, 0, &pool, &class);
+        let taints: Vec<String> = claim.spec.startup_taints.into_iter().flatten().map(|taint| taint.key).collect();
+        assert_eq!(taints, expected, "{pool} {class}");
+    }
+}
+
+#[test]
+fn the_claim_carries_what_its_node_will_be_known_by() {
+    let pool = json!({
+        "metadata": {"annotations": {annotation::NODEPOOL_HASH: "11"}},
+        "spec": {"template": {"metadata": {"labels": {"zone-kind": "edge"}, "annotations": {"note": "mine"}}}},
+    });
+    let class = json!({"metadata": {"annotations": {annotation::EC2_NODE_CLASS_HASH: "22"}}});
+    let claim = made(1, 0, &pool, &class);
+    let labels = claim.metadata.labels.unwrap();
+    let said = |key: &str| labels.get(key).map(String::as_str);
+    assert_eq!((said(label::NODEPOOL), said("zone-kind"), said("team")), (Some("default"), Some("edge"), Some("blue")));
+    assert_eq!(said(label::EC2_NODE_CLASS), Some("default"));
+    assert_eq!((said("tier"), said(label::CAPACITY_TYPE)), (None, None), "not settled before the launch");
+    let annotations = claim.metadata.annotations.unwrap();
+    assert_eq!((&*annotations["note"], &*annotations[annotation::NODEPOOL_HASH]), ("mine", "11"));
+    assert_eq!(annotations[annotation::EC2_NODE_CLASS_HASH], "22");
+    assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
+    assert_eq!(claim.metadata.owner_references.unwrap()[0].uid, "pool-uid");
+}
+
+#[test]
+fn the_claim_asks_for_what_the_plan_found() {
+    let claim = made(1, 0, &json!({}), &json!({}));
+    let requests: Vec<(&str, &str)> =
+        claim.spec.resources.requests.iter().map(|(name, amount)| (name.as_str(), amount.0.as_str())).collect();
+    assert_eq!(requests, [("cpu", "1500m"), ("memory", "1Gi")]);
+    let types = claim.spec.requirements.iter().find(|wanted| wanted.key == label::INSTANCE_TYPE).unwrap();
+    assert_eq!((types.values.len(), types.min_values), (2, Some(2)));
+}

@@ -1,0 +1,177 @@
+//! Objects for unit tests: small and valid, changed by a JSON merge where a test cares; and steps in a few words.
+
+use std::sync::Arc;
+
+use api::objects::{Node, Pod};
+use api::{EC2NodeClass, NodeClaim, NodePool};
+use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::act::{Step, Target};
+
+/// The provider id of the claim and the node.
+pub const PROVIDER_ID: &str = "aws:///us-west-2a/i-1";
+/// The creation of claim and node.
+const CREATED: &str = "2026-03-01T12:00:00Z";
+
+/// So many seconds after the claim was created.
+pub fn at(seconds: i64) -> Timestamp {
+    CREATED.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+/// JSON merge patch (RFC 7386), as the API server applies it.
+pub fn merge(base: &mut Value, change: &Value) {
+    let Value::Object(changes) = change else {
+        base.clone_from(change);
+        return;
+    };
+    if !base.is_object() {
+        *base = json!({});
+    }
+    for (key, value) in changes {
+        match value {
+            Value::Null => drop(base.as_object_mut().unwrap().remove(key)),
+            value => merge(&mut base[key], value),
+        }
+    }
+}
+
+fn made<K: DeserializeOwned>(mut base: Value, change: &Value) -> Arc<K> {
+    merge(&mut base, change);
+    Arc::new(serde_json::from_value(base).unwrap())
+}
+
+/// A claim that was just written by a plan.
+pub fn claim(change: &Value) -> Arc<NodeClaim> {
+    let base = json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": "default-1", "uid": "claim-uid", "resourceVersion": "7", "generation": 1,
+            "creationTimestamp": CREATED,
+            "finalizers": ["karpenter.sh/termination"],
+            "labels": {"karpenter.sh/nodepool": "default", "team": "blue"},
+            "annotations": {"kerf.sh/launch-token": "kerf-1-2"},
+        },
+        "spec": {
+            "requirements": [],
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "expireAfter": "Never",
+        },
+    });
+    made(base, change)
+}
+
+/// One condition, in that status since so many seconds after the claim's creation.
+pub fn condition(type_: &str, status: &str, since: i64) -> Value {
+    json!({
+        "type": type_, "status": status, "reason": type_, "message": "", "observedGeneration": 1,
+        "lastTransitionTime": at(since).to_string(),
+    })
+}
+
+/// The status of a claim whose machine runs, with these conditions.
+pub fn status(conditions: &[Value]) -> Value {
+    json!({"status": {"providerID": PROVIDER_ID, "nodeName": "node-1", "conditions": conditions}})
+}
+
+/// A node of the claim that kubelet calls ready.
+pub fn node(change: &Value) -> Arc<Node> {
+    let base = json!({
+        "metadata": {"name": "node-1", "uid": "node-uid", "resourceVersion": "9", "creationTimestamp": CREATED},
+        "spec": {"providerID": PROVIDER_ID},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    made(base, change)
+}
+
+/// A pod on the node.
+pub fn pod(change: &Value) -> Arc<Pod> {
+    let base = json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "pod-uid", "resourceVersion": "5"},
+        "spec": {"nodeName": "node-1", "terminationGracePeriodSeconds": 30, "containers": [{"name": "web"}]},
+        "status": {"phase": "Running"},
+    });
+    made(base, change)
+}
+
+/// A pool of the class `default`.
+pub fn pool(change: &Value) -> Arc<NodePool> {
+    let base = json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {
+            "name": "default", "uid": "pool-uid", "resourceVersion": "3", "generation": 1, "creationTimestamp": CREATED,
+        },
+        "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [],
+        }}},
+    });
+    made(base, change)
+}
+
+/// A class.
+pub fn class(change: &Value) -> Arc<EC2NodeClass> {
+    let base = json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {
+            "name": "default", "uid": "class-uid", "resourceVersion": "4", "generation": 1, "creationTimestamp": CREATED,
+        },
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            "instanceProfile": "nodes",
+        },
+    });
+    made(base, change)
+}
+
+/// What each step does to what, such as `patch node-1`.
+pub fn words(steps: &[Step]) -> Vec<String> {
+    steps.iter().map(word).collect()
+}
+
+fn word(step: &Step) -> String {
+    let of = |target: &Target| match target {
+        Target::Claim(name) => format!("claim {name}"),
+        Target::Pool(name) => format!("pool {name}"),
+        Target::Class(name) => format!("class {name}"),
+        Target::Node(name) => format!("node {name}"),
+    };
+    match step {
+        Step::CreateClaim(_) => "create".to_owned(),
+        Step::Patch(target, _) => format!("patch {}", of(target)),
+        Step::PatchStatus(target, _) => format!("status of {}", of(target)),
+        Step::Delete(target, uid) => format!("delete {} ({uid})", of(target)),
+        Step::Evict(pod, _) => format!("evict {}", pod.name),
+        Step::DeletePod(pod, _) => format!("delete pod {}", pod.name),
+        Step::Terminate(id) => format!("terminate {id}"),
+        Step::Tag(id, _) => format!("tag {id}"),
+        Step::DeleteLaunchTemplate(name) => format!("delete template {name}"),
+        Step::Note(note) => format!("event {}", note.reason()),
+    }
+}
+
+/// The body of the first patch or status patch.
+pub fn body(steps: &[Step]) -> Value {
+    let bodies = steps.iter().filter_map(|step| match step {
+        Step::Patch(_, body) | Step::PatchStatus(_, body) => Some(body.clone()),
+        _ => None,
+    });
+    bodies.into_iter().next().unwrap_or_default()
+}
+
+/// A condition in the first status that the steps write: status, reason, message.
+pub fn written(steps: &[Step], type_: &str) -> Option<(String, String, String)> {
+    let body = steps.iter().find_map(|step| match step {
+        Step::PatchStatus(_, body) => Some(body),
+        _ => None,
+    })?;
+    let found = body["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == type_)?;
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    Some((text("status"), text("reason"), text("message")))
+}

@@ -1,0 +1,197 @@
+//! A node's end, decision by decision.
+
+use api::status::Conditioned;
+use api::{annotation, condition, label, reason, taint};
+use serde_json::{Value, json};
+
+use super::{Decision, Instance, Request, View, concerns, decide, start_drain};
+use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, status, words, written};
+
+const TERMINATE: &str = "terminate i-1";
+const STATUS: &str = "status of claim default-1";
+const RELEASE: &str = "patch node node-1";
+
+/// A node that was told to go 100 s after its creation, and is closed already.
+fn leaving(change: &Value) -> Value {
+    let mut all = json!({
+        "metadata": {"deletionTimestamp": at(100).to_string(), "finalizers": ["other", "karpenter.sh/termination"]},
+        "spec": {"taints": [{"key": taint::DISRUPTED, "effect": "NoSchedule"}]},
+    });
+    merge(&mut all, change);
+    all
+}
+
+/// Its claim, that goes as well, with these conditions.
+fn ending(conditions: &[Value]) -> Value {
+    let mut all = status(conditions);
+    merge(&mut all, &json!({"metadata": {"deletionTimestamp": at(100).to_string()}}));
+    all
+}
+
+fn drained(word: &str, since: i64) -> Value {
+    ending(&[cond(condition::DRAINED, word, since)])
+}
+
+fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Instance, seconds: i64) -> View {
+    View {
+        node: node(node_change),
+        claim: Some(claim(claim_change)),
+        pods: pods.iter().map(pod).collect(),
+        instance,
+        now: at(seconds),
+    }
+}
+
+fn fresh(view: &View) -> Decision {
+    decide(view, &mut start_drain(view))
+}
+
+fn requests(decision: &Decision) -> Vec<String> {
+    decision.requests.iter().flat_map(|Request { step, .. }| words(std::slice::from_ref(step))).collect()
+}
+
+#[test]
+fn only_a_deleted_node_with_our_finalizer_concerns_us() {
+    let held = json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}});
+    let foreign = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
+    for (change, expected) in [(json!({}), false), (held, false), (foreign, false), (leaving(&json!({})), true)] {
+        assert_eq!(concerns(&node(&change)), expected, "{change}");
+    }
+}
+
+#[test]
+fn the_claim_follows_its_node() {
+    let decision = fresh(&look(&leaving(&json!({})), &status(&[]), &[], Instance::Alive, 110));
+    assert_eq!(words(&decision.steps)[0], "delete claim default-1 (claim-uid)");
+}
+
+#[test]
+fn first_no_new_pods_and_no_traffic() {
+    let open = leaving(&json!({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}}));
+    let decision = fresh(&look(&open, &ending(&[]), &[json!({})], Instance::Alive, 110));
+    assert_eq!(words(&decision.steps), ["patch node node-1"]);
+    assert!(decision.requests.is_empty(), "no pod is asked before the node is closed");
+    let body = body(&decision.steps);
+    assert_eq!(body["metadata"]["labels"][label::EXCLUDE_BALANCERS], label::KARPENTER);
+    let keys: Vec<&str> = body["spec"]["taints"].as_array().unwrap().iter().filter_map(|t| t["key"].as_str()).collect();
+    assert_eq!(keys, ["own", taint::DISRUPTED]);
+}
+
+#[test]
+fn pods_are_asked_to_leave_before_the_instance_ends() {
+    let decision = fresh(&look(&leaving(&json!({})), &ending(&[]), &[json!({})], Instance::Alive, 110));
+    assert_eq!(requests(&decision), ["evict web"]);
+    assert_eq!(words(&decision.steps), [STATUS]);
+    let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::DRAINING));
+    assert_eq!(message, "1 pods left");
+    assert!(decision.after.is_some());
+}
+
+/// Even an empty node waits 5 s, so that a pod that was bound while it was closed is seen.
+#[test]
+fn an_empty_node_waits_five_seconds_and_no_longer() {
+    let rows = [
+        ("first look", ending(&[]), Instance::Alive, vec![STATUS], Some(5000)),
+        ("after 4 s", drained("Unknown", 106), Instance::Alive, vec![STATUS], Some(1000)),
+        ("after 5 s", drained("Unknown", 105), Instance::Alive, vec![TERMINATE, STATUS], Some(1000)),
+        ("told to end", drained("True", 109), Instance::Ending, vec![STATUS], Some(1000)),
+        ("ended", drained("True", 109), Instance::Gone, vec![RELEASE], None),
+        ("nobody knows", drained("Unknown", 105), Instance::Unknown, vec![STATUS], Some(1000)),
+    ];
+    for (what, claim, instance, expected, after) in rows {
+        let decision = fresh(&look(&leaving(&json!({})), &claim, &[], instance, 110));
+        assert_eq!(words(&decision.steps), expected, "{what}");
+        assert_eq!(decision.after.map(|after| after.as_millis()), after, "{what}");
+        assert_eq!(decision.released, expected == [RELEASE], "{what}");
+    }
+}
+
+/// Once drained it stays so: the wait for the instance does not begin the drain anew.
+#[test]
+fn a_drained_node_is_not_drained_again() {
+    let view = look(&leaving(&json!({})), &drained("True", 109), &[], Instance::Ending, 110);
+    let decision = fresh(&view);
+    assert_eq!(written(&decision.steps, condition::DRAINED).unwrap().0, "True");
+    assert!(!view.claim.unwrap().is_true(condition::INSTANCE_TERMINATING), "so the status is news");
+}
+
+#[test]
+fn a_machine_that_is_gone_lets_its_node_go_at_once() {
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let rows = [
+        ("silent and gone", silent.clone(), Instance::Gone, true),
+        ("silent, but EC2 runs it", silent.clone(), Instance::Alive, false),
+        ("silent, and EC2 was not asked", silent, Instance::Unknown, false),
+        ("gone, but kubelet answers", json!({}), Instance::Gone, false),
+    ];
+    for (what, state, instance, released) in rows {
+        let decision = fresh(&look(&leaving(&state), &ending(&[]), &[json!({})], instance, 110));
+        assert_eq!(decision.released, released, "{what}");
+        if released {
+            assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]), "{what}");
+        }
+    }
+}
+
+/// On a notice a live agent empties its node itself; the controller takes over when it falls silent.
+#[test]
+fn a_live_agent_is_left_to_its_drain() {
+    let noticed = |reason: &str, word: &str, heard: Option<i64>| {
+        let heard = heard.map(|heard| at(heard).to_string());
+        leaving(&json!({
+            "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heard}},
+            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": word, "reason": reason}]},
+        }))
+    };
+    let spot = reason::SPOT_INTERRUPTION;
+    let rows = [
+        ("heard a minute ago", noticed(spot, "True", Some(240)), false),
+        ("heard just not too long ago", noticed(spot, "True", Some(121)), false),
+        ("silent for three minutes", noticed(spot, "True", Some(120)), true),
+        ("never heard", noticed(spot, "True", None), true),
+        ("a recommendation", noticed(reason::REBALANCE_RECOMMENDATION, "True", Some(299)), true),
+        ("no notice", noticed(spot, "False", Some(299)), true),
+    ];
+    for (what, node, asks) in rows {
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
+        assert_eq!(!decision.requests.is_empty(), asks, "{what}");
+        assert!(decision.after.is_some(), "{what}: it keeps looking");
+    }
+}
+
+/// A pod that may not be disturbed stays until its own grace period before the deadline, then it is deleted.
+#[test]
+fn the_claims_deadline_forces_the_end() {
+    let held = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
+    let with_deadline = |conditions: &[Value]| {
+        let mut all = ending(conditions);
+        merge(&mut all, &deadline);
+        all
+    };
+    let rows = [
+        ("no deadline", ending(&[]), 500, false),
+        ("long before it", with_deadline(&[]), 110, false),
+        ("31 s before it", with_deadline(&[]), 369, false),
+        ("30 s before it", with_deadline(&[]), 370, true),
+        ("after it", with_deadline(&[]), 401, true),
+    ];
+    for (what, claim, seconds, forced) in rows {
+        let view = look(&leaving(&json!({})), &claim, std::slice::from_ref(&held), Instance::Alive, seconds);
+        let decision = fresh(&view);
+        assert_eq!(requests(&decision).contains(&"delete pod web".to_owned()), forced, "{what}");
+        assert!(!requests(&decision).contains(&"evict web".to_owned()) || forced, "{what}");
+    }
+}
+
+#[test]
+fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
+    let mut view = look(&leaving(&json!({})), &json!({}), &[json!({})], Instance::Alive, 110);
+    view.claim = None;
+    assert_eq!(requests(&fresh(&view)), ["evict web"]);
+    view.pods.clear();
+    let decision = fresh(&view);
+    assert_eq!(words(&decision.steps), [RELEASE]);
+    assert!(decision.released);
+}
