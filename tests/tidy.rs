@@ -268,46 +268,73 @@ fn nothing_is_left_to_be_done_without_an_owner() {
     report("open ends belong in docs/roadmap.md", &findings);
 }
 
+/// What the root manifest declares for all members, by name.
+fn workspace_dependencies() -> BTreeMap<String, String> {
+    let manifest = read(&root().join("Cargo.toml"));
+    let lines = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
+    let declared = lines.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once(" = "));
+    let declared: BTreeMap<String, String> =
+        declared.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    assert!(declared.len() > 20, "the root manifest is read wrongly");
+    declared
+}
+
 #[test]
 fn every_dependency_has_its_reason() {
     let page = read(&root().join("docs/architecture.md"));
-    let manifest = read(&root().join("Cargo.toml"));
-    let findings: Vec<String> = manifest
-        .lines()
-        .skip_while(|line| *line != "[workspace.dependencies]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .filter(|line| !line.contains("path = "))
-        .filter_map(|line| line.split_once(" = "))
-        .filter(|(name, _)| !page.contains(&format!("`{name}`")))
-        .map(|(name, _)| name.to_owned())
+    let findings: Vec<String> = workspace_dependencies()
+        .into_iter()
+        .filter(|(name, value)| !value.contains("path = ") && !page.contains(&format!("`{name}`")))
+        .map(|(name, _)| name)
         .collect();
     report("dependencies that docs/architecture.md does not give a reason for", &findings);
 }
 
 #[test]
 fn every_dependency_is_used_by_a_member() {
-    let used: BTreeMap<String, ()> = ARROWS
+    let manifests: Vec<String> = ARROWS
         .iter()
         .map(|(name, _, _)| *name)
         .chain(["tests"])
-        .flat_map(|name| {
-            read(&crate_folder(name).join("Cargo.toml"))
-                .lines()
-                .filter_map(|line| line.strip_suffix(".workspace = true"))
-                .map(|name| (name.to_owned(), ()))
-                .collect::<Vec<_>>()
-        })
+        .map(|name| read(&crate_folder(name).join("Cargo.toml")))
         .collect();
-    let manifest = read(&root().join("Cargo.toml"));
-    let findings: Vec<String> = manifest
-        .lines()
-        .skip_while(|line| *line != "[workspace.dependencies]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split_once(" = "))
-        .filter(|(name, _)| !used.contains_key(*name))
-        .map(|(name, _)| name.to_owned())
+    let used: BTreeSet<&str> = manifests
+        .iter()
+        .flat_map(|manifest| manifest.lines())
+        .filter_map(|line| line.strip_suffix(".workspace = true"))
         .collect();
+    let findings: Vec<String> =
+        workspace_dependencies().into_keys().filter(|name| !used.contains(name.as_str())).collect();
     report("dependencies that no member uses", &findings);
+}
+
+#[test]
+fn every_member_uses_what_it_declares() {
+    let mut findings = Vec::new();
+    for name in ARROWS.iter().map(|(name, _, _)| *name).chain(["tests"]) {
+        let folder = crate_folder(name);
+        let texts: Vec<String> =
+            sources().iter().filter(|path| path.starts_with(&folder)).map(|path| read(path)).collect();
+        for declared in declared_by(name) {
+            let word = declared.replace('-', "_");
+            if !texts.iter().any(|text| mentions(text, &word)) {
+                findings.push(format!("{name} declares {declared}"));
+            }
+        }
+    }
+    report("dependencies that no source of the crate mentions", &findings);
+}
+
+/// Names that the crate's manifest takes from the workspace, test dependencies included.
+fn declared_by(name: &str) -> Vec<String> {
+    let manifest = read(&crate_folder(name).join("Cargo.toml"));
+    let sections = manifest.split_once("[dependencies]").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+    sections.lines().filter_map(|line| line.strip_suffix(".workspace = true")).map(str::to_owned).collect()
+}
+
+/// Whether `word` stands in `text` as a path's first part, in an attribute, or in a list of imports.
+fn mentions(text: &str, word: &str) -> bool {
+    [format!("{word}::"), format!("use {word}"), format!("{word} as "), format!("#[{word}")]
+        .iter()
+        .any(|form| text.contains(form))
 }
