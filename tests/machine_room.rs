@@ -231,6 +231,7 @@ async fn ask_metadata(imds: &Imds, path: &str) -> Result<(u16, String)> {
             .header("x-aws-ec2-metadata-token-ttl-seconds", "60")
             .header("x-aws-ec2-metadata-token", &token)
             .body(http_body_util::Empty::<hyper::body::Bytes>::new())?;
+        sender.ready().await?;
         let response = sender.send_request(request).await?;
         let status = response.status().as_u16();
         let body = http_body_util::BodyExt::collect(response.into_body()).await?.to_bytes();

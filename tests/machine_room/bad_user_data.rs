@@ -155,8 +155,8 @@ async fn a_reboot_into_noise_is_told_to_the_cluster_and_mended_in_place() -> Res
     tries_again(&machine, before).await?;
     ensure!(machine.systemctl_calls().len() == calls, "kubelet was touched: {:?}", machine.systemctl_calls());
     tell(&machine, good.as_bytes())?;
-    let node = stage.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
-    ensure!(crate::condition_of(&node, condition::READY) == condition::TRUE, "kubelet is not back");
+    stage.condition(&machine, condition::AGENT_READY, condition::TRUE).await?;
+    stage.condition(&machine, condition::READY, condition::TRUE).await?;
     ensure!(machine.systemctl_calls().len() > calls, "nobody started kubelet");
     stage.strike().await
 }
@@ -173,11 +173,16 @@ async fn is_told_to_the_cluster(stage: &Stage, machine: &Machine, says: &str) ->
     })
     .await
     .with_context(|| stage.evidence(machine))?;
-    let node = stage.condition(machine, condition::AGENT_READY, condition::FALSE).await?;
-    let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-    let ready = conditions.into_iter().find(|it| it.type_ == condition::AGENT_READY).context("no condition")?;
-    let (gates, message) = (ready.reason.unwrap_or_default(), ready.message.unwrap_or_default());
-    ensure!(gates.split(',').any(|gate| gate == "Bootstrap"), "the closed gates are {gates}");
-    ensure!(message.contains(says), "the Node says {message}");
-    Ok(())
+    // Not at once: before bootstrap has spoken for the first time, the Node says just that.
+    eventually("the Node's condition", LIMIT, async || {
+        let node = stage.node(machine.node_name()).await?;
+        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+        let ready = conditions.into_iter().find(|it| it.type_ == condition::AGENT_READY).context("no condition")?;
+        let (gates, message) = (ready.reason.unwrap_or_default(), ready.message.unwrap_or_default());
+        let closed = ready.status == condition::FALSE && gates.split(',').any(|gate| gate == "Bootstrap");
+        ensure!(closed && message.contains(says), "it is {}, {gates}: {message}", ready.status);
+        Ok(Some(()))
+    })
+    .await
+    .with_context(|| stage.evidence(machine))
 }
