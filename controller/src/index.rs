@@ -181,6 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_of_which_nothing_came_calls_for_a_plan_when_it_is_gone() {
+        let registered = |status: &str| {
+            let conditions = [crate::fixture::condition(api::condition::REGISTERED, status, 0)];
+            crate::fixture::claim(&crate::fixture::status(&conditions)).as_ref().clone()
+        };
+        for (status, plan) in [("Unknown", vec!["nodeclaim/default-1".to_owned()]), ("True", Vec::new())] {
+            let mut index = Index::default();
+            assert!(index.apply(registered(status), NOW, true).plan.is_empty());
+            assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "Registered={status}");
+        }
+    }
+
+    #[test]
     fn a_relist_forgets_what_it_did_not_show() {
         let mut index = Index::default();
         drop(index.apply(claim("a", "10"), NOW, false));

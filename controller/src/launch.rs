@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, finalizer};
-use cloud::launch::{Ask, Choice, ClaimId, Held, Offer, Refusal, Resume, Token};
+use cloud::launch::{Ask, BuyError, Choice, ClaimId, Held, Offer, Refusal, Resume, Token};
 use cloud::{FleetRequest, Instance};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
@@ -164,19 +164,25 @@ impl Launcher {
                 let left = self.cluster.read(|index| waiting(index, token));
                 self.fail(token, &left, verdict.failure.unwrap_or_else(outcome::too_few)).await
             }
-            Err(error) if error.may_have_bought() || error.cause().kind == cloud::Kind::Throttled => {
-                let text = daemon::error::chain(&error);
-                log::warn!(token = token, error = text.as_str(); "no answer from CreateFleet, asking again with the same token");
-                let failure = cloud::launch::judge_error(error.cause());
-                for claim in claims {
-                    self.act.run_all(outcome::failed(claim, &failure, now)).await?;
-                }
-                Ok(Next::Retry)
+            Err(error) => self.refused(token, &error, now).await,
+        }
+    }
+
+    /// EC2 launched nothing, or does not say whether it did. The call took a while: the claims are read anew.
+    async fn refused(&self, token: &str, error: &BuyError, now: Timestamp) -> Result<Next, ActError> {
+        let claims = self.cluster.read(|index| waiting(index, token));
+        let failure = cloud::launch::judge_error(error.cause());
+        if error.may_have_bought() || error.cause().kind == cloud::Kind::Throttled {
+            let text = daemon::error::chain(error);
+            log::warn!(token = token, error = text.as_str(); "no answer from CreateFleet, asking again with the same token");
+            for claim in &claims {
+                self.act.run_all(outcome::failed(claim, &failure, now)).await?;
             }
-            Err(error) if error.cause().kind == cloud::Kind::IdempotencyMismatch => {
-                self.choose_anew(token, claims).await
-            }
-            Err(error) => self.fail(token, claims, cloud::launch::judge_error(error.cause())).await,
+            return Ok(Next::Retry);
+        }
+        match error.cause().kind {
+            cloud::Kind::IdempotencyMismatch => self.choose_anew(token, &claims).await,
+            _ => self.fail(token, &claims, failure).await,
         }
     }
 

@@ -161,6 +161,12 @@ impl Kept for NodeClaim {
             all.work.extend(launch_token(claim).map(|token| Work::Launch(token.to_owned())));
         }
         all.work.dedup();
+        // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
+        if let (Some(claim), None) = (before, after)
+            && !claim.is_true(condition::REGISTERED)
+        {
+            all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+        }
         all
     }
 }

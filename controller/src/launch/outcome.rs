@@ -86,7 +86,8 @@ pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Ve
             let message: String = message.chars().take(MESSAGE).collect();
             changed.set_unknown(condition::LAUNCHED, reason, &message, now);
             let note = Note::warning(Object::of(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
-            vec![write_status(claim, &changed), Step::Note(note)]
+            // The event first: somebody may have changed the claim meanwhile, and the reason must not be lost.
+            vec![Step::Note(note), write_status(claim, &changed)]
         }
     }
 }
