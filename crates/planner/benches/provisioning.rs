@@ -3,6 +3,7 @@
 //! The instance types are those of Karpenter's own scheduling benchmark (400 types, type i with i + 1 CPUs and twice as
 //! many GiB); pods draw CPU and memory from its lists. Figures are for comparing two versions of this program in one
 //! run on one machine, not for quoting.
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock; what it measures does not")]
 
 use std::hint::black_box;
 use std::sync::Arc;
