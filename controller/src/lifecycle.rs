@@ -12,7 +12,9 @@ use std::time::Duration;
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition, finalizer, label, reason};
+use cloud::shortage::Scope;
 use jiff::Timestamp;
+use planner::CapacityType;
 use serde_json::json;
 
 use crate::act::{Step, Target};
@@ -68,6 +70,8 @@ pub struct Decision {
     pub after: Option<Duration>,
     /// Counted once the steps are done: why the claim is given up.
     pub disrupted: Option<&'static str>,
+    /// Counted as out of stock from now on.
+    pub short: Option<Scope>,
     /// Whether the last step lets the claim go for good.
     pub released: bool,
 }
@@ -176,12 +180,9 @@ fn interruption(view: &View) -> Option<Interruption> {
 fn give_up_interrupted(view: &View, interruption: &Interruption) -> Decision {
     let claim = &view.claim;
     let mut steps = Vec::new();
-    if let Some(deadline) = &interruption.deadline {
+    if let Some(deadline) = interruption.deadline.as_ref().filter(|deadline| tightens(claim, deadline)) {
         let annotations = json!({api::annotation::TERMINATION_TIMESTAMP: deadline});
-        let annotated = claim.metadata.annotations.as_ref();
-        if annotated.and_then(|all| all.get(api::annotation::TERMINATION_TIMESTAMP)) != Some(deadline) {
-            steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
-        }
+        steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }
     let message = match &interruption.deadline {
         Some(deadline) => format!("EC2 takes the instance back at {deadline} ({})", interruption.reason),
@@ -189,7 +190,24 @@ fn give_up_interrupted(view: &View, interruption: &Interruption) -> Decision {
     };
     steps.push(Step::Note(Note::warning(Object::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
     steps.push(delete(claim));
-    Decision { steps, disrupted: Some("spot_interrupted"), ..Decision::default() }
+    Decision { steps, disrupted: Some("spot_interrupted"), short: offering(claim), ..Decision::default() }
+}
+
+/// Whether `deadline` comes before the one that the claim carries, if it carries one that can be read.
+fn tightens(claim: &NodeClaim, deadline: &str) -> bool {
+    let moment = |text: &str| text.parse::<Timestamp>().ok();
+    let annotations = claim.metadata.annotations.as_ref();
+    let carried =
+        annotations.and_then(|all| all.get(api::annotation::TERMINATION_TIMESTAMP)).and_then(|text| moment(text));
+    carried.is_none_or(|carried| moment(deadline).is_some_and(|deadline| deadline < carried))
+}
+
+/// The spot pool that the claim's machine came from: where EC2 takes machines back, it has none to give.
+fn offering(claim: &NodeClaim) -> Option<Scope> {
+    let labels = claim.metadata.labels.as_ref()?;
+    let spot = labels.get(label::CAPACITY_TYPE).is_some_and(|found| found == label::CAPACITY_SPOT);
+    let (kind, zone) = (labels.get(label::INSTANCE_TYPE)?, labels.get(label::ZONE)?);
+    spot.then(|| Scope::offering(CapacityType::Spot, kind, zone))
 }
 
 /// Liveness (core 3.1): both clocks start when the condition last changed its status, which at first is the

@@ -114,6 +114,7 @@ impl Reconciler {
         let next = decision.next();
         let pool = lifecycle::pool(&view.claim).to_owned();
         let (disrupted, released) = (decision.disrupted, decision.released);
+        self.market.mark_short(decision.short.into_iter().collect(), Timestamp::now());
         self.act.run_all(decision.steps).await?;
         for work in decision.work {
             self.cluster.queue.add(work);

@@ -4,7 +4,7 @@ use api::objects::Node;
 use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{Decision, Instance, View, decide};
+use super::{CapacityType, Decision, Instance, Scope, View, decide};
 use crate::act::Step;
 use crate::fixture::{at, body, claim, condition as cond, merge, node, status, words, written};
 use crate::work::Work;
@@ -259,8 +259,30 @@ fn a_notice_takes_the_claim_away_with_its_deadline() {
     let again = decide(&look(&merged(&[registered("True"), known]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
     assert_eq!(words(&again.steps), gone);
 
+    let sooner =
+        json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": "2026-03-01T12:06:00Z"}}});
+    let kept = decide(&look(&merged(&[registered("True"), sooner]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    assert_eq!(words(&kept.steps), gone, "a deadline never moves later");
+
     let advice = decide(&look(&registered("True"), &[noticed(reason::REBALANCE_RECOMMENDATION)], 60));
     assert!(advice.steps.is_empty(), "a recommendation is no notice");
+}
+
+/// Where EC2 takes a spot machine back it has none to give; of on-demand it says nothing about the pool.
+#[test]
+fn a_notice_counts_the_spot_pool_as_out_of_stock() {
+    let condition = json!({"type": condition::INTERRUPTED, "status": "True", "reason": reason::SPOT_INTERRUPTION});
+    let noticed = json!({"status": {"conditions": [condition]}});
+    for (bought, short) in [("spot", true), ("on-demand", false)] {
+        let labels = json!({"metadata": {"labels": {
+            label::CAPACITY_TYPE: bought,
+            label::INSTANCE_TYPE: "m5.large",
+            label::ZONE: "us-west-2a",
+        }}});
+        let decision = decide(&look(&merged(&[registered("True"), labels]), std::slice::from_ref(&noticed), 60));
+        let expected = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
+        assert_eq!(decision.short, short.then_some(expected), "{bought}");
+    }
 }
 
 fn removal(change: &Value, nodes: &[Value], instance: Instance) -> Decision {
