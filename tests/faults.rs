@@ -1,7 +1,7 @@
 //! Bad input and bad luck: EC2 refuses, breaks or answers nobody; classes select nothing; pods fit nowhere; the controller
 //! dies at the worst moment; things lose their owners. Each time the real controller works on a real API server and on
 //! EC2's wire: it must say why, launch nothing twice, lose nothing, and leave everything else alone.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "faults/classes.rs"]
 mod classes;
