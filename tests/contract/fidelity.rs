@@ -173,7 +173,7 @@ async fn the_log_tells_people() {
     let id = aws.create_fleet(&request).await.unwrap().instances.remove(0).id;
     let log = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<_> = log.lines().collect();
-    let asked = "CreateFleet 1 on-demand, token told, 1 pools: m5.large us-west-2a -> ";
+    let asked = "CreateFleet instant, 1 on-demand, token told, 1 pools: m5.large us-west-2a -> ";
     assert!(refused && lines.len() == 2, "{log}");
     assert!(lines[0].contains(&format!("{asked}503 RequestLimitExceeded (")), "{log}");
     assert!(lines[1].contains(&format!("{asked}{id} m5.large us-west-2a (")), "{log}");
