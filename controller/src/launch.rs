@@ -15,6 +15,7 @@ use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{Requirements, Resources};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::act::{Act, ActError, Step, Target};
 use crate::cluster::Cluster;
@@ -54,8 +55,8 @@ enum State {
     Ready,
     /// EC2 launched these; they are being dealt out.
     Bought(Vec<Instance>),
-    /// EC2 refused: the claims are to choose anew.
-    Refused,
+    /// EC2 refused: the claims are to choose anew, but not before this moment.
+    Refused(Instant),
 }
 
 impl Launcher {
@@ -138,7 +139,11 @@ impl Launcher {
         match open {
             None => self.resume(&claims).await,
             Some(Open { state: State::Preparing, .. }) => Ok(Next::Wait),
-            Some(Open { state: State::Refused, .. }) => self.choose_anew(token, &claims).await,
+            Some(Open { state: State::Refused(until), .. }) => match until.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => self.choose_anew(token, &claims).await,
+                // The claims' own change of status woke us.
+                left => Ok(Next::After(left)),
+            },
             Some(Open { state: State::Bought(instances), .. }) => self.deal(token, &claims, &instances).await,
             Some(Open { state: State::Ready, choice, request }) => self.buy(token, &claims, &choice, &request).await,
         }
@@ -229,7 +234,7 @@ impl Launcher {
             self.open().remove(token);
             return Ok(Next::Wait);
         }
-        self.set_state(token, State::Refused);
+        self.set_state(token, State::Refused(Instant::now() + REFUSED));
         for claim in claims {
             self.act.run_all(outcome::failed(claim, &failure, Timestamp::now())).await?;
             if matches!(failure, cloud::launch::Failure::InsufficientCapacity { .. }) {

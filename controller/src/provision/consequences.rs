@@ -7,7 +7,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, NodePool, Taint, condition, reason, taint};
 use planner::{Plan, PodVerdict};
 use serde_json::json;
-use snapshot::{Built, IgnoredReason, Problem};
+use snapshot::{Built, Problem};
 
 use crate::act::{Step, Target};
 use crate::claims;
@@ -118,9 +118,9 @@ fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
     }
 }
 
-/// Pods that opted out are left in peace; all others are told why they get no node.
+/// Pods that opted out, or that run and only wait, are left in peace; all others are told why they get no node.
 fn tell_ignored(index: &Index, built: &Built, outcome: &mut Outcome) {
-    for ignored in built.ignored.iter().filter(|ignored| !matches!(ignored.reason, IgnoredReason::OptedOut)) {
+    for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
             let message = format!("Failed to schedule pod, {}", ignored.reason);
             outcome.notes.push(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));

@@ -51,6 +51,8 @@ pub const INTERRUPTED: &str = "kerf.sh/Interrupted";
 
 /// Pod: whether the scheduler found a place.
 pub const POD_SCHEDULED: &str = "PodScheduled";
+/// NodePool: whether every DaemonSet tolerates the taint with which nodes that run the agent start. Only there when one does not.
+pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";
 /// Pod: is about to be ended by a disruption.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
@@ -60,6 +62,3 @@ pub const TRUE: &str = "True";
 pub const FALSE: &str = "False";
 /// Status of a condition.
 pub const UNKNOWN: &str = "Unknown";
-
-/// NodePool: whether every DaemonSet tolerates the taint with which nodes that run the agent start. Only there when one does not.
-pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";
