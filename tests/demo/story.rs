@@ -34,7 +34,7 @@ pub struct Told {
 
 /// Tells the story once, or leaves the stage standing with `keep`.
 pub async fn tell(keep: bool) -> ExitCode {
-    println!("Setting the stage: Kubernetes 1.36, an EC2 on the wire, the controller, the machine room (about 20 s)");
+    println!("Setting the stage (10 to 20 s): Kubernetes 1.36, EC2 on the wire, a machine room");
     let stage = match Stage::set().await {
         Ok(stage) => stage,
         Err(error) => return Teller::new().end(&Err(error), &PathBuf::from("the message above")),

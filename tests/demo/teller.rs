@@ -33,11 +33,11 @@ impl Teller {
         match &result {
             Ok(_) => {
                 self.passed += 1;
-                println!("  {at:7.2} s  ok    {text}");
+                println!("{at:7.1} s ok   {text}");
             }
             Err(error) => {
                 self.failed += 1;
-                println!("  {at:7.2} s  FAIL  {text}\n             {error:#}");
+                println!("{at:7.1} s FAIL {text}\n          {error:#}");
             }
         }
         result

@@ -81,7 +81,7 @@ async fn notice(told: &mut Told, victim: &Victim) -> Result<Timestamp> {
         ensure!(late <= SignedDuration::from_secs(1), "the deadline is {late:?} off");
         Ok(Some(()))
     });
-    teller.line("it publishes kerf.sh/Interrupted with the reason and EC2's own deadline", published).await?;
+    teller.line("it publishes kerf.sh/Interrupted with reason and EC2's deadline", published).await?;
     Ok(started)
 }
 

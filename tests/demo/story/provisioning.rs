@@ -33,7 +33,7 @@ async fn start(told: &mut Told) -> Result<()> {
         ("ec2nodeclass.yaml", "the EC2NodeClass is accepted by the API server"),
         ("nodepool.yaml", "the NodePool is accepted by the API server"),
         ("aws-node.yaml", "a DaemonSet stands in for the CNI's"),
-        ("inflate.yaml", "the Deployment inflate and its PodDisruptionBudget are there, with no replicas"),
+        ("inflate.yaml", "inflate and its PodDisruptionBudget are there, with no replicas"),
     ] {
         teller.line(what, stage.apply(file)).await?;
     }
@@ -144,10 +144,7 @@ async fn boot(told: &mut Told) -> Result<()> {
     });
     teller.line("each machine boots a real kerf-agent process", agents).await?;
     for (file, what) in [
-        (
-            "etc/kubernetes/kubelet/config.json",
-            "the agent read IMDS and its user data, and wrote kubelet's configuration",
-        ),
+        ("etc/kubernetes/kubelet/config.json", "it read IMDS and its user data and wrote kubelet's configuration"),
         ("etc/eks/kubelet/environment", "it wrote kubelet's flags"),
         ("var/lib/kubelet/kubeconfig", "it wrote the kubeconfig with the node's own identity"),
     ] {
@@ -217,9 +214,7 @@ async fn registration(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller
-        .line("each agent's gates opened after kubelet and CNI, and kerf.sh/Ready turned True with them", opened)
-        .await?;
+    teller.line("gates opened after kubelet and CNI, and kerf.sh/Ready with them", opened).await?;
     let lifted = async {
         for name in &names {
             let history = observer.node(name);

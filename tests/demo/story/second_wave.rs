@@ -34,5 +34,5 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         ensure!(more == (1, 1), "{} NodeClaims and {} CreateFleet calls more", more.0, more.1);
         Ok(())
     };
-    teller.line("only the pod that did not fit got one new NodeClaim, by one CreateFleet", one_more).await
+    teller.line("only the pod that did not fit got a new NodeClaim and CreateFleet", one_more).await
 }
