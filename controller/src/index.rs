@@ -8,7 +8,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
+use api::objects::{DaemonSet, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment};
 use api::{EC2NodeClass, NodeClaim, NodePool};
 use jiff::Timestamp;
 
@@ -34,6 +34,10 @@ pub struct Index {
     pub daemonsets: Table<DaemonSet>,
     /// PodDisruptionBudgets by `namespace/name`.
     pub budgets: Table<PodDisruptionBudget>,
+    /// VolumeAttachments by name.
+    pub attachments: Table<VolumeAttachment>,
+    /// PersistentVolumeClaims by `namespace/name`.
+    pub volume_claims: Table<PersistentVolumeClaim>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
@@ -89,6 +93,8 @@ impl Index {
             ("ec2nodeclasses", self.classes.is_synced()),
             ("daemonsets", self.daemonsets.is_synced()),
             ("poddisruptionbudgets", self.budgets.is_synced()),
+            ("volumeattachments", self.attachments.is_synced()),
+            ("persistentvolumeclaims", self.volume_claims.is_synced()),
         ];
         tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
     }
@@ -96,6 +102,28 @@ impl Index {
     /// Pods bound to a node.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    /// Volumes that are still attached to a node although no pod that is left there uses them.
+    #[must_use]
+    pub fn detaching(&self, node: &str) -> Vec<String> {
+        let left = self.pods_on(node).filter(|pod| !pod.is_terminal());
+        let used: BTreeSet<&str> = left.flat_map(|pod| self.volumes_of(pod)).collect();
+        let attached = self.attachments.values().filter(|attachment| attachment.spec.node_name == node);
+        let volumes = attached.map(|attachment| attachment.spec.source.persistent_volume_name.as_str());
+        volumes.filter(|volume| !volume.is_empty() && !used.contains(volume)).map(str::to_owned).collect()
+    }
+
+    /// The volumes to which a pod's claims are bound; an ephemeral volume's claim is named after pod and volume.
+    fn volumes_of<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a str> {
+        let claim = |volume: &api::objects::Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => Some(claim.claim_name.clone()),
+            (None, Some(_)) => Some(format!("{}-{}", pod.name(), volume.name)),
+            (None, None) => None,
+        };
+        let claims = pod.spec.volumes.iter().filter_map(claim);
+        let keys = claims.map(|claim| format!("{}/{claim}", pod.namespace()));
+        keys.filter_map(|key| Some(self.volume_claims.get(&key)?.spec.volume_name.as_str()))
     }
 
     /// Nodes whose provider id is `provider_id`.

@@ -219,6 +219,7 @@ fn node_view(index: &Index, name: &str) -> Option<termination::View> {
     Some(termination::View {
         claim: index.claim_of(&node).cloned(),
         pods: index.pods_on(name).cloned().collect(),
+        attached: index.detaching(name),
         instance: Instance::Unknown,
         now: Timestamp::now(),
         node,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
+use api::objects::{DaemonSet, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment};
 use api::{EC2NodeClass, NodeClaim, NodePool};
 use cloud::Cloud;
 use daemon::admin::Admin;
@@ -90,6 +90,8 @@ fn watch_all(client: &Client, cluster: &Arc<Cluster>, tasks: &mut JoinSet<()>) {
     tasks.spawn(watch::watch::<EC2NodeClass>(client.clone(), Arc::clone(cluster)));
     tasks.spawn(watch::watch::<DaemonSet>(client.clone(), Arc::clone(cluster)));
     tasks.spawn(watch::watch::<PodDisruptionBudget>(client.clone(), Arc::clone(cluster)));
+    tasks.spawn(watch::watch::<VolumeAttachment>(client.clone(), Arc::clone(cluster)));
+    tasks.spawn(watch::watch::<PersistentVolumeClaim>(client.clone(), Arc::clone(cluster)));
 }
 
 /// Waits for leadership if replicas share the work.

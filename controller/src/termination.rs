@@ -32,6 +32,8 @@ pub struct View {
     pub claim: Option<Arc<NodeClaim>>,
     /// Pods bound to it.
     pub pods: Vec<Arc<Pod>>,
+    /// Volumes that are still attached to it although no pod that is left there uses them.
+    pub attached: Vec<String>,
     /// What EC2 says of the instance.
     pub instance: Instance,
     /// The moment of the look.
@@ -129,9 +131,25 @@ fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
     if waited < LEAST_DRAIN {
         report_draining(view, drain, decision);
         decision.after = Some(LEAST_DRAIN.saturating_sub(waited));
+    } else if !view.attached.is_empty() && deadline(view).is_none_or(|deadline| now < deadline) {
+        await_detachment(view, decision);
     } else {
         end_instance(view, decision);
     }
+}
+
+/// A volume that is still attached when its instance ends cannot be attached elsewhere for minutes.
+fn await_detachment(view: &View, decision: &mut Decision) {
+    let message = format!("waiting for volumes to detach: {}", view.attached.join(", "));
+    if let Some(claim) = &view.claim {
+        let mut changed = NodeClaim::clone(claim);
+        changed.set_true(condition::DRAINED, view.now);
+        changed.set_unknown(condition::VOLUMES_DETACHED, reason::AWAITING_VOLUME_DETACHMENT, &message, view.now);
+        push_status(claim, &changed, decision);
+    }
+    let note = Note::normal(Object::of(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
+    decision.steps.push(Step::Note(note));
+    decision.after = Some(POLL);
 }
 
 /// How long the condition has said that the node drains; once it is drained, there is nothing left to wait for.
@@ -186,6 +204,13 @@ fn end_instance(view: &View, decision: &mut Decision) {
     let Some(claim) = &view.claim else { return release(view, decision) };
     let mut changed = NodeClaim::clone(claim);
     changed.set_true(condition::DRAINED, view.now);
+    if view.attached.is_empty() {
+        changed.set_true(condition::VOLUMES_DETACHED, view.now);
+    } else {
+        let message = format!("still attached at the deadline: {}", view.attached.join(", "));
+        let reason = reason::TERMINATION_GRACE_PERIOD_ELAPSED;
+        changed.set_false(condition::VOLUMES_DETACHED, reason, &message, view.now);
+    }
     changed.set_true(condition::INSTANCE_TERMINATING, view.now);
     push_status(claim, &changed, decision);
     decision.after = Some(POLL);

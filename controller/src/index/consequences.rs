@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
+use api::objects::{DaemonSet, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment};
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, condition, label};
 use jiff::Timestamp;
@@ -228,6 +228,36 @@ impl Kept for PodDisruptionBudget {
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.budgets
+    }
+
+    fn consequences(_: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
+        Consequences::default()
+    }
+}
+
+impl Kept for VolumeAttachment {
+    fn table(index: &Index) -> &Table<Self> {
+        &index.attachments
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.attachments
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.or(before).map(|attachment| attachment.spec.node_name.as_str()).unwrap_or_default();
+        let leaving = index.nodes.get(name).filter(|node| node.metadata.deletion_timestamp.is_some());
+        Consequences { work: leaving.map(|_| Work::Node(name.to_owned())).into_iter().collect(), plan: Vec::new() }
+    }
+}
+
+impl Kept for PersistentVolumeClaim {
+    fn table(index: &Index) -> &Table<Self> {
+        &index.volume_claims
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.volume_claims
     }
 
     fn consequences(_: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {

@@ -37,6 +37,7 @@ fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Ins
         node: node(node_change),
         claim: Some(claim(claim_change)),
         pods: pods.iter().map(pod).collect(),
+        attached: Vec::new(),
         instance,
         now: at(seconds),
     }
@@ -194,4 +195,25 @@ fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
     let decision = fresh(&view);
     assert_eq!(words(&decision.steps), [RELEASE]);
     assert!(decision.released);
+}
+
+/// Only volumes of pods that left are waited for (the index leaves the others out), and not beyond the deadline.
+#[test]
+fn the_instance_waits_for_volumes_to_detach_until_the_deadline() {
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(200).to_string()}}});
+    let mut ending = drained("True", 110);
+    merge(&mut ending, &deadline);
+    let attached = |seconds| View {
+        attached: vec!["pv-1".to_owned()],
+        ..look(&leaving(&json!({})), &ending, &[], Instance::Alive, seconds)
+    };
+    let waiting = fresh(&attached(150));
+    assert_eq!(words(&waiting.steps), [STATUS, "event AwaitingVolumeDetachment"]);
+    let (state, why, _) = written(&waiting.steps, condition::VOLUMES_DETACHED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::AWAITING_VOLUME_DETACHMENT));
+
+    let late = fresh(&attached(201));
+    assert_eq!(words(&late.steps), [TERMINATE, STATUS]);
+    let (state, why, _) = written(&late.steps, condition::VOLUMES_DETACHED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("False", reason::TERMINATION_GRACE_PERIOD_ELAPSED));
 }

@@ -12,6 +12,7 @@ mod pdb;
 mod pod;
 mod requests;
 mod selector;
+mod volume;
 
 pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
@@ -26,6 +27,9 @@ pub use pod::{
 };
 pub use requests::pod_requests;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
+pub use volume::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec,
+};
 
 /// Amounts by resource, as text.
 pub type ResourceList = std::collections::BTreeMap<String, crate::Quantity>;
