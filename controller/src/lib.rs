@@ -10,6 +10,7 @@ pub mod event;
 #[cfg(test)]
 mod fixture;
 pub mod garbage;
+pub mod health;
 pub mod index;
 pub mod launch;
 pub mod lease;

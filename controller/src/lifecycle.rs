@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
+use crate::health::Registration;
 use crate::queue::Next;
 use crate::work::Work;
 
@@ -70,6 +71,8 @@ pub struct Decision {
     pub after: Option<Duration>,
     /// Counted once the steps are done: why the claim is given up.
     pub disrupted: Option<&'static str>,
+    /// How the claim's launch ended, when this decision ends it.
+    pub registration: Option<Registration>,
     /// Counted as out of stock from now on.
     pub short: Option<Scope>,
     /// Whether the last step lets the claim go for good.
@@ -227,11 +230,23 @@ fn give_up_late(view: &View, claim: &NodeClaim, decision: &mut Decision) -> bool
             decision.steps =
                 vec![Step::Note(Note::warning(Object::of(claim), reason::LAUNCH_FAILED, message)), delete(claim)];
             decision.disrupted = Some(reason);
+            decision.registration = Some(failure(claim, found));
             return true;
         }
         decision.wake(left);
     }
     false
+}
+
+/// Why the launch failed: EC2's word if it never launched, else that its node never came.
+fn failure(claim: &NodeClaim, launched: &api::Condition) -> Registration {
+    match claim.is_true(condition::LAUNCHED) {
+        true => Registration::Bad {
+            reason: reason::REGISTRATION_FAILED.to_owned(),
+            message: format!("the node of {} never registered", name(claim)),
+        },
+        false => Registration::Bad { reason: launched.reason.clone(), message: launched.message.clone() },
+    }
 }
 
 /// What is left of `span` since `start`.

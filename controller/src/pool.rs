@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::act::{Step, Target};
+use crate::health::Verdict;
 
 /// Keys that a pool's status always has, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
@@ -25,6 +26,8 @@ pub struct View {
     pub claims: Vec<(Arc<NodeClaim>, Option<Arc<Node>>)>,
     /// All DaemonSets.
     pub daemonsets: Vec<Arc<DaemonSet>>,
+    /// What the last registrations of its claims come to.
+    pub registrations: Verdict,
     /// The moment of the look.
     pub now: Timestamp,
 }
@@ -45,6 +48,7 @@ pub fn decide(view: &View) -> Vec<Step> {
     judge_spec(&mut pool, view.now);
     judge_class(&mut pool, view.class.as_deref(), view.now);
     judge_daemonsets(&mut pool, view);
+    judge_registrations(&mut pool, view);
     let status = pool.status.get_or_insert_default();
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
@@ -146,6 +150,37 @@ fn judge_daemonsets(pool: &mut NodePool, view: &View) {
         let reason = reason::TOLERATION_MISSING;
         pool.set_false(condition::DAEMONSETS_TOLERATE_AGENT_TAINT, reason, &message, view.now);
     }
+}
+
+/// Whether pool or class have changed since the registrations were last judged.
+#[must_use]
+pub fn is_renewed(view: &View) -> bool {
+    let judged = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);
+    let pool = view.pool.metadata.generation.unwrap_or_default();
+    judged.is_none_or(|judged| judged.observed_generation != pool) || seen_class(&view.pool) != class_generation(view)
+}
+
+fn seen_class(pool: &NodePool) -> Option<i64> {
+    pool.status.as_ref()?.node_class_observed_generation
+}
+
+fn class_generation(view: &View) -> Option<i64> {
+    view.class.as_ref()?.metadata.generation
+}
+
+/// What was said of the pool before a restart stays until something new is known; a change of pool or class unsays it.
+fn judge_registrations(pool: &mut NodePool, view: &View) {
+    const TYPE: &str = condition::NODE_REGISTRATION_HEALTHY;
+    match &view.registrations {
+        Verdict::Healthy => drop(pool.set_true(TYPE, view.now)),
+        Verdict::Unhealthy { reason, message } => drop(pool.set_false(TYPE, reason, message, view.now)),
+        Verdict::Unknown if is_renewed(view) => {
+            let message = "no node of this pool and class, as they are now, has registered yet";
+            pool.set_unknown(TYPE, reason::AWAITING_RECONCILIATION, message, view.now);
+        }
+        Verdict::Unknown => {}
+    }
+    pool.status.get_or_insert_default().node_class_observed_generation = class_generation(view);
 }
 
 /// What all claims of the pool add up to: the node's word once it has registered, the claim's before.

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::act::{Act, ActError};
 use crate::class;
 use crate::cluster::Cluster;
+use crate::health::{Registrations, Verdict};
 use crate::index::{Index, provider_id};
 use crate::launch::Launcher;
 use crate::lifecycle::{self, Instance};
@@ -32,6 +33,7 @@ pub struct Reconciler {
     launcher: Launcher,
     metrics: Arc<Metrics>,
     drains: Mutex<BTreeMap<String, Drain>>,
+    registrations: Registrations,
 }
 
 impl Reconciler {
@@ -44,7 +46,15 @@ impl Reconciler {
         launcher: Launcher,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { cluster, market, act, launcher, metrics, drains: Mutex::default() }
+        Self {
+            cluster,
+            market,
+            act,
+            launcher,
+            metrics,
+            drains: Mutex::default(),
+            registrations: Registrations::default(),
+        }
     }
 
     /// Works for ever, each key at most once at a time.
@@ -100,7 +110,12 @@ impl Reconciler {
     }
 
     async fn pool(&self, name: &str) -> Result<Next, ActError> {
-        let Some(view) = self.cluster.read(|index| pool_view(index, name)) else { return Ok(Next::Wait) };
+        let Some(mut view) = self.cluster.read(|index| pool_view(index, name)) else { return Ok(Next::Wait) };
+        let uid = view.pool.metadata.uid.clone().unwrap_or_default();
+        if pool::is_renewed(&view) {
+            self.registrations.reset(&uid);
+        }
+        view.registrations = self.registrations.verdict(&uid);
         self.act.run_all(pool::decide(&view)).await?;
         Ok(Next::Wait)
     }
@@ -113,11 +128,16 @@ impl Reconciler {
         let decision = lifecycle::decide(&view);
         let next = decision.next();
         let pool = lifecycle::pool(&view.claim).to_owned();
+        let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let (disrupted, released) = (decision.disrupted, decision.released);
         self.market.mark_short(decision.short.into_iter().collect(), Timestamp::now());
         self.act.run_all(decision.steps).await?;
         for work in decision.work {
             self.cluster.queue.add(work);
+        }
+        if let Some((owner, registration)) = owner.zip(registration) {
+            self.registrations.record(&owner, registration);
+            self.cluster.queue.add(Work::Pool(pool.clone()));
         }
         if let Some(reason) = disrupted {
             self.metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, &pool], 1.0);
@@ -197,9 +217,16 @@ fn pool_view(index: &Index, name: &str) -> Option<pool::View> {
         class: index.classes.get(&pool.spec.template.spec.node_class_ref.name).cloned(),
         claims: claims.collect(),
         daemonsets: index.daemonsets.values().cloned().collect(),
+        registrations: Verdict::Unknown,
         pool,
         now: Timestamp::now(),
     })
+}
+
+/// The UID of the pool that wrote the claim.
+fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
+    let owners = claim.metadata.owner_references.iter().flatten();
+    owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone())
 }
 
 fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {

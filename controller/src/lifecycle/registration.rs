@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{Decision, View};
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
+use crate::health::Registration;
 
 /// Registers the claim's only node.
 pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
@@ -29,6 +30,7 @@ pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decisi
             decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), node_patch(claim, node)));
             claim.status.get_or_insert_default().node_name = node.name().to_owned();
             claim.set_true(condition::REGISTERED, view.now);
+            decision.registration = Some(Registration::Good);
         }
         several => {
             let names: Vec<&str> = several.iter().map(|node| node.name()).collect();

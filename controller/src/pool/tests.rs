@@ -5,11 +5,19 @@ use std::sync::Arc;
 use api::{annotation, condition, hash, reason};
 use serde_json::{Value, json};
 
-use super::{View, decide};
+use super::{View, decide, is_renewed};
 use crate::fixture::{at, body, claim, class, condition as cond, node, pool, words, written};
+use crate::health::Verdict;
 
 fn look(change: &Value) -> View {
-    View { pool: pool(change), class: Some(class(&ready())), claims: Vec::new(), daemonsets: Vec::new(), now: at(60) }
+    View {
+        pool: pool(change),
+        class: Some(class(&ready())),
+        claims: Vec::new(),
+        daemonsets: Vec::new(),
+        registrations: Verdict::Unknown,
+        now: at(60),
+    }
 }
 
 fn ready() -> Value {
@@ -143,4 +151,20 @@ fn resources_add_up() {
     let resources = &status["resources"];
     assert_eq!((&resources["cpu"], &resources["memory"]), (&json!("5900m"), &json!("16Gi")));
     assert_eq!((&resources["nodes"], &resources["pods"]), (&json!("3"), &json!("0")), "zero is said as well");
+}
+
+#[test]
+fn registrations_are_told_and_a_change_of_the_pool_unsays_them() {
+    let sick = Verdict::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
+    for (verdict, state) in [(Verdict::Healthy, "True"), (sick, "False"), (Verdict::Unknown, "Unknown")] {
+        let steps = decide(&View { registrations: verdict.clone(), ..look(&hashed()) });
+        assert_eq!(written(&steps, condition::NODE_REGISTRATION_HEALTHY).unwrap().0, state, "{verdict:?}");
+    }
+    let steps = decide(&View { registrations: Verdict::Healthy, ..look(&hashed()) });
+    let mut judged = pool(&hashed()).as_ref().clone();
+    judged.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
+    let again = |pool: api::NodePool| View { pool: Arc::new(pool), ..look(&json!({})) };
+    assert!(!is_renewed(&again(judged.clone())));
+    judged.metadata.generation = Some(7);
+    assert!(is_renewed(&again(judged)));
 }
