@@ -59,7 +59,7 @@ impl Ring {
                 Registration::Good => None,
             })
         };
-        match failures().last() {
+        match failures().next_back() {
             Some((reason, message)) if failures().count() * 2 >= REMEMBERED => {
                 Verdict::Unhealthy { reason: reason.clone(), message: message.clone() }
             }

@@ -112,7 +112,7 @@ async fn launch(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("its tags name the cluster, the pool, the class and the launch token", tagged).await?;
+    teller.line("its tags name cluster, pool, class and launch token", tagged).await?;
     let template = async {
         let machine = stage.ec2.machines().into_iter().next().context("EC2 launched nothing")?;
         let text = STANDARD.decode(&machine.template.user_data).context("user data is not base64")?;
@@ -191,7 +191,7 @@ async fn registration(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("every Node registered with the startup taint kerf.sh/agent-not-ready", tainted).await?;
+    teller.line("every Node registered with the taint kerf.sh/agent-not-ready", tainted).await?;
     let labelled = async {
         for claim in &claims {
             let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
