@@ -24,6 +24,7 @@ pub mod queue;
 pub mod reconcile;
 pub mod run;
 pub mod settings;
+pub mod tally;
 pub mod termination;
 pub mod watch;
 pub mod work;

@@ -9,6 +9,13 @@ const DURATIONS: &[f64] = &[
     150.0, 300.0, 450.0, 600.0,
 ];
 
+/// How long an end takes, in seconds.
+const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];
+
+/// From 15 minutes to 30 days, in seconds.
+const LIFETIMES: &[f64] =
+    &[900.0, 3600.0, 7200.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0, 1_296_000.0, 2_592_000.0];
+
 /// NodeClaims that were created.
 pub const CLAIMS_CREATED: Metric = Metric {
     name: "karpenter_nodeclaims_created_total",
@@ -28,6 +35,55 @@ pub const CLAIMS_TERMINATED: Metric = Metric {
     name: "karpenter_nodeclaims_terminated_total",
     help: "NodeClaims whose instance is gone, by pool",
     kind: Kind::Counter,
+    labels: &["nodepool"],
+};
+/// How long claims take to go.
+pub const CLAIM_TERMINATION: Metric = Metric {
+    name: "karpenter_nodeclaims_termination_duration_seconds",
+    help: "From a NodeClaim's deletion to its end, in seconds, by pool",
+    kind: Kind::Histogram(ENDINGS),
+    labels: &["nodepool"],
+};
+/// How long instances take to end.
+pub const INSTANCE_TERMINATION: Metric = Metric {
+    name: "karpenter_nodeclaims_instance_termination_duration_seconds",
+    help: "From the order to end an instance to its end, in seconds, by pool",
+    kind: Kind::Histogram(ENDINGS),
+    labels: &["nodepool"],
+};
+/// Nodes that registered.
+pub const NODES_CREATED: Metric = Metric {
+    name: "karpenter_nodes_created_total",
+    help: "Nodes that registered, by pool and zone",
+    kind: Kind::Counter,
+    labels: &["nodepool", "zone"],
+};
+/// Nodes that are gone.
+pub const NODES_TERMINATED: Metric = Metric {
+    name: "karpenter_nodes_terminated_total",
+    help: "Nodes that were let go, by pool and zone",
+    kind: Kind::Counter,
+    labels: &["nodepool", "zone"],
+};
+/// Nodes that were emptied before they went.
+pub const NODES_DRAINED: Metric = Metric {
+    name: "karpenter_nodes_drained_total",
+    help: "Nodes that were empty when they were let go, by pool",
+    kind: Kind::Counter,
+    labels: &["nodepool"],
+};
+/// How long nodes take to go.
+pub const NODE_TERMINATION: Metric = Metric {
+    name: "karpenter_nodes_termination_duration_seconds",
+    help: "From a Node's deletion to its end, in seconds, by pool",
+    kind: Kind::Histogram(ENDINGS),
+    labels: &["nodepool"],
+};
+/// How old nodes become.
+pub const NODE_LIFETIME: Metric = Metric {
+    name: "karpenter_nodes_lifetime_duration_seconds",
+    help: "From a Node's creation to its end, in seconds, by pool",
+    kind: Kind::Histogram(LIFETIMES),
     labels: &["nodepool"],
 };
 /// Eviction requests by the API server's answer.
@@ -99,6 +155,13 @@ pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
     CLAIMS_DISRUPTED,
     CLAIMS_TERMINATED,
+    CLAIM_TERMINATION,
+    INSTANCE_TERMINATION,
+    NODES_CREATED,
+    NODES_TERMINATED,
+    NODES_DRAINED,
+    NODE_TERMINATION,
+    NODE_LIFETIME,
     EVICTION_REQUESTS,
     SCHEDULING_DURATION,
     UNSCHEDULABLE_PODS,

@@ -13,14 +13,14 @@ use tokio::sync::Semaphore;
 use crate::act::{Act, ActError};
 use crate::class;
 use crate::cluster::Cluster;
-use crate::health::{Registrations, Verdict};
+use crate::health::{Registration, Registrations, Verdict};
 use crate::index::{Index, provider_id};
 use crate::launch::Launcher;
 use crate::lifecycle::{self, Instance};
 use crate::market::Market;
 use crate::queue::Next;
 use crate::work::Work;
-use crate::{metrics, pool, termination};
+use crate::{metrics, pool, tally, termination};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;
@@ -135,6 +135,9 @@ impl Reconciler {
         for work in decision.work {
             self.cluster.queue.add(work);
         }
+        if registration == Some(Registration::Good) {
+            tally::registered(&self.metrics, &view.claim);
+        }
         if let Some((owner, registration)) = owner.zip(registration) {
             self.registrations.record(&owner, registration);
             self.cluster.queue.add(Work::Pool(pool.clone()));
@@ -143,7 +146,7 @@ impl Reconciler {
             self.metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, &pool], 1.0);
         }
         if released {
-            self.metrics.add(&metrics::CLAIMS_TERMINATED, &[&pool], 1.0);
+            tally::claim_gone(&self.metrics, &view.claim, Timestamp::now());
         }
         Ok(next)
     }
@@ -163,10 +166,14 @@ impl Reconciler {
             let reply = reply(&self.act.run(request.step).await);
             drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &request.uid, reply);
         }
+        let drained = drain.is_done();
         if !decision.released {
             self.drains().insert(name.to_owned(), drain);
         }
         steps?;
+        if decision.released {
+            tally::node_gone(&self.metrics, &view.node, drained, Timestamp::now());
+        }
         Ok(decision.after.map_or(Next::Wait, Next::After))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, Taint, condition, reason, taint};
+use api::{NodeClaim, NodePool, Taint, reason, taint};
 use planner::{Plan, PodVerdict};
 use serde_json::json;
 use snapshot::{Built, Problem};
@@ -107,7 +107,9 @@ fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
         return "it is being deleted".to_owned();
     }
     let problem = built.problems.iter().find(|one| matches!(one, Problem::NoCatalogue { pool, .. } if pool == name));
-    let missing = pool.conditions().iter().find(|found| !found.is_true() && found.type_ != condition::READY);
+    // Only these decide about Ready; others, such as the health of registrations, are there to be read.
+    let decisive = |found: &&api::Condition| NodePool::DEPENDENTS.contains(&found.type_.as_str());
+    let missing = pool.conditions().iter().filter(decisive).find(|found| !found.is_true());
     match (missing, problem) {
         (Some(found), _) => format!("not ready, {}={}: {}", found.type_, found.status, found.message),
         (None, Some(_)) => {

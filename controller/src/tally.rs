@@ -1,0 +1,82 @@
+//! Counts what became of claims and nodes. Called once a step that ends something is done; decides nothing.
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, condition, label};
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::lifecycle::pool;
+use crate::metrics;
+
+/// A claim's node has registered.
+pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
+    let zone = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::ZONE));
+    metrics.add(&metrics::NODES_CREATED, &[pool(claim), zone.map_or("", String::as_str)], 1.0);
+}
+
+/// A claim was let go: nothing of it is left.
+pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
+    let pool = pool(claim);
+    metrics.add(&metrics::CLAIMS_TERMINATED, &[pool], 1.0);
+    if let Some(seconds) = since(claim.metadata.deletion_timestamp.as_ref(), now) {
+        metrics.observe(&metrics::CLAIM_TERMINATION, &[pool], seconds);
+    }
+    let ending = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING);
+    if let Some(seconds) = since(ending.map(|found| &found.last_transition_time), now) {
+        metrics.observe(&metrics::INSTANCE_TERMINATION, &[pool], seconds);
+    }
+}
+
+/// A node was let go.
+pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) {
+    let pool = node.label(label::NODEPOOL).unwrap_or_default();
+    metrics.add(&metrics::NODES_TERMINATED, &[pool, node.label(label::ZONE).unwrap_or_default()], 1.0);
+    if drained {
+        metrics.add(&metrics::NODES_DRAINED, &[pool], 1.0);
+    }
+    if let Some(seconds) = since(node.metadata.deletion_timestamp.as_ref(), now) {
+        metrics.observe(&metrics::NODE_TERMINATION, &[pool], seconds);
+    }
+    if let Some(seconds) = since(node.metadata.creation_timestamp.as_ref(), now) {
+        metrics.observe(&metrics::NODE_LIFETIME, &[pool], seconds);
+    }
+}
+
+fn since(start: Option<&Time>, now: Timestamp) -> Option<f64> {
+    Some(now.duration_since(start?.0).as_secs_f64().max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::metric::Metrics;
+    use serde_json::json;
+
+    use super::{claim_gone, node_gone, registered};
+    use crate::fixture::{at, claim, node};
+    use crate::metrics::TABLE;
+
+    #[test]
+    fn an_end_is_counted_with_how_long_it_took() {
+        let metrics = Metrics::new(TABLE);
+        let deleted = json!({"metadata": {"deletionTimestamp": at(10).to_string()}});
+        registered(&metrics, &claim(&json!({})));
+        claim_gone(&metrics, &claim(&deleted), at(13));
+        node_gone(&metrics, &node(&deleted), true, at(15));
+        let text = metrics.render();
+        for line in [
+            "karpenter_nodes_created_total{",
+            "karpenter_nodeclaims_terminated_total{",
+            "karpenter_nodeclaims_termination_duration_seconds_sum{",
+            "karpenter_nodes_drained_total{",
+            "karpenter_nodes_termination_duration_seconds_sum{",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        assert!(
+            text.lines().any(|line| line.starts_with("karpenter_nodeclaims_termination_duration_seconds_sum")
+                && line.ends_with(" 3.0"))
+        );
+    }
+}
