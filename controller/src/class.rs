@@ -14,6 +14,7 @@ use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::index::Index;
 use crate::market::Market;
+use crate::patch;
 
 /// A class that is ready is looked at again after this long (aws: subnets and images every minute).
 const READY_AGAIN: Duration = Duration::from_secs(60);
@@ -102,10 +103,7 @@ fn judge(view: &View, market: &Market, resolution: Resolution) -> Decision {
 }
 
 fn status_step(view: &View, class: &EC2NodeClass) -> Option<Step> {
-    let patch = json!({
-        "metadata": {"resourceVersion": view.class.metadata.resource_version},
-        "status": class.status,
-    });
+    let patch = patch::status(&view.class.metadata, &class.status);
     (class.status != view.class.status).then(|| Step::PatchStatus(target(class), patch))
 }
 
@@ -140,29 +138,18 @@ async fn end(view: &View, market: &Market) -> Result<Decision, CloudError> {
     let tags = cloud::launch::template_tags(&name, market.settings());
     let templates = market.cloud().launch_templates(&tags).await?;
     decision.steps.extend(templates.into_iter().map(|template| Step::DeleteLaunchTemplate(template.name)));
-    let left: Vec<&String> = view
-        .class
-        .metadata
-        .finalizers
-        .iter()
-        .flatten()
-        .filter(|found| *found != finalizer::EC2_NODE_CLASS_TERMINATION)
-        .collect();
-    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": view.class.metadata.resource_version}});
+    let patch = patch::without_finalizer(&view.class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION);
     decision.steps.push(Step::Patch(target(&view.class), patch));
     market.forget(&name);
     Ok(decision)
 }
 
 fn has_finalizer(class: &EC2NodeClass) -> bool {
-    class.metadata.finalizers.iter().flatten().any(|name| name == finalizer::EC2_NODE_CLASS_TERMINATION)
+    patch::has_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION)
 }
 
 fn add_finalizer(class: &EC2NodeClass) -> Step {
-    let mut finalizers = class.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.push(finalizer::EC2_NODE_CLASS_TERMINATION.to_owned());
-    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": class.metadata.resource_version}});
-    Step::Patch(target(class), patch)
+    Step::Patch(target(class), patch::with_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION))
 }
 
 fn target(class: &EC2NodeClass) -> Target {

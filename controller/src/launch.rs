@@ -22,6 +22,7 @@ use crate::cluster::Cluster;
 use crate::index::{Index, launch_token, provider_id};
 use crate::lifecycle::pool;
 use crate::market::Market;
+use crate::patch;
 use crate::queue::Next;
 use crate::work::Work;
 
@@ -292,7 +293,7 @@ impl Launcher {
 }
 
 fn is_waiting(claim: &NodeClaim) -> bool {
-    let ours = claim.metadata.finalizers.iter().flatten().any(|name| name == finalizer::TERMINATION);
+    let ours = patch::has_finalizer(&claim.metadata, finalizer::TERMINATION);
     ours && !claim.is_true(condition::LAUNCHED) && claim.metadata.deletion_timestamp.is_none()
 }
 

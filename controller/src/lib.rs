@@ -18,6 +18,7 @@ pub mod lifecycle;
 pub mod market;
 pub mod metrics;
 pub mod nominations;
+pub mod patch;
 pub mod pool;
 pub mod provision;
 pub mod queue;

@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::health::Registration;
+use crate::patch;
 use crate::queue::Next;
 use crate::work::Work;
 
@@ -134,14 +135,12 @@ fn ask_for_launch(view: &View, decision: &mut Decision) {
 }
 
 fn has_finalizer(claim: &NodeClaim) -> bool {
-    claim.metadata.finalizers.iter().flatten().any(|name| name == finalizer::TERMINATION)
+    patch::has_finalizer(&claim.metadata, finalizer::TERMINATION)
 }
 
 /// The finalizer goes on before anything is launched, so that nothing launched is ever forgotten.
 fn add_finalizer(claim: &NodeClaim) -> Decision {
-    let mut finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.push(finalizer::TERMINATION.to_owned());
-    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": claim.metadata.resource_version}});
+    let patch = patch::with_finalizer(&claim.metadata, finalizer::TERMINATION);
     Decision { steps: vec![Step::Patch(target(claim), patch)], ..Decision::default() }
 }
 
@@ -274,10 +273,7 @@ fn note_pod_event(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
 /// Writes the status if the decision changed it.
 fn write_status(view: &View, claim: &NodeClaim, decision: &mut Decision) {
     if claim.status != view.claim.status {
-        let patch = json!({
-            "metadata": {"resourceVersion": view.claim.metadata.resource_version},
-            "status": claim.status,
-        });
+        let patch = patch::status(&view.claim.metadata, &claim.status);
         decision.steps.push(Step::PatchStatus(target(claim), patch));
     }
 }

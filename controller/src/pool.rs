@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::act::{Step, Target};
 use crate::health::Verdict;
+use crate::patch;
 
 /// Keys that a pool's status always has, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
@@ -53,10 +54,7 @@ pub fn decide(view: &View) -> Vec<Step> {
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
     if pool.status != view.pool.status {
-        let patch = json!({
-            "metadata": {"resourceVersion": view.pool.metadata.resource_version},
-            "status": pool.status,
-        });
+        let patch = patch::status(&view.pool.metadata, &pool.status);
         steps.push(Step::PatchStatus(Target::Pool(name), patch));
     }
     steps

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::act::{PodRef, Step, Target};
 use crate::event::{Note, Object};
 use crate::lifecycle::{Instance, pool};
+use crate::patch;
 
 /// Even an empty node waits this long after its taint, so that a pod that was bound meanwhile is seen.
 const LEAST_DRAIN: Duration = Duration::from_secs(5);
@@ -65,11 +66,7 @@ pub struct Request {
 /// Whether the node is ours to take away and on its way.
 #[must_use]
 pub fn concerns(node: &Node) -> bool {
-    node.metadata.deletion_timestamp.is_some() && has_finalizer(node)
-}
-
-fn has_finalizer(node: &Node) -> bool {
-    node.metadata.finalizers.iter().flatten().any(|name| name == finalizer::TERMINATION)
+    node.metadata.deletion_timestamp.is_some() && patch::has_finalizer(&node.metadata, finalizer::TERMINATION)
 }
 
 /// A fresh drain for the node, with the deadline that its claim carries.
@@ -186,10 +183,7 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
 
 fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {
     if before.status != after.status {
-        let patch = json!({
-            "metadata": {"resourceVersion": before.metadata.resource_version},
-            "status": after.status,
-        });
+        let patch = patch::status(&before.metadata, &after.status);
         decision.steps.push(Step::PatchStatus(claim_target(before), patch));
     }
 }
@@ -218,9 +212,7 @@ fn end_instance(view: &View, decision: &mut Decision) {
 
 /// Lets the node's name go; Kubernetes removes the object.
 fn release(view: &View, decision: &mut Decision) {
-    let left: Vec<&String> =
-        view.node.metadata.finalizers.iter().flatten().filter(|name| *name != finalizer::TERMINATION).collect();
-    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": view.node.metadata.resource_version}});
+    let patch = patch::without_finalizer(&view.node.metadata, finalizer::TERMINATION);
     decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
     decision.released = true;
 }

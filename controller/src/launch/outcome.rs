@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
-use crate::metrics;
+use crate::{metrics, patch};
 
 /// Karpenter cuts messages of conditions here.
 const MESSAGE: usize = 300;
@@ -93,11 +93,7 @@ pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Ve
 }
 
 fn write_status(before: &NodeClaim, after: &NodeClaim) -> Step {
-    let patch = json!({
-        "metadata": {"resourceVersion": before.metadata.resource_version},
-        "status": after.status,
-    });
-    Step::PatchStatus(target(before), patch)
+    Step::PatchStatus(target(before), patch::status(&before.metadata, &after.status))
 }
 
 fn target(claim: &NodeClaim) -> Target {

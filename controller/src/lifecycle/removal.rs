@@ -10,6 +10,7 @@ use serde_json::json;
 use super::{Decision, Instance, View, has_finalizer, name, target, write_status};
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
+use crate::patch;
 
 /// Time between looks at an instance that is ending.
 const INSTANCE_POLL: Duration = Duration::from_secs(2);
@@ -69,9 +70,7 @@ fn end_instance(view: &View, decision: &mut Decision) {
 
 /// Lets the claim's name go: nothing of it is left.
 fn release(claim: &NodeClaim, decision: &mut Decision) {
-    let left: Vec<&String> =
-        claim.metadata.finalizers.iter().flatten().filter(|found| *found != finalizer::TERMINATION).collect();
-    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": claim.metadata.resource_version}});
+    let patch = patch::without_finalizer(&claim.metadata, finalizer::TERMINATION);
     decision.steps.push(Step::Patch(Target::Claim(name(claim).to_owned()), patch));
     decision.released = true;
 }
