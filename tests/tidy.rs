@@ -30,6 +30,8 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("aws", &["cloud"], &["kube", "kube-client", "controller"]),
     ("daemon", &[], &["kube*", "aws-*", "api", "planner"]),
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
+    ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
+    ("peers", &["api", "planner", "snapshot", "cloud", "cli"], &["aws-*", "kube", "kube-client"]),
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
 ];
 
@@ -45,8 +47,8 @@ fn read(path: &Path) -> String {
 }
 
 fn crate_folder(name: &str) -> PathBuf {
-    let inside = root().join("crates").join(name);
-    if inside.exists() { inside } else { root().join(name) }
+    let rooms = [root().join("crates").join(name), root().join("tests").join(name)];
+    rooms.into_iter().find(|room| room.exists()).unwrap_or_else(|| root().join(name))
 }
 
 /// Every Rust source below the workspace, but not build output.

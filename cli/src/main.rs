@@ -1,0 +1,3 @@
+//! The `kerf` program: a handshake with the library.
+
+fn main() {}

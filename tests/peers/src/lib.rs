@@ -1,0 +1,1 @@
+//! The planner beside its peers: Karpenter's own scheduler, kube-scheduler as referee, and a lower bound on the price.
