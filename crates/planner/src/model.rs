@@ -7,16 +7,18 @@ mod pod;
 mod pool;
 mod requirements;
 mod resources;
+mod topology;
 
-pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, label};
+pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
 pub use node::{BoundPod, Leaving, Node, Stage};
 pub use offer::Offer;
-pub use pod::{Daemon, Effect, Pod, PodShape, Taint, Toleration, TolerationOperator};
+pub use pod::{Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed};
 pub use pool::{Disruption, Pool};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
+pub use topology::{PodPreference, PodTerm, Selector, Spread};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -41,13 +43,15 @@ pub struct Snapshot {
     /// What can be bought; a pool names its catalogue by position.
     pub catalogues: Vec<Arc<Catalogue>>,
     /// Every node and every claim without a node yet.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Arc<Node>>,
     /// Distinct scheduling shapes; pods name theirs by position.
-    pub shapes: Vec<PodShape>,
+    pub shapes: Vec<Arc<PodShape>>,
     /// Pods that need a place: pending ones and those of nodes that are leaving.
     pub pods: Vec<Pod>,
     /// DaemonSets, whose pods come with every node that they fit.
     pub daemons: Vec<Daemon>,
+    /// The labels of every namespace, for terms that select namespaces.
+    pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// Settings of the planner itself.
@@ -60,10 +64,43 @@ pub struct Policy {
     pub max_instance_types: usize,
     /// Label keys that instance types or the cloud decide: a pool that does not name one leaves it open.
     pub well_known: BTreeSet<String>,
+    /// What preferences count for.
+    pub preferences: PreferencePolicy,
+    /// What happens when `minValues` cannot be met.
+    pub min_values: MinValuesPolicy,
+    /// Types that a launch which allows spot keeps where its pods' requirements do: the fewer, the surer an interruption.
+    pub least_spot_types: usize,
+}
+
+/// Karpenter's `PREFERENCE_POLICY`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PreferencePolicy {
+    /// Preferences are constraints until they must be dropped.
+    #[default]
+    Respect,
+    /// Preferences do not count at all.
+    Ignore,
+}
+
+/// Karpenter's `MIN_VALUES_POLICY`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MinValuesPolicy {
+    /// A launch that cannot offer as many values is none.
+    #[default]
+    Strict,
+    /// A launch asks for as many values as there are.
+    BestEffort,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { max_steps: 100_000_000, max_instance_types: 600, well_known: BTreeSet::new() }
+        Self {
+            max_steps: 100_000_000,
+            max_instance_types: 600,
+            well_known: BTreeSet::new(),
+            preferences: PreferencePolicy::Respect,
+            min_values: MinValuesPolicy::Strict,
+            least_spot_types: 15,
+        }
     }
 }

@@ -42,6 +42,22 @@ pub struct Launch {
     pub pods: Vec<usize>,
     /// The cheapest available compatible offering.
     pub price: MicroDollars,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Whether `minValues` was lowered to what there is (`MinValuesPolicy::BestEffort`).
+    #[serde(default)]
+    pub min_values_relaxed: bool,
+}
+
+/// What a launch is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Purpose {
+    /// Pods wait for it.
+    #[default]
+    Provision,
+    /// A static pool has fewer nodes than replicas: the claim is made straight from the template.
+    Static,
 }
 
 /// A pod that has room on a node.
@@ -92,6 +108,8 @@ pub struct Report {
     pub pods: Vec<PodVerdict>,
     /// One verdict a managed node, in the order of the snapshot's nodes.
     pub nodes: Vec<(String, NodeVerdict)>,
+    /// Positions of all placed pods, on nodes or launches, in an order in which kube-scheduler could bind them.
+    pub order: Vec<usize>,
     /// Steps that the search took.
     pub steps: u64,
 }

@@ -92,7 +92,7 @@ impl<'a> Solver<'a> {
         let templates = template::in_order(snapshot);
         let soft = template::has_soft_taints(snapshot);
         Self {
-            demands: snapshot.shapes.iter().map(Demand::of).collect(),
+            demands: snapshot.shapes.iter().map(|shape| Demand::of(shape)).collect(),
             tolerances: if soft { &[Tolerance::Strict, Tolerance::Lenient] } else { &[Tolerance::Strict] },
             headroom: Headroom::of(&templates),
             rooms: room::in_order(snapshot),
@@ -262,7 +262,7 @@ impl<'a> Solver<'a> {
             launches,
             nominations: self.nominations,
             removals: Vec::new(),
-            report: Report { pods: verdicts.collect(), nodes: Vec::new(), steps: self.steps },
+            report: Report { pods: verdicts.collect(), nodes: Vec::new(), order: Vec::new(), steps: self.steps },
         }
     }
 }

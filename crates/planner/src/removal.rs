@@ -38,7 +38,7 @@ pub(crate) fn remove_empty(snapshot: &Snapshot, plan: &mut Plan) {
 
 /// Managed nodes, the dearest first, then by name.
 fn by_price(snapshot: &Snapshot) -> Vec<&Node> {
-    let mut nodes: Vec<&Node> = snapshot.nodes.iter().filter(|node| node.claim.is_some()).collect();
+    let mut nodes: Vec<&Node> = snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.claim.is_some()).collect();
     nodes.sort_by_key(|node| (Reverse(node.price), node.name.as_str()));
     nodes
 }

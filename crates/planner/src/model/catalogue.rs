@@ -48,6 +48,10 @@ pub struct InstanceType {
     pub allocatable: Resources,
     /// Where, how and for how much it can be had.
     pub offerings: Vec<Offering>,
+    /// Work done for the money, in thousandths of the usual: 1,250 counts a price for four fifths when types compete.
+    pub performance: Option<u32>,
+    /// How many volumes a new node can attach, by CSI driver; a driver that is not named has no bound.
+    pub attach_limits: BTreeMap<String, i64>,
 }
 
 /// A way to buy an instance type.
@@ -65,6 +69,19 @@ pub struct Offering {
     /// Further labels of nodes that come from this offering, such as the zone id.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// The capacity reservation that a reserved offering draws on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+}
+
+/// Capacity that is paid for already.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// EC2's id; one reservation can stand behind several offerings.
+    pub id: String,
+    /// Instances that it still has room for, those of claims in flight taken off.
+    pub remaining: u32,
 }
 
 /// Karpenter's capacity types, cheapest tier first.

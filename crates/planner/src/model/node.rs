@@ -1,10 +1,11 @@
 //! Nodes, and claims that have no node yet, as the planner sees them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MicroDollars, Millis, Requirement, Resources, Taint};
+use super::{MicroDollars, Millis, PodShape, Requirement, Resources, Taint};
 
 /// How far a node has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,8 +63,10 @@ pub struct Node {
     pub used: Resources,
     /// The DaemonSet pods' share of `used`.
     pub daemon_used: Resources,
-    /// Pods that are bound to it and are not DaemonSet or static pods.
+    /// Pods that are bound to it, DaemonSet and static pods included.
     pub pods: Vec<BoundPod>,
+    /// How many volumes it can attach, by CSI driver; a driver that is not named has no bound.
+    pub attach_limits: BTreeMap<String, i64>,
     /// Since when nothing has happened on it; `None` while not initialized.
     pub quiet_since: Option<Millis>,
     /// `karpenter.sh/do-not-disrupt` holds on the Node, or on a DaemonSet or static pod on it.
@@ -87,4 +90,10 @@ pub struct BoundPod {
     pub reschedulable: bool,
     /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
     pub do_not_disrupt: bool,
+    /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it.
+    pub shape: Arc<PodShape>,
+    /// `namespace/name` of its volume claims, one for each of the shape's `volumes`.
+    pub claims: Vec<String>,
+    /// On its way out: it still has its room, ports and volumes, but counts for no topology.
+    pub ending: bool,
 }

@@ -1,10 +1,11 @@
 //! Pods by shape: what the scheduler looks at is kept once for all pods that share it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Requirement, Resources};
+use super::{Millis, PodPreference, PodTerm, Requirement, Resources, Spread};
 
 /// A pod that needs a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +23,13 @@ pub struct Pod {
     pub leaving_node: Option<String>,
     /// The node or claim that a recent plan promised; kept as long as the pod fits there, so that plans do not swap pods.
     pub nominated: Option<String>,
+    /// `namespace/name` of its volume claims, one for each of the shape's `volumes`; pods can share a claim.
+    pub claims: Vec<String>,
+    /// `namespace/name` of the CapacityBuffer that it stands for; such a pod keeps room and is never bound.
+    pub buffer: Option<String>,
 }
 
-/// All that placing a pod depends on.
+/// All that placing a pod depends on, but for names of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodShape {
@@ -36,6 +41,71 @@ pub struct PodShape {
     pub affinity: Vec<Vec<Requirement>>,
     /// Taints that the pod puts up with.
     pub tolerations: Vec<Toleration>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Whose pods count for namespaced terms.
+    pub namespace: String,
+    /// Labels that a selector of some pod looks at; others would only make shapes of equal pods differ.
+    pub labels: BTreeMap<String, String>,
+    /// Nodes that it would like.
+    pub preferred: Vec<NodePreference>,
+    /// Topology spread constraints, hard and soft.
+    pub spread: Vec<Spread>,
+    /// Required pod affinity.
+    pub near: Vec<PodTerm>,
+    /// Required pod anti-affinity.
+    pub apart: Vec<PodTerm>,
+    /// Preferred pod affinity.
+    pub prefers_near: Vec<PodPreference>,
+    /// Preferred pod anti-affinity.
+    pub prefers_apart: Vec<PodPreference>,
+    /// Ports of the node that it binds.
+    pub ports: Vec<HostPort>,
+    /// Its persistent and ephemeral volumes.
+    pub volumes: Vec<VolumeNeed>,
+}
+
+/// Nodes that a pod would like.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodePreference {
+    /// How much, 1 to 100.
+    pub weight: i32,
+    /// A conjunction.
+    pub term: Vec<Requirement>,
+}
+
+/// A port of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostPort {
+    /// The node's address; `0.0.0.0` is all of them, and what an absent one means.
+    pub ip: String,
+    /// 1 to 65,535.
+    pub port: u16,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+}
+
+/// What a volume asks of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeNeed {
+    /// The CSI driver whose attachments are counted; `None` for volumes that count for nothing.
+    pub driver: Option<String>,
+    /// Where the volume is or can be made: alternatives of conjunctions; empty is anywhere.
+    pub alternatives: Vec<Vec<Requirement>>,
+}
+
+impl HostPort {
+    /// Whether two pods with these ports cannot share a node.
+    #[must_use]
+    pub fn clashes(&self, other: &Self) -> bool {
+        const ALL: &str = "0.0.0.0";
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || self.ip == ALL || other.ip == ALL)
+    }
 }
 
 /// One DaemonSet's pod.

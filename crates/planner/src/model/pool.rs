@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Requirement, Resources, Taint};
+use super::{MicroDollars, Requirement, Resources, Taint};
 
 /// One NodePool that may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,12 @@ pub struct Pool {
     pub usage: Resources,
     /// When and how the pool gives nodes back.
     pub disruption: Disruption,
+    /// How many nodes a static pool keeps; such a pool takes pods on its nodes, but gets none made for them.
+    pub replicas: Option<u32>,
+    /// Nodes and claims of the pool that are not leaving.
+    pub running: u32,
+    /// What each node costs beside its price, per hour: agents and licences.
+    pub node_fee: MicroDollars,
 }
 
 /// The part of a NodePool's disruption block that emptiness needs.

@@ -208,6 +208,8 @@ impl Open {
             min_instance_types,
             pods: self.pods,
             price: cheapest(&self.types),
+            purpose: crate::Purpose::Provision,
+            min_values_relaxed: false,
         }
     }
 
