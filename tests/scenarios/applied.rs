@@ -1,5 +1,7 @@
 //! A cluster shortly after its plan was acted on: claims without instances, promises remembered, removed nodes leaving.
 
+use std::sync::Arc;
+
 use planner::{Launch, Leaving, Node, Operator, Plan, Requirement, Requirements, Resources, Snapshot, Stage, label};
 
 /// The next snapshot, with the clock as it was. Nodes on their way out still count for the limits.
@@ -14,10 +16,10 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
             after.pods[*pod].nominated = Some(node.name.clone());
         }
         reserve(&mut after, launch);
-        after.nodes.push(node);
+        after.nodes.push(Arc::new(node));
     }
     for removal in &plan.removals {
-        let node = after.nodes.iter_mut().find(|node| node.name == removal.node).unwrap();
+        let node = Arc::make_mut(after.nodes.iter_mut().find(|node| node.name == removal.node).unwrap());
         node.leaving = Some(Leaving::Deleting);
         let pool = after.pools.iter_mut().find(|pool| Some(&pool.name) == node.pool.as_ref()).unwrap();
         pool.disruption.empty_budget -= 1;

@@ -50,7 +50,7 @@ fn snapshot(pods: usize, shapes: usize) -> Snapshot {
     Snapshot {
         pools: vec![pool],
         catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: types() })],
-        shapes: (0..shapes).map(shape).collect(),
+        shapes: (0..shapes).map(|index| Arc::new(shape(index))).collect(),
         pods: (0..pods).map(pod).collect(),
         ..Snapshot::default()
     }
@@ -84,6 +84,7 @@ fn instance_type(cpus: i64) -> InstanceType {
         price,
         available: true,
         labels: std::collections::BTreeMap::new(),
+        reservation: None,
     };
     InstanceType {
         name: format!("fake-it-{}", cpus - 1),

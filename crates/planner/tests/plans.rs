@@ -11,7 +11,7 @@ mod spoilt;
 use std::sync::Arc;
 
 use clusters::{Cluster, cluster, giant};
-use planner::{Launch, Miss, Plan, PodVerdict, Resources, Snapshot, check, plan};
+use planner::{Launch, Miss, Plan, PodVerdict, Purpose, Resources, Snapshot, check, plan};
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 
@@ -78,6 +78,8 @@ fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
                     min_instance_types: None,
                     pods: vec![pod],
                     price: offering.price,
+                    purpose: Purpose::Provision,
+                    min_values_relaxed: false,
                 };
                 plans.push(Plan { launches: vec![launch], ..Plan::default() });
             }

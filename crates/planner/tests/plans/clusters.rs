@@ -41,6 +41,7 @@ fn instance_type() -> impl Strategy<Value = InstanceType> {
             price: MicroDollars(price * cpus),
             available,
             labels: BTreeMap::new(),
+            reservation: None,
         };
         InstanceType {
             name: String::new(),
@@ -48,6 +49,7 @@ fn instance_type() -> impl Strategy<Value = InstanceType> {
             capacity,
             allocatable,
             offerings: offerings.into_iter().enumerate().map(offer).collect(),
+            ..InstanceType::default()
         }
     })
 }
@@ -93,6 +95,7 @@ fn shape() -> impl Strategy<Value = PodShape> {
             selector,
             affinity,
             tolerations,
+            ..PodShape::default()
         },
     )
 }
@@ -102,9 +105,9 @@ fn daemon() -> impl Strategy<Value = PodShape> {
     (sample::select(vec![100i64, 900]), affinity, collection::vec(toleration(), 0..2)).prop_map(
         |(cpu, affinity, tolerations)| PodShape {
             requests: amounts(cpu, 1, 1),
-            selector: Vec::new(),
             affinity,
             tolerations,
+            ..PodShape::default()
         },
     )
 }
@@ -196,7 +199,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
                 policy: Policy { max_instance_types, well_known: well_known(), ..Policy::default() },
                 catalogues: vec![catalogue(types)],
                 pools: named(pools),
-                shapes,
+                shapes: shapes.into_iter().map(Arc::new).collect(),
                 ..Snapshot::default()
             };
             let daemon = |(position, shape)| Daemon { name: format!("daemon-{position}"), shape };
@@ -272,19 +275,20 @@ fn add_node(snapshot: &mut Snapshot, name: &str, draft: &Draft) {
     node.labels = labels;
     if let Some(cpu) = draft.used.filter(|_| draft.stage == Stage::Initialized) {
         node.used = amounts(cpu, 1, 1);
-        node.pods = vec![BoundPod { uid: name.into(), name: name.into(), reschedulable: true, do_not_disrupt: false }];
+        node.pods = vec![BoundPod { uid: name.into(), name: name.into(), reschedulable: true, ..BoundPod::default() }];
     }
     if draft.daemon_used {
         node.daemon_used = amounts(100, 1, 1);
         node.used.add(&node.daemon_used);
     }
-    snapshot.nodes.push(node);
+    snapshot.nodes.push(Arc::new(node));
 }
 
 /// A pod that no machine holds.
 pub fn giant(snapshot: &mut Snapshot) {
     let shape = snapshot.shapes.len();
-    snapshot.shapes.push(PodShape { requests: amounts(1_000_000, 0, 1), ..PodShape::default() });
+    let requests = amounts(1_000_000, 0, 1);
+    snapshot.shapes.push(Arc::new(PodShape { requests, ..PodShape::default() }));
     add_pod(snapshot, "giant", shape, 0);
 }
 
@@ -299,6 +303,7 @@ pub fn large(pods: usize, types: usize) -> Snapshot {
             price: MicroDollars(price),
             available: true,
             labels: BTreeMap::new(),
+            reservation: None,
         };
         let price = cpus * (40_000 + 500 * family);
         InstanceType {
@@ -311,11 +316,12 @@ pub fn large(pods: usize, types: usize) -> Snapshot {
                 sold("b", CapacityType::OnDemand, price),
                 sold("a", CapacityType::Spot, price / 3),
             ],
+            ..InstanceType::default()
         }
     };
     let mut all: Vec<InstanceType> = (0..types).map(kind).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
-    let shape = |cpu, memory| PodShape { requests: amounts(cpu, memory, 1), ..PodShape::default() };
+    let shape = |cpu, memory| Arc::new(PodShape { requests: amounts(cpu, memory, 1), ..PodShape::default() });
     let mut snapshot = Snapshot {
         now: Millis(NOW),
         policy: Policy { well_known: well_known(), ..Policy::default() },

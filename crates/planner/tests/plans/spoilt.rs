@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use planner::{
-    Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PodVerdict, Pool, Removal, RemovalReason,
+    Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PodShape, PodVerdict, Pool, Removal, RemovalReason,
     Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
@@ -27,7 +27,7 @@ fn cluster() -> Snapshot {
     };
     // Nothing fits the idle node: it has no room for pods at all.
     let idle = Node { allocatable: Resources::default(), ..node("idle") };
-    snapshot.nodes = vec![node("busy"), idle];
+    snapshot.nodes = vec![Arc::new(node("busy")), Arc::new(idle)];
     snapshot
 }
 
@@ -42,7 +42,7 @@ const ROWS: [(&str, Spoil); 27] = [
     ("is not in the snapshot", |_, plan| plan.launches[0].pods.push(99)),
     ("verdicts for", |_, plan| plan.report.pods.truncate(3)),
     ("the verdict says", |_, plan| plan.report.pods[0] = PodVerdict::Postponed),
-    ("lacks cpu", |snapshot, _| snapshot.shapes[4].requests.set(Resources::CPU, 90_000)),
+    ("lacks cpu", |snapshot, _| Arc::make_mut(&mut snapshot.shapes[4]).requests.set(Resources::CPU, 90_000)),
     ("memory 19536 of", |_, plan| plan.launches[0].instance_types.insert(0, "family-000.02".to_owned())),
     ("is not in the pool's catalogue", |_, plan| plan.launches[0].instance_types.push("other.large".to_owned())),
     ("lists a type twice", |_, plan| {
@@ -73,17 +73,17 @@ const ROWS: [(&str, Spoil); 27] = [
     ("nodes may reach", |snapshot, _| {
         snapshot.pools[0].limits = Some(Resources::from_iter([(Resources::NODES, 1)]));
     }),
-    ("is overfull", |snapshot, _| snapshot.nodes[0].used.set(Resources::CPU, 1900)),
-    ("is leaving and gets pods", |snapshot, _| snapshot.nodes[0].leaving = Some(Leaving::Deleting)),
-    ("is cordoned and gets pods", |snapshot, _| snapshot.nodes[0].unschedulable = true),
+    ("is overfull", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 1900)),
+    ("is leaving and gets pods", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).leaving = Some(Leaving::Deleting)),
+    ("is cordoned and gets pods", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).unschedulable = true),
     ("its budget is 0", |snapshot, _| snapshot.pools[0].disruption.empty_budget = 0),
     ("is removed while pods are sent there", |_, plan| {
         let claim = "busy-claim".to_owned();
         let saving = Some(MicroDollars(7));
         plan.removals = vec![Removal { node: "busy".to_owned(), claim, reason: RemovalReason::Empty, saving }];
     }),
-    ("is removed before it was quiet", |snapshot, _| snapshot.nodes[1].quiet_since = Some(snapshot.now)),
-    ("is removed against do-not-disrupt", |snapshot, _| snapshot.nodes[1].do_not_disrupt = true),
+    ("is removed before it was quiet", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).quiet_since = Some(snapshot.now)),
+    ("is removed against do-not-disrupt", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).do_not_disrupt = true),
     ("the saving is not its price", |_, plan| plan.removals[0].saving = None),
     ("leaves only", |snapshot, plan| {
         let asked = Requirement::new(label::ZONE, Operator::Exists, [""; 0]);
@@ -116,7 +116,7 @@ fn daemons_count_on_nodes_and_launches() {
     let snapshot = cluster();
     let decided = plan(&snapshot);
     let mut heavier = snapshot.clone();
-    let shape = heavier.shapes[4].clone();
+    let shape = PodShape::clone(&heavier.shapes[4]);
     heavier.daemons = vec![planner::Daemon { name: "kube-system/agent".to_owned(), shape }];
     let findings: Vec<String> = check(&heavier, &decided).iter().map(ToString::to_string).collect();
     assert!(findings.iter().any(|it| it.starts_with("launch") && it.contains("lacks")), "{findings:#?}");
