@@ -42,5 +42,14 @@ pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
 /// On a pod of a Node: set by kubelet for a pod that comes from a file, not from the API.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
+/// On a PersistentVolumeClaim: present once its binding to a volume is complete.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// On a PersistentVolumeClaim: name of its class, from the time before the field.
+pub const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// On a StorageClass: `true` when claims without a class get this one.
+pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// The older spelling of [`DEFAULT_STORAGE_CLASS`].
+pub const BETA_DEFAULT_STORAGE_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-class";
+
 /// The value `true` of annotations that are switches.
 pub const TRUE: &str = "true";

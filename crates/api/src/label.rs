@@ -37,6 +37,9 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Windows build, for example `10.0.20348`.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
+/// On every Namespace: its own name.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
 /// Value of [`CAPACITY_TYPE`]: spare capacity that EC2 may take back at two minutes' notice.
 pub const CAPACITY_SPOT: &str = "spot";
 /// Value of [`CAPACITY_TYPE`]: capacity at list price.

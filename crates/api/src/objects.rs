@@ -7,28 +7,49 @@
 mod affinity;
 mod daemonset;
 mod meta;
+mod namespace;
 mod node;
 mod pdb;
 mod pod;
+mod ports;
+mod priority;
 mod requests;
 mod selector;
+mod storage;
+mod template;
 mod volume;
+mod workload;
 
 pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
 };
-pub use daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus, PodTemplate};
+pub use daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
+pub use namespace::Namespace;
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
     Container, ContainerPort, EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim,
     PodSpec, PodStatus, ResourceRequirements, SchedulingGate, Toleration, TopologySpreadConstraint, Volume,
+    VolumeClaimTemplate,
 };
+pub use ports::HostPort;
+pub use priority::{PriorityClass, priority_of};
 pub use requests::pod_requests;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
+pub use storage::{
+    AwsElasticBlockStore, CSINode, CSINodeDriver, CSINodeSpec, ClaimRef, CsiSource, EBS_DRIVER, IN_TREE_EBS,
+    OtherSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, StorageClass, TopologySelectorLabel,
+    TopologySelectorTerm, VolumeNodeAffinity, VolumeNodeResources,
+};
+pub use template::{PodTemplate, PodTemplateSpec};
 pub use volume::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, VolumeAttachment,
+    VolumeAttachmentSource, VolumeAttachmentSpec,
+};
+pub use workload::{
+    Deployment, Job, JobCondition, JobSpec, JobStatus, ReplicaSet, ReplicatedSpec, StatefulSet, StatefulSetOrdinals,
+    StatefulSetSpec,
 };
 
 /// Amounts by resource, as text.

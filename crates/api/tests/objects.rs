@@ -4,7 +4,10 @@
 
 use std::fmt::Debug;
 
-use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, Toleration};
+use api::objects::{
+    CSINode, DaemonSet, Deployment, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass, Toleration,
+};
 use api::{EC2NodeClass, NodeClaim, NodePool, Taint};
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
@@ -205,6 +208,17 @@ fn types_are_where_the_api_server_serves_them() {
     assert_eq!(served::<Node>(), "/api/v1/nodes");
     assert_eq!(served::<DaemonSet>(), "/apis/apps/v1/daemonsets");
     assert_eq!(served::<PodDisruptionBudget>(), "/apis/policy/v1/poddisruptionbudgets");
+    assert_eq!(served::<Namespace>(), "/api/v1/namespaces");
+    assert_eq!(served::<PodTemplate>(), "/api/v1/podtemplates");
+    assert_eq!(served::<PersistentVolume>(), "/api/v1/persistentvolumes");
+    assert_eq!(served::<PersistentVolumeClaim>(), "/api/v1/persistentvolumeclaims");
+    assert_eq!(served::<StorageClass>(), "/apis/storage.k8s.io/v1/storageclasses");
+    assert_eq!(served::<CSINode>(), "/apis/storage.k8s.io/v1/csinodes");
+    assert_eq!(served::<PriorityClass>(), "/apis/scheduling.k8s.io/v1/priorityclasses");
+    assert_eq!(served::<Deployment>(), "/apis/apps/v1/deployments");
+    assert_eq!(served::<ReplicaSet>(), "/apis/apps/v1/replicasets");
+    assert_eq!(served::<StatefulSet>(), "/apis/apps/v1/statefulsets");
+    assert_eq!(served::<Job>(), "/apis/batch/v1/jobs");
     assert_eq!(served::<NodePool>(), "/apis/karpenter.sh/v1/nodepools");
     assert_eq!(served::<NodeClaim>(), "/apis/karpenter.sh/v1/nodeclaims");
     assert_eq!(served::<EC2NodeClass>(), "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");

@@ -5,8 +5,8 @@ use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
 use super::meta::slim;
-use super::pod::PodSpec;
 use super::selector::LabelSelector;
+use super::template::PodTemplateSpec;
 
 /// A DaemonSet.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,18 +29,7 @@ pub struct DaemonSetSpec {
     /// The pods that belong to it.
     pub selector: LabelSelector,
     /// What its pods are made from.
-    pub template: PodTemplate,
-}
-
-/// What pods are made from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodTemplate {
-    /// Labels and annotations of the pods.
-    #[serde(deserialize_with = "slim")]
-    pub metadata: ObjectMeta,
-    /// Specification of the pods.
-    pub spec: PodSpec,
+    pub template: PodTemplateSpec,
 }
 
 /// What has become of a DaemonSet.

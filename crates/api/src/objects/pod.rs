@@ -11,6 +11,8 @@ use super::ResourceList;
 use super::affinity::Affinity;
 use super::meta::{nullable, slim};
 use super::selector::LabelSelector;
+use super::storage::AwsElasticBlockStore;
+use super::volume::PersistentVolumeClaimSpec;
 use crate::duration::nanos;
 use crate::{Taint, annotation, condition, reason};
 
@@ -214,6 +216,9 @@ pub struct Volume {
     /// A claim that is made for the pod, named `<pod>-<volume>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<EphemeralVolume>,
+    /// An EBS volume that the pod names itself, from the time before drivers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws_elastic_block_store: Option<Box<AwsElasticBlockStore>>,
 }
 
 /// Names a claim.
@@ -224,10 +229,22 @@ pub struct PersistentVolumeClaimSource {
     pub claim_name: String,
 }
 
-/// A claim that is made for the pod; its content is read from the claim itself.
+/// A claim that is made for the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct EphemeralVolume {}
+pub struct EphemeralVolume {
+    /// What the claim is made from; what became of it is read from the claim itself. Few pods have one, so it is boxed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_claim_template: Option<Box<VolumeClaimTemplate>>,
+}
+
+/// What the claim of an ephemeral volume is made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeClaimTemplate {
+    /// Specification of the claim.
+    pub spec: PersistentVolumeClaimSpec,
+}
 
 /// A device that a pod claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,36 @@
+//! Namespaces, as far as Kerf reads them: the labels by which pods select each other across namespaces.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_derive::Resource;
+use serde::{Deserialize, Serialize};
+
+use super::meta::slim;
+use crate::label;
+
+/// A Namespace.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[resource(inherit = "k8s_openapi::api::core::v1::Namespace", crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Namespace {
+    /// Metadata without managed fields.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+}
+
+impl Namespace {
+    /// The namespace's name, empty only in objects that did not come from an API server.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The labels, with the one that the API server gives to every namespace: its name.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.metadata.labels.clone().unwrap_or_default();
+        labels.insert(label::NAMESPACE_NAME.to_owned(), self.name().to_owned());
+        labels
+    }
+}
