@@ -59,7 +59,7 @@ pub fn instance_type(
     let allocatable = allocatable(info, &capacity, class);
     let runs = class.runs(info) && source.images.iter().any(|image| image.fits(&labels));
     let offerings = source.market.offerings(info, class, source.shortages, runs, now);
-    InstanceType { name: info.name.clone(), labels, capacity, allocatable, offerings }
+    InstanceType { name: info.name.clone(), labels, capacity, allocatable, offerings, ..InstanceType::default() }
 }
 
 /// Requirements as the planner computes with them; deprecated keys become the present ones.

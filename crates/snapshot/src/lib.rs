@@ -118,7 +118,7 @@ pub fn build(input: &Input<'_>) -> Built {
     pods.extend(rescheduling::leaving(input, &machines, &promises, &mut shapes, &mut ignored));
     pods.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
     ignored.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
-    let nodes = machines.iter().map(|machine| nodes::translate(input, machine, &mut problems)).collect();
+    let nodes = machines.iter().map(|machine| Arc::new(nodes::translate(input, machine, &mut problems))).collect();
     let pools = pools::translate(input, &machines, &mut problems);
     let daemons = daemons::translate(input, &mut problems);
     let snapshot = Snapshot {
@@ -131,6 +131,7 @@ pub fn build(input: &Input<'_>) -> Built {
         shapes: shapes.into_list(),
         pods,
         daemons,
+        namespaces: BTreeMap::new(),
     };
     Built { snapshot, ignored, problems }
 }
@@ -141,6 +142,7 @@ fn policy(settings: Settings) -> Policy {
         max_steps: settings.max_steps,
         max_instance_types: settings.max_instance_types,
         well_known: well_known.collect::<BTreeSet<_>>(),
+        ..Policy::default()
     }
 }
 

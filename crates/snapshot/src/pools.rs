@@ -48,6 +48,7 @@ fn one(input: &Input<'_>, machines: &Machines<'_>, pool: &NodePool, problems: &m
         usage: usage(input, &own),
         disruption: disruption(pool, &name, &own, problems),
         name,
+        ..Pool::default()
     })
 }
 

@@ -71,6 +71,7 @@ fn translate(
         leaving_node: machine.map(|machine| machine.name().to_owned()),
         nominated: promises.get(uid.as_str()).map(|to| (*to).to_owned()),
         uid,
+        ..planner::Pod::default()
     })
 }
 

@@ -1,6 +1,7 @@
 //! What the scheduler looks at in a pod, as the planner's shapes, each kept once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::label;
 use api::objects::{NodeSelectorTerm, PodSpec, Toleration, pod_requests};
@@ -11,8 +12,8 @@ use crate::ignored::{Constraint, IgnoredReason};
 /// Distinct shapes in the order in which they were met.
 #[derive(Default)]
 pub(crate) struct Shapes {
-    list: Vec<PodShape>,
-    known: BTreeMap<PodShape, usize>,
+    list: Vec<Arc<PodShape>>,
+    known: BTreeMap<Arc<PodShape>, usize>,
 }
 
 impl Shapes {
@@ -22,12 +23,13 @@ impl Shapes {
             return *position;
         }
         let position = self.list.len();
-        self.known.insert(shape.clone(), position);
+        let shape = Arc::new(shape);
+        self.known.insert(Arc::clone(&shape), position);
         self.list.push(shape);
         position
     }
 
-    pub(crate) fn into_list(self) -> Vec<PodShape> {
+    pub(crate) fn into_list(self) -> Vec<Arc<PodShape>> {
         self.list
     }
 }
@@ -109,6 +111,7 @@ fn translate(spec: &PodSpec, terms: &Terms) -> Result<PodShape, IgnoredReason> {
         selector: selector.map(|(key, value)| Requirement::new(label::canonical(key), Operator::In, [value])).collect(),
         affinity: terms.0.clone(),
         tolerations: spec.tolerations.iter().filter_map(toleration).collect(),
+        ..PodShape::default()
     })
 }
 

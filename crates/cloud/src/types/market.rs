@@ -81,6 +81,7 @@ impl Market {
                         price,
                         available: runs && addresses && stock,
                         labels: [(label::ZONE_ID.to_owned(), place.id.clone())].into(),
+                        reservation: None,
                     });
                 }
             }

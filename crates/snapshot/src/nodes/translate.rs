@@ -44,6 +44,7 @@ pub(crate) fn translate(input: &Input<'_>, machine: &Machine<'_>, problems: &mut
         do_not_disrupt: machine.node.is_some_and(api::objects::Node::is_do_not_disrupt)
             || attached().any(|pod| asks_not_to_be_disrupted(pod, input.now)),
         nominated_until: nominated_until.map(millis),
+        ..planner::Node::default()
     }
 }
 
@@ -53,6 +54,7 @@ fn bound(input: &Input<'_>, pod: &api::objects::Pod) -> BoundPod {
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
         do_not_disrupt: asks_not_to_be_disrupted(pod, input.now),
+        ..BoundPod::default()
     }
 }
 

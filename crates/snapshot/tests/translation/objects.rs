@@ -62,6 +62,7 @@ fn kind(name: &str, cpus: i64) -> InstanceType {
         price: MicroDollars(price * cpus),
         available: true,
         labels: Default::default(),
+        reservation: None,
     };
     let label = |key: &str, value: &str| (key.to_owned(), vec![value.to_owned()]);
     InstanceType {
@@ -79,6 +80,7 @@ fn kind(name: &str, cpus: i64) -> InstanceType {
             sold("us-west-2a", CapacityType::Spot, 20_000),
             sold("us-west-2b", CapacityType::Spot, 21_000),
         ],
+        ..InstanceType::default()
     }
 }
 
