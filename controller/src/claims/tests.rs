@@ -26,6 +26,8 @@ fn launch() -> Launch {
         min_instance_types: Some(2),
         pods: vec![0],
         price: MicroDollars(1),
+        purpose: planner::Purpose::Provision,
+        min_values_relaxed: false,
     }
 }
 
