@@ -115,9 +115,9 @@ impl Reader {
     }
 
     fn shape(&mut self, shape: PodShape) -> usize {
-        let known = self.snapshot.shapes.iter().position(|it| *it == shape);
+        let known = self.snapshot.shapes.iter().position(|it| **it == shape);
         known.unwrap_or_else(|| {
-            self.snapshot.shapes.push(shape);
+            self.snapshot.shapes.push(Arc::new(shape));
             self.snapshot.shapes.len() - 1
         })
     }
@@ -135,6 +135,7 @@ impl Reader {
                 created: Millis(NOW - since),
                 leaving_node: None,
                 nominated: statement.word("promised").map(str::to_owned),
+                ..Pod::default()
             });
         }
         Ok(())
@@ -164,7 +165,7 @@ impl Reader {
                 pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
             }
         }
-        self.snapshot.nodes.push(node);
+        self.snapshot.nodes.push(Arc::new(node));
         Ok(())
     }
 
@@ -179,7 +180,7 @@ impl Reader {
                 let shape = PodShape { requests: requests.clone(), ..PodShape::default() };
                 self.displaced.push((node.name.clone(), name.clone(), shape));
             }
-            node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, do_not_disrupt: false });
+            node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, ..BoundPod::default() });
         }
         Ok(())
     }
@@ -189,7 +190,7 @@ impl Reader {
             let shape = self.shape(shape);
             let uid = name.clone();
             let leaving_node = Some(node);
-            self.snapshot.pods.push(Pod { uid, name, shape, created: Millis(NOW), leaving_node, nominated: None });
+            self.snapshot.pods.push(Pod { uid, name, shape, created: Millis(NOW), leaving_node, ..Pod::default() });
         }
         self.types.sort_by(|one, other| one.name.cmp(&other.name));
         self.snapshot.catalogues = vec![Arc::new(Catalogue { name: "default".to_owned(), types: self.types })];
@@ -246,6 +247,7 @@ impl Statement {
             capacity,
             allocatable,
             offerings: offerings.map(|word| words::offering(word)).collect::<Result<_, _>>()?,
+            ..InstanceType::default()
         })
     }
 
@@ -275,6 +277,7 @@ impl Statement {
                 consolidate_after,
                 empty_budget: number("may-lose")?.map_or(u32::MAX, |it| u32::try_from(it).unwrap()),
             },
+            ..Pool::default()
         })
     }
 
@@ -289,6 +292,7 @@ impl Statement {
             selector: selector.iter().map(one).collect(),
             affinity: self.get("requires").map(words::alternatives).transpose()?.unwrap_or_default(),
             tolerations: tolerations.map(|word| words::toleration(word)).collect::<Result<_, _>>()?,
+            ..PodShape::default()
         })
     }
 

@@ -158,6 +158,7 @@ pub fn offering(word: &str) -> Result<Offering, String> {
         price: dollars(price).ok_or_else(wrong)?,
         available,
         labels: BTreeMap::new(),
+        reservation: None,
     })
 }
 
