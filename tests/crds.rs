@@ -101,10 +101,21 @@ async fn node_classes() -> Result<()> {
     check("ec2nodeclasses").await
 }
 
+#[tokio::test]
+async fn node_overlays() -> Result<()> {
+    check("nodeoverlays").await
+}
+
+#[tokio::test]
+async fn capacity_buffers() -> Result<()> {
+    check("capacitybuffers").await
+}
+
 /// A resource without rows, or rows that no test reads, would be silence.
 #[test]
 fn every_resource_has_rows_and_a_test() -> Result<()> {
-    let tested = BTreeSet::from(["nodepools", "nodeclaims", "ec2nodeclasses"].map(str::to_owned));
+    let tested = ["nodepools", "nodeclaims", "ec2nodeclasses", "nodeoverlays", "capacitybuffers"];
+    let tested = BTreeSet::from(tested.map(str::to_owned));
     let defined: BTreeSet<String> = crds().into_iter().map(|definition| definition.spec.names.plural).collect();
     let mut files = BTreeSet::new();
     for entry in std::fs::read_dir(folder())? {

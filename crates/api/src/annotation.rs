@@ -39,6 +39,21 @@ pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
 /// On a claim: client token of its CreateFleet, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
 
+/// On a NodePool: what each of its nodes costs beside its price, in dollars per hour such as `0.01`: agents and licences.
+pub const NODE_FEE: &str = "kerf.sh/node-fee";
+/// On a NodePool: work that machines do, as a comma list such as `family=m8g:1.25,generation=7:1.1`; see
+/// [`crate::performance`]. A NodeOverlay's [`PERFORMANCE`] is more special and wins.
+pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";
+/// On a NodeOverlay: work that its machines do, as a factor such as `1.15`.
+pub const PERFORMANCE: &str = "kerf.sh/performance";
+
+/// `true` on a pod that stands for room that a CapacityBuffer keeps; such pods never reach the API server.
+pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
+/// On a pod with [`BUFFER_FAKE_POD`]: name of its buffer.
+pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
+/// On a pod with [`BUFFER_FAKE_POD`]: namespace of its buffer.
+pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
+
 /// On a pod of a Node: set by kubelet for a pod that comes from a file, not from the API.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 

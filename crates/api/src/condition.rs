@@ -3,7 +3,7 @@
 /// Root condition of every kind, and kubelet's own on Nodes.
 pub const READY: &str = "Ready";
 
-/// NodePool, EC2NodeClass: the object says something that can be carried out.
+/// NodePool, NodeOverlay, EC2NodeClass: the object says something that can be carried out.
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its node class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
@@ -43,6 +43,13 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 /// EC2NodeClass: capacity reservations were read; only with the ReservedCapacity gate.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
+
+/// CapacityBuffer: template and number of pods are known.
+pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
+/// CapacityBuffer: whether the room is there.
+pub const PROVISIONING: &str = "Provisioning";
+/// CapacityBuffer: quotas keep the buffer smaller than asked; nobody sets it yet.
+pub const LIMITED_BY_QUOTAS: &str = "LimitedByQuotas";
 
 /// Node: the agent's gates are all true; when False the reason lists the closed ones.
 pub const AGENT_READY: &str = "kerf.sh/Ready";

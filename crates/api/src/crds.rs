@@ -5,7 +5,7 @@ use kube_core::CustomResourceExt;
 use serde_json::Value;
 
 use crate::schema::{complete, kind};
-use crate::{EC2NodeClass, NodeClaim, NodePool};
+use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 
 /// Every custom resource definition, sorted by file name, with all rules that the API server shall hold.
 #[must_use]
@@ -16,7 +16,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 /// Every custom resource definition as JSON, sorted by file name.
 #[must_use]
 pub fn values() -> Vec<Value> {
-    [EC2NodeClass::crd(), NodeClaim::crd(), NodePool::crd()].iter().map(published).collect()
+    let derived = [CapacityBuffer::crd(), EC2NodeClass::crd(), NodeClaim::crd(), NodeOverlay::crd(), NodePool::crd()];
+    derived.iter().map(published).collect()
 }
 
 /// Name of the file that a definition is published in: `<group>_<plural>.yaml`.

@@ -4,6 +4,7 @@
 //! functions here translate text, compare values and describe schemas. Instants are parameters.
 
 pub mod annotation;
+pub mod capacitybuffer;
 pub mod condition;
 pub mod crds;
 pub mod duration;
@@ -12,8 +13,11 @@ pub mod hash;
 pub mod label;
 pub mod nodeclaim;
 pub mod nodeclass;
+pub mod nodeoverlay;
 pub mod nodepool;
 pub mod objects;
+pub mod performance;
+pub mod price;
 pub mod quantity;
 pub mod reason;
 pub mod requirement;
@@ -22,11 +26,15 @@ pub mod status;
 pub mod taint;
 pub mod validate;
 
+pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use crds::crds;
 pub use duration::DurationText;
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
+pub use performance::PerformanceFactors;
+pub use price::PriceChange;
 pub use quantity::Quantity;
 pub use requirement::{Operator, Requirement};
 pub use status::Condition;

@@ -7,8 +7,10 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::performance::{InvalidFactors, PerformanceFactors};
+use crate::price::{InvalidPrice, micro_dollars};
 use crate::status::{Condition, Conditioned};
-use crate::{DurationText, Quantity, Requirement, Taint, condition};
+use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
 
 /// What a pool of nodes is made of and how it may be disrupted.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -198,6 +200,28 @@ pub struct NodePoolStatus {
     /// What is true of the pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+impl NodePool {
+    /// What each node costs beside its price, in micro-dollars per hour (annotation `kerf.sh/node-fee`); 0 without it.
+    ///
+    /// # Errors
+    /// When the annotation is not a price.
+    pub fn node_fee(&self) -> Result<i64, InvalidPrice> {
+        self.annotation(annotation::NODE_FEE).map_or(Ok(0), micro_dollars)
+    }
+
+    /// Work that the pool's machines do (annotation `kerf.sh/performance-factors`); empty without it.
+    ///
+    /// # Errors
+    /// When the annotation is not a list of factors.
+    pub fn performance_factors(&self) -> Result<PerformanceFactors, InvalidFactors> {
+        PerformanceFactors::read(self.annotation(annotation::PERFORMANCE_FACTORS).unwrap_or_default())
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
 }
 
 impl Conditioned for NodePool {

@@ -103,6 +103,28 @@ pub const USER_DATA_SIZE_LIMIT_EXCEEDED: &str = "UserDataSizeLimitExceeded";
 /// EC2NodeClass, event: deletion waits for claims.
 pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTermination";
 
+/// NodeOverlay: the runtime checks refuse it.
+pub const RUNTIME_VALIDATION: &str = "RuntimeValidation";
+/// NodeOverlay: another one of the same weight says something else of the same machines.
+pub const CONFLICT: &str = "Conflict";
+
+/// CapacityBuffer: template and number of pods are known.
+pub const RESOLVED: &str = "Resolved";
+/// CapacityBuffer: the workload that it follows does not exist.
+pub const SCALABLE_REF_NOT_FOUND: &str = "ScalableRefNotFound";
+/// CapacityBuffer: its template does not exist.
+pub const POD_TEMPLATE_NOT_FOUND: &str = "PodTemplateNotFound";
+/// CapacityBuffer: it says something that cannot be carried out.
+pub const RESOLUTION_FAILED: &str = "ResolutionFailed";
+/// CapacityBuffer: all its pods would fit on nodes that are there.
+pub const FITS_EXISTING_CAPACITY: &str = "FitsExistingCapacity";
+/// CapacityBuffer: some of its pods need new nodes.
+pub const REQUIRES_NEW_CAPACITY: &str = "RequiresNewCapacity";
+/// CapacityBuffer: template or number of pods are not known.
+pub const NOT_READY_FOR_PROVISIONING: &str = "NotReadyForProvisioning";
+/// CapacityBuffer: it asks for no pods.
+pub const BUFFER_EMPTY: &str = "BufferEmpty";
+
 /// Interruption: EC2 takes back a spot machine.
 pub const SPOT_INTERRUPTION: &str = "SpotInterruption";
 /// Interruption: EC2 expects to take back a spot machine.

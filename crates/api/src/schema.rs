@@ -1,9 +1,11 @@
 //! Turns derived schemas into the published ones: strips what derive adds by itself, then lays the laws of
 //! one kind over it. What the API server holds is written in one table a kind, in the order of its fields.
 
+mod capacitybuffer;
 mod laws;
 mod nodeclaim;
 mod nodeclass;
+mod nodeoverlay;
 mod nodepool;
 
 use serde_json::{Map, Value, json};
@@ -66,6 +68,10 @@ pub(crate) fn kind(name: &str) -> Kind {
         "nodepools.karpenter.sh" => Kind { laws: nodepool::laws(), columns: nodepool::COLUMNS },
         "nodeclaims.karpenter.sh" => Kind { laws: nodeclaim::laws(), columns: nodeclaim::COLUMNS },
         "ec2nodeclasses.karpenter.k8s.aws" => Kind { laws: nodeclass::laws(), columns: nodeclass::COLUMNS },
+        "nodeoverlays.karpenter.sh" => Kind { laws: nodeoverlay::laws(), columns: nodeoverlay::COLUMNS },
+        "capacitybuffers.autoscaling.x-k8s.io" => {
+            Kind { laws: capacitybuffer::laws(), columns: capacitybuffer::COLUMNS }
+        }
         _ => Kind { laws: Vec::new(), columns: &[] },
     }
 }

@@ -69,6 +69,23 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(Condition::is_true)
 }
 
+/// Sets a condition of a kind without root, such as a CapacityBuffer: in place, with a new moment of transition only
+/// when the status changes. Returns whether anything changed.
+pub fn set_plain(conditions: &mut Vec<Condition>, wanted: Wanted<'_>, generation: i64, now: Timestamp) -> bool {
+    let old = conditions.iter_mut().find(|c| c.type_ == wanted.type_);
+    let transition = match &old {
+        Some(old) if old.status == wanted.status => old.last_transition_time.0,
+        _ => whole_seconds(now),
+    };
+    let next = wanted.condition(generation, transition);
+    match old {
+        Some(old) if *old == next => return false,
+        Some(old) => *old = next,
+        None => conditions.push(next),
+    }
+    true
+}
+
 /// A kind whose conditions follow Karpenter's rules.
 pub trait Conditioned {
     /// Conditions that `Ready` is computed from, in the order in which they are created.
@@ -143,6 +160,19 @@ pub struct Wanted<'a> {
     pub reason: &'a str,
     /// A sentence for people.
     pub message: &'a str,
+}
+
+impl Wanted<'_> {
+    fn condition(self, generation: i64, transition: Timestamp) -> Condition {
+        Condition {
+            type_: self.type_.to_owned(),
+            status: self.status.to_owned(),
+            observed_generation: generation,
+            last_transition_time: Time(transition),
+            reason: self.reason.to_owned(),
+            message: self.message.to_owned(),
+        }
+    }
 }
 
 /// The object whose conditions change, as far as the rules need it.
@@ -220,14 +250,7 @@ impl Subject {
             None if self.is_dependent(wanted.type_) => whole_seconds(self.created),
             _ => whole_seconds(now),
         };
-        Condition {
-            type_: wanted.type_.to_owned(),
-            status: wanted.status.to_owned(),
-            observed_generation: self.generation,
-            last_transition_time: Time(transition),
-            reason: wanted.reason.to_owned(),
-            message: wanted.message.to_owned(),
-        }
+        wanted.condition(self.generation, transition)
     }
 
     fn set_root(&self, conditions: &mut Vec<Condition>, now: Timestamp) {

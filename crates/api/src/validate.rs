@@ -1,9 +1,16 @@
-//! What the API server cannot check of a pool: the sentences that its `ValidationSucceeded` condition says.
+//! What the API server cannot check of pools, overlays and buffers: the sentences that their conditions say.
+
+mod buffer;
+mod overlay;
 
 use std::collections::BTreeSet;
+use std::error::Error;
+
+pub use buffer::capacity_buffer;
+pub use overlay::node_overlay;
 
 use crate::label::{self, CAPACITY_TYPE, NODEPOOL};
-use crate::{NodePool, Operator, Requirement, Taint, taint};
+use crate::{NodePool, Operator, Requirement, Taint, annotation, taint};
 
 /// Everything that is wrong with a pool, one sentence each; empty when nothing is.
 #[must_use]
@@ -17,25 +24,47 @@ pub fn node_pool(pool: &NodePool) -> Vec<String> {
     let startup_taints = template.spec.startup_taints.iter().flatten();
     found.extend(taint_faults(taints.chain(startup_taints)));
     for requirement in &template.spec.requirements {
-        found.extend(requirement_faults(requirement));
+        found.extend(requirement_faults(requirement, NodePoolKey::Refused));
     }
+    found.extend(pool.node_fee().err().map(|error| annotation_fault(annotation::NODE_FEE, &error)));
+    let factors = pool.performance_factors().err();
+    found.extend(factors.map(|error| annotation_fault(annotation::PERFORMANCE_FACTORS, &error)));
     found
 }
 
+fn annotation_fault(key: &str, error: &(dyn Error + 'static)) -> String {
+    format!("annotation {key:?}: {}", told(error))
+}
+
+/// An error with its causes, as one sentence.
+fn told(error: &(dyn Error + 'static)) -> String {
+    std::iter::successors(Some(error), |error| (*error).source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+/// Whether requirements may speak of [`NODEPOOL`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NodePoolKey {
+    Refused,
+    Allowed,
+}
+
 fn label_faults(key: &str, value: &str) -> Vec<String> {
-    let mut found = key_faults("label", key);
+    let mut found = key_faults("label", key, NodePoolKey::Refused);
     if !is_label_value(value) {
         found.push(format!("label {key:?} has the invalid value {value:?}"));
     }
     found
 }
 
-fn key_faults(what: &str, key: &str) -> Vec<String> {
+fn key_faults(what: &str, key: &str, pool: NodePoolKey) -> Vec<String> {
     let mut found = Vec::new();
     if !is_qualified_name(key) {
         found.push(format!("{what} key {key:?} is not a qualified name"));
     }
-    if key == NODEPOOL {
+    if key == NODEPOOL && pool == NodePoolKey::Refused {
         found.push(format!("{what} key {key:?} is restricted: the pool sets it by itself"));
     } else if label::is_restricted(key) {
         found.push(format!("{what} key {key:?} is restricted"));
@@ -67,9 +96,9 @@ fn taint_faults<'a>(taints: impl Iterator<Item = &'a Taint>) -> Vec<String> {
     found
 }
 
-fn requirement_faults(requirement: &Requirement) -> Vec<String> {
+fn requirement_faults(requirement: &Requirement, pool: NodePoolKey) -> Vec<String> {
     let key = label::canonical(&requirement.key);
-    let mut found = key_faults("requirement", key);
+    let mut found = key_faults("requirement", key, pool);
     let values: Vec<_> = requirement.values.iter().map(String::as_str).collect();
     for value in values.iter().filter(|v| !is_label_value(v)) {
         found.push(format!("requirement {key:?} has the invalid value {value:?}"));

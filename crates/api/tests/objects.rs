@@ -8,7 +8,7 @@ use api::objects::{
     CSINode, DaemonSet, Deployment, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass, Toleration,
 };
-use api::{EC2NodeClass, NodeClaim, NodePool, Taint};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Taint};
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -221,5 +221,7 @@ fn types_are_where_the_api_server_serves_them() {
     assert_eq!(served::<Job>(), "/apis/batch/v1/jobs");
     assert_eq!(served::<NodePool>(), "/apis/karpenter.sh/v1/nodepools");
     assert_eq!(served::<NodeClaim>(), "/apis/karpenter.sh/v1/nodeclaims");
+    assert_eq!(served::<NodeOverlay>(), "/apis/karpenter.sh/v1alpha1/nodeoverlays");
+    assert_eq!(served::<CapacityBuffer>(), "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers");
     assert_eq!(served::<EC2NodeClass>(), "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use api::nodeclass::AmiFamily;
-use api::{EC2NodeClass, NodeClaim, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, PriceChange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -101,6 +101,94 @@ fn a_class_is_written_as_it_was_read() {
             }],
         },
     }));
+}
+
+#[test]
+fn an_overlay_is_written_as_it_was_read() {
+    unchanged::<NodeOverlay>(&json!({
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": { "name": "a" },
+        "spec": {
+            "requirements": [{ "key": "a", "operator": "Gte", "values": ["1"] }, { "key": "b", "operator": "Exists" }],
+            "priceAdjustment": "-10.5%",
+            "capacity": { "example.com/fpga": "2" },
+            "weight": 10,
+        },
+        "status": { "conditions": [{
+            "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 1, "reason": "Ready", "message": "",
+        }] },
+    }));
+}
+
+#[test]
+fn a_buffer_is_written_as_it_was_read() {
+    unchanged::<CapacityBuffer>(&json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": { "name": "a", "namespace": "b" },
+        "spec": {
+            "provisioningStrategy": "buffer.x-k8s.io/active-capacity",
+            "scalableRef": { "apiGroup": "", "kind": "Deployment", "name": "web" },
+            "replicas": 0,
+            "percentage": 20,
+            "limits": { "cpu": "4" },
+        },
+        "status": {
+            "podTemplateRef": { "name": "t" }, "replicas": 2, "podTemplateGeneration": 3,
+            "provisioningStrategy": "buffer.x-k8s.io/active-capacity",
+        },
+    }));
+}
+
+fn overlay(name: &str, spec: &Value) -> NodeOverlay {
+    let mut whole = json!({ "requirements": [] });
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let annotations = json!({ "kerf.sh/performance": "1.15" });
+    serde_json::from_value(json!({ "metadata": { "name": name, "annotations": annotations }, "spec": whole })).unwrap()
+}
+
+#[test]
+fn what_an_overlay_says() {
+    let rows = [
+        (json!({}), None),
+        (json!({ "price": "0.096" }), Some(PriceChange::Absolute(96_000))),
+        (json!({ "priceAdjustment": "-0.01" }), Some(PriceChange::Shift(-10_000))),
+        (json!({ "priceAdjustment": "+10%" }), Some(PriceChange::Scale(100_000))),
+    ];
+    for (spec, expected) in rows {
+        assert_eq!(overlay("a", &spec).price_change().unwrap(), expected, "{spec}");
+    }
+    assert_eq!(overlay("a", &json!({})).performance().unwrap(), Some(1150));
+    let mut overlays = [("a", 0), ("b", 0), ("c", 5), ("d", 1)].map(|(name, weight)| {
+        let spec = if weight == 0 { json!({}) } else { json!({ "weight": weight }) };
+        overlay(name, &spec)
+    });
+    overlays.sort_by(NodeOverlay::precedence);
+    assert_eq!(overlays.map(|o| o.metadata.name.unwrap()), ["c", "d", "b", "a"]);
+}
+
+#[test]
+fn a_buffer_without_strategy_keeps_machines_running() {
+    let buffer =
+        |spec: Value| -> CapacityBuffer { serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap() };
+    assert!(buffer(json!({})).spec.is_active());
+    assert!(!buffer(json!({ "provisioningStrategy": "example.com/standby" })).spec.is_active());
+}
+
+#[test]
+fn what_a_pool_says_of_money_and_work() {
+    let mut pool = NodePool::new("a", api::NodePoolSpec::default());
+    assert_eq!(pool.node_fee().unwrap(), 0);
+    assert_eq!(pool.performance_factors().unwrap().entries(), []);
+    let annotations = [("kerf.sh/node-fee", "0.01"), ("kerf.sh/performance-factors", "arch=arm64:1.2")];
+    pool.metadata.annotations = Some(annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    assert_eq!(pool.node_fee().unwrap(), 10_000);
+    assert_eq!(
+        pool.performance_factors().unwrap().of(|key, value| (key, value) == ("kubernetes.io/arch", "arm64")),
+        Some(1200)
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use api::{EC2NodeClass, NodeClaim, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -72,6 +72,16 @@ fn node_classes() {
     check::<EC2NodeClass>("ec2nodeclasses");
 }
 
+#[test]
+fn node_overlays() {
+    check::<NodeOverlay>("nodeoverlays");
+}
+
+#[test]
+fn capacity_buffers() {
+    check::<CapacityBuffer>("capacitybuffers");
+}
+
 /// The runtime checks must not refuse what the schema was made to allow.
 #[test]
 fn accepted_pools_are_valid() {
@@ -80,5 +90,13 @@ fn accepted_pools_are_valid() {
         let faults = api::validate::node_pool(&pool);
         assert_eq!(faults, Vec::<String>::new(), "{name}");
         assert!(api::hash::node_pool(&pool).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn accepted_overlays_are_valid() {
+    for (name, object) in accepted("nodeoverlays") {
+        let overlay: NodeOverlay = serde_json::from_value(object).unwrap();
+        assert_eq!(api::validate::node_overlay(&overlay), Vec::<String>::new(), "{name}");
     }
 }

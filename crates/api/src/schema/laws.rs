@@ -33,7 +33,7 @@ pub(super) fn rules(rules: impl IntoIterator<Item = Value>) -> Value {
 pub(super) enum Keys {
     /// Keys of a pool's template.
     OfPool,
-    /// Keys of a claim, which names its pool.
+    /// Keys of a claim, which names its pool, and of an overlay, which may.
     OfClaim,
 }
 
@@ -75,28 +75,40 @@ fn refused(key: &str, label: &str) -> (String, String) {
 
 /// Laws of a list of requirements.
 pub(super) fn requirements(path: &str, keys: Keys) -> Vec<Law> {
-    let list = rules([
-        rule(
-            "self.all(x, x.operator == 'In' ? has(x.values) && x.values.size() != 0 : true)",
-            "requirements with operator 'In' must have a value defined",
-        ),
-        rule(
-            "self.all(x, x.operator in ['Gt', 'Lt', 'Gte', 'Lte'] ? has(x.values) && x.values.size() == 1 && int(x.values[0]) >= 0 : true)",
-            "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have exactly one value, an integer of at least 0",
-        ),
-        rule(
-            "self.all(x, x.operator == 'In' && has(x.minValues) ? has(x.values) && x.values.size() >= x.minValues : true)",
-            "requirements with 'minValues' must have at least that many values",
-        ),
-    ]);
-    let key = json!({ "maxLength": 316, "pattern": QUALIFIED_NAME });
-    vec![
+    let counted = rule(
+        "self.all(x, x.operator == 'In' && has(x.minValues) ? has(x.values) && x.values.size() >= x.minValues : true)",
+        "requirements with 'minValues' must have at least that many values",
+    );
+    let mut laws = vec![
         law(path, json!({ "maxItems": 100, "x-kubernetes-list-type": "atomic" })),
-        law(path, list),
-        law(format!("{path}.[].key"), key),
-        law(format!("{path}.[].key"), rules(requirement_key_rules(keys))),
+        law(path, rules([listed_rule("In"), compared_rule(), counted])),
         law(format!("{path}.[].minValues"), json!({ "minimum": 1, "maximum": 50 })),
-    ]
+    ];
+    laws.extend(key_laws(path, keys));
+    laws
+}
+
+/// Laws of the keys of a list of requirements.
+pub(super) fn key_laws(path: &str, keys: Keys) -> [Law; 2] {
+    let key = format!("{path}.[].key");
+    let text = json!({ "maxLength": 316, "pattern": QUALIFIED_NAME });
+    [law(key.as_str(), text), law(key.as_str(), rules(requirement_key_rules(keys)))]
+}
+
+/// The rule that an operator which compares with a list has one.
+pub(super) fn listed_rule(operator: &str) -> Value {
+    rule(
+        format!("self.all(x, x.operator == '{operator}' ? has(x.values) && x.values.size() != 0 : true)"),
+        format!("requirements with operator '{operator}' must have a value defined"),
+    )
+}
+
+/// The rule that an operator which compares integers has one.
+pub(super) fn compared_rule() -> Value {
+    rule(
+        "self.all(x, x.operator in ['Gt', 'Lt', 'Gte', 'Lte'] ? has(x.values) && x.values.size() == 1 && int(x.values[0]) >= 0 : true)",
+        "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have exactly one value, an integer of at least 0",
+    )
 }
 
 /// Laws of a list of taints.

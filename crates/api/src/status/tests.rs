@@ -28,12 +28,13 @@ fn claim() -> NodeClaim {
 
 /// One line a condition: type, status, reason, second of its transition, generation.
 fn lines(claim: &NodeClaim) -> Vec<String> {
-    let line = |c: &Condition| {
-        let second = c.last_transition_time.0.as_second();
-        let generation = c.observed_generation;
-        format!("{}={} {} @{second} g{generation}", c.type_, c.status, c.reason)
-    };
     claim.conditions().iter().map(line).collect()
+}
+
+fn line(c: &Condition) -> String {
+    let second = c.last_transition_time.0.as_second();
+    let generation = c.observed_generation;
+    format!("{}={} {} @{second} g{generation}", c.type_, c.status, c.reason)
 }
 
 fn ready(claim: &NodeClaim) -> &Condition {
@@ -166,4 +167,23 @@ fn old_conditions_without_reason_are_read() {
     let json = json!({ "type": "Launched", "status": "True", "lastTransitionTime": at(1) });
     let condition: Condition = serde_json::from_value(json).unwrap();
     assert!(condition.is_true() && condition.reason.is_empty() && condition.message.is_empty());
+}
+
+#[test]
+fn plain_conditions_have_no_root() {
+    let mut conditions = Vec::new();
+    let wanted = |type_, status, reason| Wanted { type_, status, reason, message: "" };
+    let rows = [
+        (wanted("A", FALSE, "One"), 1, 10, true, "A=False One @10 g1"),
+        (wanted("B", TRUE, "One"), 1, 11, true, "A=False One @10 g1, B=True One @11 g1"),
+        (wanted("A", FALSE, "One"), 1, 12, false, "A=False One @10 g1, B=True One @11 g1"),
+        (wanted("A", FALSE, "Two"), 1, 13, true, "A=False Two @10 g1, B=True One @11 g1"),
+        (wanted("A", TRUE, "Two"), 1, 14, true, "A=True Two @14 g1, B=True One @11 g1"),
+        (wanted("B", TRUE, "One"), 2, 15, true, "A=True Two @14 g1, B=True One @11 g2"),
+    ];
+    for (wanted, generation, second, changed, expected) in rows {
+        assert_eq!(set_plain(&mut conditions, wanted, generation, at(second)), changed, "{expected}");
+        let shown: Vec<_> = conditions.iter().map(line).collect();
+        assert_eq!(shown.join(", "), expected);
+    }
 }

@@ -17,13 +17,16 @@ fn faults(labels: &Value, spec: &Value) -> Vec<String> {
     node_pool(&serde_json::from_value(pool).unwrap())
 }
 
-/// One fault that says `expected`, or none where nothing is expected.
 fn check(labels: &Value, spec: &Value, expected: &str) {
-    let found = faults(labels, spec);
+    compare(&faults(labels, spec), expected, &json!([labels, spec]));
+}
+
+/// One fault that says `expected`, or none where nothing is expected.
+fn compare(found: &[String], expected: &str, of: &Value) {
     match expected {
-        "" => assert_eq!(found, Vec::<String>::new(), "{labels} {spec}"),
+        "" => assert_eq!(found, Vec::<String>::new(), "{of}"),
         part => {
-            assert_eq!(found.len(), 1, "{labels} {spec}: {found:?}");
+            assert_eq!(found.len(), 1, "{of}: {found:?}");
             assert!(found[0].contains(part), "{}", found[0]);
         }
     }
@@ -102,5 +105,73 @@ fn requirements() {
     ];
     for (requirement, expected) in rows {
         check(&json!({}), &json!({ "requirements": [requirement] }), expected);
+    }
+}
+
+#[test]
+fn annotations_of_our_own() {
+    let rows = [
+        (json!({ "kerf.sh/node-fee": "0.01", "kerf.sh/performance-factors": "family=m8g:1.25" }), ""),
+        (json!({ "kerf.sh/node-fee": "free" }), "annotation \"kerf.sh/node-fee\": \"free\" is not a price"),
+        (json!({ "kerf.sh/performance-factors": "m8g:2" }), "\"m8g:2\" is not LABEL=VALUE:FACTOR"),
+        (json!({ "kerf.sh/performance-factors": "family=m8g:x" }), "in \"family=m8g:x\": \"x\" is not a factor"),
+    ];
+    for (annotations, expected) in rows {
+        let class = json!({ "group": "g", "kind": "k", "name": "n" });
+        let template = json!({ "spec": { "nodeClassRef": class, "requirements": [] } });
+        let pool = json!({ "metadata": { "annotations": annotations }, "spec": { "template": template } });
+        compare(&node_pool(&serde_json::from_value(pool).unwrap()), expected, &annotations);
+    }
+}
+
+#[test]
+fn overlays() {
+    let not_in = json!([{ "key": "a", "operator": "NotIn" }]);
+    let rows = [
+        (json!({}), ""),
+        (json!({ "price": "0.5", "capacity": { "example.com/fpga": "2" }, "weight": 3 }), ""),
+        (json!({ "priceAdjustment": "-10%" }), ""),
+        (json!({ "requirements": [{ "key": "karpenter.sh/nodepool", "operator": "In", "values": ["a"] }] }), ""),
+        (json!({ "requirements": [{ "key": "kubernetes.io/hostname", "operator": "Exists" }] }), "is restricted"),
+        (json!({ "requirements": [{ "key": "karpenter.sh/other", "operator": "Exists" }] }), "is restricted"),
+        (json!({ "requirements": not_in }), "with NotIn has no values"),
+        (json!({ "requirements": [{ "key": "a", "operator": "Gt", "values": ["x"] }] }), "exactly one value"),
+        (json!({ "price": "1", "priceAdjustment": "+1" }), "exclude each other"),
+        (json!({ "price": "cheap" }), "in spec.price: \"cheap\" is not a price"),
+        (json!({ "priceAdjustment": "10%" }), "in spec.priceAdjustment: \"10%\" is not a price adjustment"),
+        (json!({ "capacity": { "cpu": "1" } }), "may not replace cpu"),
+        (json!({ "capacity": { "example.com/fpga": "many" } }), "capacity of example.com/fpga: \"many\""),
+        (json!({ "capacity": { "example.com/fpga": "-1" } }), "is negative"),
+    ];
+    for (spec, expected) in rows {
+        let mut whole = json!({ "requirements": [] });
+        whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let overlay = json!({ "metadata": { "name": "a" }, "spec": whole });
+        compare(&node_overlay(&serde_json::from_value(overlay).unwrap()), expected, &spec);
+    }
+    let odd = json!({ "metadata": { "annotations": { "kerf.sh/performance": "2x" } }, "spec": { "requirements": [] } });
+    compare(&node_overlay(&serde_json::from_value(odd.clone()).unwrap()), "annotation \"kerf.sh/performance\"", &odd);
+}
+
+#[test]
+fn buffers() {
+    let template = json!({ "name": "t" });
+    let web = json!({ "kind": "Deployment", "name": "web" });
+    let rows = [
+        (json!({ "podTemplateRef": template, "replicas": 3 }), ""),
+        (json!({ "podTemplateRef": template, "limits": { "cpu": "4" } }), ""),
+        (json!({ "scalableRef": web, "percentage": 20 }), ""),
+        (json!({ "scalableRef": web, "limits": { "cpu": "4" } }), ""),
+        (json!({ "replicas": 3 }), "neither podTemplateRef nor scalableRef"),
+        (json!({ "podTemplateRef": template, "scalableRef": web, "replicas": 1 }), "exclude each other"),
+        (json!({ "podTemplateRef": template, "percentage": 20 }), "podTemplateRef needs replicas or limits"),
+        (json!({ "scalableRef": web }), "scalableRef needs percentage"),
+        (json!({ "scalableRef": { "kind": "Job", "name": "j" }, "replicas": 1 }), "scalableRef names a Job"),
+        (json!({ "scalableRef": web, "replicas": -1 }), "replicas is negative"),
+        (json!({ "scalableRef": web, "percentage": -1 }), "percentage is negative"),
+        (json!({ "scalableRef": web, "limits": { "cpu": "lots" } }), "limit of cpu: \"lots\""),
+    ];
+    for (spec, expected) in rows {
+        compare(&capacity_buffer(&serde_json::from_value(spec.clone()).unwrap()), expected, &spec);
     }
 }

@@ -1,0 +1,203 @@
+//! Money and factors as people write them, to integers without floats: micro-dollars per hour, thousandths, millionths.
+
+/// Decimal digits of a micro-dollar, and of the millionths that a percentage is counted in.
+const MICRO_DIGITS: u32 = 6;
+/// Decimal digits of a thousandth.
+const MILLI_DIGITS: u32 = 3;
+const MILLION: i128 = 1_000_000;
+
+/// A text that is not an amount of money.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a price: write dollars per hour as a decimal such as 0.096")]
+pub struct InvalidPrice {
+    /// The text as given.
+    pub text: String,
+}
+
+/// A text that does not say how a price changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a price adjustment: write a sign and dollars such as -0.01, or a sign and a percentage down to -100% such as +10%"
+)]
+pub struct InvalidAdjustment {
+    /// The text as given.
+    pub text: String,
+}
+
+/// A text that is not a performance factor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a factor: write a decimal from 0.001 to 1000 with at most three digits behind the point, such as 1.15"
+)]
+pub struct InvalidFactor {
+    /// The text as given.
+    pub text: String,
+}
+
+/// What becomes of a price per hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PriceChange {
+    /// It becomes this many micro-dollars.
+    Absolute(i64),
+    /// It changes by this many micro-dollars.
+    Shift(i64),
+    /// It changes by this many millionths of itself: 100,000 is ten percent more.
+    Scale(i64),
+}
+
+impl PriceChange {
+    /// Reads a signed amount of dollars or a signed percentage.
+    ///
+    /// # Errors
+    /// When the text is neither, or a percentage below -100 %.
+    pub fn adjustment(text: &str) -> Result<Self, InvalidAdjustment> {
+        read_adjustment(text).ok_or_else(|| InvalidAdjustment { text: text.to_owned() })
+    }
+
+    /// The price that `price` becomes, in micro-dollars: rounded to the nearest, never below 0.
+    #[must_use]
+    pub fn apply(self, price: i64) -> i64 {
+        let changed = match self {
+            Self::Absolute(price) => i128::from(price),
+            Self::Shift(by) => i128::from(price) + i128::from(by),
+            Self::Scale(by) => (i128::from(price) * (MILLION + i128::from(by)) + MILLION / 2).div_euclid(MILLION),
+        };
+        i64::try_from(changed.max(0)).unwrap_or(i64::MAX)
+    }
+}
+
+fn read_adjustment(text: &str) -> Option<PriceChange> {
+    let unsigned = text.strip_prefix(['+', '-'])?;
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let Some(percent) = unsigned.strip_suffix('%') else {
+        return Some(PriceChange::Shift(sign * decimal(unsigned, MICRO_DIGITS)?));
+    };
+    let millionths = sign * decimal(percent, MICRO_DIGITS - 2)?;
+    (millionths >= -1_000_000).then_some(PriceChange::Scale(millionths))
+}
+
+/// Dollars per hour to micro-dollars, rounded to the nearest.
+///
+/// # Errors
+/// When the text is not a decimal of at least 0, or more than 9 trillion dollars.
+pub fn micro_dollars(text: &str) -> Result<i64, InvalidPrice> {
+    decimal(text, MICRO_DIGITS).ok_or_else(|| InvalidPrice { text: text.to_owned() })
+}
+
+/// A performance factor in thousandths: `1.15` is 1150.
+///
+/// # Errors
+/// When the text is not a decimal from 0.001 to 1000, or has more than three digits behind the point.
+pub fn factor(text: &str) -> Result<u32, InvalidFactor> {
+    let exact = text.split_once('.').is_none_or(|(_, fraction)| fraction.len() <= 3);
+    let read = decimal(text, MILLI_DIGITS).filter(|n| exact && (1..=1_000_000).contains(n));
+    read.and_then(|n| u32::try_from(n).ok()).ok_or_else(|| InvalidFactor { text: text.to_owned() })
+}
+
+/// An unsigned decimal times ten to the power of `digits`, rounded to the nearest.
+fn decimal(text: &str, digits: u32) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let all = || whole.bytes().chain(fraction.bytes());
+    if all().count() == 0 || all().count() > 27 || !all().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let number: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let scaled = number.checked_mul(10i128.pow(digits))?;
+    let divisor = 10i128.pow(u32::try_from(fraction.len()).ok()?);
+    i64::try_from((scaled + divisor / 2) / divisor).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices() {
+        let rows = [
+            ("0", Some(0)),
+            ("1", Some(1_000_000)),
+            ("0.096", Some(96_000)),
+            (".5", Some(500_000)),
+            ("5.", Some(5_000_000)),
+            ("0.0000014", Some(1)),
+            ("0.0000015", Some(2)),
+            ("9223372036854", Some(9_223_372_036_854_000_000)),
+            ("9223372036855", None),
+            ("", None),
+            (".", None),
+            ("-1", None),
+            ("+1", None),
+            ("1e3", None),
+            ("1 ", None),
+            ("1.2.3", None),
+            ("0.0000000000000000000000000000001", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(micro_dollars(text).ok(), expected, "{text}");
+        }
+        assert!(micro_dollars("cheap").unwrap_err().to_string().contains("\"cheap\""));
+    }
+
+    #[test]
+    fn adjustments() {
+        let rows = [
+            ("+1.5", Some(PriceChange::Shift(1_500_000))),
+            ("-0.01", Some(PriceChange::Shift(-10_000))),
+            ("+.5", Some(PriceChange::Shift(500_000))),
+            ("+10%", Some(PriceChange::Scale(100_000))),
+            ("-10%", Some(PriceChange::Scale(-100_000))),
+            ("-33.333%", Some(PriceChange::Scale(-333_330))),
+            ("-100%", Some(PriceChange::Scale(-1_000_000))),
+            ("+250%", Some(PriceChange::Scale(2_500_000))),
+            ("-101%", None),
+            ("10%", None),
+            ("1", None),
+            ("+", None),
+            ("+%", None),
+            ("+-1", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(PriceChange::adjustment(text).ok(), expected, "{text}");
+        }
+        assert!(PriceChange::adjustment("10").unwrap_err().to_string().contains("\"10\""));
+    }
+
+    #[test]
+    fn prices_change() {
+        let rows = [
+            (PriceChange::Absolute(7), 100, 7),
+            (PriceChange::Shift(-30), 100, 70),
+            (PriceChange::Shift(-130), 100, 0),
+            (PriceChange::Scale(100_000), 96_000, 105_600),
+            (PriceChange::Scale(-100_000), 96_000, 86_400),
+            (PriceChange::Scale(-1_000_000), 96_000, 0),
+            (PriceChange::Scale(333_330), 1, 1),
+            (PriceChange::Scale(500_000), 1, 2),
+            (PriceChange::Scale(9_000_000), i64::MAX, i64::MAX),
+        ];
+        for (change, before, after) in rows {
+            assert_eq!(change.apply(before), after, "{change:?} of {before}");
+        }
+    }
+
+    #[test]
+    fn factors() {
+        let rows = [
+            ("1", Some(1000)),
+            ("1.15", Some(1150)),
+            ("0.001", Some(1)),
+            ("1000", Some(1_000_000)),
+            ("1.1500", None),
+            ("0", None),
+            ("0.0001", None),
+            ("1000.001", None),
+            ("-1", None),
+            ("fast", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(factor(text).ok(), expected, "{text}");
+        }
+    }
+}

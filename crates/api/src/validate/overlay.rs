@@ -1,0 +1,48 @@
+//! What the API server cannot check of an overlay.
+
+use super::{NodePoolKey, annotation_fault, requirement_faults, told};
+use crate::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
+use crate::{NodeOverlay, Operator, Requirement, annotation};
+
+/// Resources that are the cloud's to state.
+const GIVEN: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];
+
+/// Everything that is wrong with an overlay, one sentence each; empty when nothing is.
+#[must_use]
+pub fn node_overlay(overlay: &NodeOverlay) -> Vec<String> {
+    let mut found = Vec::new();
+    for requirement in overlay.spec.requirements.iter().map(Requirement::from) {
+        found.extend(requirement_faults(&requirement, NodePoolKey::Allowed));
+        if requirement.operator == Operator::NotIn && requirement.values.is_empty() {
+            found.push(format!("requirement {:?} with NotIn has no values", requirement.key));
+        }
+    }
+    found.extend(price_faults(overlay));
+    found.extend(capacity_faults(overlay));
+    found.extend(overlay.performance().err().map(|error| annotation_fault(annotation::PERFORMANCE, &error)));
+    found
+}
+
+fn price_faults(overlay: &NodeOverlay) -> Vec<String> {
+    let mut found = Vec::new();
+    if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
+        found.push("price and priceAdjustment exclude each other".to_owned());
+    }
+    found.extend(overlay.price_change().err().map(|error| told(&error)));
+    found
+}
+
+fn capacity_faults(overlay: &NodeOverlay) -> Vec<String> {
+    let mut found = Vec::new();
+    for (resource, quantity) in overlay.spec.capacity.iter().flatten() {
+        if GIVEN.contains(&resource.as_str()) {
+            found.push(format!("capacity may not replace {resource}, which the machine's type states"));
+        }
+        match quantity.amount(resource) {
+            Err(error) => found.push(format!("capacity of {resource}: {error}")),
+            Ok(amount) if amount < 0 => found.push(format!("capacity of {resource} is negative")),
+            Ok(_) => {}
+        }
+    }
+    found
+}
