@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use planner::{Launch, Leaving, Node, Operator, Plan, Requirement, Requirements, Resources, Snapshot, Stage, label};
+use planner::{
+    CapacityType, InstanceType, Launch, Leaving, Node, Offer, Offering, Operator, Plan, Requirement, Requirements,
+    Reservation, Resources, Snapshot, Stage, label,
+};
 
 /// The next snapshot, with the clock as it was. Nodes on their way out still count for the limits.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
@@ -11,55 +14,112 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         after.pods[nomination.pod].nominated = Some(nomination.node.clone());
     }
     for (position, launch) in plan.launches.iter().enumerate() {
-        let node = claim(snapshot, launch, &format!("claim-{position}"));
+        let bought = Bought::of(snapshot, launch);
+        let node = bought.claim(&format!("claim-{position}"));
         for pod in &launch.pods {
             after.pods[*pod].nominated = Some(node.name.clone());
         }
-        reserve(&mut after, launch);
+        let largest = bought.largest();
+        account(&mut after, launch, &largest);
+        draw(&mut after, bought.reservation());
         after.nodes.push(Arc::new(node));
     }
+    spend_budgets(&mut after, plan);
     for removal in &plan.removals {
-        let node = Arc::make_mut(after.nodes.iter_mut().find(|node| node.name == removal.node).unwrap());
-        node.leaving = Some(Leaving::Deleting);
-        let pool = after.pools.iter_mut().find(|pool| Some(&pool.name) == node.pool.as_ref()).unwrap();
-        pool.disruption.empty_budget -= 1;
+        let node = after.nodes.iter_mut().find(|node| node.name == removal.node).unwrap();
+        Arc::make_mut(node).leaving = Some(Leaving::Deleting);
     }
     after
 }
 
-fn claim(snapshot: &Snapshot, launch: &Launch, name: &str) -> Node {
-    let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).unwrap();
-    let types = &snapshot.catalogues[pool.catalogue].types;
-    let cheapest = types.iter().find(|kind| kind.name == launch.instance_types[0]).unwrap();
-    let mut requirements = launch.requirements.clone();
-    requirements.push(Requirement::new(label::INSTANCE_TYPE, Operator::In, launch.instance_types.clone()));
-    let mut labels = pool.labels.clone();
-    for (key, set) in requirements.iter().collect::<Requirements>().iter() {
-        labels.extend(set.single().map(|value| (key.to_owned(), value.to_owned())));
-    }
-    Node {
-        name: name.to_owned(),
-        claim: Some(name.to_owned()),
-        pool: Some(pool.name.clone()),
-        stage: Stage::InFlight,
-        labels,
-        requirements,
-        instance_type: Some(cheapest.name.clone()),
-        taints: pool.taints.clone(),
-        allocatable: cheapest.allocatable.clone(),
-        price: Some(launch.price),
-        ..Node::default()
+pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
+    for removal in &plan.removals {
+        let node = after.nodes.iter().find(|node| node.name == removal.node).unwrap();
+        let pool = after.pools.iter_mut().find(|pool| Some(&pool.name) == node.pool.as_ref()).unwrap();
+        pool.disruption.empty_budget -= 1;
     }
 }
 
-/// Counts the largest choice that the claim leaves open.
-fn reserve(after: &mut Snapshot, launch: &Launch) {
-    let pool = after.pools.iter_mut().find(|pool| pool.name == launch.pool).unwrap();
-    let mut largest = Resources::from_iter([(Resources::NODES, 1)]);
-    for kind in after.catalogues[pool.catalogue].types.iter().filter(|it| launch.instance_types.contains(&it.name)) {
-        for (name, amount) in kind.capacity.iter() {
-            largest.set(name, amount.max(largest.get(name)));
+/// A launch with what is most likely bought for it.
+pub struct Bought<'a> {
+    snapshot: &'a Snapshot,
+    launch: &'a Launch,
+    pub kind: &'a InstanceType,
+    pub offering: Option<&'a Offering>,
+}
+
+impl<'a> Bought<'a> {
+    pub fn of(snapshot: &'a Snapshot, launch: &'a Launch) -> Self {
+        let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).unwrap();
+        let types = &snapshot.catalogues[pool.catalogue].types;
+        let kind = types.iter().find(|kind| kind.name == launch.instance_types[0]).unwrap();
+        let requirements: Requirements = launch.requirements.iter().collect();
+        let offer = Offer::of(kind);
+        let offerings = offer.offerings(&requirements).filter(|it| it.available);
+        Self { snapshot, launch, kind, offering: offerings.min_by_key(|it| (it.capacity_type, it.price, &it.zone)) }
+    }
+
+    fn pool(&self) -> &'a planner::Pool {
+        self.snapshot.pools.iter().find(|pool| pool.name == self.launch.pool).unwrap()
+    }
+
+    pub fn claim(&self, name: &str) -> Node {
+        let (launch, pool) = (self.launch, self.pool());
+        let mut requirements = launch.requirements.clone();
+        requirements.push(Requirement::new(label::INSTANCE_TYPE, Operator::In, launch.instance_types.clone()));
+        let mut labels = pool.labels.clone();
+        for (key, set) in requirements.iter().collect::<Requirements>().iter() {
+            labels.extend(set.single().map(|value| (key.to_owned(), value.to_owned())));
+        }
+        Node {
+            name: name.to_owned(),
+            claim: Some(name.to_owned()),
+            pool: Some(pool.name.clone()),
+            stage: Stage::InFlight,
+            labels,
+            requirements,
+            instance_type: Some(self.kind.name.clone()),
+            taints: pool.taints.clone(),
+            allocatable: self.kind.allocatable.clone(),
+            attach_limits: self.kind.attach_limits.clone(),
+            price: Some(launch.price),
+            ..Node::default()
         }
     }
-    pool.usage.add(&largest);
+
+    /// The largest choice that the claim leaves open.
+    fn largest(&self) -> Resources {
+        let types = &self.snapshot.catalogues[self.pool().catalogue].types;
+        let mut largest = Resources::default();
+        for kind in types.iter().filter(|it| self.launch.instance_types.contains(&it.name)) {
+            for (name, amount) in kind.capacity.iter() {
+                largest.set(name, amount.max(largest.get(name)));
+            }
+        }
+        largest
+    }
+
+    pub fn reservation(&self) -> Option<&'a Reservation> {
+        self.offering.filter(|it| it.capacity_type == CapacityType::Reserved)?.reservation.as_ref()
+    }
+}
+
+/// Counts one more node of that capacity for the launch's pool.
+pub fn account(after: &mut Snapshot, launch: &Launch, capacity: &Resources) {
+    let pool = after.pools.iter_mut().find(|pool| pool.name == launch.pool).unwrap();
+    pool.usage.add(capacity);
+    pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
+    pool.running += 1;
+}
+
+/// One instance of the reservation is taken, wherever it is offered.
+pub fn draw(after: &mut Snapshot, taken: Option<&Reservation>) {
+    let Some(taken) = taken else { return };
+    let types = after.catalogues.iter_mut().flat_map(|it| &mut Arc::make_mut(it).types);
+    for offering in types.flat_map(|kind| &mut kind.offerings) {
+        if let Some(reservation) = offering.reservation.as_mut().filter(|it| it.id == taken.id) {
+            reservation.remaining = reservation.remaining.saturating_sub(1);
+            offering.available &= reservation.remaining > 0;
+        }
+    }
 }

@@ -1,72 +1,66 @@
 //! Reads a story into a snapshot.
 //!
 //! One statement a line; indented lines go on with the statement above; `#` starts a comment. A statement is its subject,
-//! a name, and clauses that each begin with a word of their own:
+//! a name, and clauses that each begin with a word of their own; `[xN]` makes as many, `NAME-01` and so on:
 //!
 //! ```text
-//! include FILE                              statements of another file, such as standard.types
-//! type NAME has AMOUNTS keeps AMOUNTS labels LABELS offers OFFERINGS
+//! include FILE                statements of another file, such as standard.types
+//! catalogue NAME              the types that follow are another catalogue's
+//! type NAME [xN] has AMOUNTS keeps AMOUNTS labels LABELS offers OFFERINGS performs THOUSANDTHS
+//!           attaches DRIVER=N dearer DOLLARS (each of the N than the one before)
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose N
-//! daemon NAME asks AMOUNTS selects LABELS requires R tolerates T
-//! node NAME of POOL is TYPE at spot@a labels L taints T runs NAME [xN] AMOUNTS hosts AMOUNTS (a daemon pod)
-//!           quiet DURATION, and single words: in-flight registered deleting interrupted cordoned held expected
-//! pod NAME [xN] asks AMOUNTS selects LABELS requires R [and R] [or R] tolerates T waits-since DURATION promised NODE
+//!           replicas N fee DOLLARS buys CATALOGUE
+//! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION
+//!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
+//!           in-flight registered deleting interrupted cordoned held expected
+//! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
+//!           tolerates T priority N ports 80 53/UDP 10.0.0.1:80 waits DURATION promised NODE
+//!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
+//!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
+//!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
+//!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
+//!           on NODE (it runs there), and then: held ending stuck (no budget lets it go)
+//! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
+//! namespace NAME labels L
+//! preferences ignored         min-values best-effort        types-a-claim N        least-spot-types N
 //! ```
+//!
+//! A SELECTOR is `app=web and tier In a,b`, `everyone` or `no-one`. `expect` lines are read by `expected.rs`.
 
-use std::collections::BTreeMap;
+#[path = "story/cluster.rs"]
+mod cluster;
+#[path = "story/pods.rs"]
+mod pods;
+#[path = "story/statement.rs"]
+mod statement;
+#[path = "story/turned.rs"]
+pub mod turned;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Catalogue, Daemon, Disruption, InstanceType, Leaving, Millis, Node, Pod, PodShape, Pool, Resources,
-    Snapshot, Stage, label,
+    BoundPod, Catalogue, Daemon, InstanceType, Millis, MinValuesPolicy, Node, Pod, PodShape, PreferencePolicy,
+    Resources, Snapshot,
 };
 
 use crate::words;
+use statement::Statement;
 
-const NOW: i64 = 1_800_000_000_000;
+/// The moment of every story.
+pub const NOW: i64 = 1_800_000_000_000;
 
-/// A subject with its name and clauses: the clause's word, and the words after it.
-struct Statement {
-    subject: String,
-    name: String,
-    clauses: Vec<(String, Vec<String>)>,
+/// A story: the cluster, and what is expected of every plan for it, whatever its transcript says.
+pub struct Story {
+    pub snapshot: Snapshot,
+    pub expected: Vec<String>,
 }
 
-const CLAUSES: [&str; 27] = [
-    "has",
-    "keeps",
-    "labels",
-    "offers",
-    "weight",
-    "requires",
-    "taints",
-    "limits",
-    "waits",
-    "may-lose",
-    "asks",
-    "selects",
-    "tolerates",
-    "of",
-    "is",
-    "at",
-    "runs",
-    "hosts",
-    "quiet",
-    "in-flight",
-    "registered",
-    "deleting",
-    "interrupted",
-    "cordoned",
-    "held",
-    "expected",
-    "promised",
-];
-
-/// The snapshot that a story describes.
-pub fn read(text: &str, folder: &Path) -> Result<Snapshot, String> {
-    let mut reader = Reader { snapshot: Snapshot { now: Millis(NOW), ..Snapshot::default() }, ..Reader::default() };
+/// The story in that text; `include` reads from `folder`.
+pub fn read(text: &str, folder: &Path) -> Result<Story, String> {
+    let mut reader = Reader::default();
+    reader.snapshot.now = Millis(NOW);
     reader.snapshot.policy.well_known = words::well_known().collect();
     reader.read(text, folder)?;
     Ok(reader.finish())
@@ -75,59 +69,113 @@ pub fn read(text: &str, folder: &Path) -> Result<Snapshot, String> {
 #[derive(Default)]
 struct Reader {
     snapshot: Snapshot,
-    types: Vec<InstanceType>,
-    /// Bound pods of leaving nodes, which need a place.
-    displaced: Vec<(String, String, PodShape)>,
+    catalogues: Vec<Catalogue>,
+    expected: Vec<String>,
 }
 
 impl Reader {
     fn read(&mut self, text: &str, folder: &Path) -> Result<(), String> {
-        for line in statements(text) {
-            if let Some(file) = line.strip_prefix("include ") {
-                self.read(
-                    &fs::read_to_string(folder.join(file.trim())).map_err(|it| format!("{file}: {it}"))?,
-                    folder,
-                )?;
-                continue;
+        for line in statement::lines(text) {
+            match line.split_once(' ') {
+                Some(("include", file)) => {
+                    let file = folder.join(file.trim());
+                    let text = fs::read_to_string(&file).map_err(|it| format!("{}: {it}", file.display()))?;
+                    self.read(&text, folder)?;
+                }
+                Some(("expect", rest)) => self.expected.push(rest.to_owned()),
+                _ => self.statement(&line).map_err(|why| format!("{line:?}: {why}"))?,
             }
-            self.statement(&line).map_err(|why| format!("{line:?}: {why}"))?;
         }
         Ok(())
     }
 
     fn statement(&mut self, line: &str) -> Result<(), String> {
+        if self.setting(line)? {
+            return Ok(());
+        }
         let statement = Statement::of(line)?;
         match statement.subject.as_str() {
-            "types-a-claim" => {
-                self.snapshot.policy.max_instance_types = statement.name.parse().map_err(|_| "wants a number")?;
+            "catalogue" => self.catalogues.push(Catalogue { name: statement.name, types: Vec::new() }),
+            "type" => self.types(&statement)?,
+            "pool" => self.pool(&statement)?,
+            "daemon" => self.daemon(&statement)?,
+            "namespace" => drop(self.snapshot.namespaces.insert(statement.name.clone(), statement.labels("labels")?)),
+            "node" => {
+                for name in statement.names() {
+                    self.node(&statement, &name)?;
+                }
             }
-            "type" => self.types.push(statement.instance_type()?),
-            "pool" => self.snapshot.pools.push(statement.pool()?),
-            "daemon" => {
-                let daemon = Daemon { name: statement.name.clone(), shape: statement.shape()? };
-                self.snapshot.daemons.push(daemon);
-            }
-            "node" => self.node(&statement)?,
-            "pod" => self.pods(&statement)?,
-            other => return Err(format!("{other} is not a subject")),
+            _ => self.pods(&statement)?,
         }
         Ok(())
     }
 
-    fn shape(&mut self, shape: PodShape) -> usize {
-        let known = self.snapshot.shapes.iter().position(|it| **it == shape);
+    /// Whether the line sets one of the planner's settings.
+    fn setting(&mut self, line: &str) -> Result<bool, String> {
+        let policy = &mut self.snapshot.policy;
+        let Some((name, value)) = line.split_once(' ') else { return Ok(false) };
+        let number = || value.trim().parse().map_err(|_| format!("{name} wants a number"));
+        match (name, value.trim()) {
+            ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
+            ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
+            ("types-a-claim", _) => policy.max_instance_types = number()?,
+            ("least-spot-types", _) => policy.least_spot_types = number()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn types(&mut self, statement: &Statement) -> Result<(), String> {
+        if self.catalogues.is_empty() {
+            self.catalogues.push(Catalogue { name: "default".to_owned(), types: Vec::new() });
+        }
+        let types = cluster::instance_types(statement)?;
+        self.catalogues.last_mut().ok_or("no catalogue")?.types.extend(types);
+        Ok(())
+    }
+
+    fn pool(&mut self, statement: &Statement) -> Result<(), String> {
+        let catalogue = match statement.word("buys") {
+            None => 0,
+            Some(name) => {
+                let known = self.catalogues.iter().position(|it| it.name == name);
+                known.ok_or_else(|| format!("no catalogue {name}"))?
+            }
+        };
+        self.snapshot.pools.push(cluster::pool(statement, catalogue)?);
+        Ok(())
+    }
+
+    fn daemon(&mut self, statement: &Statement) -> Result<(), String> {
+        let (namespace, _) = namespaced(&statement.name);
+        let shape = pods::shape(statement, namespace)?;
+        self.snapshot.daemons.push(Daemon { name: statement.name.clone(), shape });
+        Ok(())
+    }
+
+    fn intern(&mut self, shape: &PodShape) -> usize {
+        let known = self.snapshot.shapes.iter().position(|it| **it == *shape);
         known.unwrap_or_else(|| {
-            self.snapshot.shapes.push(Arc::new(shape));
+            self.snapshot.shapes.push(Arc::new(shape.clone()));
             self.snapshot.shapes.len() - 1
         })
     }
 
     fn pods(&mut self, statement: &Statement) -> Result<(), String> {
-        let shape = statement.shape()?;
-        let shape = self.shape(shape);
+        let (namespace, plain) = namespaced(&statement.name);
+        let mut shape = pods::shape(statement, namespace)?;
+        let buffer = (statement.subject == "buffer").then(|| format!("{namespace}/{plain}"));
+        if buffer.is_some() {
+            shape.priority = i32::MIN;
+        }
         let since = statement.word("waits").map(words::duration).transpose()?.unwrap_or(0);
-        let (name, count) = counted(&statement.name);
-        for name in numbered(&name, count) {
+        for name in statement.names() {
+            let claims = pods::claims(statement, namespace, &name);
+            if let Some(node) = statement.word("on") {
+                self.bind(statement, node, &name, &shape, claims)?;
+                continue;
+            }
+            let shape = self.intern(&shape);
             self.snapshot.pods.push(Pod {
                 uid: name.clone(),
                 name,
@@ -135,262 +183,110 @@ impl Reader {
                 created: Millis(NOW - since),
                 leaving_node: None,
                 nominated: statement.word("promised").map(str::to_owned),
+                claims,
+                buffer: buffer.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets a pod run on a node; when the node is leaving and nothing holds the pod, it needs another place.
+    fn bind(
+        &mut self,
+        statement: &Statement,
+        node: &str,
+        name: &str,
+        shape: &PodShape,
+        claims: Vec<String>,
+    ) -> Result<(), String> {
+        let found = self.snapshot.nodes.iter_mut().find(|it| it.name == node);
+        let node = Arc::make_mut(found.ok_or_else(|| format!("no node {node}"))?);
+        node.used.add(&shape.requests);
+        node.pods.push(BoundPod {
+            uid: name.to_owned(),
+            name: name.to_owned(),
+            reschedulable: true,
+            do_not_disrupt: statement.has("held"),
+            shape: Arc::new(shape.clone()),
+            claims: claims.clone(),
+            ending: statement.has("ending"),
+        });
+        if node.leaving.is_some() && !statement.has("held") && !statement.has("stuck") {
+            let leaving_node = Some(node.name.clone());
+            let shape = self.intern(shape);
+            let uid = name.to_owned();
+            let created = Millis(NOW);
+            self.snapshot.pods.push(Pod {
+                name: name.to_owned(),
+                uid,
+                shape,
+                created,
+                leaving_node,
+                claims,
                 ..Pod::default()
             });
         }
         Ok(())
     }
 
-    fn node(&mut self, statement: &Statement) -> Result<(), String> {
-        let kind = statement.word("is").ok_or("a node is of a type")?;
-        let kind = self.types.iter().find(|it| it.name == kind).cloned().ok_or_else(|| format!("no type {kind}"))?;
-        let mut node = statement.node(&kind)?;
-        for (word, rest) in &statement.clauses {
-            match word.as_str() {
-                "runs" => self.runs(&mut node, rest)?,
-                "hosts" => {
-                    let mut requests = words::resources(rest)?;
-                    requests.set(Resources::PODS, 1);
-                    node.used.add(&requests);
-                    node.daemon_used.add(&requests);
-                }
-                _ => {}
-            }
-        }
-        if let Some(pool) = self.snapshot.pools.iter_mut().find(|it| Some(&it.name) == node.pool.as_ref()) {
-            let own = std::mem::replace(&mut node.labels, pool.labels.clone());
-            node.labels.extend(own);
-            if node.leaving.is_none() {
-                pool.usage.add(&kind.capacity);
-                pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
-            }
-        }
-        self.snapshot.nodes.push(Arc::new(node));
-        Ok(())
+    fn kind(&self, name: &str) -> Result<InstanceType, String> {
+        let mut all = self.catalogues.iter().flat_map(|it| &it.types);
+        all.find(|it| it.name == name).cloned().ok_or_else(|| format!("no type {name}"))
     }
 
-    fn runs(&mut self, node: &mut Node, rest: &[String]) -> Result<(), String> {
-        let (name, rest) = rest.split_first().ok_or("runs what?")?;
-        let (name, count) = counted(name);
-        let mut requests = words::resources(rest)?;
-        requests.set(Resources::PODS, 1);
-        for name in numbered(&name, count) {
+    fn node(&mut self, statement: &Statement, name: &str) -> Result<(), String> {
+        let kind = self.kind(statement.word("is").ok_or("a node is of a type")?)?;
+        let mut node = cluster::node(statement, name, &kind)?;
+        for hosted in statement.all("hosts") {
+            let mut requests = words::resources(hosted)?;
+            requests.set(Resources::PODS, 1);
             node.used.add(&requests);
-            if node.leaving.is_some() {
-                let shape = PodShape { requests: requests.clone(), ..PodShape::default() };
-                self.displaced.push((node.name.clone(), name.clone(), shape));
-            }
-            node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, ..BoundPod::default() });
+            node.daemon_used.add(&requests);
+        }
+        self.join_pool(&mut node, &kind);
+        self.snapshot.nodes.push(Arc::new(node));
+        for running in statement.all("runs") {
+            self.runs(name, running)?;
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Snapshot {
-        for (node, name, shape) in std::mem::take(&mut self.displaced) {
-            let shape = self.shape(shape);
-            let uid = name.clone();
-            let leaving_node = Some(node);
-            self.snapshot.pods.push(Pod { uid, name, shape, created: Millis(NOW), leaving_node, ..Pod::default() });
+    /// The node gets the labels of its pool and counts for the pool, unless it is leaving.
+    fn join_pool(&mut self, node: &mut Node, kind: &InstanceType) {
+        let Some(pool) = self.snapshot.pools.iter_mut().find(|it| Some(&it.name) == node.pool.as_ref()) else { return };
+        let own = std::mem::replace(&mut node.labels, pool.labels.clone());
+        node.labels.extend(own);
+        if node.leaving.is_none() {
+            pool.usage.add(&kind.capacity);
+            pool.usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
+            pool.running += 1;
         }
-        self.types.sort_by(|one, other| one.name.cmp(&other.name));
-        self.snapshot.catalogues = vec![Arc::new(Catalogue { name: "default".to_owned(), types: self.types })];
-        self.snapshot
-    }
-}
-
-impl Statement {
-    fn of(line: &str) -> Result<Self, String> {
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let subject = words.next().ok_or("an empty statement")?;
-        let mut name = words.next().ok_or("a subject wants a name")?;
-        let mut clauses: Vec<(String, Vec<String>)> = Vec::new();
-        for word in words {
-            if CLAUSES.contains(&word.as_str()) {
-                clauses.push((word, Vec::new()));
-                continue;
-            }
-            match clauses.last_mut() {
-                Some((clause, rest)) if clause == "runs" && is_count(&word) && rest.len() == 1 => rest[0] += &word,
-                Some((_, rest)) => rest.push(word),
-                None if is_count(&word) => name += &word,
-                None => return Err(format!("{word} is not a clause")),
-            }
-        }
-        Ok(Self { subject, name, clauses })
     }
 
-    fn get(&self, clause: &str) -> Option<&[String]> {
-        self.clauses.iter().find(|(word, _)| word == clause).map(|(_, rest)| rest.as_slice())
-    }
-
-    fn word(&self, clause: &str) -> Option<&str> {
-        self.get(clause)?.first().map(String::as_str)
-    }
-
-    fn resources(&self, clause: &str) -> Result<Resources, String> {
-        words::resources(self.get(clause).unwrap_or_default())
-    }
-
-    fn labels(&self, clause: &str) -> Result<BTreeMap<String, String>, String> {
-        words::labels(self.get(clause).unwrap_or_default())
-    }
-
-    fn instance_type(&self) -> Result<InstanceType, String> {
-        let capacity = self.resources("has")?;
-        let mut allocatable = capacity.clone();
-        allocatable.subtract(&self.resources("keeps")?);
-        let labels = self.labels("labels")?.into_iter();
-        let offerings = self.get("offers").unwrap_or_default().iter();
-        Ok(InstanceType {
-            name: self.name.clone(),
-            labels: labels.map(|(key, values)| (key, values.split(',').map(str::to_owned).collect())).collect(),
-            capacity,
-            allocatable,
-            offerings: offerings.map(|word| words::offering(word)).collect::<Result<_, _>>()?,
-            ..InstanceType::default()
+    /// `runs NAME [xN] AMOUNTS`: plain pods.
+    fn runs(&mut self, node: &str, rest: &[String]) -> Result<(), String> {
+        let (name, rest) = rest.split_first().ok_or("runs what?")?;
+        let count = rest.first().and_then(|word| statement::times(word));
+        let amounts = rest[usize::from(count.is_some())..].join(" ");
+        self.statement(&match count {
+            Some(count) => format!("pod {name} x{count} asks {amounts} on {node}"),
+            None => format!("pod {name} asks {amounts} on {node}"),
         })
     }
 
-    fn taints(&self) -> Result<Vec<planner::Taint>, String> {
-        self.get("taints").unwrap_or_default().iter().map(|word| words::taint(word)).collect()
-    }
-
-    fn pool(&self) -> Result<Pool, String> {
-        let number = |clause| self.word(clause).map(str::parse).transpose().map_err(|_| format!("{clause} what?"));
-        let mut labels = self.labels("labels")?;
-        labels.insert(words::key("nodepool"), self.name.clone());
-        let consolidate_after = match self.word("waits") {
-            Some("never") => None,
-            Some(word) => Some(words::duration(word)?),
-            None => Some(0),
-        };
-        Ok(Pool {
-            name: self.name.clone(),
-            weight: number("weight")?.unwrap_or(0),
-            catalogue: 0,
-            requirements: self.get("requires").map(words::conjunction).transpose()?.unwrap_or_default(),
-            labels,
-            taints: self.taints()?,
-            limits: self.get("limits").map(words::resources).transpose()?,
-            usage: Resources::default(),
-            disruption: Disruption {
-                consolidate_after,
-                empty_budget: number("may-lose")?.map_or(u32::MAX, |it| u32::try_from(it).unwrap()),
-            },
-            ..Pool::default()
-        })
-    }
-
-    fn shape(&self) -> Result<PodShape, String> {
-        let mut requests = self.resources("asks")?;
-        requests.set(Resources::PODS, 1);
-        let selector = self.labels("selects")?;
-        let one = |(key, value): (&String, &String)| planner::Requirement::new(key, planner::Operator::In, [value]);
-        let tolerations = self.get("tolerates").unwrap_or_default().iter();
-        Ok(PodShape {
-            requests,
-            selector: selector.iter().map(one).collect(),
-            affinity: self.get("requires").map(words::alternatives).transpose()?.unwrap_or_default(),
-            tolerations: tolerations.map(|word| words::toleration(word)).collect::<Result<_, _>>()?,
-            ..PodShape::default()
-        })
-    }
-
-    fn node(&self, kind: &InstanceType) -> Result<Node, String> {
-        let has = |word: &str| self.get(word).is_some();
-        let pool = self.word("of").map(str::to_owned);
-        let stage = match (has("in-flight"), has("registered")) {
-            (true, _) => Stage::InFlight,
-            (_, true) => Stage::Registered,
-            _ => Stage::Initialized,
-        };
-        let mut labels: BTreeMap<String, String> = kind
-            .labels
-            .iter()
-            .filter(|(_, values)| values.len() == 1)
-            .map(|(key, it)| (key.clone(), it[0].clone()))
-            .collect();
-        labels.insert(label::INSTANCE_TYPE.to_owned(), kind.name.clone());
-        let mut price = None;
-        if let Some((bought, zone)) = self.word("at").and_then(|word| word.split_once('@')) {
-            labels.insert(label::CAPACITY_TYPE.to_owned(), bought.to_owned());
-            labels.insert(label::ZONE.to_owned(), zone.to_owned());
-            let bought = words::capacity_type(bought)?;
-            let sold = kind.offerings.iter().find(|it| it.zone == zone && it.capacity_type == bought);
-            price = sold.map(|it| it.price);
+    fn finish(mut self) -> Story {
+        for catalogue in &mut self.catalogues {
+            catalogue.types.sort_by(|one, other| one.name.cmp(&other.name));
         }
-        labels.extend(self.labels("labels")?);
-        let quiet = self.word("quiet").map(words::duration).transpose()?.unwrap_or(3_600_000);
-        let interrupted = has("interrupted").then_some(Leaving::Interrupted { deadline: Some(Millis(NOW + 120_000)) });
-        Ok(Node {
-            name: self.name.clone(),
-            claim: pool.is_some().then(|| format!("{}-claim", self.name)),
-            pool,
-            stage,
-            leaving: interrupted.or(has("deleting").then_some(Leaving::Deleting)),
-            unschedulable: has("cordoned"),
-            labels,
-            instance_type: Some(kind.name.clone()),
-            taints: self.taints()?,
-            allocatable: kind.allocatable.clone(),
-            quiet_since: (stage == Stage::Initialized).then_some(Millis(NOW - quiet)),
-            do_not_disrupt: has("held"),
-            nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
-            price,
-            ..Node::default()
-        })
-    }
-}
-
-/// Statements of a text, without comments, continuation lines joined.
-fn statements(text: &str) -> Vec<String> {
-    let mut statements: Vec<String> = Vec::new();
-    for line in text.lines().map(|line| line.split('#').next().unwrap_or_default()) {
-        match statements.last_mut() {
-            Some(last) if line.starts_with(' ') => last.push_str(line),
-            _ if line.trim().is_empty() => {}
-            _ => statements.push(line.to_owned()),
+        if self.catalogues.is_empty() {
+            self.catalogues.push(Catalogue::default());
         }
-    }
-    statements
-}
-
-/// `x5`.
-fn is_count(word: &str) -> bool {
-    word.strip_prefix('x').is_some_and(|count| count.parse::<usize>().is_ok())
-}
-
-/// The name and the count that was glued to it; names of stories contain no `x` before a final number.
-fn counted(name: &str) -> (String, Option<usize>) {
-    let split = name.rsplit_once('x').and_then(|(name, count)| Some((name, count.parse().ok()?)));
-    split.map_or((name.to_owned(), None), |(name, count)| (name.to_owned(), Some(count)))
-}
-
-fn numbered(name: &str, count: Option<usize>) -> Vec<String> {
-    match count {
-        None => vec![name.to_owned()],
-        Some(count) => (1..=count).map(|number| format!("{name}-{number:02}")).collect(),
+        self.snapshot.catalogues = self.catalogues.into_iter().map(Arc::new).collect();
+        Story { snapshot: self.snapshot, expected: self.expected }
     }
 }
 
-/// The same cluster, listed backwards.
-pub fn reversed(snapshot: &Snapshot) -> Snapshot {
-    let mut turned = snapshot.clone();
-    turned.pods.reverse();
-    turned.nodes.reverse();
-    turned.pools.reverse();
-    turned.daemons.reverse();
-    turned
-}
-
-/// The same cluster, listed from the middle on, with its shapes backwards.
-pub fn rotated(snapshot: &Snapshot) -> Snapshot {
-    let mut turned = snapshot.clone();
-    turned.pods.rotate_left(snapshot.pods.len() / 2);
-    turned.nodes.rotate_left(snapshot.nodes.len() / 2);
-    turned.shapes.reverse();
-    for pod in &mut turned.pods {
-        pod.shape = turned.shapes.len() - 1 - pod.shape;
-    }
-    turned
+/// The namespace and the plain name of `namespace/name`.
+fn namespaced(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("default", name))
 }

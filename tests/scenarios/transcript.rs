@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use planner::{Launch, MicroDollars, Operator, Plan, Requirement, Resources, Snapshot};
+use planner::{Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resources, Snapshot};
 
 use crate::words;
 
@@ -36,10 +36,27 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
 fn tell_launch(out: &mut String, position: usize, launch: &Launch) {
     let number = position + 1;
     writeln!(out, "new node {number} from pool {} at {} or more", launch.pool, price(launch.price)).unwrap();
-    writeln!(out, "  types {}", launch.instance_types.join(" ")).unwrap();
+    writeln!(out, "  types {}", types(&launch.instance_types)).unwrap();
     writeln!(out, "  requests {}", resources(&launch.requests)).unwrap();
     let all: Vec<String> = launch.requirements.iter().map(requirement).collect();
     writeln!(out, "  requires {}", all.join(" and ")).unwrap();
+    if let Some(least) = launch.min_instance_types {
+        writeln!(out, "  keeps at least {least} types to choose from").unwrap();
+    }
+    if launch.min_values_relaxed {
+        writeln!(out, "  with less choice than was asked for").unwrap();
+    }
+    if launch.purpose == Purpose::Static {
+        writeln!(out, "  for the replicas of a static pool").unwrap();
+    }
+}
+
+/// All types; of very many the first and the last ones.
+fn types(names: &[String]) -> String {
+    match names.len() {
+        0..=40 => names.join(" "),
+        many => format!("{} ... {} ({many} in all)", names[..8].join(" "), names[many - 2..].join(" ")),
+    }
 }
 
 fn price(price: MicroDollars) -> String {

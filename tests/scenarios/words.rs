@@ -1,14 +1,14 @@
-//! The small words of a story: amounts, durations, labels, requirements, taints and offerings.
+//! The small words of a story: amounts, durations, labels, requirements, taints, offerings and prices.
 
 use std::collections::BTreeMap;
 
 use planner::{
-    CapacityType, Effect, MicroDollars, Offering, Operator, Requirement, Resources, Taint, Toleration,
+    CapacityType, Effect, MicroDollars, Offering, Operator, Requirement, Reservation, Resources, Taint, Toleration,
     TolerationOperator, label,
 };
 
 /// Short names of label keys. Those but the last are well known: instance types decide them.
-const KEYS: [(&str, &str); 10] = [
+const KEYS: [(&str, &str); 12] = [
     ("zone", label::ZONE),
     ("capacity-type", label::CAPACITY_TYPE),
     ("type", label::INSTANCE_TYPE),
@@ -17,6 +17,8 @@ const KEYS: [(&str, &str); 10] = [
     ("cpus", "karpenter.k8s.aws/instance-cpu"),
     ("family", "karpenter.k8s.aws/instance-family"),
     ("gpu", "karpenter.k8s.aws/instance-gpu-name"),
+    ("region", "topology.kubernetes.io/region"),
+    ("reservation", "karpenter.k8s.aws/capacity-reservation-id"),
     ("nodepool", "karpenter.sh/nodepool"),
     ("hostname", label::HOSTNAME),
 ];
@@ -146,20 +148,32 @@ pub fn toleration(word: &str) -> Result<Toleration, String> {
     Ok(Toleration { key: Some(key.to_owned()), operator, value: value.to_owned(), effect })
 }
 
-/// `spot@a=0.031`, or `spot@a=0.031(gone)` when it cannot be had.
+/// `spot@a=0.031`; `spot@a=0.031(gone)` cannot be had; `reserved@a=0(cr-1:2)` draws on reservation cr-1, which has room
+/// for 2.
 pub fn offering(word: &str) -> Result<Offering, String> {
-    let wrong = || format!("{word} is not an offering such as spot@a=0.031");
     let (place, price) = pair(word)?;
-    let (bought, zone) = place.split_once('@').ok_or_else(wrong)?;
-    let (price, available) = price.strip_suffix("(gone)").map_or((price, true), |price| (price, false));
+    let wrong = || format!("{word} is not an offering such as spot@a=0.031");
+    let (tier, zone) = place.split_once('@').ok_or_else(wrong)?;
+    let (price, note) = match price.strip_suffix(')').and_then(|it| it.split_once('(')) {
+        Some((price, note)) => (price, Some(note)),
+        None => (price, None),
+    };
+    let reservation = note.and_then(|note| note.split_once(':')).map(|(id, left)| reservation(id, left)).transpose()?;
+    let labels = reservation.iter().map(|it| (key("reservation"), it.id.clone())).collect();
+    let available = note != Some("gone") && reservation.as_ref().is_none_or(|it| it.remaining > 0);
     Ok(Offering {
         zone: zone.to_owned(),
-        capacity_type: capacity_type(bought)?,
-        price: dollars(price).ok_or_else(wrong)?,
+        capacity_type: capacity_type(tier)?,
+        price: dollars(price)?,
         available,
-        labels: BTreeMap::new(),
-        reservation: None,
+        labels,
+        reservation,
     })
+}
+
+fn reservation(id: &str, left: &str) -> Result<Reservation, String> {
+    let remaining = left.parse().map_err(|_| format!("{left} is not what reservation {id} has left"))?;
+    Ok(Reservation { id: id.to_owned(), remaining })
 }
 
 /// `spot`, `on-demand` or `reserved`.
@@ -168,9 +182,12 @@ pub fn capacity_type(word: &str) -> Result<CapacityType, String> {
     all.into_iter().find(|it| it.as_str() == word).ok_or_else(|| format!("{word} is not a capacity type"))
 }
 
-fn dollars(text: &str) -> Option<MicroDollars> {
+/// `0.031`.
+pub fn dollars(text: &str) -> Result<MicroDollars, String> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = format!("{fraction:0<6}");
-    let micro: i64 = fraction.get(..6)?.parse().ok()?;
-    Some(MicroDollars(whole.parse::<i64>().ok()? * 1_000_000 + micro))
+    let micro = fraction.get(..6).and_then(|it| it.parse::<i64>().ok());
+    let whole = whole.parse::<i64>().ok();
+    let both = whole.zip(micro).map(|(whole, micro)| MicroDollars(whole * 1_000_000 + micro));
+    both.ok_or_else(|| format!("{text} is not an amount of dollars"))
 }

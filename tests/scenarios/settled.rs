@@ -1,0 +1,75 @@
+//! A cluster a few minutes after its plan was acted on: every claim is a node of its cheapest type, every pod with a place
+//! runs there, and nodes that were removed are gone.
+
+use std::sync::Arc;
+
+use planner::{BoundPod, Node, Plan, Pod, Snapshot, Stage, label};
+
+use crate::applied::{Bought, account, draw, spend_budgets};
+
+/// The snapshot of that moment. Pods of buffers are never bound, and stay.
+pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+    let mut after = snapshot.clone();
+    spend_budgets(&mut after, plan);
+    after.nodes.retain(|node| plan.removals.iter().all(|removal| removal.node != node.name));
+    let mut places: Vec<Option<String>> = vec![None; snapshot.pods.len()];
+    for nomination in &plan.nominations {
+        places[nomination.pod] = Some(nomination.node.clone());
+    }
+    for (position, launch) in plan.launches.iter().enumerate() {
+        let bought = Bought::of(snapshot, launch);
+        let node = node(&bought, &format!("node-{position}"), snapshot);
+        launch.pods.iter().for_each(|pod| places[*pod] = Some(node.name.clone()));
+        account(&mut after, launch, &bought.kind.capacity.clone());
+        draw(&mut after, bought.reservation());
+        after.nodes.push(Arc::new(node));
+    }
+    let real = |pod: &Pod| pod.buffer.is_none();
+    for (pod, place) in snapshot.pods.iter().zip(&places) {
+        match place {
+            Some(node) if real(pod) => bind(&mut after, pod, node),
+            _ => {}
+        }
+    }
+    after.pods = Vec::new();
+    for (pod, place) in snapshot.pods.iter().zip(places).filter(|(pod, place)| place.is_none() || !real(pod)) {
+        after.pods.push(Pod { nominated: place, ..pod.clone() });
+    }
+    after
+}
+
+fn node(bought: &Bought<'_>, name: &str, snapshot: &Snapshot) -> Node {
+    let mut node = Node { claim: Some(format!("{name}-claim")), stage: Stage::Initialized, ..bought.claim(name) };
+    node.requirements = Vec::new();
+    node.quiet_since = Some(snapshot.now);
+    node.labels.insert(label::HOSTNAME.to_owned(), name.to_owned());
+    node.labels.insert(label::INSTANCE_TYPE.to_owned(), bought.kind.name.clone());
+    let single = bought.kind.labels.iter().filter(|(_, values)| values.len() == 1);
+    node.labels.extend(single.map(|(key, values)| (key.clone(), values[0].clone())));
+    if let Some(offering) = bought.offering {
+        node.labels.insert(label::ZONE.to_owned(), offering.zone.clone());
+        node.labels.insert(label::CAPACITY_TYPE.to_owned(), offering.capacity_type.as_str().to_owned());
+        node.labels.extend(offering.labels.clone());
+    }
+    node
+}
+
+/// Moves a pod to that node; a node that it left has it no more.
+fn bind(after: &mut Snapshot, pod: &Pod, node: &str) {
+    let shape = Arc::clone(&after.shapes[pod.shape]);
+    if let Some(left) = after.nodes.iter_mut().find(|it| Some(&it.name) == pod.leaving_node.as_ref()) {
+        let left = Arc::make_mut(left);
+        left.pods.retain(|it| it.uid != pod.uid);
+        left.used.subtract(&shape.requests);
+    }
+    let node = Arc::make_mut(after.nodes.iter_mut().find(|it| it.name == node).unwrap());
+    node.used.add(&shape.requests);
+    node.pods.push(BoundPod {
+        uid: pod.uid.clone(),
+        name: pod.name.clone(),
+        reschedulable: true,
+        shape,
+        claims: pod.claims.clone(),
+        ..BoundPod::default()
+    });
+}

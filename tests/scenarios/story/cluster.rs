@@ -1,0 +1,127 @@
+//! What a story's pods can go to: instance types, pools and nodes.
+
+use std::collections::BTreeMap;
+
+use planner::{Disruption, InstanceType, Leaving, MicroDollars, Millis, Node, Pool, Resources, Stage, label};
+
+use super::NOW;
+use super::statement::Statement;
+use crate::words;
+
+/// The types of one statement: one, or many alike, each dearer than the one before.
+pub fn instance_types(statement: &Statement) -> Result<Vec<InstanceType>, String> {
+    let dearer = statement.word("dearer").map(words::dollars).transpose()?.unwrap_or_default();
+    let types = statement.names().into_iter().zip(0_i64..);
+    types.map(|(name, place)| instance_type(statement, name, MicroDollars(dearer.0 * place))).collect()
+}
+
+fn instance_type(statement: &Statement, name: String, dearer: MicroDollars) -> Result<InstanceType, String> {
+    let capacity = statement.resources("has")?;
+    let mut allocatable = capacity.clone();
+    allocatable.subtract(&statement.resources("keeps")?);
+    let labels = statement.labels("labels")?.into_iter();
+    let mut offerings = Vec::new();
+    for word in statement.get("offers").unwrap_or_default() {
+        let mut offering = words::offering(word)?;
+        offering.price.0 += dearer.0;
+        offerings.push(offering);
+    }
+    Ok(InstanceType {
+        name,
+        labels: labels.map(|(key, values)| (key, values.split(',').map(str::to_owned).collect())).collect(),
+        capacity,
+        allocatable,
+        offerings,
+        performance: statement.number("performs")?,
+        attach_limits: statement.counts("attaches")?,
+    })
+}
+
+/// A pool over the catalogue at that position.
+pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
+    let mut labels = statement.labels("labels")?;
+    labels.insert(words::key("nodepool"), statement.name.clone());
+    let consolidate_after = match statement.word("waits") {
+        Some("never") => None,
+        Some(word) => Some(words::duration(word)?),
+        None => Some(0),
+    };
+    Ok(Pool {
+        name: statement.name.clone(),
+        weight: statement.number("weight")?.unwrap_or(0),
+        catalogue,
+        requirements: statement.get("requires").map(words::conjunction).transpose()?.unwrap_or_default(),
+        labels,
+        taints: statement.taints()?,
+        limits: statement.get("limits").map(words::resources).transpose()?,
+        usage: Resources::default(),
+        disruption: Disruption { consolidate_after, empty_budget: statement.number("may-lose")?.unwrap_or(u32::MAX) },
+        replicas: statement.number("replicas")?,
+        running: 0,
+        node_fee: statement.word("fee").map(words::dollars).transpose()?.unwrap_or_default(),
+    })
+}
+
+/// A node without pods and without the labels of its pool.
+pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<Node, String> {
+    let has = |word: &str| statement.has(word);
+    let pool = statement.word("of").map(str::to_owned);
+    let stage = match (has("in-flight"), has("registered")) {
+        (true, _) => Stage::InFlight,
+        (_, true) => Stage::Registered,
+        _ => Stage::Initialized,
+    };
+    let (mut labels, price) = bought(statement, kind)?;
+    if stage != Stage::InFlight {
+        labels.entry(label::HOSTNAME.to_owned()).or_insert_with(|| name.to_owned());
+    }
+    labels.extend(statement.labels("labels")?);
+    let quiet = statement.word("quiet").map(words::duration).transpose()?.unwrap_or(3_600_000);
+    let interrupted = has("interrupted").then_some(Leaving::Interrupted { deadline: Some(Millis(NOW + 120_000)) });
+    let attach_limits = if has("attaches") { statement.counts("attaches")? } else { kind.attach_limits.clone() };
+    Ok(Node {
+        name: name.to_owned(),
+        claim: pool.is_some().then(|| format!("{name}-claim")),
+        pool,
+        stage,
+        leaving: interrupted.or(has("deleting").then_some(Leaving::Deleting)),
+        unschedulable: has("cordoned"),
+        labels,
+        instance_type: Some(kind.name.clone()),
+        taints: statement.taints()?,
+        allocatable: kind.allocatable.clone(),
+        attach_limits,
+        quiet_since: (stage == Stage::Initialized).then_some(Millis(NOW - quiet)),
+        do_not_disrupt: has("held"),
+        nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
+        price,
+        ..Node::default()
+    })
+}
+
+/// Labels of a node of that type, bought `at` an offering, and its price where that offering is sold.
+fn bought(
+    statement: &Statement,
+    kind: &InstanceType,
+) -> Result<(BTreeMap<String, String>, Option<MicroDollars>), String> {
+    let mut labels = type_labels(kind);
+    let Some((tier, zone)) = statement.word("at").and_then(|word| word.split_once('@')) else {
+        return Ok((labels, None));
+    };
+    labels.insert(label::CAPACITY_TYPE.to_owned(), tier.to_owned());
+    labels.insert(label::ZONE.to_owned(), zone.to_owned());
+    let tier = words::capacity_type(tier)?;
+    let sold = kind.offerings.iter().find(|it| it.zone == zone && it.capacity_type == tier);
+    if let Some(sold) = sold {
+        labels.extend(sold.labels.clone());
+    }
+    Ok((labels, sold.map(|it| it.price)))
+}
+
+/// The labels that every node of the type carries.
+fn type_labels(kind: &InstanceType) -> BTreeMap<String, String> {
+    let single = kind.labels.iter().filter(|(_, values)| values.len() == 1);
+    let mut labels: BTreeMap<String, String> = single.map(|(key, it)| (key.clone(), it[0].clone())).collect();
+    labels.insert(label::INSTANCE_TYPE.to_owned(), kind.name.clone());
+    labels
+}

@@ -1,0 +1,157 @@
+//! Pods of a story: what they ask for, whom they want near and apart, their ports and volumes.
+
+use planner::{
+    HostPort, NodePreference, Operator, PodPreference, PodShape, PodTerm, Requirement, Resources, Selector, Spread,
+    VolumeNeed,
+};
+
+use super::statement::Statement;
+use crate::words;
+
+/// The shape that a statement gives to a pod in `namespace`.
+pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String> {
+    let mut requests = statement.resources("asks")?;
+    requests.set(Resources::PODS, 1);
+    let selector = statement.labels("selects")?;
+    let one = |(key, value): (&String, &String)| Requirement::new(key, Operator::In, [value]);
+    let tolerations = statement.get("tolerates").unwrap_or_default().iter();
+    Ok(PodShape {
+        requests,
+        selector: selector.iter().map(one).collect(),
+        affinity: statement.get("requires").map(words::alternatives).transpose()?.unwrap_or_default(),
+        tolerations: tolerations.map(|word| words::toleration(word)).collect::<Result<_, _>>()?,
+        priority: statement.number("priority")?.unwrap_or(0),
+        namespace: namespace.to_owned(),
+        labels: statement.labels("labels")?,
+        preferred: statement.all("prefers").map(node_preference).collect::<Result<_, _>>()?,
+        spread: statement.all("spread").map(spread).collect::<Result<_, _>>()?,
+        near: statement.all("near").map(term).collect::<Result<_, _>>()?,
+        apart: statement.all("apart").map(term).collect::<Result<_, _>>()?,
+        prefers_near: statement.all("prefers-near").map(preference).collect::<Result<_, _>>()?,
+        prefers_apart: statement.all("prefers-apart").map(preference).collect::<Result<_, _>>()?,
+        ports: statement.get("ports").unwrap_or_default().iter().map(|word| port(word)).collect::<Result<_, _>>()?,
+        volumes: volumes(statement).map(|(_, _, words)| volume(words)).collect::<Result<_, _>>()?,
+    })
+}
+
+/// `namespace/name` of the volume claims of the pod of that name, one for each volume of its shape.
+pub fn claims(statement: &Statement, namespace: &str, pod: &str) -> Vec<String> {
+    let name = |(shared, name, _): (bool, &str, &[String])| match shared {
+        true => format!("{namespace}/{name}"),
+        false => format!("{namespace}/{name}-{pod}"),
+    };
+    volumes(statement).map(name).collect()
+}
+
+/// Volumes with their name and whether pods share them.
+fn volumes(statement: &Statement) -> impl Iterator<Item = (bool, &str, &[String])> {
+    let all = statement.clauses.iter().filter(|(word, _)| word == "claims" || word == "shares");
+    all.filter_map(|(word, rest)| rest.split_first().map(|(name, rest)| (word == "shares", name.as_str(), rest)))
+}
+
+/// `from DRIVER where zone In a or zone In b`; both parts may be missing.
+fn volume(words: &[String]) -> Result<VolumeNeed, String> {
+    let parts = Parts::of(words, &["from", "where"]);
+    let driver = parts.get("from").and_then(<[String]>::first).cloned();
+    let alternatives = parts.get("where").map(words::alternatives).transpose()?.unwrap_or_default();
+    Ok(VolumeNeed { driver, alternatives })
+}
+
+/// `80`, `53/UDP`, `10.0.0.1:80`.
+fn port(word: &str) -> Result<HostPort, String> {
+    let (front, protocol) = word.split_once('/').unwrap_or((word, "TCP"));
+    let (ip, port) = front.rsplit_once(':').unwrap_or(("0.0.0.0", front));
+    let port = port.parse().map_err(|_| format!("{word} is not a port"))?;
+    Ok(HostPort { ip: ip.to_owned(), port, protocol: protocol.to_owned() })
+}
+
+/// `zone In a and arch Exists weight 10`.
+fn node_preference(words: &[String]) -> Result<NodePreference, String> {
+    let parts = Parts::of(words, &["weight"]);
+    Ok(NodePreference { weight: parts.number("weight")?.unwrap_or(1), term: words::conjunction(parts.front())? })
+}
+
+/// `app=web over zone in shop,bank weight 10`.
+fn preference(words: &[String]) -> Result<PodPreference, String> {
+    let at = words.iter().position(|word| word == "weight").unwrap_or(words.len());
+    let (front, weight) = words.split_at(at);
+    let weight = Parts::of(weight, &["weight"]).number("weight")?.unwrap_or(1);
+    Ok(PodPreference { weight, term: term(front)? })
+}
+
+/// `app=web over zone`, and whose pods are meant: `in shop,bank`, `in-namespaces team=a`, `in-every-namespace`.
+fn term(words: &[String]) -> Result<PodTerm, String> {
+    let parts = Parts::of(words, &["over", "in", "in-namespaces", "in-every-namespace"]);
+    let listed = parts.get("in").unwrap_or_default().iter().flat_map(|word| word.split(','));
+    let every = parts.get("in-every-namespace").map(|_| Selector::default());
+    let by_label = parts.get("in-namespaces").map(selector).transpose()?.flatten();
+    Ok(PodTerm {
+        key: parts.key()?,
+        selector: selector(parts.front())?,
+        namespaces: listed.map(str::to_owned).collect(),
+        namespace_selector: every.or(by_label),
+    })
+}
+
+/// `over zone by at most 1 among app=web min-domains 3 softly ignoring-affinity honouring-taints`.
+fn spread(words: &[String]) -> Result<Spread, String> {
+    let known = ["over", "by", "among", "min-domains", "softly", "ignoring-affinity", "honouring-taints"];
+    let parts = Parts::of(words, &known);
+    let skew = parts.get("by").and_then(<[String]>::last).and_then(|word| word.parse().ok());
+    Ok(Spread {
+        key: parts.key()?,
+        max_skew: skew.ok_or("by at most how many?")?,
+        min_domains: parts.number("min-domains")?,
+        selector: selector(parts.get("among").ok_or("spread among whom?")?)?,
+        hard: parts.get("softly").is_none(),
+        honor_affinity: parts.get("ignoring-affinity").is_none(),
+        honor_taints: parts.get("honouring-taints").is_some(),
+    })
+}
+
+/// `app=web and tier In a,b`; `everyone`; `no-one` is no selector at all.
+fn selector(words: &[String]) -> Result<Option<Selector>, String> {
+    match words {
+        [word] if word == "everyone" => return Ok(Some(Selector::default())),
+        [word] if word == "no-one" => return Ok(None),
+        _ => {}
+    }
+    let one = |words: &[String]| match words {
+        [word] => words::pair(word).map(|(key, value)| vec![Requirement::new(&words::key(key), Operator::In, [value])]),
+        words => words::conjunction(words),
+    };
+    let all = words.split(|word| word == "and").map(one).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(Selector(all.concat())))
+}
+
+/// Words of a clause by the small words that divide them.
+struct Parts<'a>(Vec<(&'a str, &'a [String])>);
+
+impl<'a> Parts<'a> {
+    fn of(words: &'a [String], known: &[&str]) -> Self {
+        let mut starts: Vec<usize> = (0..words.len()).filter(|at| known.contains(&words[*at].as_str())).collect();
+        let front = starts.first().copied().unwrap_or(words.len());
+        starts.push(words.len());
+        let mut parts = vec![("", &words[..front])];
+        parts.extend(starts.windows(2).map(|pair| (words[pair[0]].as_str(), &words[pair[0] + 1..pair[1]])));
+        Self(parts)
+    }
+
+    fn front(&self) -> &'a [String] {
+        self.0[0].1
+    }
+
+    fn get(&self, word: &str) -> Option<&'a [String]> {
+        self.0.iter().find(|(name, _)| *name == word).map(|(_, rest)| *rest)
+    }
+
+    fn number<N: std::str::FromStr>(&self, word: &str) -> Result<Option<N>, String> {
+        let number = self.get(word).and_then(<[String]>::first);
+        number.map(|it| it.parse()).transpose().map_err(|_| format!("{word} wants a number"))
+    }
+
+    fn key(&self) -> Result<String, String> {
+        let key = self.get("over").and_then(<[String]>::first).ok_or("over which label?")?;
+        Ok(words::key(key))
+    }
+}
