@@ -1,17 +1,29 @@
 //! Checks a plan without the solver: every rule that a plan must keep is worked out anew from the snapshot, naively.
 //!
 //! Nothing here may call into `provision` or `removal`, nor use the requirement sets that they are built on:
-//! a mistake would then vouch for itself. So requirements are read here as plain predicates on label values.
+//! a mistake would then vouch for itself. So requirements are read here as plain predicates on label values, and
+//! pods are bound one after another in the plan's own order, each under the rules of kube-scheduler.
+//!
+//! Where the cloud still has a choice (the type of a launch, its zone, its capacity type), a rule must hold whatever it
+//! chooses.
 
 mod budgets;
+mod census;
+mod flexibility;
 mod labels;
 mod launches;
+mod mould;
 mod nodes;
+mod order;
+mod places;
+mod sharing;
 mod verdicts;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Plan, Snapshot};
+use crate::{Plan, Requirement, Snapshot};
+use mould::Mould;
 
 /// A rule that a plan breaks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,9 +46,12 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     verdicts::check(snapshot, plan, &mut findings);
     if findings.0.is_empty() {
-        nodes::check(snapshot, plan, &mut findings);
-        launches::check(snapshot, plan, &mut findings);
-        budgets::check(snapshot, plan, &mut findings);
+        let moulds = Moulds::new(snapshot, plan);
+        let places = places::all(snapshot, plan, &moulds);
+        nodes::check(snapshot, plan, &moulds, &mut findings);
+        launches::check(snapshot, plan, &moulds, &mut findings);
+        budgets::check(snapshot, plan, &moulds, &mut findings);
+        order::check(snapshot, plan, &places, &mut findings);
     }
     findings.0
 }
@@ -53,5 +68,38 @@ impl Findings {
         if !holds {
             self.add(subject, fault());
         }
+    }
+}
+
+/// What every claim without an instance may become: launches that ask for the same share it.
+struct Moulds<'a> {
+    /// One a node; only of those whose labels are not settled.
+    nodes: Vec<Option<Mould<'a>>>,
+    launches: Vec<Mould<'a>>,
+    /// Which one a launch has; none when its pool is unknown.
+    of_launch: Vec<Option<usize>>,
+}
+
+impl<'a> Moulds<'a> {
+    fn new(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
+        let node = |node: &'a crate::Node| places::undecided(node).then(|| Mould::of_node(snapshot, node));
+        let nodes = snapshot.nodes.iter().map(|it| node(it)).collect();
+        let (mut launches, mut of_launch) = (Vec::new(), Vec::new());
+        let mut known: BTreeMap<(&str, &[Requirement]), usize> = BTreeMap::new();
+        for launch in &plan.launches {
+            let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
+            of_launch.push(pool.map(|pool| {
+                *known.entry((&pool.name, &launch.requirements)).or_insert_with(|| {
+                    launches.push(Mould::of_launch(snapshot, pool, launch));
+                    launches.len() - 1
+                })
+            }));
+        }
+        Self { nodes, launches, of_launch }
+    }
+
+    /// The mould of the launch at this position.
+    fn of(&self, launch: usize) -> Option<&Mould<'a>> {
+        self.of_launch.get(launch).copied().flatten().and_then(|it| self.launches.get(it))
     }
 }

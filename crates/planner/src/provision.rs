@@ -258,11 +258,13 @@ impl<'a> Solver<'a> {
             launches.push(open.close(template, seated, &mut self.headroom));
         }
         let verdicts = self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(PodVerdict::Postponed));
+        let nominated = self.nominations.iter().map(|nomination| nomination.pod);
+        let order = nominated.chain(launches.iter().flat_map(|launch| launch.pods.iter().copied())).collect();
         Plan {
             launches,
             nominations: self.nominations,
             removals: Vec::new(),
-            report: Report { pods: verdicts.collect(), nodes: Vec::new(), order: Vec::new(), steps: self.steps },
+            report: Report { pods: verdicts.collect(), nodes: Vec::new(), order, steps: self.steps },
         }
     }
 }

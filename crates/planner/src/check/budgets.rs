@@ -1,15 +1,18 @@
-//! Limits and disruption budgets hold for the plan as a whole.
+//! Limits, replicas, reservations and disruption budgets hold for the plan as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Plan, Pool, Resources, Snapshot};
+use crate::{CapacityType, Launch, Offering, Plan, Pool, Purpose, Resources, Snapshot};
 
-use super::Findings;
+use super::mould::Mould;
+use super::{Findings, Moulds};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+    reservations(snapshot, plan, moulds, findings);
     for pool in &snapshot.pools {
         let subject = format!("pool {}", pool.name);
         limits(snapshot, plan, pool, &subject, findings);
+        replicas(plan, pool, &subject, findings);
         let of_pool = |name: &str| {
             snapshot.nodes.iter().any(|node| node.name == name && node.pool.as_deref() == Some(pool.name.as_str()))
         };
@@ -40,4 +43,50 @@ fn limits(snapshot: &Snapshot, plan: &Plan, pool: &Pool, subject: &str, findings
         let total = pool.usage.get(name) + added.get(name);
         findings.expect(launches == 0 || total <= limit, subject, || format!("{name} may reach {total} of {limit}"));
     }
+}
+
+/// A static pool gets nodes up to its replicas and none for pods; no other pool gets nodes for nothing.
+fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
+    let launches = |purpose: Purpose| {
+        plan.launches.iter().filter(|launch| launch.pool == pool.name && launch.purpose == purpose).count()
+    };
+    let (kept, provisioned) = (launches(Purpose::Static), launches(Purpose::Provision));
+    let missing = pool.replicas.map_or(0, |replicas| replicas.saturating_sub(pool.running) as usize);
+    findings.expect(kept <= missing, subject, || format!("gets {kept} nodes for its replicas, {missing} are missing"));
+    let dynamic = pool.replicas.is_none() || provisioned == 0;
+    findings.expect(dynamic, subject, || "is static and gets nodes for pods".to_owned());
+}
+
+/// A launch draws on one reservation or on none, and no reservation is drawn on beyond what it has left. What a static
+/// pool's template allows is EC2's choice.
+fn reservations(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+    let mut drawn: BTreeMap<&str, u32> = BTreeMap::new();
+    for (position, launch) in plan.launches.iter().enumerate().filter(|(_, it)| it.purpose == Purpose::Provision) {
+        let subject = format!("launch {position}");
+        let Some(mould) = moulds.of(position) else { continue };
+        let (reserved, other): (Vec<&Offering>, Vec<&Offering>) =
+            offerings(mould, launch).partition(|it| it.capacity_type == CapacityType::Reserved);
+        let pure = reserved.is_empty() || other.is_empty();
+        findings.expect(pure, &subject, || "may draw on a reservation or not".to_owned());
+        let ids: BTreeSet<Option<&str>> = reserved.iter().map(|it| id(it)).collect();
+        findings.expect(ids.len() <= 1, &subject, || format!("may draw on any of the reservations {ids:?}"));
+        ids.into_iter().flatten().for_each(|id| *drawn.entry(id).or_default() += 1);
+    }
+    let all = || snapshot.catalogues.iter().flat_map(|it| &it.types).flat_map(|kind| &kind.offerings);
+    for (name, count) in drawn {
+        let there = all().filter(|it| id(it) == Some(name)).filter_map(|it| it.reservation.as_ref());
+        let left = there.map(|reservation| reservation.remaining).min().unwrap_or(0);
+        findings
+            .expect(count <= left, &format!("reservation {name}"), || format!("is drawn on {count} times, has {left}"));
+    }
+}
+
+fn id(offering: &Offering) -> Option<&str> {
+    offering.reservation.as_ref().map(|reservation| reservation.id.as_str())
+}
+
+/// What the launch may come from, to be had now or not.
+fn offerings<'m>(mould: &'m Mould<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
+    let kinds = mould.kinds.iter().filter(|(kind, _)| launch.instance_types.contains(&kind.name));
+    kinds.flat_map(|(_, offerings)| offerings.iter().copied())
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Effect, InstanceType, Offering, Operator, PodShape, Requirement, Resources, Taint, Toleration, label};
 
+/// Says on a node which capacity reservation it came from.
+const RESERVATION: &str = "karpenter.k8s.aws/capacity-reservation-id";
+
 /// Labels by key; what is absent is absent.
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -36,12 +39,6 @@ pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
     terms.into_iter().map(|term| shape.selector.iter().chain(term).collect()).collect()
 }
 
-/// Whether a node with these labels suits the pod.
-pub(super) fn suits(shape: &PodShape, labels: &Labels) -> bool {
-    let holds = |it: &&Requirement| satisfied(it, labels.get(&it.key).map(String::as_str));
-    alternatives(shape).iter().any(|all| all.iter().all(holds))
-}
-
 /// The first hard taint that the pod does not bear.
 pub(super) fn unborne<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
     let bears = |toleration: &Toleration, taint: &Taint| {
@@ -60,6 +57,14 @@ pub(super) fn lacking(wanted: &Resources, room: &Resources) -> Vec<String> {
     short.map(|(name, amount)| format!("{name} {amount} of {}", room.get(name))).collect()
 }
 
+/// Whether the type, the offering or Kubernetes settles what this label is on a node of the type.
+pub(super) fn carries(kind: &InstanceType, offering: &Offering, key: &str) -> bool {
+    [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE].contains(&key)
+        || kind.labels.contains_key(key)
+        || offering.labels.contains_key(key)
+        || (key == RESERVATION && offering.reservation.is_some())
+}
+
 /// Every set of labels that a node of this type and offering may carry, for keys with several values one at a time:
 /// the value of `key`, or that it has none.
 pub(super) fn possible<'a>(kind: &'a InstanceType, offering: &'a Offering, key: &str) -> Vec<Option<&'a str>> {
@@ -70,6 +75,7 @@ pub(super) fn possible<'a>(kind: &'a InstanceType, offering: &'a Offering, key: 
     match key {
         label::ZONE => vec![Some(&offering.zone)],
         label::CAPACITY_TYPE => vec![Some(offering.capacity_type.as_str())],
+        RESERVATION if offering.reservation.is_some() => vec![offering.reservation.as_ref().map(|it| it.id.as_str())],
         key => match (offering.labels.get(key), kind.labels.get(key)) {
             (Some(value), _) => vec![Some(value)],
             (None, Some(values)) => several(values),

@@ -1,71 +1,82 @@
 //! Every type that a launch lists can be had as required and holds all its pods with the daemons that come along.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    Daemon, InstanceType, Launch, MicroDollars, Offering, Plan, Pool, Requirement, Resources, Snapshot, label,
-};
+use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
-use super::Findings;
-use super::labels::{alternatives, lacking, possible, satisfied, unborne};
+use super::flexibility::Offered;
+use super::labels::{lacking, satisfied, unborne};
+use super::mould::Mould;
+use super::sharing::Guests;
+use super::{Findings, Moulds};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
-        match snapshot.pools.iter().find(|pool| pool.name == launch.pool) {
+        let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
+        match pool.zip(moulds.of(position)) {
             None => findings.add(subject, format!("pool {} is not in the snapshot", launch.pool)),
-            Some(pool) => {
+            Some((pool, mould)) => {
                 let shapes = launch.pods.iter().map(|pod| snapshot.pods[*pod].shape).collect();
-                Checked { snapshot, pool, launch, shapes, subject }.check(findings);
+                Checked { snapshot, pool, launch, mould, shapes, subject }.check(findings);
             }
         }
     }
 }
 
-struct Checked<'a> {
-    snapshot: &'a Snapshot,
-    pool: &'a Pool,
-    launch: &'a Launch,
+pub(super) struct Checked<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) pool: &'a Pool,
+    pub(super) launch: &'a Launch,
+    pub(super) mould: &'a Mould<'a>,
     /// The distinct shapes of its pods.
-    shapes: BTreeSet<usize>,
-    subject: String,
+    pub(super) shapes: BTreeSet<usize>,
+    pub(super) subject: String,
 }
-
-/// A listed type with the offerings that can be had as the launch requires.
-type Listed<'a> = (&'a InstanceType, Vec<&'a Offering>);
 
 impl<'a> Checked<'a> {
     fn check(&self, findings: &mut Findings) {
-        self.shape(findings);
+        self.form(findings);
         self.contradictions(findings);
         self.taints(findings);
-        let types = self.snapshot.catalogues.get(self.pool.catalogue).map_or(&[][..], |it| &it.types);
-        let mut listed = Vec::new();
-        for name in &self.launch.instance_types {
-            match types.iter().find(|kind| kind.name == *name) {
-                None => findings.add(&self.subject, format!("type {name} is not in the pool's catalogue")),
-                Some(kind) => listed.push((kind, self.offerings(kind))),
-            }
-        }
+        let listed = self.listed(findings);
         let mut pods = Resources::default();
         for pod in &self.launch.pods {
             pods.add(&self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests);
         }
-        for (kind, offerings) in &listed {
-            self.kind(kind, offerings, &pods, findings);
+        let enough = self.launch.purpose == Purpose::Static || lacking(&pods, &self.launch.requests).is_empty();
+        findings.expect(enough, &self.subject, || "requests less than its pods".to_owned());
+        for kind in &listed {
+            self.kind(*kind, &pods, findings);
         }
-        self.prices(&listed, findings);
-        self.min_values(&listed, findings);
+        self.sharing(&listed, findings);
+        Offered::new(self, &listed).check(findings);
     }
 
-    fn shape(&self, findings: &mut Findings) {
+    /// Positions of the listed types among those of the mould.
+    fn listed(&self, findings: &mut Findings) -> Vec<usize> {
+        let known: BTreeMap<&str, usize> =
+            self.mould.kinds.iter().enumerate().map(|(position, (kind, _))| (kind.name.as_str(), position)).collect();
+        let mut listed = Vec::new();
+        for name in &self.launch.instance_types {
+            match known.get(name.as_str()) {
+                None => findings.add(&self.subject, format!("type {name} is not in the pool's catalogue")),
+                Some(position) => listed.push(*position),
+            }
+        }
+        listed
+    }
+
+    fn form(&self, findings: &mut Findings) {
         let (launch, subject) = (self.launch, &self.subject);
         let distinct: BTreeSet<&String> = launch.instance_types.iter().collect();
         let most = self.snapshot.policy.max_instance_types;
-        findings.expect(!launch.pods.is_empty(), subject, || "carries no pod".to_owned());
+        let asked_for = launch.purpose == Purpose::Static || !launch.pods.is_empty();
+        findings.expect(asked_for, subject, || "carries no pod".to_owned());
         findings.expect(!distinct.is_empty(), subject, || "lists no types".to_owned());
         findings.expect(distinct.len() == launch.instance_types.len(), subject, || "lists a type twice".to_owned());
-        findings.expect(distinct.len() <= most, subject, || format!("lists more than {most} types"));
+        let short = launch.purpose == Purpose::Static || distinct.len() <= most;
+        findings.expect(short, subject, || format!("lists more than {most} types"));
         let hidden = |it: &Requirement| it.key == label::HOSTNAME || it.key == label::INSTANCE_TYPE;
         findings.expect(!launch.requirements.iter().any(hidden), subject, || "names a host or types".to_owned());
     }
@@ -94,44 +105,33 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Whether a label that the pool gives to all its nodes is as asked.
-    fn given_agrees(&self, asked: &Requirement) -> bool {
-        self.pool.labels.get(&asked.key).is_none_or(|value| satisfied(asked, Some(value)))
-    }
-
-    /// A label that the cloud does not decide: absent unless the pool's requirements name it; then every value that the
-    /// launch still allows must please the pod, one that nobody mentions included.
-    fn custom_agrees(&self, asked: &Requirement) -> bool {
-        let key = &asked.key;
-        let known = self.snapshot.policy.well_known.contains(key) || self.pool.labels.contains_key(key);
-        if known || key == label::HOSTNAME {
-            return true;
+    /// One type: it can be had, every pod can go wherever it comes up, and all fit.
+    fn kind(&self, position: usize, pods: &Resources, findings: &mut Findings) {
+        let (kind, offerings) = &self.mould.kinds[position];
+        let (name, subject) = (&kind.name, &self.subject);
+        let had = offerings.iter().any(|offering| offering.available);
+        findings.expect(had, subject, || format!("type {name} cannot be had as required"));
+        for shape in self.shapes.iter().filter(|shape| !self.mould.suited(**shape)[position]) {
+            let pod = self.launch.pods.iter().map(|pod| &self.snapshot.pods[*pod]).find(|pod| pod.shape == *shape);
+            let pod = pod.map_or("", |pod| &pod.name);
+            findings.add(subject, format!("type {name} may come up in a way that does not suit pod {pod}"));
         }
-        if !self.pool.requirements.iter().any(|own| own.key == *key) {
-            return satisfied(asked, None);
-        }
-        let unmentioned = "a value that nobody mentions".to_owned();
-        let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == *key).collect();
-        let values = own.iter().flat_map(|own| &own.values).chain(&asked.values).chain([&unmentioned]);
-        let all = values.map(|value| Some(value.as_str())).chain([None]);
-        let mut allowed = all.filter(|value| own.iter().all(|own| satisfied(own, *value))).peekable();
-        allowed.peek().is_some() && allowed.all(|value| satisfied(asked, value))
-    }
-
-    /// One type: an offering can be had for which every requirement of launch, pool and pods can hold, and all fit.
-    fn kind(&self, kind: &InstanceType, offerings: &[&Offering], pods: &Resources, findings: &mut Findings) {
-        let name = &kind.name;
-        findings.expect(!offerings.is_empty(), &self.subject, || format!("type {name} cannot be had as required"));
-        let mut wanted = self.overhead(kind, offerings);
-        wanted.add(pods);
+        let wanted = self.wanted(position, pods);
         let lacking = lacking(&wanted, &kind.allocatable);
-        findings.expect(lacking.is_empty(), &self.subject, || format!("type {name} lacks {}", lacking.join(", ")));
+        findings.expect(lacking.is_empty(), subject, || format!("type {name} lacks {}", lacking.join(", ")));
         let above: Vec<&str> =
             self.launch.requests.iter().filter(|it| it.1 > wanted.get(it.0)).map(|it| it.0).collect();
         // The least overhead is reserved by the pool's own reckoning, which may count more daemons than this one.
         let daemons: Resources = self.all_daemons();
         let explained = above.iter().all(|name| self.launch.requests.get(name) <= wanted.get(name) + daemons.get(name));
-        findings.expect(explained, &self.subject, || format!("requests too much: {}", above.join(", ")));
+        findings.expect(explained, subject, || format!("requests too much: {}", above.join(", ")));
+    }
+
+    /// What these pods and the daemons of one type request together.
+    fn wanted(&self, position: usize, pods: &Resources) -> Resources {
+        let mut wanted = pods.clone();
+        self.daemons(position).for_each(|daemon| wanted.add(&daemon.requests));
+        wanted
     }
 
     fn all_daemons(&self) -> Resources {
@@ -140,90 +140,37 @@ impl<'a> Checked<'a> {
         all
     }
 
-    /// Available offerings of the type for which every requirement of the launch and one alternative of each pod can hold.
-    fn offerings<'k>(&self, kind: &'k InstanceType) -> Vec<&'k Offering> {
-        kind.offerings.iter().filter(|offering| offering.available && self.can_be(kind, offering)).collect()
+    /// The daemons whose pods come with a node of one type, wherever it comes up.
+    fn daemons(&self, position: usize) -> impl Iterator<Item = &'a PodShape> {
+        let daemons = self.mould.daemons()[position].iter().map(|daemon| &self.snapshot.daemons[*daemon].shape);
+        daemons.filter(|shape| unborne(&self.pool.taints, &shape.tolerations).is_none())
     }
 
-    fn can_be(&self, kind: &InstanceType, offering: &Offering) -> bool {
-        let own = self.launch.requirements.iter().chain(&self.pool.requirements);
-        let mut shapes = self.shapes.iter().map(|shape| &self.snapshot.shapes[*shape]);
-        let suits =
-            |it: &&Requirement| self.given_agrees(it) && self.custom_agrees(it) && self.holds(kind, offering, it);
-        own.into_iter().all(|it| self.holds(kind, offering, it))
-            && shapes.all(|shape| alternatives(shape).iter().any(|all| all.iter().all(suits)))
-    }
-
-    /// Whether a node of this type and offering can be as required; labels that the pool gives or that are the claim's own
-    /// business are judged elsewhere.
-    fn holds(&self, kind: &InstanceType, offering: &Offering, asked: &Requirement) -> bool {
-        let key = &asked.key;
-        let carried = kind.labels.contains_key(key) || offering.labels.contains_key(key);
-        let decided = carried || key == label::ZONE || key == label::CAPACITY_TYPE || key == label::INSTANCE_TYPE;
-        let known = self.snapshot.policy.well_known.contains(key);
-        if !decided && (self.pool.labels.contains_key(key) || !known) {
-            return true;
+    /// Host ports and attachments, once for all types that are equal in them.
+    fn sharing(&self, listed: &[usize], findings: &mut Findings) {
+        let guests = Guests { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
+        let ported = |kind: &usize| self.daemons(*kind).filter(|daemon| !daemon.ports.is_empty()).collect();
+        for residents in listed.iter().map(ported).collect::<BTreeSet<Vec<&PodShape>>>() {
+            guests.ports(&residents, findings);
         }
-        possible(kind, offering, key).into_iter().any(|value| satisfied(asked, value))
-    }
-
-    /// Requests of the daemons that are sure to come with a node of this type, wherever it is launched.
-    fn overhead(&self, kind: &InstanceType, offerings: &[&Offering]) -> Resources {
-        let mut overhead = Resources::default();
-        for daemon in &self.snapshot.daemons {
-            let bears = unborne(&self.pool.taints, &daemon.shape.tolerations).is_none();
-            if bears && offerings.iter().any(|offering| self.attracts(daemon, kind, offering)) {
-                overhead.add(&daemon.shape.requests);
-            }
+        let kinds = listed.iter().map(|kind| self.mould.kinds[*kind].0);
+        let limits: BTreeMap<&BTreeMap<String, i64>, &str> =
+            kinds.rev().map(|kind| (&kind.attach_limits, kind.name.as_str())).collect();
+        for (limits, name) in limits {
+            guests.attachments(None, limits, &format!("type {name} "), findings);
         }
-        overhead
     }
 
-    fn attracts(&self, daemon: &Daemon, kind: &InstanceType, offering: &Offering) -> bool {
-        let meets = |it: &&Requirement| {
-            let given = self.pool.labels.get(&it.key);
-            let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == it.key).collect();
-            if let Some(value) = given {
-                satisfied(it, Some(value))
-            } else if self.snapshot.policy.well_known.contains(&it.key) {
-                possible(kind, offering, &it.key)
-                    .into_iter()
-                    .any(|value| satisfied(it, value) && own.iter().all(|own| satisfied(own, value)))
-            } else {
-                // A claim's own label: present where the launch names values, absent where it names nothing.
-                let allowed = |value: &&String| own.iter().all(|own| satisfied(own, Some(value)));
-                let mut values = own.iter().flat_map(|own| &own.values).filter(allowed);
-                if own.is_empty() { satisfied(it, None) } else { values.any(|value| satisfied(it, Some(value))) }
-            }
+    /// Whether one pod of each shape, on its own, could have the type now.
+    pub(super) fn could_list(&self, position: usize) -> bool {
+        let (kind, offerings): &(&InstanceType, _) = &self.mould.kinds[position];
+        let alone = |shape: &usize| {
+            let wanted = self.wanted(position, &self.snapshot.shapes[*shape].requests);
+            let ports = self.daemons(position).flat_map(|daemon| &daemon.ports);
+            let free =
+                ports.into_iter().all(|port| !self.snapshot.shapes[*shape].ports.iter().any(|it| it.clashes(port)));
+            free && self.mould.suited(*shape)[position] && lacking(&wanted, &kind.allocatable).is_empty()
         };
-        alternatives(&daemon.shape).iter().any(|all| all.iter().all(&meets))
-    }
-
-    /// The price is the cheapest offering's, and types stand in the order of theirs.
-    fn prices(&self, listed: &[Listed<'_>], findings: &mut Findings) {
-        let price = |offerings: &[&Offering]| offerings.iter().map(|offering| offering.price).min();
-        let prices: Vec<(Option<MicroDollars>, &str)> =
-            listed.iter().map(|(kind, offerings)| (price(offerings), kind.name.as_str())).collect();
-        findings.expect(prices.is_sorted(), &self.subject, || format!("types are not cheapest first: {prices:?}"));
-        let cheapest = prices.iter().filter_map(|(price, _)| *price).min();
-        let said = self.launch.price;
-        findings
-            .expect(cheapest == Some(said), &self.subject, || format!("says {said:?}, the cheapest is {cheapest:?}"));
-    }
-
-    /// Flexibility that the pool asks for is still there.
-    fn min_values(&self, listed: &[Listed<'_>], findings: &mut Findings) {
-        for asked in self.pool.requirements.iter().filter(|it| it.min_values.is_some()) {
-            let mut values = BTreeSet::new();
-            for (kind, offerings) in listed {
-                for offering in offerings {
-                    values.extend(possible(kind, offering, &asked.key).into_iter().flatten());
-                }
-            }
-            let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == asked.key).collect();
-            values.retain(|value| satisfied(asked, Some(value)) && own.iter().all(|own| satisfied(own, Some(value))));
-            let enough = values.len() >= asked.min_values.unwrap_or_default() as usize;
-            findings.expect(enough, &self.subject, || format!("leaves only {} values of {}", values.len(), asked.key));
-        }
+        offerings.iter().any(|offering| offering.available) && self.shapes.iter().all(alone)
     }
 }

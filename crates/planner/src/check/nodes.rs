@@ -2,20 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Requirement, Resources, Snapshot, Stage};
+use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Resources, Snapshot, Stage};
 
-use super::Findings;
-use super::labels::{alternatives, lacking, satisfied, suits, unborne};
+use super::labels::{lacking, unborne};
+use super::mould::Mould;
+use super::places::fulfils;
+use super::sharing::Guests;
+use super::verdicts::{self, There};
+use super::{Findings, Moulds};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
     let mut guests: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for nomination in &plan.nominations {
-        guests.entry(&nomination.node).or_default().push(nomination.pod);
+    for (pod, verdict) in plan.report.pods.iter().enumerate() {
+        if let Some(There::Node(node)) = verdicts::place(verdict) {
+            guests.entry(node).or_default().push(pod);
+        }
     }
-    for (name, pods) in &guests {
-        match snapshot.nodes.iter().find(|node| node.name == *name) {
-            None => findings.add(format!("node {name}"), "is not in the snapshot"),
-            Some(node) => receives(snapshot, node, pods, findings),
+    for (node, mould) in snapshot.nodes.iter().zip(&moulds.nodes) {
+        if let Some(pods) = guests.get(node.name.as_str()) {
+            let subject = format!("node {}", node.name);
+            let guests = Guests { snapshot, subject: &subject, pods };
+            Receiving { snapshot, node, mould: mould.as_ref(), guests }.check(findings);
         }
     }
     for removal in &plan.removals {
@@ -34,66 +41,59 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     reported(snapshot, plan, findings);
 }
 
-fn receives(snapshot: &Snapshot, node: &Node, pods: &[usize], findings: &mut Findings) {
-    let subject = format!("node {}", node.name);
-    findings.expect(node.leaving.is_none(), &subject, || "is leaving and gets pods".to_owned());
-    findings.expect(!node.unschedulable, &subject, || "is cordoned and gets pods".to_owned());
-    let mut wanted = node.used.clone();
-    for pod in pods {
-        let pod = &snapshot.pods[*pod];
-        let shape = &snapshot.shapes[pod.shape];
-        wanted.add(&shape.requests);
-        if let Some(taint) = unborne(&node.taints, &shape.tolerations) {
-            findings.add(&subject, format!("pod {} does not bear taint {taint}", pod.name));
-        }
-        findings.expect(fulfils(snapshot, node, shape), &subject, || format!("pod {} wants other labels", pod.name));
-    }
-    // Daemons that are certain to come and are not there yet; those that a claim may still attract are the solver's care.
-    let mut daemons = Resources::default();
-    for daemon in &snapshot.daemons {
-        let comes = unborne(&node.taints, &daemon.shape.tolerations).is_none();
-        if comes && fulfils(snapshot, node, &daemon.shape) {
-            daemons.add(&daemon.shape.requests);
-        }
-    }
-    for (name, amount) in daemons.iter() {
-        let missing = (amount - node.daemon_used.get(name)).max(0);
-        wanted.add(&Resources::from_iter([(name, missing)]));
-    }
-    // What is there already may exceed the node without the plan's fault; only asked-for resources count.
-    let asked =
-        |resource: &str| pods.iter().any(|pod| snapshot.shapes[snapshot.pods[*pod].shape].requests.get(resource) > 0);
-    let asked: Resources = wanted.iter().filter(|(name, _)| asked(name)).collect();
-    let lacking = lacking(&asked, &node.allocatable);
-    findings.expect(lacking.is_empty(), &subject, || format!("is overfull: {}", lacking.join(", ")));
+/// A node to which the plan sends pods.
+struct Receiving<'a> {
+    snapshot: &'a Snapshot,
+    node: &'a Node,
+    mould: Option<&'a Mould<'a>>,
+    guests: Guests<'a>,
 }
 
-/// Whether the node, or whatever the claim may become, is what the pod requires.
-fn fulfils(snapshot: &Snapshot, node: &Node, shape: &PodShape) -> bool {
-    if node.stage != Stage::InFlight || node.requirements.is_empty() {
-        return suits(shape, &node.labels);
+impl<'a> Receiving<'a> {
+    fn check(&self, findings: &mut Findings) {
+        let (node, subject) = (self.node, self.guests.subject);
+        findings.expect(node.leaving.is_none(), subject, || "is leaving and gets pods".to_owned());
+        findings.expect(!node.unschedulable, subject, || "is cordoned and gets pods".to_owned());
+        for pod in self.guests.pods {
+            let pod = &self.snapshot.pods[*pod];
+            let shape = &self.snapshot.shapes[pod.shape];
+            if let Some(taint) = unborne(&node.taints, &shape.tolerations) {
+                findings.add(subject, format!("pod {} does not bear taint {taint}", pod.name));
+            }
+            let fulfils = fulfils(node, self.mould, shape);
+            findings.expect(fulfils, subject, || format!("pod {} wants other labels", pod.name));
+        }
+        let daemons: Vec<&PodShape> = self.daemons().collect();
+        self.room(&daemons, findings);
+        let residents: Vec<&PodShape> = node.pods.iter().map(|pod| pod.shape.as_ref()).chain(daemons).collect();
+        self.guests.ports(&residents, findings);
+        self.guests.attachments(Some(node), &node.attach_limits, "", findings);
     }
-    alternatives(shape).iter().any(|all| {
-        all.iter().all(|asked| match node.labels.get(&asked.key) {
-            Some(value) => satisfied(asked, Some(value)),
-            None => surely(snapshot, node, asked),
+
+    /// Daemons that are certain to come or there already; those that a claim may still attract are the solver's care.
+    fn daemons(&self) -> impl Iterator<Item = &'a PodShape> {
+        let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);
+        shapes.filter(|shape| {
+            unborne(&self.node.taints, &shape.tolerations).is_none() && fulfils(self.node, self.mould, shape)
         })
-    })
-}
-
-/// Whether a label that is still open will be as asked in any case: every value that the claim allows is, of those that
-/// anybody mentions and one that nobody does.
-fn surely(snapshot: &Snapshot, node: &Node, asked: &Requirement) -> bool {
-    let own: Vec<&Requirement> = node.requirements.iter().filter(|own| own.key == asked.key).collect();
-    if own.is_empty() {
-        return !snapshot.policy.well_known.contains(&asked.key) && satisfied(asked, None);
     }
-    let kinds = snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
-    let of_types = kinds.filter_map(|kind| kind.labels.get(&asked.key)).flatten();
-    let mentioned = own.iter().flat_map(|own| &own.values).chain(&asked.values).chain(of_types);
-    let all = mentioned.map(|value| Some(value.as_str())).chain([None, Some("a value that nobody mentions")]);
-    let mut allowed = all.filter(|value| own.iter().all(|own| satisfied(own, *value))).peekable();
-    allowed.peek().is_some() && allowed.all(|value| satisfied(asked, value))
+
+    fn room(&self, daemons: &[&PodShape], findings: &mut Findings) {
+        let requests = |pod: &usize| &self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests;
+        let mut expected = Resources::default();
+        daemons.iter().for_each(|shape| expected.add(&shape.requests));
+        let mut wanted = self.node.used.clone();
+        self.guests.pods.iter().for_each(|pod| wanted.add(requests(pod)));
+        for (name, amount) in expected.iter() {
+            let missing = (amount - self.node.daemon_used.get(name)).max(0);
+            wanted.add(&Resources::from_iter([(name, missing)]));
+        }
+        // What is there already may exceed the node without the plan's fault; only asked-for resources count.
+        let asked = |resource: &str| self.guests.pods.iter().any(|pod| requests(pod).get(resource) > 0);
+        let asked: Resources = wanted.iter().filter(|(name, _)| asked(name)).collect();
+        let lacking = lacking(&asked, &self.node.allocatable);
+        findings.expect(lacking.is_empty(), self.guests.subject, || format!("is overfull: {}", lacking.join(", ")));
+    }
 }
 
 fn removable(snapshot: &Snapshot, node: &Node, guests: bool, subject: &str, findings: &mut Findings) {

@@ -196,7 +196,12 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         |(types, pools, nodes, shapes, pods, daemons, max_instance_types)| {
             let mut snapshot = Snapshot {
                 now: Millis(NOW),
-                policy: Policy { max_instance_types, well_known: well_known(), ..Policy::default() },
+                policy: Policy {
+                    max_instance_types,
+                    well_known: well_known(),
+                    least_spot_types: 0,
+                    ..Policy::default()
+                },
                 catalogues: vec![catalogue(types)],
                 pools: named(pools),
                 shapes: shapes.into_iter().map(Arc::new).collect(),

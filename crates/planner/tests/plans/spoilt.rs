@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use planner::{
-    Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PodShape, PodVerdict, Pool, Removal, RemovalReason,
-    Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
+    Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PodShape, PodVerdict, Pool, Removal,
+    RemovalReason, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
 use crate::clusters;
@@ -82,7 +82,9 @@ const ROWS: [(&str, Spoil); 27] = [
         let saving = Some(MicroDollars(7));
         plan.removals = vec![Removal { node: "busy".to_owned(), claim, reason: RemovalReason::Empty, saving }];
     }),
-    ("is removed before it was quiet", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).quiet_since = Some(snapshot.now)),
+    ("is removed before it was quiet", |snapshot, _| {
+        Arc::make_mut(&mut snapshot.nodes[1]).quiet_since = Some(snapshot.now)
+    }),
     ("is removed against do-not-disrupt", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).do_not_disrupt = true),
     ("the saving is not its price", |_, plan| plan.removals[0].saving = None),
     ("leaves only", |snapshot, plan| {

@@ -1,0 +1,215 @@
+//! Who stands where: pods counted by domain for every term and constraint that somebody has, as kube-scheduler counts them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{PodShape, PodTerm, Selector, Snapshot, Spread};
+
+use super::labels::{Labels, satisfied};
+use super::mould::Value;
+use super::places::{Answer, Place};
+
+/// Pods of which a label's value depends on where they stand, by value.
+#[derive(Default)]
+struct Tally {
+    /// Pods that surely stand in the domain.
+    sure: BTreeMap<String, i64>,
+    /// Pods that may stand in the domain, the sure ones included.
+    most: BTreeMap<String, i64>,
+}
+
+impl Tally {
+    fn add(&mut self, values: &BTreeSet<Value>) {
+        for value in values.iter().flatten() {
+            *self.most.entry(value.clone()).or_default() += 1;
+            if values.len() == 1 {
+                *self.sure.entry(value.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    fn most(&self, value: &str) -> i64 {
+        self.most.get(value).copied().unwrap_or(0)
+    }
+
+    fn sure(&self, value: &str) -> i64 {
+        self.sure.get(value).copied().unwrap_or(0)
+    }
+}
+
+/// The required affinity of the pods of one shape: only pods that every term means count, for each term by its key.
+pub(super) struct Near<'a> {
+    terms: &'a [PodTerm],
+    means: Vec<bool>,
+    tallies: Vec<Tally>,
+    here: BTreeSet<usize>,
+}
+
+/// One anti-affinity term of one shape.
+pub(super) struct Apart<'a> {
+    pub(super) term: &'a PodTerm,
+    pub(super) means: Vec<bool>,
+    /// Where pods stand that the term means.
+    meant: Tally,
+    /// Where pods stand that have the term.
+    owners: Tally,
+}
+
+/// One hard spread constraint of one shape.
+pub(super) struct Even<'a> {
+    pub(super) spread: &'a Spread,
+    pub(super) means: Vec<bool>,
+    /// What each place is for the constraint.
+    pub(super) counted: Vec<Answer>,
+    tally: Tally,
+    /// Domains that surely exist, and those that may.
+    domains: BTreeSet<String>,
+    perhaps: BTreeSet<String>,
+}
+
+/// What a term or constraint sees.
+pub(super) struct Sight<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// Every distinct shape, those of the snapshot's pods first.
+    pub(super) shapes: &'a [&'a PodShape],
+}
+
+impl<'a> Sight<'a> {
+    fn means(&self, owner: &PodShape, term: &PodTerm) -> Vec<bool> {
+        self.shapes.iter().map(|other| means(self.snapshot, owner, term, other)).collect()
+    }
+
+    pub(super) fn near(&self, owner: &'a PodShape) -> Near<'a> {
+        let each: Vec<Vec<bool>> = owner.near.iter().map(|term| self.means(owner, term)).collect();
+        Near {
+            terms: &owner.near,
+            means: (0..self.shapes.len()).map(|shape| each.iter().all(|means| means[shape])).collect(),
+            tallies: owner.near.iter().map(|_| Tally::default()).collect(),
+            here: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn apart(&self, owner: &PodShape, term: &'a PodTerm) -> Apart<'a> {
+        Apart { term, means: self.means(owner, term), meant: Tally::default(), owners: Tally::default() }
+    }
+
+    pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[Place<'_>]) -> Even<'a> {
+        let selects = |other: &&PodShape| {
+            let own = other.namespace == owner.namespace;
+            own && spread.selector.as_ref().is_some_and(|selector| selects(selector, &other.labels))
+        };
+        let counted =
+            places.iter().map(|it| it.counts_for(owner, spread.honor_affinity, spread.honor_taints)).collect();
+        let means = self.shapes.iter().map(selects).collect();
+        let (tally, domains, perhaps) = (Tally::default(), BTreeSet::new(), BTreeSet::new());
+        let mut even = Even { spread, means, counted, tally, domains, perhaps };
+        for (place, counted) in places.iter().zip(&even.counted) {
+            let values = place.values(&spread.key);
+            let sure = *counted == Answer::Sure && values.len() == 1;
+            let into = if sure { &mut even.domains } else { &mut even.perhaps };
+            into.extend(values.iter().flatten().filter(|_| *counted != Answer::Never).cloned());
+        }
+        even
+    }
+}
+
+impl Near<'_> {
+    pub(super) fn add(&mut self, shape: usize, position: usize, place: &Place<'_>) {
+        if self.means[shape] {
+            self.here.insert(position);
+            for (term, tally) in self.terms.iter().zip(&mut self.tallies) {
+                tally.add(&place.values(&term.key));
+            }
+        }
+    }
+
+    /// Whether every term holds for a pod of this shape, or it is the first of its kind and means itself.
+    pub(super) fn holds(&self, shape: usize, position: usize, place: &Place<'_>) -> bool {
+        let labelled = self.terms.iter().all(|term| place.values(&term.key).iter().all(Option::is_some));
+        let first = self.tallies.iter().all(|tally| tally.most.is_empty()) && self.means[shape];
+        let beside = |(term, tally): (&PodTerm, &Tally)| {
+            place.values(&term.key).iter().flatten().all(|value| tally.sure(value) > 0)
+        };
+        let near = || self.here.contains(&position) || self.terms.iter().zip(&self.tallies).all(beside);
+        labelled && (first || near())
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.terms.iter().map(|term| term.key.as_str())
+    }
+
+    pub(super) fn means(&self, shape: usize) -> bool {
+        self.means[shape]
+    }
+}
+
+impl Apart<'_> {
+    pub(super) fn add(&mut self, shape: usize, owned: bool, place: &Place<'_>) {
+        let values = place.values(&self.term.key);
+        if self.means[shape] {
+            self.meant.add(&values);
+        }
+        if owned {
+            self.owners.add(&values);
+        }
+    }
+
+    /// Whether a pod of the term's owner may stand with those whom it means.
+    pub(super) fn bears_others(&self, place: &Place<'_>) -> bool {
+        place.values(&self.term.key).iter().flatten().all(|value| self.meant.most(value) == 0)
+    }
+
+    /// Whether a pod of this shape may stand with those who have the term.
+    pub(super) fn is_borne(&self, shape: usize, place: &Place<'_>) -> bool {
+        !self.means[shape] || place.values(&self.term.key).iter().flatten().all(|value| self.owners.most(value) == 0)
+    }
+}
+
+impl Even<'_> {
+    pub(super) fn add(&mut self, shape: usize, position: usize, place: &Place<'_>) {
+        if !self.means[shape] || self.counted[position] == Answer::Never {
+            return;
+        }
+        let values = place.values(&self.spread.key);
+        match self.counted[position] {
+            Answer::Sure => self.tally.add(&values),
+            _ => values.iter().flatten().for_each(|value| *self.tally.most.entry(value.clone()).or_default() += 1),
+        }
+    }
+
+    /// How far a pod of this shape would lean here at worst, if that is too far or the node has no such label.
+    pub(super) fn fault(&self, shape: usize, place: &Place<'_>) -> Option<String> {
+        let key = &self.spread.key;
+        let itself = i64::from(self.means[shape]);
+        let least = self.least();
+        let values = place.values(key);
+        let worst = values.iter().map(|value| value.as_ref().map(|it| self.tally.most(it) + itself - least)).min();
+        let most = values.iter().flatten().map(|it| self.tally.most(it) + itself - least).max();
+        match (worst, most) {
+            (Some(Some(_)), Some(skew)) if skew <= i64::from(self.spread.max_skew) => None,
+            (Some(Some(_)), Some(skew)) => Some(format!("skew {skew} over {key}, at most {}", self.spread.max_skew)),
+            _ => Some(format!("no label {key} to be spread over")),
+        }
+    }
+
+    /// The fewest matching pods that a domain may have.
+    fn least(&self) -> i64 {
+        let scarce = self.domains.len() < self.spread.min_domains.unwrap_or(1) as usize;
+        let all = self.domains.union(&self.perhaps).map(|value| self.tally.sure(value));
+        if scarce { 0 } else { all.min().unwrap_or(0) }
+    }
+}
+
+/// Whether a term of a pod like `owner` means pods like `other`.
+pub(super) fn means(snapshot: &Snapshot, owner: &PodShape, term: &PodTerm, other: &PodShape) -> bool {
+    let unlabelled = Labels::new();
+    let labels = snapshot.namespaces.get(&other.namespace).unwrap_or(&unlabelled);
+    let by_label = term.namespace_selector.as_ref().is_some_and(|selector| selects(selector, labels));
+    let by_default = term.namespaces.is_empty() && term.namespace_selector.is_none();
+    let within =
+        by_label || term.namespaces.contains(&other.namespace) || (by_default && owner.namespace == other.namespace);
+    within && term.selector.as_ref().is_some_and(|selector| selects(selector, &other.labels))
+}
+
+fn selects(selector: &Selector, labels: &Labels) -> bool {
+    selector.0.iter().all(|it| satisfied(it, labels.get(&it.key).map(String::as_str)))
+}

@@ -1,0 +1,117 @@
+//! What a launch leaves to choose from: its price and the order of its types, `minValues`, and enough types for spot.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    CapacityType, InstanceType, MicroDollars, MinValuesPolicy, Offering, Purpose, Requirement, Resources, label,
+};
+
+use super::Findings;
+use super::labels::{possible, satisfied};
+use super::launches::Checked;
+
+/// The types of one launch with what can be had of them now.
+pub(super) struct Offered<'a> {
+    launch: &'a Checked<'a>,
+    listed: Vec<(&'a InstanceType, Vec<&'a Offering>)>,
+}
+
+impl<'a> Offered<'a> {
+    pub(super) fn new(launch: &'a Checked<'a>, listed: &[usize]) -> Self {
+        let had = |position: &usize| {
+            let (kind, offerings) = &launch.mould.kinds[*position];
+            (*kind, offerings.iter().copied().filter(|offering| offering.available).collect())
+        };
+        Self { launch, listed: listed.iter().map(had).collect() }
+    }
+
+    pub(super) fn check(&self, findings: &mut Findings) {
+        self.prices(findings);
+        self.min_values(findings);
+        self.spot(findings);
+    }
+
+    /// The price is the cheapest offering's; types stand in the order of what theirs means for the work done.
+    fn prices(&self, findings: &mut Findings) {
+        let cheapest = |offerings: &[&Offering]| offerings.iter().map(|offering| offering.price).min();
+        let row = |(kind, offerings): &(&'a InstanceType, Vec<&Offering>)| {
+            (cheapest(offerings).map(|price| effective(price, kind.performance)), kind.name.as_str())
+        };
+        let rows: Vec<(Option<i128>, &str)> = self.listed.iter().map(row).collect();
+        let subject = &self.launch.subject;
+        findings.expect(rows.is_sorted(), subject, || format!("types are not cheapest first: {rows:?}"));
+        let real = self.listed.iter().filter_map(|(_, offerings)| cheapest(offerings)).min();
+        let said = self.launch.launch.price;
+        findings.expect(real == Some(said), subject, || format!("says {said:?}, the cheapest is {real:?}"));
+    }
+
+    /// Flexibility that the pool asks for is still there; where it was given up, as little as there had to be.
+    fn min_values(&self, findings: &mut Findings) {
+        let (checked, subject) = (self.launch, &self.launch.subject);
+        let asked: BTreeSet<&str> = checked.pool.requirements.iter().map(|it| it.key.as_str()).collect();
+        let mut lowered = false;
+        for key in asked {
+            let Some(asked) = greatest(&checked.pool.requirements, key) else { continue };
+            let found = self.values(key);
+            let stated = match key {
+                label::INSTANCE_TYPE => checked.launch.min_instance_types,
+                key => greatest(&checked.launch.requirements, key),
+            };
+            let truly = if checked.launch.min_values_relaxed { asked.min(found) } else { asked };
+            lowered |= truly < asked;
+            findings.expect(truly <= found, subject, || format!("leaves only {found} values of {key}"));
+            findings.expect(stated == Some(truly), subject, || {
+                format!("states minValues {stated:?} for {key}, {truly} is true")
+            });
+        }
+        let allowed = checked.snapshot.policy.min_values == MinValuesPolicy::BestEffort && lowered;
+        let relaxed = checked.launch.min_values_relaxed;
+        findings.expect(!relaxed || allowed, subject, || "says that minValues was lowered without need".to_owned());
+    }
+
+    /// How many distinct values of a label the types that can be had now have.
+    fn values(&self, key: &str) -> u32 {
+        let mut values = BTreeSet::new();
+        for (kind, offerings) in &self.listed {
+            for offering in offerings {
+                values.extend(possible(kind, offering, key).into_iter().flatten());
+            }
+        }
+        let own = self.launch.launch.requirements.iter().chain(&self.launch.pool.requirements);
+        let own: Vec<&Requirement> = own.filter(|own| own.key == key).collect();
+        values.retain(|value| own.iter().all(|own| satisfied(own, Some(value))));
+        u32::try_from(values.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A launch that may come up as spot lists as many types as the policy wants, where each of its pods alone could have
+    /// as many. Under a limit every further type may cost others their place, so there it is the solver's choice.
+    fn spot(&self, findings: &mut Findings) {
+        let checked = self.launch;
+        let policy = &checked.snapshot.policy;
+        let least = policy.least_spot_types.min(policy.max_instance_types);
+        let spot = self.listed.iter().flat_map(|it| &it.1).any(|it| it.capacity_type == CapacityType::Spot);
+        let provisioned = checked.launch.purpose == Purpose::Provision && !checked.launch.pods.is_empty();
+        if !spot || !provisioned || self.listed.len() >= least || self.limited() {
+            return;
+        }
+        let could = (0..checked.mould.kinds.len()).filter(|kind| checked.could_list(*kind)).count();
+        findings.expect(could < least, &checked.subject, || {
+            format!("may be spot and lists {} types, {least} of {could} were due", self.listed.len())
+        });
+    }
+
+    fn limited(&self) -> bool {
+        let limits = self.launch.pool.limits.as_ref();
+        limits.is_some_and(|limits| limits.iter().any(|(name, _)| name != Resources::NODES))
+    }
+}
+
+/// The greatest `minValues` that is asked for a label.
+fn greatest(requirements: &[Requirement], key: &str) -> Option<u32> {
+    requirements.iter().filter(|it| it.key == key).filter_map(|it| it.min_values).max()
+}
+
+/// What a price means for the usual work, in the same unit; performance is in thousandths.
+fn effective(price: MicroDollars, performance: Option<u32>) -> i128 {
+    i128::from(price.0) * 1000 / i128::from(performance.unwrap_or(1000).max(1))
+}

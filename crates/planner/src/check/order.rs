@@ -1,0 +1,150 @@
+//! The plan in the order in which kube-scheduler could carry it out: each pod finds its topology as it needs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::{Plan, PodShape, Snapshot, label};
+
+use super::Findings;
+use super::census::{Apart, Even, Near, Sight};
+use super::places::{Answer, Place};
+use super::verdicts;
+
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[Place<'_>], findings: &mut Findings) {
+    let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
+    for pod in 0..snapshot.pods.len() {
+        stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
+    }
+    let mut sorted = plan.report.order.clone();
+    sorted.sort_unstable();
+    if !sorted.iter().eq(stands.keys()) {
+        findings.add("report", "its order does not name every placed pod once");
+        return;
+    }
+    let (shapes, bound) = shapes(snapshot);
+    let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
+    let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).collect();
+    let mut census = Census::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
+    bound.iter().for_each(|(position, shape)| census.add(*shape, *position));
+    // Pods that keep room for others are never bound, so nobody may count on them.
+    let (buffers, real): (Vec<usize>, Vec<usize>) =
+        plan.report.order.iter().partition(|pod| snapshot.pods[**pod].buffer.is_some());
+    for pod in real.into_iter().chain(buffers) {
+        census.bind(snapshot.pods[pod].shape, stands[&pod], &verdicts::name(snapshot, pod), findings);
+    }
+    census.settled(&stands, snapshot, findings);
+}
+
+/// Where the verdict puts a pod, as a position among the places.
+fn position(snapshot: &Snapshot, plan: &Plan, pod: usize) -> Option<usize> {
+    match verdicts::place(plan.report.pods.get(pod)?)? {
+        verdicts::There::Node(name) => snapshot.nodes.iter().position(|node| node.name == name),
+        verdicts::There::Launch(launch) => Some(snapshot.nodes.len() + launch),
+    }
+}
+
+/// All distinct shapes, those of the snapshot first; and the pods that stand already, each as node and shape: not those
+/// on their way out, nor those that the plan finds a new place for.
+fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
+    let mut shapes: Vec<&PodShape> = snapshot.shapes.iter().map(AsRef::as_ref).collect();
+    let mut known: BTreeMap<*const PodShape, usize> = BTreeMap::new();
+    let mut equal: BTreeMap<&PodShape, usize> = BTreeMap::new();
+    let moving: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let mut bound = Vec::new();
+    for (position, node) in snapshot.nodes.iter().enumerate() {
+        for pod in node.pods.iter().filter(|pod| !pod.ending && !moving.contains(pod.uid.as_str())) {
+            let shape = *known.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
+                *equal.entry(pod.shape.as_ref()).or_insert_with(|| {
+                    shapes.push(pod.shape.as_ref());
+                    shapes.len() - 1
+                })
+            });
+            bound.push((position, shape));
+        }
+    }
+    (shapes, bound)
+}
+
+/// Every term and constraint that counts, with the shape that has it.
+struct Census<'a> {
+    places: &'a [Place<'a>],
+    near: Vec<(usize, Near<'a>)>,
+    apart: Vec<(usize, Apart<'a>)>,
+    even: Vec<(usize, Even<'a>)>,
+}
+
+impl<'a> Census<'a> {
+    /// `owners` are the shapes of pods that the plan places, `standing` those of all pods that stand in the end.
+    fn new(sight: &Sight<'a>, owners: &BTreeSet<usize>, standing: &BTreeSet<usize>, places: &'a [Place<'a>]) -> Self {
+        let (mut near, mut apart, mut even) = (Vec::new(), Vec::new(), Vec::new());
+        for owner in standing {
+            let shape = sight.shapes[*owner];
+            apart.extend(shape.apart.iter().map(|term| (*owner, sight.apart(shape, term))));
+            if owners.contains(owner) {
+                let hard = shape.spread.iter().filter(|spread| spread.hard);
+                even.extend(hard.map(|spread| (*owner, sight.even(shape, spread, places))));
+                near.extend((!shape.near.is_empty()).then(|| (*owner, sight.near(shape))));
+            }
+        }
+        Self { places, near, apart, even }
+    }
+
+    fn add(&mut self, shape: usize, position: usize) {
+        let place = &self.places[position];
+        self.near.iter_mut().for_each(|(_, near)| near.add(shape, position, place));
+        self.apart.iter_mut().for_each(|(owner, apart)| apart.add(shape, *owner == shape, place));
+        self.even.iter_mut().for_each(|(_, even)| even.add(shape, position, place));
+    }
+
+    /// One more pod is bound, and nothing may forbid it.
+    fn bind(&mut self, shape: usize, position: usize, name: &str, findings: &mut Findings) {
+        let place = &self.places[position];
+        for (_, near) in self.near.iter().filter(|(owner, _)| *owner == shape) {
+            findings
+                .expect(near.holds(shape, position, place), name, || format!("is not near its own on {}", place.name));
+        }
+        for (owner, apart) in &self.apart {
+            let (bears, borne) = (*owner != shape || apart.bears_others(place), apart.is_borne(shape, place));
+            let key = &apart.term.key;
+            findings.expect(bears, name, || format!("meets pods on {} that it must not, over {key}", place.name));
+            findings.expect(borne, name, || format!("is not borne by pods on {}, over {key}", place.name));
+        }
+        for (_, even) in self.even.iter().filter(|(owner, _)| *owner == shape) {
+            if let Some(fault) = even.fault(shape, place) {
+                findings.add(name, format!("is spread badly on {}: {fault}", place.name));
+            }
+        }
+        self.add(shape, position);
+    }
+
+    /// A launch leaves no choice of a domain on which a pod there depends.
+    fn settled(&self, stands: &BTreeMap<usize, usize>, snapshot: &Snapshot, findings: &mut Findings) {
+        let mut guests: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (pod, position) in stands.iter().filter(|(_, position)| self.places[**position].node.is_none()) {
+            guests.entry(*position).or_default().insert(snapshot.pods[*pod].shape);
+        }
+        for (position, shapes) in guests {
+            let place = &self.places[position];
+            let keys: BTreeSet<&str> = shapes.iter().flat_map(|shape| self.keys(*shape, position)).collect();
+            for key in keys.into_iter().filter(|key| *key != label::HOSTNAME) {
+                let values = place.values(key);
+                findings.expect(values.len() <= 1, &place.name, || format!("leaves {key} open: {values:?}"));
+            }
+        }
+    }
+
+    /// The labels on which it depends whether pods of a shape may stand at a place, or that others may stand beside them.
+    fn keys(&self, shape: usize, position: usize) -> Vec<&str> {
+        let mut keys = Vec::new();
+        for (_, near) in self.near.iter().filter(|(owner, near)| *owner == shape || near.means(shape)) {
+            keys.extend(near.keys());
+        }
+        let concerned = |(owner, apart): &&(usize, Apart<'_>)| *owner == shape || apart.means[shape];
+        keys.extend(self.apart.iter().filter(concerned).map(|(_, apart)| apart.term.key.as_str()));
+        let counted = |(owner, even): &&(usize, Even<'_>)| {
+            *owner == shape || (even.means[shape] && even.counted[position] != Answer::Never)
+        };
+        keys.extend(self.even.iter().filter(counted).map(|(_, even)| even.spread.key.as_str()));
+        keys
+    }
+}
