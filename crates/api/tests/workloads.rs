@@ -93,7 +93,9 @@ fn classes_say_when_and_where() {
     assert_eq!(class.allowed_topologies[0].match_label_expressions[0].values, ["a"]);
     let plain: StorageClass = read(&json!({ "metadata": {}, "provisioner": "p", "allowedTopologies": null }));
     assert!(!plain.is_default() && !plain.waits_for_consumer());
-    assert_eq!(plain.driver(), "p");
+    assert_eq!((plain.driver(), plain.provisions()), ("p", true));
+    let by_hand: StorageClass = read(&json!({ "metadata": {}, "provisioner": "kubernetes.io/no-provisioner" }));
+    assert!(!by_hand.provisions());
 }
 
 #[test]

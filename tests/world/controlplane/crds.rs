@@ -51,7 +51,10 @@ async fn served(
         }
         for version in definition.spec.versions.iter().filter(|v| v.served) {
             let resource = resource(definition, &version.name);
-            let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            let objects: Api<DynamicObject> = match definition.spec.scope.as_str() {
+                "Namespaced" => Api::default_namespaced_with(client.clone(), &resource),
+                _ => Api::all_with(client.clone(), &resource),
+            };
             objects.list(&ListParams::default().limit(1)).await?;
             take_first_creation(&objects, &resource).await;
         }

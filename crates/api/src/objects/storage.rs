@@ -12,6 +12,8 @@ use crate::annotation;
 pub const EBS_DRIVER: &str = "ebs.csi.aws.com";
 /// Provisioner of EBS volumes from the time before drivers; every cluster translates it to [`EBS_DRIVER`].
 pub const IN_TREE_EBS: &str = "kubernetes.io/aws-ebs";
+/// Provisioner of classes whose volumes people make by hand, such as local disks.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// A volume.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -200,6 +202,12 @@ impl StorageClass {
     #[must_use]
     pub fn waits_for_consumer(&self) -> bool {
         self.volume_binding_mode == "WaitForFirstConsumer"
+    }
+
+    /// Whether volumes of this class are made when they are asked for; otherwise a claim waits for one that exists.
+    #[must_use]
+    pub fn provisions(&self) -> bool {
+        !self.provisioner.is_empty() && self.provisioner != NO_PROVISIONER
     }
 
     /// Whether claims without a class get this one; of several the youngest counts, then the first by name.
