@@ -97,18 +97,17 @@ impl Provisioner {
         nominations.expire(now);
         self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
         snapshot::build(&Input {
-            now,
             seed: plan_id(now),
-            pods: index.pods.values().map(AsRef::as_ref).collect(),
-            nodes: index.nodes.values().map(AsRef::as_ref).collect(),
-            claims: index.claims.values().map(AsRef::as_ref).collect(),
-            pools: index.pools.values().map(AsRef::as_ref).collect(),
-            daemon_sets: index.daemonsets.values().map(AsRef::as_ref).collect(),
-            budgets: index.budgets.values().map(AsRef::as_ref).collect(),
+            pods: index.pods.values().collect(),
+            nodes: index.nodes.values().collect(),
+            claims: index.claims.values().collect(),
+            pools: index.pools.values().collect(),
+            daemon_sets: index.daemonsets.values().collect(),
+            budgets: index.budgets.values().collect(),
             catalogues: self.catalogues(index, now),
             nominations: nominations.by_pod(),
             nominated_until: nominations.by_node(),
-            settings: snapshot::Settings::default(),
+            ..Input::at(now)
         })
     }
 

@@ -1,8 +1,9 @@
 //! DaemonSets, whose pods come with every node that they fit.
 
 use api::taint;
-use planner::{Daemon, Effect, Toleration, TolerationOperator};
+use planner::{Daemon, Effect, PodShape, Toleration, TolerationOperator};
 
+use crate::terms::Labels;
 use crate::{Input, Problem, shapes};
 
 /// Taints that the DaemonSet controller makes its pods bear by itself.
@@ -15,25 +16,32 @@ const BORNE: [(&str, Effect); 6] = [
     (taint::UNSCHEDULABLE, Effect::NoSchedule),
 ];
 
-/// All DaemonSets that are there to stay, by name.
+/// All DaemonSets that are there to stay, by name; their pods' labels are all there still.
 pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<Daemon> {
     let mut daemons = Vec::new();
     for set in input.daemon_sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none()) {
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
         let name = format!("{namespace}/{}", set.metadata.name.as_deref().unwrap_or_default());
-        match shapes::of_daemon(&set.spec.template.spec) {
-            Ok(mut shape) => {
-                shape.tolerations.extend(BORNE.map(|(key, effect)| Toleration {
-                    key: Some(key.to_owned()),
-                    operator: TolerationOperator::Exists,
-                    value: String::new(),
-                    effect: Some(effect),
-                }));
-                daemons.push(Daemon { name, shape });
-            }
-            Err(reason) => problems.push(Problem::Daemon { name, reason }),
+        let template = &set.spec.template;
+        let labels = template.metadata.labels.clone().unwrap_or_default();
+        let form = shapes::of_daemon(namespace, &labels, &template.spec);
+        match form.refusal {
+            None => daemons.push(Daemon { name, shape: grown(form.shape, labels) }),
+            Some(reason) => problems.push(Problem::Daemon { name, reason }),
         }
     }
     daemons.sort_by(|one, other| one.name.cmp(&other.name));
     daemons
+}
+
+/// With what the DaemonSet controller adds to it.
+fn grown(mut shape: PodShape, labels: Labels) -> PodShape {
+    shape.labels = labels;
+    shape.tolerations.extend(BORNE.map(|(key, effect)| Toleration {
+        key: Some(key.to_owned()),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: Some(effect),
+    }));
+    shape
 }

@@ -14,10 +14,18 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    /// Whether the pod's owner should hear of it: opting out is no news, and waiting pods have a place still.
+    /// Whether the pod's owner should hear of it: opting out and gates are no news, and waiting pods have a place still
+    /// or are promised one.
     #[must_use]
     pub fn deserves_event(&self) -> bool {
-        !matches!(self.reason, IgnoredReason::OptedOut | IgnoredReason::DoNotDisrupt | IgnoredReason::BlockedByBudget)
+        !matches!(
+            self.reason,
+            IgnoredReason::OptedOut
+                | IgnoredReason::Gated { .. }
+                | IgnoredReason::Preempting { .. }
+                | IgnoredReason::DoNotDisrupt
+                | IgnoredReason::BlockedByBudget
+        )
     }
 }
 
@@ -26,6 +34,18 @@ impl Ignored {
 pub enum IgnoredReason {
     /// It asks for nodes without `karpenter.sh/nodepool`.
     OptedOut,
+    /// It has scheduling gates, which others lift.
+    Gated {
+        /// The first gate by name.
+        gate: String,
+    },
+    /// The scheduler is making room for it on a node.
+    Preempting {
+        /// The node.
+        node: String,
+    },
+    /// It claims devices by name (dynamic resource allocation).
+    DeviceClaim,
     /// A request is not a quantity.
     Quantity {
         /// The text of the amount.
@@ -50,10 +70,12 @@ pub enum IgnoredReason {
     },
     /// Every alternative of its required node affinity is empty, which selects no node at all.
     NoNode,
-    /// This solver does not know the constraint yet.
-    NotSupported {
-        /// Which one.
-        constraint: Constraint,
+    /// One of its volumes is not ready to be placed.
+    Volume {
+        /// `namespace/name` of the claim.
+        claim: String,
+        /// What is the matter with it.
+        trouble: VolumeTrouble,
     },
     /// It runs on a leaving node and asks not to be disturbed, so it waits for the deadline.
     DoNotDisrupt,
@@ -61,30 +83,84 @@ pub enum IgnoredReason {
     BlockedByBudget,
 }
 
-/// A constraint that this solver does not know yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Constraint {
-    /// Required pod affinity.
-    PodAffinity,
-    /// Required pod anti-affinity.
-    PodAntiAffinity,
-    /// Topology spread with `DoNotSchedule`.
-    TopologySpread,
-    /// Persistent or ephemeral volume claims.
-    Volumes,
-    /// Ports on the node.
-    HostPorts,
+/// What is the matter with a volume claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeTrouble {
+    /// There is no such claim.
+    Missing,
+    /// The claim is being deleted.
+    Terminating,
+    /// The claim's volume has been lost for good.
+    Lost,
+    /// The claim is bound to a volume that does not exist.
+    VolumeMissing {
+        /// The volume.
+        volume: String,
+    },
+    /// The claim is bound to a volume that is being deleted.
+    VolumeTerminating {
+        /// The volume.
+        volume: String,
+    },
+    /// The claim names a volume, and the binding is not complete.
+    Binding {
+        /// The volume.
+        volume: String,
+    },
+    /// The volume's node affinity selects no node at all.
+    Nowhere {
+        /// The volume.
+        volume: String,
+    },
+    /// The claim is unbound and wants no class, so nobody makes a volume for it.
+    NoClass,
+    /// The claim is unbound and names no class, and there is no default one.
+    NoDefaultClass,
+    /// The claim's class does not exist.
+    ClassMissing {
+        /// The class.
+        class: String,
+    },
+    /// The claim's class makes volumes at once, wherever its driver likes, and has not made this one yet.
+    Immediate {
+        /// The class.
+        class: String,
+    },
 }
 
-impl fmt::Display for Constraint {
+impl fmt::Display for VolumeTrouble {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::PodAffinity => "required pod affinity",
-            Self::PodAntiAffinity => "required pod anti-affinity",
-            Self::TopologySpread => "topology spread with DoNotSchedule",
-            Self::Volumes => "a volume claim",
-            Self::HostPorts => "a host port",
-        })
+        match self {
+            Self::Missing => out.write_str("does not exist: create it"),
+            Self::Terminating => out.write_str("is being deleted: create it anew once it is gone"),
+            Self::Lost => out.write_str("has lost its volume for good: restore the data into a new claim"),
+            Self::VolumeMissing { volume } => {
+                write!(
+                    out,
+                    "is bound to volume {volume}, which does not exist: restore the volume or create the claim anew"
+                )
+            }
+            Self::VolumeTerminating { volume } => {
+                write!(out, "is bound to volume {volume}, which is being deleted: create the claim anew")
+            }
+            Self::Binding { volume } => {
+                write!(out, "names volume {volume} but is not bound to it yet: look at the claim's events")
+            }
+            Self::Nowhere { volume } => {
+                write!(out, "is bound to volume {volume}, whose node affinity selects no node: correct the volume")
+            }
+            Self::NoClass => {
+                out.write_str("is unbound and has no storage class: create a volume for it or name a class")
+            }
+            Self::NoDefaultClass => {
+                out.write_str("names no storage class and there is no default one: name one or mark one as default")
+            }
+            Self::ClassMissing { class } => write!(out, "names storage class {class}, which does not exist: create it"),
+            Self::Immediate { class } => write!(
+                out,
+                "is not bound yet though storage class {class} binds at once: look at its provisioner, or let the class wait for the first consumer"
+            ),
+        }
     }
 }
 
@@ -92,6 +168,11 @@ impl fmt::Display for IgnoredReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OptedOut => out.write_str("it asks for nodes that no pool made"),
+            Self::Gated { gate } => write!(out, "it waits for scheduling gate {gate} to be lifted"),
+            Self::Preempting { node } => write!(out, "the scheduler makes room for it on node {node}"),
+            Self::DeviceClaim => {
+                out.write_str("it claims devices by name, which is not supported: ask for an extended resource instead")
+            }
             Self::Quantity { text } => write!(out, "its request {text:?} is not a quantity"),
             Self::MatchFields => out.write_str("its node affinity uses matchFields, which a new node cannot promise"),
             Self::Comparison { key } => write!(out, "it compares label {key} with something that is not one integer"),
@@ -100,7 +181,7 @@ impl fmt::Display for IgnoredReason {
             }
             Self::RestrictedLabel { key } => write!(out, "label {key} is Karpenter's own and cannot be asked for"),
             Self::NoNode => out.write_str("its required node affinity has only empty terms, which select no node"),
-            Self::NotSupported { constraint } => write!(out, "it has {constraint}, which is not supported yet"),
+            Self::Volume { claim, trouble } => write!(out, "volume claim {claim} {trouble}"),
             Self::DoNotDisrupt => out.write_str("its node is leaving, but it asks not to be disrupted"),
             Self::BlockedByBudget => {
                 out.write_str("its node is leaving, but its PodDisruptionBudgets never allow an eviction")

@@ -1,23 +1,25 @@
 //! Claims and Nodes, joined: what is there, what is on its way, what is leaving, and how much room each has.
 
+mod kept;
 mod translate;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api::objects::{Node, Pod};
+use api::objects::Node;
 use api::{NodeClaim, annotation, condition, label, reason, status};
 use jiff::Timestamp;
 use planner::Leaving;
 
 use crate::{Input, millis};
 
-pub(crate) use translate::{capacity, translate};
+pub(crate) use kept::{Kept, refresh};
+pub(crate) use translate::Scene;
 
-/// A claim with its Node and the pods that are bound to it and have not ended; claim or Node may be missing, not both.
+/// A claim with its Node; one may be missing, not both.
 pub(crate) struct Machine<'a> {
-    pub(crate) claim: Option<&'a NodeClaim>,
-    pub(crate) node: Option<&'a Node>,
-    pub(crate) pods: Vec<&'a Pod>,
+    pub(crate) claim: Option<&'a Arc<NodeClaim>>,
+    pub(crate) node: Option<&'a Arc<Node>>,
 }
 
 /// How far a machine has come.
@@ -35,33 +37,29 @@ pub(crate) enum MachineStage {
 
 /// Every Node and every claim once, by name.
 pub(crate) fn machines<'a>(input: &Input<'a>) -> Vec<Machine<'a>> {
-    let mut pods: BTreeMap<&str, Vec<&'a Pod>> = BTreeMap::new();
-    for pod in input.pods.iter().copied().filter(|pod| pod.is_bound() && !pod.is_terminal()) {
-        pods.entry(&pod.spec.node_name).or_default().push(pod);
-    }
-    let mut nodes: BTreeMap<&str, &'a Node> = input.nodes.iter().map(|node| (node.name(), *node)).collect();
+    let mut nodes: BTreeMap<&str, &'a Arc<Node>> = input.nodes.iter().map(|node| (node.name(), *node)).collect();
+    let by_provider: BTreeMap<&str, &str> = match input.claims.iter().any(|claim| unnamed(claim).is_some()) {
+        // The first of several by name, whatever the order of the list.
+        true => nodes.iter().rev().map(|(name, node)| (node.spec.provider_id.as_str(), *name)).collect(),
+        false => BTreeMap::new(),
+    };
     let mut machines: Vec<Machine<'a>> = Vec::new();
-    for claim in input.claims.iter().copied() {
-        let node = node_name(input, claim).and_then(|name| nodes.remove(name));
-        machines.push(Machine { claim: Some(claim), node, pods: Vec::new() });
+    let mut claims = input.claims.clone();
+    claims.sort_by_key(|claim| claim.metadata.name.as_deref());
+    for claim in claims {
+        let named = claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
+        let name = named.or_else(|| by_provider.get(unnamed(claim)?).copied());
+        machines.push(Machine { claim: Some(claim), node: name.and_then(|name| nodes.remove(name)) });
     }
-    machines.extend(nodes.into_values().map(|node| Machine { claim: None, node: Some(node), pods: Vec::new() }));
-    for machine in &mut machines {
-        machine.pods = machine.node.and_then(|node| pods.remove(node.name())).unwrap_or_default();
-        machine.pods.sort_by_key(|pod| (pod.namespace(), pod.name()));
-    }
-    machines.sort_by(|one, other| one.name().cmp(other.name()));
+    machines.extend(nodes.into_values().map(|node| Machine { claim: None, node: Some(node) }));
+    machines.sort_by(|one, other| (one.name(), one.claim_name()).cmp(&(other.name(), other.claim_name())));
     machines
 }
 
-/// The name of a claim's Node: by its status, else by the instance.
-fn node_name<'a>(input: &Input<'a>, claim: &'a NodeClaim) -> Option<&'a str> {
+/// The instance of a claim that does not know its Node's name yet.
+fn unnamed(claim: &NodeClaim) -> Option<&str> {
     let status = claim.status.as_ref()?;
-    if !status.node_name.is_empty() {
-        return Some(&status.node_name);
-    }
-    let same = |node: &&&Node| !status.provider_id.is_empty() && node.spec.provider_id == status.provider_id;
-    input.nodes.iter().find(same).map(|node| node.name())
+    (status.node_name.is_empty() && !status.provider_id.is_empty()).then_some(&status.provider_id)
 }
 
 /// Promises of recent plans, from a pod's UID to the name that the snapshot uses now: a claim that has a Node goes by that.
@@ -75,7 +73,7 @@ pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) ->
 impl<'a> Machine<'a> {
     /// The Node's name, or the claim's while it has no Node.
     pub(crate) fn name(&self) -> &'a str {
-        self.node.map(Node::name).or_else(|| self.claim_name()).unwrap_or_default()
+        self.node.map(|node| node.name()).or_else(|| self.claim_name()).unwrap_or_default()
     }
 
     pub(crate) fn claim_name(&self) -> Option<&'a str> {

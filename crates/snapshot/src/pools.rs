@@ -3,40 +3,57 @@
 use std::collections::BTreeMap;
 
 use api::{NodePool, condition, label, status};
-use planner::{Disruption, Pool, Resources};
+use planner::{Disruption, MicroDollars, Pool, Resources};
 
-use crate::nodes::{self, Machine};
-use crate::{Input, Machines, Problem, budget, quantities, shapes};
+use crate::catalogues::Catalogues;
+use crate::nodes::{Kept, Machine};
+use crate::{Input, Problem, budget, quantities, shapes};
 
-/// Ready, dynamic pools that stay, by name.
-pub(crate) fn translate(input: &Input<'_>, machines: &Machines<'_>, problems: &mut Vec<Problem>) -> Vec<Pool> {
-    let mut pools: Vec<Pool> = input
-        .pools
-        .iter()
-        .filter(|pool| usable(pool))
-        .filter_map(|pool| one(input, machines, pool, problems))
+/// The machines of one pool, each with what is kept of it.
+type Own<'a> = Vec<(&'a Machine<'a>, &'a Kept)>;
+
+/// Ready pools that stay, by name.
+pub(crate) fn translate(
+    input: &Input<'_>,
+    catalogues: &Catalogues,
+    machines: &[Machine<'_>],
+    kept: &[Kept],
+    problems: &mut Vec<Problem>,
+) -> Vec<Pool> {
+    let mut by_pool: BTreeMap<&str, Own<'_>> = BTreeMap::new();
+    for (machine, kept) in machines.iter().zip(kept) {
+        by_pool.entry(machine.pool().map_or("", String::as_str)).or_default().push((machine, kept));
+    }
+    let usable = input.pools.iter().filter(|pool| usable(input, pool));
+    let mut pools: Vec<Pool> = usable
+        .filter_map(|pool| {
+            let own = by_pool.remove(pool.metadata.name.as_deref().unwrap_or_default()).unwrap_or_default();
+            one(catalogues, pool, &own, problems)
+        })
         .collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));
     pools
 }
 
-fn usable(pool: &NodePool) -> bool {
+/// Whether the snapshot shows the pool.
+pub(crate) fn usable(input: &Input<'_>, pool: &NodePool) -> bool {
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let stays = pool.metadata.deletion_timestamp.is_none();
-    stays && pool.spec.replicas.is_none() && status::is_true(conditions, condition::READY)
+    let served = pool.spec.replicas.is_none() || input.settings.static_pools;
+    stays && served && status::is_true(conditions, condition::READY)
 }
 
-fn one(input: &Input<'_>, machines: &Machines<'_>, pool: &NodePool, problems: &mut Vec<Problem>) -> Option<Pool> {
+fn one(catalogues: &Catalogues, pool: &NodePool, own: &Own<'_>, problems: &mut Vec<Problem>) -> Option<Pool> {
     let name = pool.metadata.name.clone().unwrap_or_default();
     let template = &pool.spec.template.spec;
     let class = &template.node_class_ref.name;
-    let Some(catalogue) = input.catalogues.keys().position(|known| known == class) else {
+    let Some(catalogue) = catalogues.position(&name, class) else {
         problems.push(Problem::NoCatalogue { pool: name, class: class.clone() });
         return None;
     };
-    let own: Vec<&Machine<'_>> = machines.iter().filter(|machine| machine.pool() == Some(&name)).collect();
     let limits = pool.spec.limits.as_ref();
     let limits = limits.map(|limits| quantities::resources(limits, "NodePool", &name, problems));
+    let (usage, running) = usage(own);
     Some(Pool {
         weight: pool.spec.weight.unwrap_or_default(),
         catalogue,
@@ -45,11 +62,21 @@ fn one(input: &Input<'_>, machines: &Machines<'_>, pool: &NodePool, problems: &m
         labels: labels(pool, &name),
         taints: template.taints.iter().flatten().filter_map(shapes::taint).collect(),
         limits,
-        usage: usage(input, &own),
-        disruption: disruption(pool, &name, &own, problems),
+        usage,
+        disruption: disruption(pool, &name, own, problems),
+        replicas: pool.spec.replicas.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX)),
+        running,
+        node_fee: node_fee(pool, &name, problems),
         name,
-        ..Pool::default()
     })
+}
+
+fn node_fee(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> MicroDollars {
+    let fee = pool.node_fee().unwrap_or_else(|error| {
+        problems.push(Problem::NodeFee { pool: name.to_owned(), error });
+        0
+    });
+    MicroDollars(fee)
 }
 
 /// Labels that every node of the pool gets.
@@ -64,24 +91,34 @@ fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// Capacity of the machines that stay; one without an instance counts as the largest that it may become.
-fn usage(input: &Input<'_>, own: &[&Machine<'_>]) -> Resources {
-    let mut usage = Resources::default();
-    for machine in own.iter().filter(|machine| machine.is_managed() && machine.leaving().is_none()) {
-        usage.add(&nodes::capacity(input, machine));
-        usage.add(&Resources::from_iter([(Resources::NODES, 1)]));
+/// Capacity and number of the machines that stay; one without an instance counts as the largest that it may become.
+fn usage(own: &Own<'_>) -> (Resources, u32) {
+    let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut count = 0;
+    for (_, kept) in own.iter().filter(|(machine, _)| machine.is_managed() && machine.leaving().is_none()) {
+        count += 1;
+        for (name, amount) in kept.capacity.iter() {
+            *sum.entry(name).or_default() += amount;
+        }
     }
-    usage
+    let mut usage: Resources = sum.into_iter().collect();
+    if count > 0 {
+        usage.set(Resources::NODES, i64::from(count));
+    }
+    (usage, count)
 }
 
-fn disruption(pool: &NodePool, name: &str, own: &[&Machine<'_>], problems: &mut Vec<Problem>) -> Disruption {
+fn disruption(pool: &NodePool, name: &str, own: &Own<'_>, problems: &mut Vec<Problem>) -> Disruption {
     let after = &pool.spec.disruption.consolidate_after;
     let nanos = after.nanos().unwrap_or_else(|_| {
         problems.push(Problem::ConsolidateAfter { pool: name.to_owned(), text: after.0.clone() });
         None
     });
+    let machines: Vec<&Machine<'_>> = own.iter().map(|(machine, _)| *machine).collect();
+    // A static pool keeps its number of nodes, empty or not.
+    let dynamic = pool.spec.replicas.is_none();
     Disruption {
-        consolidate_after: nanos.map(|nanos| nanos.div_euclid(1_000_000)),
-        empty_budget: budget::empty(pool, own, problems),
+        consolidate_after: nanos.filter(|_| dynamic).map(|nanos| nanos.div_euclid(1_000_000)),
+        empty_budget: budget::empty(pool, &machines, problems),
     }
 }

@@ -61,4 +61,25 @@ pub enum Problem {
         /// What it says.
         text: String,
     },
+    /// A node fee that is not a price counts as none.
+    #[error("NodePool {pool}: annotation kerf.sh/node-fee counts as 0: {error}")]
+    NodeFee {
+        /// The pool.
+        pool: String,
+        /// What is wrong with it.
+        error: api::price::InvalidPrice,
+    },
+    /// Performance factors that cannot be read do not count.
+    #[error("NodePool {pool}: annotation kerf.sh/performance-factors does not count: {error}{}", cause(error))]
+    PerformanceFactors {
+        /// The pool.
+        pool: String,
+        /// What is wrong with them.
+        error: api::performance::InvalidFactors,
+    },
+}
+
+/// The rest of the story, for errors that leave it to their source.
+fn cause(error: &dyn std::error::Error) -> String {
+    error.source().map(|source| format!(": {source}")).unwrap_or_default()
 }

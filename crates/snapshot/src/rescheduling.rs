@@ -1,78 +1,120 @@
 //! Which pods need a place: those that the scheduler refused, and those whose node is leaving (core 2.2).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::objects::{Pod, PodDisruptionBudget};
 use api::{annotation, duration};
 use jiff::Timestamp;
+use planner::PodShape;
 
 use crate::ignored::{Ignored, IgnoredReason};
 use crate::nodes::Machine;
-use crate::shapes::{self, Shapes};
-use crate::{Input, Machines, millis};
+use crate::records::Record;
+use crate::{Input, millis};
 
-/// Where recent plans promised pods a place, by UID.
-type Promises<'a> = BTreeMap<&'a str, &'a str>;
-
-/// Pods that the scheduler found no place for.
-pub(crate) fn pending(
-    input: &Input<'_>,
-    promises: &Promises<'_>,
-    shapes: &mut Shapes,
-    ignored: &mut Vec<Ignored>,
-) -> Vec<planner::Pod> {
-    let mut pods: Vec<&Pod> = input.pods.iter().copied().filter(|pod| pod.is_unschedulable()).collect();
-    pods.sort_by_key(|pod| (pod.namespace(), pod.name()));
-    pods.into_iter().filter_map(|pod| translate(promises, pod, None, shapes, ignored)).collect()
+/// What pods become: planned, or ignored for a reason.
+pub(crate) struct Sorting<'a> {
+    input: &'a Input<'a>,
+    promises: BTreeMap<&'a str, &'a str>,
+    shapes: Shapes,
+    pub(crate) pods: Vec<planner::Pod>,
+    pub(crate) ignored: Vec<Ignored>,
 }
 
-/// Pods whose node is on its way out and that will need another.
-pub(crate) fn leaving(
-    input: &Input<'_>,
-    machines: &Machines<'_>,
-    promises: &Promises<'_>,
-    shapes: &mut Shapes,
-    ignored: &mut Vec<Ignored>,
-) -> Vec<planner::Pod> {
-    let mut pods = Vec::new();
-    for machine in machines {
-        let Some(leaving) = machine.leaving() else { continue };
-        let forced = matches!(leaving, planner::Leaving::Interrupted { .. });
-        for pod in machine.pods.iter().copied().filter(|pod| is_reschedulable(pod)) {
-            match holds(input, pod).filter(|_| !forced) {
-                Some(reason) => ignored.push(named(pod, reason)),
-                None => pods.extend(translate(promises, pod, Some(machine), shapes, ignored)),
+impl<'a> Sorting<'a> {
+    /// Nothing sorted yet. `promises` say where recent plans promised pods a place, by UID.
+    pub(crate) fn new(input: &'a Input<'a>, promises: BTreeMap<&'a str, &'a str>) -> Self {
+        Self { input, promises, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
+    }
+
+    /// Pods that the scheduler found no place for, and those that wait for something else first.
+    pub(crate) fn pending(&mut self, loose: &[&Record]) {
+        for record in loose {
+            match waits(&record.pod) {
+                Some(reason) => self.ignore(record, reason),
+                None if record.pod.is_unschedulable() => self.plan(record, None),
+                None => {}
             }
         }
     }
-    pods
+
+    /// Pods whose node is on its way out and that will need another.
+    pub(crate) fn leaving(&mut self, machine: &Machine<'_>, pods: &[&Record]) {
+        let Some(leaving) = machine.leaving() else { return };
+        let forced = matches!(leaving, planner::Leaving::Interrupted { .. });
+        for record in pods.iter().filter(|record| is_reschedulable(&record.pod)) {
+            match holds(self.input, &record.pod).filter(|_| !forced) {
+                Some(reason) => self.ignore(record, reason),
+                None => self.plan(record, Some(machine)),
+            }
+        }
+    }
+
+    /// A pod that stands for room.
+    pub(crate) fn virtual_pod(&mut self, shape: &Arc<PodShape>, pod: planner::Pod) {
+        let shape = self.shapes.position(shape);
+        self.pods.push(planner::Pod { shape, ..pod });
+    }
+
+    /// Shapes, pods and ignored pods, each in the order of names.
+    pub(crate) fn finish(mut self) -> (Vec<Arc<PodShape>>, Vec<planner::Pod>, Vec<Ignored>) {
+        self.pods.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
+        self.ignored.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
+        (self.shapes.list, self.pods, self.ignored)
+    }
+
+    fn ignore(&mut self, record: &Record, reason: IgnoredReason) {
+        self.ignored.push(Ignored { pod: full_name(&record.pod), uid: uid(&record.pod), reason });
+    }
+
+    fn plan(&mut self, record: &Record, machine: Option<&Machine<'_>>) {
+        if let Some(reason) = record.refusal() {
+            self.ignore(record, reason.clone());
+            return;
+        }
+        let pod = &record.pod;
+        let uid = uid(pod);
+        let created = pod.metadata.creation_timestamp.as_ref();
+        self.pods.push(planner::Pod {
+            name: full_name(pod),
+            shape: self.shapes.position(&record.shape),
+            created: created.map(|at| millis(at.0)).unwrap_or_default(),
+            leaving_node: machine.map(|machine| machine.name().to_owned()),
+            nominated: self.promises.get(uid.as_str()).map(|to| (*to).to_owned()),
+            claims: record.claims.clone(),
+            buffer: None,
+            uid,
+        });
+    }
 }
 
-fn translate(
-    promises: &Promises<'_>,
-    pod: &Pod,
-    machine: Option<&Machine<'_>>,
-    shapes: &mut Shapes,
-    ignored: &mut Vec<Ignored>,
-) -> Option<planner::Pod> {
-    let shape = match shapes::of_pod(&pod.spec) {
-        Ok(shape) => shapes.intern(shape),
-        Err(reason) => {
-            ignored.push(named(pod, reason));
-            return None;
-        }
-    };
-    let uid = uid(pod);
-    let created = pod.metadata.creation_timestamp.as_ref();
-    Some(planner::Pod {
-        name: full_name(pod),
-        shape,
-        created: created.map(|at| millis(at.0)).unwrap_or_default(),
-        leaving_node: machine.map(|machine| machine.name().to_owned()),
-        nominated: promises.get(uid.as_str()).map(|to| (*to).to_owned()),
-        uid,
-        ..planner::Pod::default()
-    })
+/// Shapes in the order in which they were met. Equal ones are one `Arc`, so addresses tell them apart.
+#[derive(Default)]
+struct Shapes {
+    list: Vec<Arc<PodShape>>,
+    known: BTreeMap<usize, usize>,
+}
+
+impl Shapes {
+    fn position(&mut self, shape: &Arc<PodShape>) -> usize {
+        *self.known.entry(Arc::as_ptr(shape).addr()).or_insert_with(|| {
+            self.list.push(Arc::clone(shape));
+            self.list.len() - 1
+        })
+    }
+}
+
+/// What a pod without a node waits for, if not for a place.
+fn waits(pod: &Pod) -> Option<IgnoredReason> {
+    if pod.is_terminating() || pod.is_daemon() || pod.is_static() {
+        return None;
+    }
+    if let Some(gate) = pod.spec.scheduling_gates.iter().map(|gate| &gate.name).min() {
+        return Some(IgnoredReason::Gated { gate: gate.clone() });
+    }
+    let node = &pod.status.nominated_node_name;
+    (!node.is_empty()).then(|| IgnoredReason::Preempting { node: node.clone() })
 }
 
 /// Whether the pod would need another place when its node goes: it is alive, or it is ending and a StatefulSet will
@@ -87,7 +129,8 @@ fn holds(input: &Input<'_>, pod: &Pod) -> Option<IgnoredReason> {
     if asks_not_to_be_disrupted(pod, input.now) {
         return Some(IgnoredReason::DoNotDisrupt);
     }
-    let own: Vec<&PodDisruptionBudget> = input.budgets.iter().copied().filter(|budget| selects(budget, pod)).collect();
+    let own: Vec<&PodDisruptionBudget> =
+        input.budgets.iter().map(|budget| budget.as_ref()).filter(|budget| selects(budget, pod)).collect();
     let blocked = own.len() > 1 || own.iter().any(|budget| budget.blocks_for_ever());
     blocked.then_some(IgnoredReason::BlockedByBudget)
 }
@@ -108,10 +151,6 @@ pub(crate) fn asks_not_to_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
     let Some(nanos) = duration::nanos(text).ok().filter(|nanos| *nanos > 0) else { return false };
     let started = pod.status.start_time.as_ref().map_or(now, |at| at.0);
     now.as_nanosecond() < started.as_nanosecond() + i128::from(nanos)
-}
-
-fn named(pod: &Pod, reason: IgnoredReason) -> Ignored {
-    Ignored { pod: full_name(pod), uid: uid(pod), reason }
 }
 
 pub(crate) fn uid(pod: &Pod) -> String {

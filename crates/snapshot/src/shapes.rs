@@ -1,136 +1,131 @@
-//! What the scheduler looks at in a pod, as the planner's shapes, each kept once.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! What the scheduler looks at in a pod, as the planner's shape.
 
 use api::label;
 use api::objects::{NodeSelectorTerm, PodSpec, Toleration, pod_requests};
-use planner::{Effect, Operator, PodShape, Requirement, Resources, TolerationOperator};
+use planner::{Effect, HostPort, NodePreference, Operator, PodShape, Requirement, Resources, TolerationOperator};
 
-use crate::ignored::{Constraint, IgnoredReason};
+use crate::ignored::IgnoredReason;
+use crate::terms::{self, Labels};
 
-/// Distinct shapes in the order in which they were met.
-#[derive(Default)]
-pub(crate) struct Shapes {
-    list: Vec<Arc<PodShape>>,
-    known: BTreeMap<Arc<PodShape>, usize>,
+/// A pod's shape, without its own labels and volumes, as far as it can be read, and what keeps it from being planned.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(crate) shape: PodShape,
+    pub(crate) refusal: Option<IgnoredReason>,
 }
 
-impl Shapes {
-    /// The position of a shape.
-    pub(crate) fn intern(&mut self, shape: PodShape) -> usize {
-        if let Some(position) = self.known.get(&shape) {
-            return *position;
-        }
-        let position = self.list.len();
-        let shape = Arc::new(shape);
-        self.known.insert(Arc::clone(&shape), position);
-        self.list.push(shape);
-        position
-    }
-
-    pub(crate) fn into_list(self) -> Vec<Arc<PodShape>> {
-        self.list
-    }
-}
-
-/// The shape of a pod that must be placed, or why it cannot be one.
-pub(crate) fn of_pod(spec: &PodSpec) -> Result<PodShape, IgnoredReason> {
-    if let Some(constraint) = unsupported(spec) {
-        return Err(IgnoredReason::NotSupported { constraint });
-    }
-    let shape = translate(spec, &required_terms(spec)?)?;
-    let all = || shape.affinity.iter().flatten().chain(&shape.selector);
+/// The shape of a pod.
+pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> Form {
+    let affinity = affinity(spec);
+    let mut form = translate(namespace, labels, spec, affinity);
+    let all = || form.shape.affinity.iter().flatten().chain(&form.shape.selector);
     if all().any(|it| it.key == label::NODEPOOL && it.operator == Operator::DoesNotExist) {
-        return Err(IgnoredReason::OptedOut);
+        form.refusal = Some(IgnoredReason::OptedOut);
+    } else if form.refusal.is_none() {
+        let restricted = all().find(|it| it.key != label::HOSTNAME && label::is_restricted(&it.key));
+        form.refusal = restricted.map(|it| IgnoredReason::RestrictedLabel { key: it.key.clone() });
     }
-    match all().find(|it| it.key != label::HOSTNAME && label::is_restricted(&it.key)) {
-        Some(restricted) => Err(IgnoredReason::RestrictedLabel { key: restricted.key.clone() }),
-        None => Ok(shape),
-    }
+    form
 }
 
 /// The shape of a DaemonSet's pod; demands on fields (the node's name) are the DaemonSet controller's own.
-pub(crate) fn of_daemon(spec: &PodSpec) -> Result<PodShape, IgnoredReason> {
-    let terms = terms(spec).map(|term| requirements(&term.match_expressions)).collect::<Result<_, _>>()?;
-    translate(spec, &Terms(terms))
+pub(crate) fn of_daemon(namespace: &str, labels: &Labels, spec: &PodSpec) -> Form {
+    let all: Vec<Vec<Requirement>> =
+        required(spec).map(|term| term.match_expressions.iter().map(lenient).collect()).collect();
+    // A term that only named a node holds everywhere, and one alternative is enough.
+    let everywhere = all.iter().any(Vec::is_empty);
+    let refusal = required(spec).flat_map(|term| &term.match_expressions).find_map(misused);
+    translate(namespace, labels, spec, (if everywhere { Vec::new() } else { all }, refusal))
 }
 
-/// The constraint of the pod that this solver would silently break.
-fn unsupported(spec: &PodSpec) -> Option<Constraint> {
-    let affinity = spec.affinity.as_ref();
-    let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let containers = || spec.containers.iter().chain(&spec.init_containers);
-    let claims = |volume: &api::objects::Volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
-    let rows = [
-        (near.is_some_and(|near| !near.required.is_empty()), Constraint::PodAffinity),
-        (apart.is_some_and(|apart| !apart.required.is_empty()), Constraint::PodAntiAffinity),
-        (
-            spec.topology_spread_constraints.iter().any(|spread| spread.when_unsatisfiable != "ScheduleAnyway"),
-            Constraint::TopologySpread,
-        ),
-        (spec.volumes.iter().any(claims), Constraint::Volumes),
-        (containers().any(|it| it.ports.iter().any(|port| port.host_port != 0)), Constraint::HostPorts),
-    ];
-    rows.into_iter().find(|(present, _)| *present).map(|(_, constraint)| constraint)
-}
-
-/// Alternatives of the required node affinity, translated.
-struct Terms(Vec<Vec<Requirement>>);
-
-fn terms(spec: &PodSpec) -> impl Iterator<Item = &NodeSelectorTerm> {
+fn required(spec: &PodSpec) -> impl Iterator<Item = &NodeSelectorTerm> {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     affinity.and_then(|affinity| affinity.required.as_ref()).into_iter().flat_map(|all| &all.node_selector_terms)
 }
 
-/// The alternatives of a pod. Empty ones select nothing, so they fall out; with none left no node will do.
-fn required_terms(spec: &PodSpec) -> Result<Terms, IgnoredReason> {
-    let mut list = Vec::new();
-    for term in terms(spec) {
-        if !term.match_fields.is_empty() {
-            return Err(IgnoredReason::MatchFields);
-        }
+/// The alternatives of a pod, with the first fault. Empty ones select nothing, so they fall out; with none left no node
+/// will do.
+fn affinity(spec: &PodSpec) -> (Vec<Vec<Requirement>>, Option<IgnoredReason>) {
+    let mut alternatives = Vec::new();
+    let mut refusal = None;
+    for term in required(spec) {
+        let by_field = (!term.match_fields.is_empty()).then_some(IgnoredReason::MatchFields);
+        refusal = refusal.or(by_field).or_else(|| term.match_expressions.iter().find_map(misused));
         if !term.match_expressions.is_empty() {
-            list.push(requirements(&term.match_expressions)?);
+            alternatives.push(term.match_expressions.iter().map(lenient).collect());
         }
     }
-    if list.is_empty() && terms(spec).next().is_some() {
-        return Err(IgnoredReason::NoNode);
+    if alternatives.is_empty() && required(spec).next().is_some() {
+        refusal = refusal.or(Some(IgnoredReason::NoNode));
     }
-    Ok(Terms(list))
+    (alternatives, refusal)
 }
 
-fn translate(spec: &PodSpec, terms: &Terms) -> Result<PodShape, IgnoredReason> {
-    let amounts = pod_requests(spec).map_err(|invalid| IgnoredReason::Quantity { text: invalid.text })?;
-    let mut requests: Resources = amounts.into_iter().collect();
+fn translate(
+    namespace: &str,
+    labels: &Labels,
+    spec: &PodSpec,
+    (affinity, refusal): (Vec<Vec<Requirement>>, Option<IgnoredReason>),
+) -> Form {
+    let (requests, unread) = match pod_requests(spec) {
+        Ok(amounts) => (amounts, None),
+        Err(invalid) => (Default::default(), Some(IgnoredReason::Quantity { text: invalid.text })),
+    };
+    let mut requests: Resources = requests.into_iter().collect();
     requests.set(Resources::PODS, 1);
     let selector = spec.node_selector.iter();
-    Ok(PodShape {
+    let mut shape = PodShape {
         requests,
         selector: selector.map(|(key, value)| Requirement::new(label::canonical(key), Operator::In, [value])).collect(),
-        affinity: terms.0.clone(),
+        affinity,
         tolerations: spec.tolerations.iter().filter_map(toleration).collect(),
+        priority: spec.priority.unwrap_or_default(),
+        namespace: namespace.to_owned(),
+        preferred: preferred(spec),
+        ports: spec.host_ports().iter().filter_map(port).collect(),
         ..PodShape::default()
-    })
+    };
+    terms::fill(&mut shape, labels, spec);
+    let devices = || (!spec.resource_claims.is_empty()).then_some(IgnoredReason::DeviceClaim);
+    Form { shape, refusal: refusal.or(unread).or_else(devices) }
 }
 
-/// Requirements with canonical keys, each checked for what its operator needs.
-pub(crate) fn requirements(list: &[api::Requirement]) -> Result<Vec<Requirement>, IgnoredReason> {
-    list.iter().map(requirement).collect()
+/// Preferred nodes. Terms that no node can be known to meet (fields, or what no label can be compared with), and those
+/// that all nodes meet, make no difference and are left out.
+fn preferred(spec: &PodSpec) -> Vec<NodePreference> {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let all = affinity.into_iter().flat_map(|affinity| &affinity.preferred);
+    let counts = |term: &NodeSelectorTerm| {
+        term.match_fields.is_empty()
+            && !term.match_expressions.is_empty()
+            && !term.match_expressions.iter().any(|it| misused(it).is_some())
+    };
+    all.filter(|it| counts(&it.preference))
+        .map(|it| NodePreference {
+            weight: it.weight,
+            term: it.preference.match_expressions.iter().map(lenient).collect(),
+        })
+        .collect()
 }
 
-fn requirement(it: &api::Requirement) -> Result<Requirement, IgnoredReason> {
+fn port(it: &api::objects::HostPort) -> Option<HostPort> {
+    let port = u16::try_from(it.port).ok()?;
+    Some(HostPort { ip: it.ip.clone(), port, protocol: it.protocol.clone() })
+}
+
+/// What is wrong with a requirement: each operator needs its kind of values.
+fn misused(it: &api::Requirement) -> Option<IgnoredReason> {
     let key = || label::canonical(&it.key).to_owned();
-    let operator = operator(it.operator);
     let one_integer = || matches!(it.values.as_slice(), [value] if value.parse::<i64>().is_ok());
-    match operator {
-        Operator::In | Operator::NotIn if it.values.is_empty() => Err(IgnoredReason::Values { key: key() }),
-        Operator::Exists | Operator::DoesNotExist if !it.values.is_empty() => Err(IgnoredReason::Values { key: key() }),
-        Operator::Gt | Operator::Gte | Operator::Lt | Operator::Lte if !one_integer() => {
-            Err(IgnoredReason::Comparison { key: key() })
+    match operator(it.operator) {
+        Operator::In | Operator::NotIn if it.values.is_empty() => Some(IgnoredReason::Values { key: key() }),
+        Operator::Exists | Operator::DoesNotExist if !it.values.is_empty() => {
+            Some(IgnoredReason::Values { key: key() })
         }
-        _ => Ok(lenient(it)),
+        Operator::Gt | Operator::Gte | Operator::Lt | Operator::Lte if !one_integer() => {
+            Some(IgnoredReason::Comparison { key: key() })
+        }
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ mod objects;
 use objects::{Cluster, NOW, merged, pending, pool};
 use planner::{Operator, PodVerdict, Requirement, Resources, check, plan};
 use serde_json::{Value, json};
-use snapshot::{Constraint, Ignored, IgnoredReason, Problem};
+use snapshot::{Ignored, IgnoredReason, Problem, VolumeTrouble};
 
 /// The only pod's reason to be ignored, if it is.
 fn ignored(spec: Value) -> Option<IgnoredReason> {
@@ -27,10 +27,6 @@ fn expression(key: &str, operator: &str, values: Value) -> Value {
     node_affinity(json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]))
 }
 
-fn unsupported(constraint: Constraint) -> Option<IgnoredReason> {
-    Some(IgnoredReason::NotSupported { constraint })
-}
-
 #[test]
 fn the_planner_knows_the_same_labels() {
     let rows = [
@@ -45,39 +41,6 @@ fn the_planner_knows_the_same_labels() {
     let well_known = Cluster::default().build().snapshot.policy.well_known;
     assert!(well_known.contains(api::label::ZONE) && well_known.contains(api::label::INSTANCE_CPU));
     assert!(!well_known.contains(api::label::HOSTNAME));
-}
-
-#[test]
-fn constraints_that_the_solver_does_not_know_are_named() {
-    let near = json!([{"topologyKey": "zone", "labelSelector": {}}]);
-    let spread =
-        |when| json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]});
-    let required = |kind: &str| json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": near}}});
-    let preferred =
-        |kind: &str| json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}});
-    let rows = [
-        (required("podAffinity"), unsupported(Constraint::PodAffinity)),
-        (required("podAntiAffinity"), unsupported(Constraint::PodAntiAffinity)),
-        (preferred("podAffinity"), None),
-        (preferred("podAntiAffinity"), None),
-        (preferred("nodeAffinity"), None),
-        (spread("DoNotSchedule"), unsupported(Constraint::TopologySpread)),
-        (spread("ScheduleAnyway"), None),
-        (
-            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
-            unsupported(Constraint::Volumes),
-        ),
-        (json!({"volumes": [{"name": "data", "ephemeral": {}}]}), unsupported(Constraint::Volumes)),
-        (json!({"volumes": [{"name": "data", "emptyDir": {}}]}), None),
-        (
-            json!({"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}),
-            unsupported(Constraint::HostPorts),
-        ),
-        (json!({"containers": [{"name": "main", "ports": [{"containerPort": 80}]}]}), None),
-    ];
-    for (spec, expected) in rows {
-        assert_eq!(ignored(spec.clone()), expected, "{spec}");
-    }
 }
 
 #[test]
@@ -151,7 +114,7 @@ fn a_pods_shape_is_what_the_scheduler_looks_at() {
 
 #[test]
 fn only_refused_pods_are_planned() {
-    let mut gated = pending("gated", "1", json!({}));
+    let mut gated = pending("gated", "1", json!({"schedulingGates": [{"name": "quota"}]}));
     gated["status"]["conditions"][0]["reason"] = json!("SchedulingGated");
     let mut preempting = pending("preempting", "1", json!({}));
     preempting["status"]["nominatedNodeName"] = json!("n1");
@@ -161,6 +124,10 @@ fn only_refused_pods_are_planned() {
     let built = Cluster { pods, ..Cluster::default() }.build();
     let names: Vec<&str> = built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["default/refused"]);
+    let waiting: Vec<(&str, &IgnoredReason)> = built.ignored.iter().map(|it| (it.pod.as_str(), &it.reason)).collect();
+    let gated = IgnoredReason::Gated { gate: "quota".to_owned() };
+    let preempting = IgnoredReason::Preempting { node: "n1".to_owned() };
+    assert_eq!(waiting, [("default/gated", &gated), ("default/preempting", &preempting)]);
 }
 
 #[test]
@@ -172,7 +139,8 @@ fn pools_are_left_out_unless_they_can_be_used() {
     let pools = vec![unready, going, classless, pool("static", json!({"replicas": 2})), pool("usable", json!({}))];
     let built = Cluster { pools, ..Cluster::default() }.build();
     let names: Vec<&str> = built.snapshot.pools.iter().map(|pool| pool.name.as_str()).collect();
-    assert_eq!(names, ["usable"]);
+    assert_eq!(names, ["static", "usable"]);
+    assert_eq!((built.snapshot.pools[0].replicas, built.snapshot.pools[1].replicas), (Some(2), None));
     assert_eq!(built.problems, [Problem::NoCatalogue { pool: "classless".to_owned(), class: "other".to_owned() }]);
 }
 
@@ -281,7 +249,9 @@ fn the_order_of_the_objects_does_not_matter() {
 fn reasons_are_plain_sentences() {
     let ignored = |reason| Ignored { pod: "default/web".to_owned(), uid: "u".to_owned(), reason };
     let opted_out = ignored(IgnoredReason::OptedOut);
-    let affinity = ignored(IgnoredReason::NotSupported { constraint: Constraint::PodAffinity });
-    assert!(!opted_out.deserves_event() && affinity.deserves_event());
-    assert_eq!(affinity.reason.to_string(), "it has required pod affinity, which is not supported yet");
+    let trouble = VolumeTrouble::ClassMissing { class: "fast".to_owned() };
+    let volume = ignored(IgnoredReason::Volume { claim: "default/data".to_owned(), trouble });
+    assert!(!opted_out.deserves_event() && volume.deserves_event());
+    let said = "volume claim default/data names storage class fast, which does not exist: create it";
+    assert_eq!(volume.reason.to_string(), said);
 }

@@ -1,25 +1,67 @@
 //! A machine as the planner sees it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api::objects::{ResourceList, pod_requests};
-use api::{NodeClaim, label};
-use planner::{BoundPod, Catalogue, InstanceType, MicroDollars, Offer, Requirements, Resources, Stage};
+use api::objects::{CSINode, Pod, ResourceList};
+use api::{NodeClaim, annotation, duration, label};
+use jiff::{SignedDuration, Timestamp};
+use planner::{
+    BoundPod, Catalogue, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
+};
 
 use super::{Machine, MachineStage};
+use crate::catalogues::Catalogues;
+use crate::records::{Group, Record, Records};
 use crate::rescheduling::{asks_not_to_be_disrupted, full_name, is_reschedulable, uid};
 use crate::{Input, Problem, millis, quantities, shapes};
 
+/// All that a node is made of.
+pub(crate) struct Scene<'a> {
+    pub(crate) input: &'a Input<'a>,
+    pub(crate) catalogues: &'a Catalogues,
+    pub(crate) records: &'a Records,
+    pub(crate) csi_nodes: BTreeMap<&'a str, &'a Arc<CSINode>>,
+}
+
+impl<'a> Scene<'a> {
+    /// The drivers of the machine's Node.
+    pub(super) fn drivers(&self, machine: &Machine<'_>) -> Option<&'a Arc<CSINode>> {
+        self.csi_nodes.get(machine.node?.name()).copied()
+    }
+
+    /// The pods that are bound to the machine's Node.
+    pub(crate) fn group(&self, machine: &Machine<'_>) -> Option<&'a Group> {
+        self.records.on(machine.node?.name())
+    }
+
+    /// What its pool or class can buy.
+    pub(super) fn catalogue(&self, machine: &Machine<'_>) -> Option<&'a Arc<Catalogue>> {
+        let class = &machine.claim?.spec.node_class_ref.name;
+        self.catalogues.of(machine.pool().map_or("", String::as_str), class)
+    }
+
+    /// Until when promises of recent plans protect the machine.
+    pub(super) fn nominated_until(&self, machine: &Machine<'_>) -> Option<Millis> {
+        let until = |name: &str| self.input.nominated_until.get(name).copied();
+        machine.claim_name().and_then(until).max(until(machine.name())).map(millis)
+    }
+}
+
 /// The planner's node.
-pub(crate) fn translate(input: &Input<'_>, machine: &Machine<'_>, problems: &mut Vec<Problem>) -> planner::Node {
+pub(super) fn node(
+    scene: &Scene<'_>,
+    machine: &Machine<'_>,
+    pods: &[&Record],
+    problems: &mut Vec<Problem>,
+) -> planner::Node {
     let stage = machine.stage();
-    let likely = likely_type(input, machine);
-    let (used, daemon_used) = requests(machine, problems);
+    let likely = likely_type(scene, machine);
+    let (used, daemon_used) = requests(machine, pods, problems);
     let (labels, requirements) = labels(machine, stage);
-    let until = |name: &str| input.nominated_until.get(name).copied();
-    let nominated_until = machine.claim_name().and_then(until).max(until(machine.name()));
-    let others = || machine.pods.iter().filter(|pod| !pod.is_daemon() && !pod.is_static());
-    let attached = || machine.pods.iter().filter(|pod| pod.is_daemon() || pod.is_static());
+    let mut attached = pods.iter().filter(|record| record.pod.is_daemon() || record.pod.is_static());
+    let now = scene.input.now;
+    let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(scene.catalogue(machine)?, name)).or(likely);
     planner::Node {
         name: machine.name().to_owned(),
         claim: machine.claim_name().map(str::to_owned),
@@ -31,7 +73,7 @@ pub(crate) fn translate(input: &Input<'_>, machine: &Machine<'_>, problems: &mut
         },
         leaving: machine.leaving(),
         unschedulable: machine.node.is_some_and(|node| node.spec.unschedulable),
-        price: price(input, machine, &labels),
+        price: price(known, &labels),
         instance_type: labels.get(label::INSTANCE_TYPE).cloned().or_else(|| likely.map(|kind| kind.name.clone())),
         labels,
         requirements,
@@ -39,44 +81,62 @@ pub(crate) fn translate(input: &Input<'_>, machine: &Machine<'_>, problems: &mut
         allocatable: allocatable(machine, stage, likely, problems),
         used,
         daemon_used,
-        pods: others().map(|pod| bound(input, pod)).collect(),
+        attach_limits: attach_limits(scene.drivers(machine), known.filter(|_| stage != MachineStage::Initialized)),
         quiet_since: machine.quiet_since().map(millis),
-        do_not_disrupt: machine.node.is_some_and(api::objects::Node::is_do_not_disrupt)
-            || attached().any(|pod| asks_not_to_be_disrupted(pod, input.now)),
-        nominated_until: nominated_until.map(millis),
-        ..planner::Node::default()
+        do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt())
+            || attached.any(|record| asks_not_to_be_disrupted(&record.pod, now)),
+        nominated_until: scene.nominated_until(machine),
+        pods: pods.iter().map(|record| bound(record, now)).collect(),
     }
 }
 
-fn bound(input: &Input<'_>, pod: &api::objects::Pod) -> BoundPod {
+fn bound(record: &Record, now: Timestamp) -> BoundPod {
+    let pod = &record.pod;
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
-        do_not_disrupt: asks_not_to_be_disrupted(pod, input.now),
-        ..BoundPod::default()
+        // What holds with a DaemonSet's or a file's pod is said of the node itself.
+        do_not_disrupt: !pod.is_daemon() && !pod.is_static() && asks_not_to_be_disrupted(pod, now),
+        shape: Arc::clone(&record.shape),
+        claims: record.claims.clone(),
+        ending: pod.is_terminating(),
     }
 }
 
+/// When a protection that holds now will end by itself.
+pub(super) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
+    let nanos = duration::nanos(pod.annotation(annotation::DO_NOT_DISRUPT)?).ok().filter(|nanos| *nanos > 0)?;
+    let end = pod.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_nanos(nanos)).ok()?;
+    (end > now).then_some(end)
+}
+
 /// What all pods on the machine request, and the daemons' share of it.
-fn requests(machine: &Machine<'_>, problems: &mut Vec<Problem>) -> (Resources, Resources) {
+fn requests(machine: &Machine<'_>, pods: &[&Record], problems: &mut Vec<Problem>) -> (Resources, Resources) {
     let mut used = Resources::default();
     let mut daemon_used = Resources::default();
-    for pod in &machine.pods {
-        let mut own: Resources = match pod_requests(&pod.spec) {
-            Ok(amounts) => amounts.into_iter().collect(),
-            Err(_) => {
-                problems.push(Problem::BoundPod { pod: full_name(pod), node: machine.name().to_owned() });
-                Resources::default()
-            }
-        };
-        own.set(Resources::PODS, 1);
-        used.add(&own);
-        if pod.is_daemon() {
-            daemon_used.add(&own);
+    for record in pods {
+        if record.is_unread() {
+            problems.push(Problem::BoundPod { pod: full_name(&record.pod), node: machine.name().to_owned() });
+        }
+        used.add(&record.shape.requests);
+        if record.pod.is_daemon() {
+            daemon_used.add(&record.shape.requests);
         }
     }
     (used, daemon_used)
+}
+
+/// How many volumes each driver attaches: the Node's word, or the type's while drivers are still being set up.
+fn attach_limits(drivers: Option<&Arc<CSINode>>, expected: Option<&InstanceType>) -> BTreeMap<String, i64> {
+    let mut limits = expected.map(|kind| kind.attach_limits.clone()).unwrap_or_default();
+    for driver in drivers.iter().flat_map(|node| &node.spec.drivers) {
+        match driver.allocatable.as_ref().and_then(|amounts| amounts.count) {
+            Some(count) => limits.insert(driver.name.clone(), i64::from(count)),
+            None => limits.remove(&driver.name),
+        };
+    }
+    limits
 }
 
 /// Labels that are certain, and what is still open: a Node's labels once it is registered, else those of its claim with
@@ -154,7 +214,7 @@ fn allocatable(
 
 /// What the machine takes of its pool's limits; without an instance the greatest amount over the types that it lists, so
 /// that whatever EC2 chooses stays within them.
-pub(crate) fn capacity(input: &Input<'_>, machine: &Machine<'_>) -> Resources {
+pub(super) fn capacity(scene: &Scene<'_>, machine: &Machine<'_>) -> Resources {
     let mut unread = Vec::new();
     let mut read = |list: &ResourceList| quantities::resources(list, "Node", machine.name(), &mut unread);
     let own = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
@@ -165,7 +225,7 @@ pub(crate) fn capacity(input: &Input<'_>, machine: &Machine<'_>) -> Resources {
         return known;
     }
     let mut greatest = Resources::default();
-    for kind in listed(input, machine) {
+    for kind in listed(scene, machine) {
         for (name, amount) in kind.capacity.iter() {
             greatest.set(name, amount.max(greatest.get(name)));
         }
@@ -173,18 +233,10 @@ pub(crate) fn capacity(input: &Input<'_>, machine: &Machine<'_>) -> Resources {
     greatest
 }
 
-fn catalogue<'a>(input: &'a Input<'_>, machine: &Machine<'_>) -> Option<&'a Catalogue> {
-    let class = match machine.claim {
-        Some(claim) => &claim.spec.node_class_ref.name,
-        None => return None,
-    };
-    input.catalogues.get(class).map(AsRef::as_ref)
-}
-
 /// The types that a claim may become.
-fn listed<'a>(input: &'a Input<'_>, machine: &Machine<'_>) -> impl Iterator<Item = &'a InstanceType> {
-    let requirements = machine.claim.map(requirements).unwrap_or_default();
-    let types = catalogue(input, machine).map_or(&[][..], |catalogue| &catalogue.types);
+fn listed<'a>(scene: &Scene<'a>, machine: &Machine<'_>) -> impl Iterator<Item = &'a InstanceType> {
+    let requirements = machine.claim.map(|claim| requirements(claim)).unwrap_or_default();
+    let types = scene.catalogue(machine).map_or(&[][..], |catalogue| &catalogue.types);
     types.iter().filter(move |kind| {
         requirements.get(label::INSTANCE_TYPE).is_none_or(|set| set.allows(Some(&kind.name)))
             && Offer::of(kind).offerings(&requirements).next().is_some()
@@ -192,24 +244,31 @@ fn listed<'a>(input: &'a Input<'_>, machine: &Machine<'_>) -> impl Iterator<Item
 }
 
 /// The type that a claim without an instance is taken for: the cheapest that it lists and that can be had, then by name.
-fn likely_type<'a>(input: &'a Input<'_>, machine: &Machine<'_>) -> Option<&'a InstanceType> {
+fn likely_type<'a>(scene: &Scene<'a>, machine: &Machine<'_>) -> Option<&'a InstanceType> {
     if machine.stage() != MachineStage::Unlaunched {
         return None;
     }
     let requirements = requirements(machine.claim?);
-    listed(input, machine).min_by_key(|kind| {
+    listed(scene, machine).min_by_key(|kind| {
         let price = Offer::of(kind).price(&requirements);
         (price.is_none(), price, &kind.name)
     })
 }
 
+/// The type of that name; the list is sorted by name.
+fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Option<&'a InstanceType> {
+    let position = catalogue.types.binary_search_by(|kind| kind.name.as_str().cmp(name)).ok()?;
+    catalogue.types.get(position)
+}
+
 /// What the machine costs, as its labels and the catalogue say; the offering need not be available any more.
-fn price(input: &Input<'_>, machine: &Machine<'_>, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
-    let name = labels.get(label::INSTANCE_TYPE)?;
-    let kind = catalogue(input, machine)?.types.iter().find(|kind| kind.name == *name)?;
-    let offering = kind.offerings.iter().find(|offering| {
+fn price(kind: Option<&InstanceType>, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
+    let kind = kind.filter(|kind| labels.get(label::INSTANCE_TYPE) == Some(&kind.name))?;
+    let bought = |offering: &&Offering| {
+        let reservation = labels.get(label::CAPACITY_RESERVATION_ID);
         labels.get(label::ZONE) == Some(&offering.zone)
             && labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(offering.capacity_type.as_str())
-    })?;
-    Some(offering.price)
+            && offering.reservation.as_ref().is_none_or(|own| reservation.is_none_or(|id| *id == own.id))
+    };
+    Some(kind.offerings.iter().find(bought)?.price)
 }

@@ -32,7 +32,8 @@ fn an_initialized_node_is_what_it_says() {
     assert_eq!(node.allocatable.get(Resources::CPU), 3900);
     assert_eq!((node.used.get(Resources::CPU), node.used.get(Resources::PODS)), (1200, 2));
     assert_eq!((node.daemon_used.get(Resources::CPU), node.daemon_used.get(Resources::PODS)), (200, 1));
-    assert_eq!(node.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), ["default/web"]);
+    let pods: Vec<(&str, bool)> = node.pods.iter().map(|pod| (pod.name.as_str(), pod.reschedulable)).collect();
+    assert_eq!(pods, [("default/cni", false), ("default/web", true)]);
     assert_eq!(node.price, Some(MicroDollars(80_000)));
     assert_eq!(node.quiet_since, Some(millis("2026-01-01T11:30:00Z")));
     let pool = &built.snapshot.pools[0];

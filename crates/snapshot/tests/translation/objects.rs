@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget};
+use api::objects::{
+    CSINode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    StorageClass,
+};
 use api::{NodeClaim, NodePool};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use snapshot::{Built, Input, build};
+use snapshot::{Built, Input, Memory, Settings};
 
 /// The moment of every test.
 pub const NOW: &str = "2026-01-01T12:00:00Z";
@@ -21,36 +25,83 @@ pub struct Cluster {
     pub pools: Vec<Value>,
     pub daemon_sets: Vec<Value>,
     pub budgets: Vec<Value>,
+    pub volume_claims: Vec<Value>,
+    pub volumes: Vec<Value>,
+    pub storage_classes: Vec<Value>,
+    pub csi_nodes: Vec<Value>,
+    pub namespaces: Vec<Value>,
     pub nominations: Vec<(&'static str, &'static str)>,
+    pub now: Option<&'static str>,
+    pub settings: Settings,
 }
 
-fn read<T>(values: &[Value], parse: fn(Value) -> serde_json::Result<T>) -> Vec<T> {
-    values.iter().map(|value| parse(value.clone()).unwrap()).collect()
+fn read<T: DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
+    values.iter().map(|value| Arc::new(serde_json::from_value(value.clone()).unwrap())).collect()
 }
 
 impl Cluster {
     pub fn build(&self) -> Built {
-        let pods: Vec<Pod> = read(&self.pods, serde_json::from_value);
-        let nodes: Vec<Node> = read(&self.nodes, serde_json::from_value);
-        let claims: Vec<NodeClaim> = read(&self.claims, serde_json::from_value);
-        let pools: Vec<NodePool> = read(&self.pools, serde_json::from_value);
-        let daemon_sets: Vec<DaemonSet> = read(&self.daemon_sets, serde_json::from_value);
-        let budgets: Vec<PodDisruptionBudget> = read(&self.budgets, serde_json::from_value);
-        let now: Timestamp = NOW.parse().unwrap();
+        self.build_with(&mut Memory::default())
+    }
+
+    pub fn build_with(&self, memory: &mut Memory) -> Built {
+        let objects = self.objects();
+        memory.build(&self.input(&objects))
+    }
+
+    pub fn objects(&self) -> Objects {
+        Objects {
+            pods: read(&self.pods),
+            nodes: read(&self.nodes),
+            claims: read(&self.claims),
+            pools: read(&self.pools),
+            daemon_sets: read(&self.daemon_sets),
+            budgets: read(&self.budgets),
+            volume_claims: read(&self.volume_claims),
+            volumes: read(&self.volumes),
+            storage_classes: read(&self.storage_classes),
+            csi_nodes: read(&self.csi_nodes),
+            namespaces: read(&self.namespaces),
+        }
+    }
+
+    pub fn input<'a>(&self, objects: &'a Objects) -> Input<'a> {
+        let now: Timestamp = self.now.unwrap_or(NOW).parse().unwrap();
         let soon = now + jiff::SignedDuration::from_secs(20);
-        build(&Input {
-            pods: pods.iter().collect(),
-            nodes: nodes.iter().collect(),
-            claims: claims.iter().collect(),
-            pools: pools.iter().collect(),
-            daemon_sets: daemon_sets.iter().collect(),
-            budgets: budgets.iter().collect(),
+        Input {
+            pods: objects.pods.iter().collect(),
+            nodes: objects.nodes.iter().collect(),
+            claims: objects.claims.iter().collect(),
+            pools: objects.pools.iter().collect(),
+            daemon_sets: objects.daemon_sets.iter().collect(),
+            budgets: objects.budgets.iter().collect(),
+            volume_claims: objects.volume_claims.iter().collect(),
+            volumes: objects.volumes.iter().collect(),
+            storage_classes: objects.storage_classes.iter().collect(),
+            csi_nodes: objects.csi_nodes.iter().collect(),
+            namespaces: objects.namespaces.iter().collect(),
             catalogues: [("default".to_owned(), Arc::new(catalogue()))].into(),
             nominations: self.nominations.iter().map(|(pod, to)| ((*pod).to_owned(), (*to).to_owned())).collect(),
             nominated_until: self.nominations.iter().map(|(_, to)| ((*to).to_owned(), soon)).collect(),
+            settings: self.settings,
             ..Input::at(now)
-        })
+        }
     }
+}
+
+/// A cluster's objects.
+pub struct Objects {
+    pub pods: Vec<Arc<Pod>>,
+    pub nodes: Vec<Arc<Node>>,
+    pub claims: Vec<Arc<NodeClaim>>,
+    pub pools: Vec<Arc<NodePool>>,
+    pub daemon_sets: Vec<Arc<DaemonSet>>,
+    pub budgets: Vec<Arc<PodDisruptionBudget>>,
+    pub volume_claims: Vec<Arc<PersistentVolumeClaim>>,
+    pub volumes: Vec<Arc<PersistentVolume>>,
+    pub storage_classes: Vec<Arc<StorageClass>>,
+    pub csi_nodes: Vec<Arc<CSINode>>,
+    pub namespaces: Vec<Arc<Namespace>>,
 }
 
 fn kind(name: &str, cpus: i64) -> InstanceType {

@@ -1,0 +1,224 @@
+//! Pods, prepared once for each version of their object.
+//!
+//! A hundred thousand pods are too many to look at before every plan. What follows from a pod alone is kept beside its
+//! `Arc`: the same address is the same version, because the record keeps the object alive. Shapes are kept once for all
+//! pods that share them. Two things about a shape depend on other objects: which of the pod's labels anybody looks at,
+//! and what its volume claims have come to; they are settled last, and settled again when those objects change.
+
+mod interner;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::objects::Pod;
+use planner::PodShape;
+
+use crate::ignored::IgnoredReason;
+use crate::shapes;
+use crate::terms::Labels;
+use crate::volumes::{self, Storage};
+use interner::Interner;
+use order::Order;
+
+/// A pod with what follows from it.
+pub(crate) struct Record {
+    pub(crate) pod: Arc<Pod>,
+    /// Its shape without labels and volumes.
+    bare: Arc<PodShape>,
+    /// Its shape.
+    pub(crate) shape: Arc<PodShape>,
+    /// `namespace/name` of its volume claims, one for each of the shape's volumes.
+    pub(crate) claims: Vec<String>,
+    fault: Option<Box<IgnoredReason>>,
+    trouble: Option<Box<IgnoredReason>>,
+}
+
+impl Record {
+    /// What keeps the pod from being planned, whatever its state.
+    pub(crate) fn refusal(&self) -> Option<&IgnoredReason> {
+        self.fault.as_deref().or(self.trouble.as_deref())
+    }
+
+    /// Whether a request could not be read, so that the shape says too little.
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self.fault.as_deref(), Some(IgnoredReason::Quantity { .. }))
+    }
+}
+
+/// The pods that are bound to one Node and have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// Another number for every other set of pods and shapes.
+    pub(crate) version: u64,
+    members: BTreeSet<u32>,
+}
+
+/// All pods.
+#[derive(Default)]
+pub(crate) struct Records {
+    slots: Vec<Option<Record>>,
+    free: Vec<u32>,
+    order: Order,
+    shapes: Interner,
+    bound: BTreeMap<String, Group>,
+    loose: BTreeSet<u32>,
+    with_volumes: BTreeSet<u32>,
+    keys: BTreeSet<String>,
+    clock: u64,
+}
+
+impl Records {
+    /// Takes over a list of pods. `keys` are labels that others than these pods look at; `moved` says that claims,
+    /// volumes or classes are others than last time.
+    pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>], keys: BTreeSet<String>, storage: &Storage<'_>, moved: bool) {
+        let change = self.order.compare(pods);
+        for id in change.gone {
+            self.forget(id);
+        }
+        let mut unsettled = if moved { self.with_volumes.clone() } else { BTreeSet::new() };
+        for position in change.new {
+            let pod = pods[position];
+            let id = self.admit(pod);
+            self.order.assign(position, id);
+            unsettled.insert(id);
+        }
+        let mut keys = keys;
+        self.shapes.collect_keys(&mut keys);
+        if keys == self.keys {
+            unsettled.into_iter().for_each(|id| self.settle(id, storage));
+        } else {
+            self.keys = keys;
+            (0..self.slots.len()).filter_map(|id| u32::try_from(id).ok()).for_each(|id| self.settle(id, storage));
+        }
+    }
+
+    /// The labels that anybody looks at, of these.
+    pub(crate) fn seen(&self, labels: &Labels) -> Labels {
+        seen(&self.keys, labels)
+    }
+
+    /// The pods on a Node.
+    pub(crate) fn on(&self, node: &str) -> Option<&Group> {
+        self.bound.get(node)
+    }
+
+    /// The pods of a group by name.
+    pub(crate) fn members<'a>(&'a self, group: Option<&'a Group>) -> Vec<&'a Record> {
+        self.sorted(group.into_iter().flat_map(|group| &group.members))
+    }
+
+    /// Pods that have no Node, by name.
+    pub(crate) fn loose(&self) -> Vec<&Record> {
+        self.sorted(&self.loose)
+    }
+
+    fn sorted<'a>(&'a self, ids: impl IntoIterator<Item = &'a u32>) -> Vec<&'a Record> {
+        let mut records: Vec<&Record> = ids.into_iter().filter_map(|id| self.get(*id)).collect();
+        records.sort_by_key(|record| (record.pod.namespace(), record.pod.name(), &record.pod.metadata.uid));
+        records
+    }
+
+    fn get(&self, id: u32) -> Option<&Record> {
+        self.slots.get(usize::try_from(id).ok()?)?.as_ref()
+    }
+
+    fn admit(&mut self, pod: &Arc<Pod>) -> u32 {
+        let none = Labels::new();
+        let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+        let form = match pod.is_terminal() {
+            true => shapes::Form { shape: PodShape::default(), refusal: None },
+            false if pod.is_daemon() => shapes::of_daemon(pod.namespace(), labels, &pod.spec),
+            false => shapes::of_pod(pod.namespace(), labels, &pod.spec),
+        };
+        let bare = self.shapes.intern(form.shape);
+        let record = Record {
+            pod: Arc::clone(pod),
+            shape: self.shapes.share(&bare),
+            bare,
+            claims: Vec::new(),
+            fault: form.refusal.map(Box::new),
+            trouble: None,
+        };
+        let id = self.store(record);
+        self.enlist(id, pod);
+        id
+    }
+
+    fn store(&mut self, record: Record) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = Some(record);
+            return id;
+        }
+        self.slots.push(Some(record));
+        u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn enlist(&mut self, id: u32, pod: &Pod) {
+        if pod.is_terminal() {
+            return;
+        }
+        if pod.is_bound() {
+            self.bound.entry(pod.spec.node_name.clone()).or_default().members.insert(id);
+            self.touch(&pod.spec.node_name);
+        } else {
+            self.loose.insert(id);
+        }
+        if volumes::has_claims(&pod.spec) {
+            self.with_volumes.insert(id);
+        }
+    }
+
+    fn forget(&mut self, id: u32) {
+        let Some(record) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        self.free.push(id);
+        self.loose.remove(&id);
+        self.with_volumes.remove(&id);
+        let node = &record.pod.spec.node_name;
+        if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
+            self.touch(node);
+        }
+        self.shapes.release(&record.bare);
+        self.shapes.release(&record.shape);
+    }
+
+    fn touch(&mut self, node: &str) {
+        self.clock += 1;
+        if let Some(group) = self.bound.get_mut(node) {
+            group.version = self.clock;
+            if group.members.is_empty() {
+                self.bound.remove(node);
+            }
+        }
+    }
+
+    /// Finds the labels that count and what the volumes have come to.
+    fn settle(&mut self, id: u32, storage: &Storage<'_>) {
+        let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
+        if record.pod.is_terminal() {
+            return;
+        }
+        let labels = record.pod.metadata.labels.as_ref().map(|labels| seen(&self.keys, labels)).unwrap_or_default();
+        let pod = Arc::clone(&record.pod);
+        let counts = self.with_volumes.contains(&id);
+        let volumes = if counts { storage.volumes(pod.namespace(), pod.name(), &pod.spec) } else { Default::default() };
+        record.claims = volumes.claims;
+        record.trouble = volumes.trouble.map(|(claim, trouble)| Box::new(IgnoredReason::Volume { claim, trouble }));
+        if record.shape.labels == labels && record.shape.volumes == volumes.needs {
+            return;
+        }
+        let shape = if labels.is_empty() && volumes.needs.is_empty() {
+            self.shapes.share(&record.bare)
+        } else {
+            self.shapes.intern(PodShape { labels, volumes: volumes.needs, ..PodShape::clone(&record.bare) })
+        };
+        let former = std::mem::replace(&mut record.shape, shape);
+        self.shapes.release(&former);
+        self.touch(&pod.spec.node_name);
+    }
+}
+
+fn seen(keys: &BTreeSet<String>, labels: &Labels) -> Labels {
+    let counts = labels.iter().filter(|(key, _)| keys.contains(*key));
+    counts.map(|(key, value)| (key.clone(), value.clone())).collect()
+}

@@ -1,0 +1,95 @@
+//! What has come and gone between two lists of the same kind, without looking into the objects.
+
+use std::sync::Arc;
+
+/// How far to look for the place where two lists go on together.
+const WINDOW: usize = 32;
+
+/// The addresses of a list, each with its record.
+#[derive(Default)]
+pub(super) struct Order(Vec<(usize, u32)>);
+
+/// What is different.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Records of objects that are not in the list any more.
+    pub(super) gone: Vec<u32>,
+    /// Positions of objects that were not in the list before.
+    pub(super) new: Vec<usize>,
+}
+
+impl Order {
+    /// Takes over a list whose new objects get their records by [`Order::assign`]. Lists in a similar order are compared
+    /// step by step; an object that has moved far counts as gone and new, which costs time and nothing else.
+    pub(super) fn compare<T>(&mut self, list: &[&Arc<T>]) -> Change {
+        let old = std::mem::take(&mut self.0);
+        let next: Vec<usize> = list.iter().map(|object| Arc::as_ptr(object).addr()).collect();
+        let mut change = Change::default();
+        let (mut was, mut is) = (0, 0);
+        while was < old.len() || is < next.len() {
+            let (left, came) = step(&old[was..], &next[is..]);
+            change.gone.extend(old[was..was + left].iter().map(|(_, id)| *id));
+            change.new.extend(is..is + came);
+            self.0.extend(next[is..is + came].iter().map(|address| (*address, 0)));
+            (was, is) = (was + left, is + came);
+            while was < old.len() && is < next.len() && old[was].0 == next[is] {
+                self.0.push(old[was]);
+                (was, is) = (was + 1, is + 1);
+            }
+        }
+        change
+    }
+
+    /// Says which record the object at `position` has.
+    pub(super) fn assign(&mut self, position: usize, id: u32) {
+        self.0[position].1 = id;
+    }
+}
+
+/// How many objects of each list to pass over until both go on alike; one of each when that is too far.
+fn step(old: &[(usize, u32)], new: &[usize]) -> (usize, usize) {
+    let (Some((before, _)), Some(now)) = (old.first(), new.first()) else { return (old.len(), new.len()) };
+    for ahead in 0..WINDOW {
+        if old.get(ahead).is_some_and(|(address, _)| address == now) {
+            return (ahead, 0);
+        }
+        if new.get(ahead) == Some(before) {
+            return (0, ahead);
+        }
+    }
+    (1, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Positions of what stayed must keep their records, whatever happened around them.
+    #[test]
+    fn what_stays_keeps_its_record() {
+        let objects: Vec<Arc<u32>> = (0..100).map(Arc::new).collect();
+        let rows: [(&str, Vec<usize>, usize, usize); 7] = [
+            ("nothing", (0..100).collect(), 0, 0),
+            ("the first goes", (1..100).collect(), 1, 0),
+            ("the last goes", (0..99).collect(), 1, 0),
+            ("some go", (0..100).filter(|n| n % 7 != 3).collect(), 14, 0),
+            ("all go", Vec::new(), 100, 0),
+            ("one is there twice", (0..100).chain([99]).collect(), 0, 1),
+            ("forty go", (0..30).chain(70..100).collect(), 40, 0),
+        ];
+        for (name, positions, gone, new) in rows {
+            let mut order = Order::default();
+            let all: Vec<&Arc<u32>> = objects.iter().collect();
+            for position in order.compare(&all).new {
+                order.assign(position, **all[position]);
+            }
+            let list: Vec<&Arc<u32>> = positions.iter().map(|position| &objects[*position]).collect();
+            let change = order.compare(&list);
+            assert!(change.gone.len() >= gone && change.gone.len() - gone == change.new.len() - new, "{name}");
+            for (position, (address, id)) in order.0.iter().enumerate() {
+                assert_eq!(*address, Arc::as_ptr(list[position]).addr(), "{name}");
+                assert!(change.new.contains(&position) || *id == **list[position], "{name}");
+            }
+        }
+    }
+}

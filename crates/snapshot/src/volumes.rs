@@ -1,0 +1,167 @@
+//! What a pod's volumes ask of its node: where they are or can be made, and whose attachments they count among.
+
+use std::collections::BTreeMap;
+
+use api::label;
+use api::objects::{
+    EBS_DRIVER, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass, TopologySelectorTerm,
+};
+use planner::{Operator, Requirement, VolumeNeed};
+
+use crate::ignored::VolumeTrouble;
+use crate::{Input, shapes};
+
+/// Alternatives of conjunctions; empty is anywhere.
+type Alternatives = Vec<Vec<Requirement>>;
+
+/// Claims, volumes and classes by name.
+#[derive(Default)]
+pub(crate) struct Storage<'a> {
+    claims: BTreeMap<(&'a str, &'a str), &'a PersistentVolumeClaim>,
+    volumes: BTreeMap<&'a str, &'a PersistentVolume>,
+    classes: BTreeMap<&'a str, &'a StorageClass>,
+    default: Option<&'a StorageClass>,
+}
+
+/// A pod's volumes that count for the scheduler.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    pub(crate) needs: Vec<VolumeNeed>,
+    /// One name for each need.
+    pub(crate) claims: Vec<String>,
+    /// The first claim that stands in the way, and why.
+    pub(crate) trouble: Option<(String, VolumeTrouble)>,
+}
+
+/// Whether a pod has volumes that [`Storage`] has to explain.
+pub(crate) fn has_claims(spec: &PodSpec) -> bool {
+    spec.volumes.iter().any(|it| {
+        it.persistent_volume_claim.is_some() || it.ephemeral.is_some() || it.aws_elastic_block_store.is_some()
+    })
+}
+
+impl<'a> Storage<'a> {
+    pub(crate) fn of(input: &'a Input<'_>) -> Self {
+        let named = |claim: &'a PersistentVolumeClaim| {
+            let of = |name: &'a Option<String>| name.as_deref().unwrap_or_default();
+            ((of(&claim.metadata.namespace), of(&claim.metadata.name)), claim)
+        };
+        let classes: BTreeMap<&str, &StorageClass> =
+            input.storage_classes.iter().map(|class| (class.name(), class.as_ref())).collect();
+        // The youngest default counts, then the first by name.
+        let age = |class: &&StorageClass| class.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let default = classes.values().copied().filter(|class| class.is_default());
+        let default = default.reduce(|best, next| if age(&next) > age(&best) { next } else { best });
+        Self {
+            claims: input.volume_claims.iter().map(|claim| named(claim)).collect(),
+            volumes: input.volumes.iter().map(|volume| (volume.name(), volume.as_ref())).collect(),
+            classes,
+            default,
+        }
+    }
+
+    /// The volumes of a pod, each claim once.
+    pub(crate) fn volumes(&self, namespace: &str, pod: &str, spec: &PodSpec) -> Volumes {
+        let mut all = Volumes::default();
+        for volume in &spec.volumes {
+            let ephemeral = || volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name));
+            let named = volume.persistent_volume_claim.as_ref().map(|it| it.claim_name.clone());
+            if let Some(disk) = &volume.aws_elastic_block_store {
+                all.add(format!("{EBS_DRIVER}/{}", disk.handle()), attached(EBS_DRIVER));
+            } else if let Some(claim) = named.or_else(ephemeral) {
+                let name = format!("{namespace}/{claim}");
+                let need = self.need(namespace, &claim).unwrap_or_else(|trouble| {
+                    all.trouble.get_or_insert_with(|| (name.clone(), trouble));
+                    VolumeNeed::default()
+                });
+                all.add(name, need);
+            }
+        }
+        all
+    }
+
+    fn need(&self, namespace: &str, name: &str) -> Result<VolumeNeed, VolumeTrouble> {
+        let claim = self.claims.get(&(namespace, name)).ok_or(VolumeTrouble::Missing)?;
+        if claim.is_terminating() {
+            return Err(VolumeTrouble::Terminating);
+        }
+        if claim.is_lost() {
+            return Err(VolumeTrouble::Lost);
+        }
+        match claim.spec.volume_name.as_str() {
+            "" => self.unbound(claim),
+            volume => self.bound(claim, volume),
+        }
+    }
+
+    fn bound(&self, claim: &PersistentVolumeClaim, name: &str) -> Result<VolumeNeed, VolumeTrouble> {
+        let named = || name.to_owned();
+        if !claim.is_bind_completed() {
+            return Err(VolumeTrouble::Binding { volume: named() });
+        }
+        let volume = self.volumes.get(name).ok_or_else(|| VolumeTrouble::VolumeMissing { volume: named() })?;
+        if volume.is_terminating() {
+            return Err(VolumeTrouble::VolumeTerminating { volume: named() });
+        }
+        let alternatives = reach(volume).ok_or_else(|| VolumeTrouble::Nowhere { volume: named() })?;
+        Ok(VolumeNeed { alternatives, driver: volume.driver().map(str::to_owned) })
+    }
+
+    fn unbound(&self, claim: &PersistentVolumeClaim) -> Result<VolumeNeed, VolumeTrouble> {
+        let class = match claim.storage_class() {
+            Some("") => return Err(VolumeTrouble::NoClass),
+            None => self.default.ok_or(VolumeTrouble::NoDefaultClass)?,
+            Some(name) => {
+                let missing = || VolumeTrouble::ClassMissing { class: name.to_owned() };
+                self.classes.get(name).copied().ok_or_else(missing)?
+            }
+        };
+        if !class.waits_for_consumer() {
+            return Err(VolumeTrouble::Immediate { class: class.name().to_owned() });
+        }
+        let alternatives = class.allowed_topologies.iter().map(places).filter(|place| !place.is_empty()).collect();
+        Ok(VolumeNeed { alternatives, ..attached(class.driver()) })
+    }
+}
+
+impl Volumes {
+    fn add(&mut self, claim: String, need: VolumeNeed) {
+        if !self.claims.contains(&claim) {
+            self.claims.push(claim);
+            self.needs.push(need);
+        }
+    }
+}
+
+/// A volume that can be anywhere and counts among the driver's attachments; names without a driver behind them count
+/// for nothing, which the node's limits say.
+fn attached(driver: &str) -> VolumeNeed {
+    VolumeNeed { driver: Some(driver.to_owned()), alternatives: Vec::new() }
+}
+
+/// Where a volume can be reached; `None` where its affinity selects no node at all.
+fn reach(volume: &PersistentVolume) -> Option<Alternatives> {
+    let affinity = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    let Some(affinity) = affinity else { return Some(Vec::new()) };
+    // An empty term selects nothing.
+    let terms = affinity.node_selector_terms.iter().filter(|term| !term.match_expressions.is_empty());
+    let terms: Alternatives = terms.map(|term| conjunction(volume, term)).collect();
+    if terms.is_empty() {
+        return None;
+    }
+    // A term of which nothing is left holds everywhere, and one alternative is enough.
+    Some(if terms.iter().any(Vec::is_empty) { Vec::new() } else { terms })
+}
+
+/// A term of a volume's affinity. The host name of a disk inside a machine says nothing of a new machine.
+fn conjunction(volume: &PersistentVolume, term: &NodeSelectorTerm) -> Vec<Requirement> {
+    let all = term.match_expressions.iter().map(shapes::lenient);
+    all.filter(|it| !volume.is_local() || it.key != label::HOSTNAME).collect()
+}
+
+fn places(term: &TopologySelectorTerm) -> Vec<Requirement> {
+    let one = |it: &api::objects::TopologySelectorLabel| {
+        Requirement::new(label::canonical(&it.key), Operator::In, &it.values)
+    };
+    term.match_label_expressions.iter().map(one).collect()
+}
