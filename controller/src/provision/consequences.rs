@@ -76,8 +76,8 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], out
         let nominated =
             |place: String| Note::normal(object.clone(), reason::NOMINATED, format!("Pod should schedule on: {place}"));
         match verdict {
-            PodVerdict::Existing { node } => outcome.notes.push(nominated(format!("node/{node}"))),
-            PodVerdict::Launch { launch } => {
+            PodVerdict::Existing { node, .. } => outcome.notes.push(nominated(format!("node/{node}"))),
+            PodVerdict::Launch { launch, .. } => {
                 let name = launches.get(*launch).map_or("", String::as_str);
                 outcome.notes.push(nominated(format!("nodeclaim/{name}")));
             }
