@@ -1,1 +1,18 @@
 //! The `kerf` command: what the controller would do with a cluster, told without one.
+//!
+//! It builds without the EC2 SDK and without a Kubernetes client, so that it can be tried in minutes; [`input`] and
+//! [`desk`] also serve the planner's peers.
+
+mod args;
+pub mod catalogue;
+pub mod desk;
+pub mod failure;
+pub mod input;
+pub mod money;
+pub mod outcome;
+pub mod prices;
+mod run;
+mod settings;
+pub mod workload;
+
+pub use run::run;

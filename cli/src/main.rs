@@ -1,3 +1,7 @@
 //! The `kerf` program: a handshake with the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os())
+}

@@ -1,0 +1,209 @@
+//! What can be bought, without asking EC2: the embedded types, zones and list prices, or a catalogue from a file.
+
+mod assumed;
+mod custom;
+mod spot;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use api::nodepool::NodeClassRef;
+use api::{EC2NodeClass, condition, label, status};
+use cloud::data;
+use cloud::shortage::Shortages;
+use cloud::types::{ClassSettings, Market, Source};
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue};
+
+use crate::failure::Failure;
+use crate::input::Objects;
+use crate::prices::table::Table;
+
+pub use custom::read as read_custom;
+pub use spot::{SPOT_PER_MILLE, read as read_spot};
+
+/// Regions whose zones we know.
+pub const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-2"];
+/// The region of a cluster that does not say its own.
+pub const DEFAULT_REGION: &str = REGIONS[0];
+
+/// Where the catalogue comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// A catalogue in place of EC2's.
+    pub file: Option<PathBuf>,
+    /// The region; `None` for the one that the objects speak of.
+    pub region: Option<String>,
+    /// A spot price history.
+    pub spot_prices: Option<PathBuf>,
+    /// A table of list prices; `None` for the one at the usual place, else the embedded one.
+    pub prices: Option<PathBuf>,
+    /// Settings on which the size of machines depends.
+    pub settings: cloud::Settings,
+    /// Whether reserved capacity counts.
+    pub reserved: bool,
+}
+
+/// Catalogues by node class, with what deserves a word.
+#[derive(Clone, Debug, Default)]
+pub struct Offer {
+    /// What can be bought, by the node class's name.
+    pub catalogues: BTreeMap<String, Arc<Catalogue>>,
+    /// What deserves a word.
+    pub warnings: Vec<String>,
+    /// Where types and prices come from, for people; one line each.
+    pub sources: Vec<String>,
+}
+
+/// Makes the catalogue of every class that pools and claims name.
+///
+/// # Errors
+/// When a file cannot be read, or the region is not known.
+pub fn offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
+    let mut offer = match &wish.file {
+        Some(path) => custom_offer(objects, custom::read(path)?, path)?,
+        None => embedded_offer(objects, wish, now)?,
+    };
+    if !wish.reserved {
+        for catalogue in offer.catalogues.values_mut() {
+            leave_out_reserved(Arc::make_mut(catalogue));
+        }
+    }
+    offer.warnings.sort();
+    offer.warnings.dedup();
+    Ok(offer)
+}
+
+fn leave_out_reserved(catalogue: &mut Catalogue) {
+    for kind in &mut catalogue.types {
+        kind.offerings.retain(|offering| offering.capacity_type != CapacityType::Reserved);
+    }
+}
+
+/// Classes that pools and claims name.
+fn named(objects: &Objects) -> BTreeSet<&NodeClassRef> {
+    let pools = objects.pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref);
+    pools.chain(objects.claims.iter().map(|claim| &claim.spec.node_class_ref)).collect()
+}
+
+/// The class itself, where it is given.
+fn class<'a>(objects: &'a Objects, name: &str) -> Option<&'a EC2NodeClass> {
+    objects.classes.iter().find(|class| class.metadata.name.as_deref() == Some(name))
+}
+
+/// Why a class makes no machines: it is going, or its controller says that it is not ready.
+fn unready(class: &EC2NodeClass) -> Option<String> {
+    let name = class.metadata.name.as_deref().unwrap_or_default();
+    if class.metadata.deletion_timestamp.is_some() {
+        return Some(format!("EC2NodeClass {name} is being deleted, so nothing is bought for it"));
+    }
+    let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let ready = status::find(conditions, condition::READY)?;
+    (!ready.is_true())
+        .then(|| format!("EC2NodeClass {name} is not Ready, so nothing is bought for it: {}", ready.message))
+}
+
+/// One catalogue stands for every class; what a class says of its machines is not looked at.
+fn custom_offer(objects: &Objects, types: Catalogue, path: &std::path::Path) -> Result<Offer, Failure> {
+    let mut offer = Offer::default();
+    for reference in named(objects) {
+        if let Some(why) = class(objects, &reference.name).and_then(unready) {
+            offer.warnings.push(why);
+            continue;
+        }
+        let catalogue = Catalogue { name: reference.name.clone(), ..types.clone() };
+        offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
+    }
+    offer.sources.push(format!("{} instance types from {}", types.types.len(), path.display()));
+    Ok(offer)
+}
+
+fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
+    let region = region(objects, wish.region.as_deref())?;
+    let facts = data::facts().map_err(Failure::internal)?;
+    let infos: Vec<_> = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
+    let offerings = data::type_offerings(&region).map_err(Failure::internal)?;
+    let zones: BTreeSet<String> = offerings.iter().map(|offering| offering.zone.clone()).collect();
+    let mut offer = Offer::default();
+    let prices = Table::find(wish.prices.as_deref(), &region, facts)?;
+    offer.sources.push(format!("{region}: {}", prices.source));
+    offer.warnings.extend(prices.warning(&region));
+    let mut market = Market::new(prices.on_demand.clone());
+    market.add_spot_prices(match &wish.spot_prices {
+        Some(path) => spot::read(path)?,
+        None => {
+            offer.warnings.extend(spot::warning(objects));
+            spot::estimate(&offerings, &prices.on_demand)
+        }
+    });
+    market.set_offerings(offerings);
+    let settings = cloud::Settings { region: region.clone(), ..wish.settings.clone() };
+    for reference in named(objects) {
+        let known = known_class(objects, reference, &mut offer.warnings);
+        let Some(known) = known else { continue };
+        let images = assumed::images(&known);
+        let class = ClassSettings::of(&known, assumed::zones(&known, &zones)).map_err(Failure::input)?;
+        let source =
+            Source { infos: &infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
+        let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);
+        assumed::forget_unknown_zone_ids(&mut catalogue);
+        assumed::add_reservations(&mut catalogue, &known, now);
+        offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
+    }
+    Ok(offer)
+}
+
+/// The class as it is given, or one that says nothing else than its name.
+fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<String>) -> Option<EC2NodeClass> {
+    if reference.kind != "EC2NodeClass" {
+        warnings.push(format!("node class {} is a {}, which Kerf does not buy for", reference.name, reference.kind));
+        return None;
+    }
+    let Some(given) = class(objects, &reference.name) else {
+        warnings.push(format!(
+            "EC2NodeClass {} is not among the objects and is taken for one of family AL2023 without further settings",
+            reference.name
+        ));
+        return Some(assumed::class(&reference.name));
+    };
+    if let Some(why) = unready(given).or_else(|| assumed::unsupported(given)) {
+        warnings.push(why);
+        return None;
+    }
+    Some(given.clone())
+}
+
+/// The region that was asked for, else the one region that the objects speak of, else the first that we know.
+fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
+    let spoken: BTreeSet<String> = spoken_of(objects);
+    let region = match (wished, spoken.len()) {
+        (Some(region), _) => region.to_owned(),
+        (None, 0) => DEFAULT_REGION.to_owned(),
+        (None, 1) => spoken.into_iter().next().unwrap_or_default(),
+        (None, _) => {
+            let list: Vec<String> = spoken.into_iter().collect();
+            let problem = format!("the objects speak of several regions: {}", list.join(", "));
+            return Err(Failure::usage(format!("{problem}; say which with --region")));
+        }
+    };
+    if REGIONS.contains(&region.as_str()) {
+        return Ok(region);
+    }
+    let known = REGIONS.join(", ");
+    Err(Failure::usage(format!(
+        "region {region}: its zones are not known here, only those of {known}; give --region with one of them, or \
+         --catalogue with what can be bought"
+    )))
+}
+
+/// Regions of the nodes' labels and of the classes' subnets.
+fn spoken_of(objects: &Objects) -> BTreeSet<String> {
+    let of_nodes = objects.nodes.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::REGION)).cloned();
+    let subnets = objects.classes.iter().filter_map(|class| class.status.as_ref()).flat_map(|status| &status.subnets);
+    let of_zones = subnets.filter_map(|subnet| {
+        let region = subnet.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
+        (!region.is_empty()).then(|| region.to_owned())
+    });
+    of_nodes.chain(of_zones).collect()
+}

@@ -1,0 +1,112 @@
+//! What a class that no controller has looked at would come to: images of its family for every architecture, a subnet in
+//! every zone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm};
+use api::{EC2NodeClass, EC2NodeClassSpec, Operator, Requirement, label};
+use cloud::Image;
+use cloud::nodeclass::ResolvedImage;
+use cloud::types::Zone;
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
+
+/// A class of which only the name is known.
+pub(super) fn class(name: &str) -> EC2NodeClass {
+    let term = AmiSelectorTerm { alias: Some("al2023@latest".to_owned()), ..AmiSelectorTerm::default() };
+    EC2NodeClass::new(name, EC2NodeClassSpec { ami_selector_terms: vec![term], ..EC2NodeClassSpec::default() })
+}
+
+/// Why no machines of the class can be planned.
+pub(super) fn unsupported(class: &EC2NodeClass) -> Option<String> {
+    let name = class.metadata.name.as_deref().unwrap_or_default();
+    let family = class.spec.resolved_ami_family();
+    family
+        .is_windows()
+        .then(|| format!("EC2NodeClass {name} is of family {}, which Kerf does not buy for yet", family.as_str()))
+}
+
+/// The images that the class's status shows, else those that its family has.
+pub(super) fn images(class: &EC2NodeClass) -> Vec<ResolvedImage> {
+    let shown = class.status.as_ref().map_or(&[][..], |status| &status.amis);
+    if !shown.is_empty() {
+        return shown.iter().map(image).collect();
+    }
+    let said = |key, operator| Requirement::new(key, operator, [""; 0]);
+    let kinds: Vec<Vec<Requirement>> = match class.spec.resolved_ami_family() {
+        AmiFamily::Custom => vec![Vec::new()],
+        _ => vec![
+            vec![
+                said(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
+                said(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
+            ],
+            vec![said(label::INSTANCE_GPU_COUNT, Operator::Exists)],
+            vec![said(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
+        ],
+    };
+    let mut images = Vec::new();
+    for arch in [label::ARCH_AMD64, label::ARCH_ARM64] {
+        for kind in &kinds {
+            let mut requirements = kind.clone();
+            requirements.push(Requirement::new(label::ARCH, Operator::In, [arch]));
+            images.push(image(&Ami { requirements, ..Ami::default() }));
+        }
+    }
+    images
+}
+
+fn image(ami: &Ami) -> ResolvedImage {
+    let image = Image { id: ami.id.clone(), name: ami.name.clone(), ..Image::default() };
+    ResolvedImage { image, requirements: ami.requirements.clone() }
+}
+
+/// The zones of the subnets that the class's status shows, else every zone of the region.
+pub(super) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<String, Zone> {
+    let shown = class.status.as_ref().map_or(&[][..], |status| &status.subnets);
+    let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
+    for subnet in shown {
+        let zone = zones.entry(subnet.zone.clone()).or_default();
+        zone.id.clone_from(&subnet.zone_id);
+        zone.subnets.push(subnet.id.clone());
+    }
+    if zones.is_empty() {
+        let anywhere = |zone: &String| (zone.clone(), Zone { id: String::new(), subnets: vec![String::new()] });
+        zones = all.iter().map(anywhere).collect();
+    }
+    zones
+}
+
+/// Which id a zone has differs from account to account, so an offering in an assumed zone says none.
+pub(super) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
+    for offering in catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+        offering.labels.retain(|key, value| key != label::ZONE_ID || !value.is_empty());
+    }
+}
+
+/// Adds the capacity reservations that the class's status shows. How much of them is left stands nowhere in a cluster's
+/// objects, so each counts as room for one machine: too little rather than too much.
+pub(super) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) {
+    let shown = class.status.as_ref().map_or(&[][..], |status| &status.capacity_reservations);
+    let lasting = shown.iter().filter(|it| it.end_time.as_ref().is_none_or(|end| end.0 > now));
+    for reservation in lasting.filter(|it| it.state == "active") {
+        let kind = catalogue.types.iter_mut().find(|kind| kind.name == reservation.instance_type);
+        let Some(kind) = kind else { continue };
+        let mut labels = BTreeMap::from([
+            (label::CAPACITY_RESERVATION_ID.to_owned(), reservation.id.clone()),
+            (label::CAPACITY_RESERVATION_TYPE.to_owned(), reservation.reservation_type.clone()),
+            (label::CAPACITY_RESERVATION_INTERRUPTIBLE.to_owned(), reservation.interruptible.to_string()),
+        ]);
+        let beside = kind.offerings.iter().find(|offering| offering.zone == reservation.availability_zone);
+        let zone_id = beside.and_then(|offering| offering.labels.get(label::ZONE_ID)).cloned();
+        labels.extend(zone_id.map(|id| (label::ZONE_ID.to_owned(), id)));
+        let available = kind.offerings.iter().any(|offering| offering.available);
+        kind.offerings.push(Offering {
+            zone: reservation.availability_zone.clone(),
+            capacity_type: CapacityType::Reserved,
+            price: MicroDollars(0),
+            available,
+            labels,
+            reservation: Some(Reservation { id: reservation.id.clone(), remaining: 1 }),
+        });
+    }
+}

@@ -1,0 +1,221 @@
+//! A catalogue from a JSON file: instance types with capacity, overhead, labels and offerings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use api::{Quantity, label};
+use cloud::data;
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
+use serde::Deserialize;
+use serde_json::Number;
+
+use crate::failure::Failure;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    instance_types: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    capacity: BTreeMap<String, Quantity>,
+    #[serde(default)]
+    overhead: BTreeMap<String, Quantity>,
+    #[serde(default)]
+    labels: BTreeMap<String, Values>,
+    offerings: Vec<Sold>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a label value or a list of label values")]
+enum Values {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sold {
+    zone: String,
+    capacity_type: CapacityType,
+    price: Price,
+    #[serde(default = "yes")]
+    available: bool,
+    #[serde(default, rename = "reservationID")]
+    reservation_id: Option<String>,
+    #[serde(default)]
+    reservation_capacity: Option<u32>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a price in dollars per hour")]
+enum Price {
+    Number(Number),
+    Text(String),
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Reads a catalogue. Types come out in the order of their names.
+///
+/// # Errors
+/// When the file cannot be read or says something wrong; the field is named.
+pub fn read(path: &Path) -> Result<Catalogue, Failure> {
+    let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| wrong(format!("cannot be read: {error}; check the path and its permissions")))?;
+    parse(&text).map_err(|problem| wrong(format!("{problem}; docs/plan-format.md has the format")))
+}
+
+/// As [`read`], of a text.
+fn parse(text: &str) -> Result<Catalogue, String> {
+    let mut source = serde_json::Deserializer::from_str(text);
+    let file: File = serde_path_to_error::deserialize(&mut source).map_err(|error| {
+        let path = error.path().to_string();
+        format!("{path}: {}", error.into_inner())
+    })?;
+    let mut types = Vec::with_capacity(file.instance_types.len());
+    let mut names = BTreeSet::new();
+    for (index, row) in file.instance_types.into_iter().enumerate() {
+        let at = format!("instanceTypes[{index}]");
+        if row.name.is_empty() || !names.insert(row.name.clone()) {
+            return Err(format!("{at}.name: {:?} is empty or there twice", row.name));
+        }
+        types.push(instance_type(row, &at)?);
+    }
+    types.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(Catalogue { name: String::new(), types })
+}
+
+fn instance_type(row: Row, at: &str) -> Result<InstanceType, String> {
+    let capacity = resources(&row.capacity, &format!("{at}.capacity"))?;
+    let overhead = resources(&row.overhead, &format!("{at}.overhead"))?;
+    let mut offerings = Vec::with_capacity(row.offerings.len());
+    for (index, sold) in row.offerings.into_iter().enumerate() {
+        offerings.push(offering(sold, &format!("{at}.offerings[{index}]"))?);
+    }
+    let mut labels: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, values) in row.labels {
+        let values = match values {
+            Values::One(value) => vec![value],
+            Values::Several(values) => values,
+        };
+        labels.insert(label::canonical(&key).to_owned(), values);
+    }
+    labels.entry(label::INSTANCE_TYPE.to_owned()).or_insert_with(|| vec![row.name.clone()]);
+    // Nothing else runs on the nodes that Kerf makes.
+    labels.entry(label::OS.to_owned()).or_insert_with(|| vec![label::OS_LINUX.to_owned()]);
+    let allocatable = allocatable(&capacity, &overhead);
+    Ok(InstanceType { name: row.name, labels, capacity, allocatable, offerings, ..InstanceType::default() })
+}
+
+/// Capacity less overhead, and memory also less what huge pages hold.
+fn allocatable(capacity: &Resources, overhead: &Resources) -> Resources {
+    let mut left = capacity.clone();
+    left.subtract(overhead);
+    let huge: i64 = capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes).sum();
+    left.subtract(&[(Resources::MEMORY, huge)].into_iter().collect());
+    left.iter()
+        .filter(|(name, _)| capacity.names(name))
+        .map(|(name, amount)| (name.to_owned(), amount.max(0)))
+        .collect()
+}
+
+fn resources(amounts: &BTreeMap<String, Quantity>, at: &str) -> Result<Resources, String> {
+    let each = |(name, quantity): (&String, &Quantity)| match quantity.amount(name) {
+        Ok(amount) => Ok((name.clone(), amount)),
+        Err(error) => Err(format!("{at}[{name}]: {error}")),
+    };
+    amounts.iter().map(each).collect()
+}
+
+fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
+    let price = match &sold.price {
+        Price::Text(text) => data::scaled(text, 6),
+        Price::Number(number) => micro_dollars(number),
+    };
+    let Some(price) = price else { return Err(format!("{at}.price: not a price in dollars per hour")) };
+    let reservation = match (sold.capacity_type, sold.reservation_id) {
+        (CapacityType::Reserved, Some(id)) if !id.is_empty() => {
+            Some(Reservation { id, remaining: sold.reservation_capacity.unwrap_or(0) })
+        }
+        (CapacityType::Reserved, _) => return Err(format!("{at}.reservationID: a reserved offering names none")),
+        (_, _) => None,
+    };
+    let mut labels = sold.labels;
+    if let Some(reservation) = &reservation {
+        labels.entry(label::CAPACITY_RESERVATION_ID.to_owned()).or_insert_with(|| reservation.id.clone());
+    }
+    Ok(Offering {
+        zone: sold.zone,
+        capacity_type: sold.capacity_type,
+        price: MicroDollars(price),
+        available: sold.available,
+        labels,
+        reservation,
+    })
+}
+
+/// Millionths of a dollar, rounded half up; a number such as `1e-7` is written out first.
+fn micro_dollars(number: &Number) -> Option<i64> {
+    let text = number.to_string();
+    let Some((digits, exponent)) = text.split_once(['e', 'E']) else { return data::scaled(&text, 6) };
+    let exponent: i32 = exponent.parse().ok()?;
+    match usize::try_from(exponent.checked_add(6)?) {
+        Ok(scale) => data::scaled(digits, scale),
+        // Less than half a millionth.
+        Err(_) => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_millionths() {
+        let rows =
+            [("0.123", 123_000), ("3", 3_000_000), ("1e-7", 0), ("2.5e-5", 25), ("0.0000005", 1), ("1e1", 10_000_000)];
+        for (text, expected) in rows {
+            let number: Number = serde_json::from_str(text).unwrap();
+            assert_eq!(micro_dollars(&number), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_is_named() {
+        let rows = [
+            (
+                r#"{"instanceTypes":[{"name":"a","capacity":{"cpu":"x"},"offerings":[]}]}"#,
+                "instanceTypes[0].capacity[cpu]",
+            ),
+            (
+                r#"{"instanceTypes":[{"name":"a","capacity":{},"offerings":[{"zone":"z","capacityType":"spott","price":1}]}]}"#,
+                "instanceTypes[0].offerings[0].capacityType",
+            ),
+            (
+                r#"{"instanceTypes":[{"name":"a","capacity":{},"offerings":[{"zone":"z","capacityType":"spot","price":-1}]}]}"#,
+                "instanceTypes[0].offerings[0].price",
+            ),
+            (
+                r#"{"instanceTypes":[{"name":"a","capacity":{},"offerings":[]},{"name":"a","capacity":{},"offerings":[]}]}"#,
+                "instanceTypes[1].name",
+            ),
+            (
+                r#"{"instanceTypes":[{"name":"a","capacity":{},"offerings":[],"labels":{"k":1}}]}"#,
+                "instanceTypes[0].labels.k",
+            ),
+        ];
+        for (text, field) in rows {
+            let problem = parse(text).expect_err(text);
+            assert!(problem.contains(field), "{problem}");
+        }
+    }
+}

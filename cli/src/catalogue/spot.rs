@@ -1,0 +1,100 @@
+//! Spot prices: a history as the AWS command line prints it, or a fraction of the list price.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use api::{Operator, label};
+use cloud::{SpotPrice, TypeOffering, data};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::input::Objects;
+
+/// What spot costs while no history is given, in thousandths of the list price.
+pub const SPOT_PER_MILLE: i64 = 400;
+
+/// Products whose prices are those of Linux machines.
+const PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct History {
+    spot_price_history: Vec<Record>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Record {
+    availability_zone: String,
+    instance_type: String,
+    #[serde(default)]
+    product_description: String,
+    spot_price: String,
+    #[serde(default)]
+    timestamp: String,
+}
+
+/// Reads what `aws ec2 describe-spot-price-history` printed: of a type and zone the youngest record counts. Whatever
+/// the history does not name cannot be bought as spot.
+///
+/// # Errors
+/// When the file cannot be read, is something else, or names no Linux price.
+pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
+    let cure = "write it with `aws ec2 describe-spot-price-history --output json > FILE`";
+    let wrong = |problem: String| Failure::usage(format!("{}: {problem}; {cure}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let history: History =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("not a price history: {error}")))?;
+    let mut youngest: BTreeMap<(String, String), (String, i64)> = BTreeMap::new();
+    for record in history.spot_price_history {
+        if !record.product_description.is_empty() && !PRODUCTS.contains(&record.product_description.as_str()) {
+            continue;
+        }
+        let price = data::scaled(&record.spot_price, 6).filter(|price| *price > 0);
+        let Some(price) = price else {
+            let Record { instance_type, spot_price, .. } = record;
+            return Err(wrong(format!("SpotPrice of {instance_type}: {spot_price:?} is not a price")));
+        };
+        let known = youngest.entry((record.instance_type, record.availability_zone)).or_default();
+        // Equal moments: the greater price, so that the order of records says nothing.
+        *known = known.clone().max((record.timestamp, price));
+    }
+    if youngest.is_empty() {
+        return Err(wrong("it names no price of Linux/UNIX".to_owned()));
+    }
+    let price = |((instance_type, zone), (_, micro_dollars))| SpotPrice { instance_type, zone, micro_dollars };
+    Ok(youngest.into_iter().map(price).collect())
+}
+
+/// Spot prices as a fraction of the list prices.
+pub(super) fn estimate(offerings: &[TypeOffering], on_demand: &BTreeMap<String, i64>) -> Vec<SpotPrice> {
+    let one = |offering: &TypeOffering| {
+        let list = on_demand.get(&offering.instance_type)?;
+        let micro_dollars = (list * SPOT_PER_MILLE / 1000).max(1);
+        Some(SpotPrice { instance_type: offering.instance_type.clone(), zone: offering.zone.clone(), micro_dollars })
+    };
+    offerings.iter().filter_map(one).collect()
+}
+
+/// Says that spot prices are a guess, where a pool allows spot at all.
+pub(super) fn warning(objects: &Objects) -> Option<String> {
+    let allows = objects.pools.iter().any(|pool| {
+        let own = pool.spec.template.spec.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE);
+        own.clone().next().is_some()
+            && own.into_iter().all(|it| {
+                let named = it.values.iter().any(|value| value == label::CAPACITY_SPOT);
+                match it.operator {
+                    Operator::In => named,
+                    Operator::NotIn => !named,
+                    Operator::DoesNotExist => false,
+                    _ => true,
+                }
+            })
+    });
+    allows.then(|| {
+        format!(
+            "spot prices are taken for {} % of the on-demand price; give --spot-prices for real ones",
+            SPOT_PER_MILLE / 10
+        )
+    })
+}

@@ -1,0 +1,131 @@
+//! From objects to a plan: what the controller would do, at one moment, with what can be bought.
+
+mod settle;
+
+use jiff::Timestamp;
+use planner::{MinValuesPolicy, Plan, PreferencePolicy};
+use snapshot::{Built, Input};
+
+use crate::catalogue::{self, Offer, Wish};
+use crate::failure::Failure;
+use crate::input::{Manifests, Objects};
+use crate::workload;
+
+/// What a plan depends on besides the objects.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// The moment that the plan speaks of.
+    pub now: Timestamp,
+    /// Breaks ties that nothing else breaks.
+    pub seed: u64,
+    /// What can be bought.
+    pub wish: Wish,
+    /// What preferences count for.
+    pub preferences: PreferencePolicy,
+    /// What happens when `minValues` cannot be met.
+    pub min_values: MinValuesPolicy,
+    /// Which of Karpenter's features are on.
+    pub gates: Gates,
+}
+
+/// Features that a plan depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// Overlays, honoured unless the gate was closed by hand.
+    pub overlays: Gate,
+    /// Static pools.
+    pub static_pools: Gate,
+    /// Capacity buffers.
+    pub buffers: Gate,
+}
+
+/// One feature gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gate {
+    /// Nobody said anything: closed in the controller, but what is given is honoured here.
+    #[default]
+    Default,
+    /// Opened by hand.
+    Open,
+    /// Closed by hand.
+    Closed,
+}
+
+/// A cluster with what can be bought for it: everything that a snapshot is made of.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The objects, workloads expanded, defaults written.
+    pub objects: Objects,
+    /// What can be bought.
+    pub offer: Offer,
+    /// What deserves a word, sorted.
+    pub warnings: Vec<String>,
+}
+
+/// A plan with everything that it was made from.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The planner's input and what did not go into it.
+    pub built: Built,
+    /// The plan.
+    pub plan: Plan,
+}
+
+impl Cluster {
+    /// Completes what was read: expands workloads, writes what the API server and controllers would have written, and
+    /// finds what can be bought.
+    ///
+    /// # Errors
+    /// When a catalogue or price file cannot be read, or the region is not known.
+    pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
+        let Manifests { mut objects, mut warnings, .. } = manifests;
+        warnings.extend(settle::gates(&mut objects, &conditions.gates));
+        warnings.extend(workload::expand(&mut objects));
+        warnings.extend(settle::settle(&mut objects, conditions.now));
+        let offer = catalogue::offer(&objects, &conditions.wish, conditions.now)?;
+        warnings.extend(offer.warnings.iter().cloned());
+        warnings.sort();
+        warnings.dedup();
+        Ok(Self { objects, offer, warnings })
+    }
+
+    /// The planner's input.
+    pub fn snapshot(&self, conditions: &Conditions) -> Built {
+        let Objects { pods, nodes, claims, pools, daemon_sets, budgets, .. } = &self.objects;
+        let mut built = snapshot::build(&Input {
+            seed: conditions.seed,
+            pods: pods.iter().collect(),
+            nodes: nodes.iter().collect(),
+            claims: claims.iter().collect(),
+            pools: pools.iter().collect(),
+            daemon_sets: daemon_sets.iter().collect(),
+            budgets: budgets.iter().collect(),
+            catalogues: self.offer.catalogues.clone(),
+            ..Input::at(conditions.now)
+        });
+        built.snapshot.policy.preferences = conditions.preferences;
+        built.snapshot.policy.min_values = conditions.min_values;
+        built
+    }
+}
+
+/// Plans, and checks the plan with code that shares nothing with the planner.
+///
+/// # Errors
+/// When a catalogue or price file cannot be read, or when the check finds a fault in the plan.
+pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, Failure> {
+    let mut cluster = Cluster::new(manifests, conditions)?;
+    let built = cluster.snapshot(conditions);
+    cluster.warnings.extend(built.problems.iter().map(ToString::to_string));
+    cluster.warnings.sort();
+    cluster.warnings.dedup();
+    let plan = planner::plan(&built.snapshot);
+    let findings = planner::check(&built.snapshot, &plan);
+    if findings.is_empty() {
+        return Ok(Answer { cluster, built, plan });
+    }
+    let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    Err(Failure::fault(format!("the plan breaks its own rules: {}", list.join("; "))))
+}

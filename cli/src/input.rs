@@ -1,0 +1,183 @@
+//! Kubernetes manifests as people keep them: files, folders and standard input become typed objects, or errors that
+//! name the file, the document, the field and the cure.
+
+mod error;
+mod files;
+mod kinds;
+mod objects;
+mod schema;
+mod text;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+pub use error::{InputError, InputErrors, Place};
+pub use kinds::Kind;
+pub use objects::Objects;
+
+use kinds::Verdict;
+
+/// What was found at the paths.
+#[derive(Clone, Debug, Default)]
+pub struct Manifests {
+    /// The objects that a plan looks at, each kind in the order of namespaces and names.
+    pub objects: Objects,
+    /// What deserves a word, in an order that does not depend on files; positions in files are left out.
+    pub warnings: Vec<String>,
+    /// The same with positions in files, in the order of reading.
+    pub notes: Vec<String>,
+}
+
+/// One object as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw {
+    pub(crate) place: Place,
+    pub(crate) kind: Kind,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+/// Reads everything at `paths`: files, folders with all that is below them, and `-` for `stdin`. YAML of several
+/// documents, JSON and Lists may be mixed. An object that is there twice in the same words counts once.
+///
+/// # Errors
+/// Everything that cannot be read, not only the first.
+pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputErrors> {
+    let mut reader = Reader::default();
+    for path in paths {
+        match files::read(path, stdin) {
+            Ok(files) => files.iter().for_each(|file| reader.file(&file.name, &file.text)),
+            Err(error) => reader.errors.push(error),
+        }
+    }
+    reader.finish()
+}
+
+/// Reads one text as if it were the file `name`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputErrors> {
+    let mut reader = Reader::default();
+    reader.file(name, text);
+    reader.finish()
+}
+
+/// What has been gathered so far.
+#[derive(Default)]
+struct Reader {
+    found: BTreeMap<(Kind, String, String), Raw>,
+    /// Objects that get their names from the API server, by the name's beginning.
+    unnamed: BTreeMap<(Kind, String, String), Vec<Raw>>,
+    strangers: BTreeMap<String, usize>,
+    warnings: Vec<String>,
+    notes: Vec<String>,
+    errors: Vec<InputError>,
+}
+
+impl Reader {
+    fn file(&mut self, name: &str, text: &str) {
+        let (values, errors) = text::documents(name, text);
+        self.errors.extend(errors);
+        values.into_iter().for_each(|(place, value)| self.value(place, value));
+    }
+
+    /// Takes one document or one item of a List.
+    fn value(&mut self, place: Place, value: Value) {
+        match kinds::verdict(&place, &value) {
+            Err(error) => self.errors.push(error),
+            Ok(Verdict::List(items)) => {
+                for (index, item) in items.into_iter().enumerate() {
+                    self.value(place.item(index + 1), item);
+                }
+            }
+            Ok(Verdict::Stranger { what }) => {
+                self.notes.push(format!("{place}: {what} is not part of a plan and is ignored"));
+                *self.strangers.entry(what).or_default() += 1;
+            }
+            Ok(Verdict::Known(kind)) => self.known(place, kind, value),
+        }
+    }
+
+    fn known(&mut self, place: Place, kind: Kind, value: Value) {
+        let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (name, begins) = (text("name"), text("generateName"));
+        let mut namespace = if kind.is_namespaced() { text("namespace") } else { String::new() };
+        if kind.is_namespaced() && namespace.is_empty() {
+            "default".clone_into(&mut namespace);
+        }
+        let raw = Raw { place, kind, namespace: namespace.clone(), name: name.clone(), value };
+        match (name.is_empty(), begins.is_empty()) {
+            (true, true) => self.errors.push(error::nameless(&raw)),
+            (true, false) => self.unnamed.entry((kind, namespace, begins)).or_default().push(raw),
+            (false, _) => self.keep(raw),
+        }
+    }
+
+    fn keep(&mut self, raw: Raw) {
+        let key = (raw.kind, raw.namespace.clone(), raw.name.clone());
+        match self.found.get(&key) {
+            None => {
+                self.found.insert(key, raw);
+            }
+            Some(first) if first.value == raw.value => {
+                self.notes.push(format!("{}: the same object as in {}, counted once", raw.place, first.place));
+            }
+            Some(first) => self.errors.push(error::twice(&raw, &first.place)),
+        }
+    }
+
+    /// Gives names to objects that only say how theirs begin: numbers, in the order of what the objects say.
+    fn name_the_unnamed(&mut self) {
+        for ((kind, namespace, begins), mut list) in std::mem::take(&mut self.unnamed) {
+            list.sort_by_cached_key(|raw| raw.value.to_string());
+            for (number, mut raw) in list.into_iter().enumerate() {
+                raw.name = format!("{begins}{number}");
+                raw.value["metadata"]["name"] = Value::from(raw.name.clone());
+                log_taken(&mut self.notes, &raw, &self.found, &(kind, namespace.clone(), raw.name.clone()));
+                self.keep(raw);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Manifests, InputErrors> {
+        self.name_the_unnamed();
+        let mut objects = Objects::default();
+        for raw in self.found.into_values() {
+            for warning in schema::unknown_fields(&raw) {
+                self.notes.push(format!("{}: {warning}", raw.place));
+                self.warnings.push(warning);
+            }
+            self.errors.extend(schema::faults(&raw));
+            if let Err(error) = objects.add(raw) {
+                self.errors.push(error);
+            }
+        }
+        if !self.errors.is_empty() {
+            return Err(InputErrors::new(self.errors));
+        }
+        if !self.strangers.is_empty() {
+            let each = |(what, count): (&String, &usize)| format!("{count} {what}");
+            let list: Vec<String> = self.strangers.iter().map(each).collect();
+            self.warnings.push(format!("not part of a plan and ignored: {}", list.join(", ")));
+        }
+        self.warnings.sort();
+        self.warnings.dedup();
+        Ok(Manifests { objects, warnings: self.warnings, notes: self.notes })
+    }
+}
+
+fn log_taken(
+    notes: &mut Vec<String>,
+    raw: &Raw,
+    found: &BTreeMap<(Kind, String, String), Raw>,
+    key: &(Kind, String, String),
+) {
+    if !found.contains_key(key) {
+        notes.push(format!("{}: the object says no name and is called {}", raw.place, raw.name));
+    }
+}

@@ -1,0 +1,104 @@
+//! What is wrong with a manifest, where it stands, and how to mend it.
+
+use std::fmt;
+
+use super::Raw;
+
+/// Where an object stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The file as it was named, `-` for standard input.
+    pub file: String,
+    /// Which document of the file, from 1; 0 for the file as a whole.
+    pub document: usize,
+    /// Which item of the List in that document, from 1; Lists in Lists add a number each.
+    pub items: Vec<usize>,
+}
+
+impl Place {
+    pub(crate) fn document(file: &str, document: usize) -> Self {
+        Self { file: file.to_owned(), document, items: Vec::new() }
+    }
+
+    pub(crate) fn item(&self, number: usize) -> Self {
+        let mut place = self.clone();
+        place.items.push(number);
+        place
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(if self.file == "-" { "standard input" } else { &self.file })?;
+        if self.document > 0 {
+            write!(out, ", document {}", self.document)?;
+        }
+        self.items.iter().try_for_each(|item| write!(out, ", item {item}"))
+    }
+}
+
+/// One thing that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{place}: {problem}; {cure}")]
+pub struct InputError {
+    /// Where.
+    pub place: Place,
+    /// What is wrong, with the object and the path of the field where there is one.
+    pub problem: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+impl InputError {
+    pub(crate) fn new(place: &Place, problem: impl Into<String>, cure: impl Into<String>) -> Self {
+        Self { place: place.clone(), problem: problem.into(), cure: cure.into() }
+    }
+
+    /// An error in one field of an object.
+    pub(crate) fn field(raw: &Raw, path: &str, problem: &str, cure: impl Into<String>) -> Self {
+        let Raw { place, kind, .. } = raw;
+        Self::new(place, format!("{kind} {}: {path}: {problem}", raw.full_name()), cure)
+    }
+}
+
+/// Everything that cannot be read, in the order of places; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct InputErrors(pub Vec<InputError>);
+
+impl InputErrors {
+    pub(crate) fn new(mut errors: Vec<InputError>) -> Self {
+        errors.sort();
+        errors.dedup();
+        Self(errors)
+    }
+}
+
+impl fmt::Display for InputErrors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, error) in self.0.iter().enumerate() {
+            if position > 0 {
+                out.write_str("\n")?;
+            }
+            write!(out, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Raw {
+    /// `namespace/name`, or the name of what has no namespace.
+    pub(crate) fn full_name(&self) -> String {
+        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
+    }
+}
+
+/// An object without a name.
+pub(crate) fn nameless(raw: &Raw) -> InputError {
+    InputError::new(&raw.place, format!("{}: metadata.name: the object has no name", raw.kind), "give it one")
+}
+
+/// An object that stands elsewhere in other words.
+pub(crate) fn twice(raw: &Raw, first: &Place) -> InputError {
+    let problem = format!("{} {} is also in {first}, and says something else there", raw.kind, raw.full_name());
+    InputError::new(&raw.place, problem, "leave one of them out")
+}

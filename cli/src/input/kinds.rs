@@ -1,0 +1,154 @@
+//! Which kinds a plan looks at, and what to say of the others.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::error::{InputError, Place};
+
+/// The kinds that a plan looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each is the Kubernetes kind of its name")]
+pub enum Kind {
+    EC2NodeClass,
+    NodePool,
+    NodeOverlay,
+    NodeClaim,
+    CapacityBuffer,
+    Node,
+    Pod,
+    PodTemplate,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    PodDisruptionBudget,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    Namespace,
+    PriorityClass,
+}
+
+/// Group, version and whether objects live in namespaces, by kind.
+const KNOWN: [(Kind, &str, &str, bool); 20] = [
+    (Kind::EC2NodeClass, "karpenter.k8s.aws", "v1", false),
+    (Kind::NodePool, "karpenter.sh", "v1", false),
+    (Kind::NodeOverlay, "karpenter.sh", "v1alpha1", false),
+    (Kind::NodeClaim, "karpenter.sh", "v1", false),
+    (Kind::CapacityBuffer, "autoscaling.x-k8s.io", "v1beta1", true),
+    (Kind::Node, "", "v1", false),
+    (Kind::Pod, "", "v1", true),
+    (Kind::PodTemplate, "", "v1", true),
+    (Kind::Deployment, "apps", "v1", true),
+    (Kind::ReplicaSet, "apps", "v1", true),
+    (Kind::StatefulSet, "apps", "v1", true),
+    (Kind::DaemonSet, "apps", "v1", true),
+    (Kind::Job, "batch", "v1", true),
+    (Kind::PodDisruptionBudget, "policy", "v1", true),
+    (Kind::PersistentVolumeClaim, "", "v1", true),
+    (Kind::PersistentVolume, "", "v1", false),
+    (Kind::StorageClass, "storage.k8s.io", "v1", false),
+    (Kind::CSINode, "storage.k8s.io", "v1", false),
+    (Kind::Namespace, "", "v1", false),
+    (Kind::PriorityClass, "scheduling.k8s.io", "v1", false),
+];
+
+/// Kinds of Karpenter before its v1, with their groups; `kerf convert` makes present ones of them.
+const OLDER: [(&str, &str); 4] = [
+    ("karpenter.sh", "Provisioner"),
+    ("karpenter.sh", "Machine"),
+    ("karpenter.k8s.aws", "AWSNodeTemplate"),
+    ("karpenter.k8s.aws", "AWSNodeTemplateList"),
+];
+
+impl Kind {
+    /// Whether objects of the kind live in namespaces.
+    #[must_use]
+    pub fn is_namespaced(self) -> bool {
+        KNOWN.iter().any(|(kind, _, _, namespaced)| *kind == self && *namespaced)
+    }
+
+    fn of(group: &str, name: &str) -> Option<(Self, &'static str)> {
+        let row = KNOWN.iter().find(|(kind, known, ..)| *known == group && kind.to_string() == name)?;
+        Some((row.0, row.2))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{self:?}")
+    }
+}
+
+/// What to do with a document.
+pub(super) enum Verdict {
+    /// Look at it.
+    Known(Kind),
+    /// Look at each of these.
+    List(Vec<Value>),
+    /// Leave it aside; `what` is its kind with its group.
+    Stranger {
+        /// Such as `Service` or `ScaledObject.keda.sh`.
+        what: String,
+    },
+}
+
+/// Judges a document by its `apiVersion` and `kind`.
+pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputError> {
+    let text = |field: &str| value[field].as_str().filter(|text| !text.is_empty());
+    let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+        let problem = "not a Kubernetes object: it has no apiVersion or no kind";
+        return Err(InputError::new(place, problem, "add both, or leave the file out"));
+    };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if let Some((kind, served)) = Kind::of(group, kind) {
+        if served == version {
+            return Ok(Verdict::Known(kind));
+        }
+        return Err(other_version(place, value, api_version, kind, served));
+    }
+    if OLDER.contains(&(group, kind)) {
+        return Err(older(place, value, api_version, kind));
+    }
+    match value["items"].as_array() {
+        Some(items) if kind.ends_with("List") => Ok(Verdict::List(items_of(items, api_version, kind))),
+        None if kind.ends_with("List") && value.get("items").is_some() => Ok(Verdict::List(Vec::new())),
+        _ => Ok(Verdict::Stranger { what: stranger(group, kind) }),
+    }
+}
+
+/// The items of a List; those of a list of one kind need not repeat what they are.
+fn items_of(items: &[Value], api_version: &str, kind: &str) -> Vec<Value> {
+    let mut items = items.to_vec();
+    let own = kind.strip_suffix("List").filter(|own| !own.is_empty());
+    for item in items.iter_mut().filter_map(Value::as_object_mut) {
+        if let Some(own) = own {
+            item.entry("apiVersion").or_insert_with(|| api_version.into());
+            item.entry("kind").or_insert_with(|| own.into());
+        }
+    }
+    items
+}
+
+fn stranger(group: &str, kind: &str) -> String {
+    if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
+}
+
+fn older(place: &Place, value: &Value, api_version: &str, kind: &str) -> InputError {
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let problem = format!("{kind} {name} of {api_version} is older than Karpenter's v1, which Kerf reads");
+    InputError::new(place, problem, format!("turn it into the present kind with `kerf convert {}`", place.file))
+}
+
+fn other_version(place: &Place, value: &Value, api_version: &str, kind: Kind, served: &str) -> InputError {
+    if matches!(kind, Kind::NodePool | Kind::NodeClaim | Kind::EC2NodeClass) {
+        return older(place, value, api_version, &kind.to_string());
+    }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let group = api_version.split_once('/').map(|(group, _)| format!("{group}/")).unwrap_or_default();
+    let problem = format!("{kind} {name}: apiVersion: {api_version} is not a version that Kerf reads");
+    InputError::new(place, problem, format!("write it as {group}{served}"))
+}

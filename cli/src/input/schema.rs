@@ -1,0 +1,165 @@
+//! What the API server would say of a custom resource: fields that do not exist, values of the wrong type, values that
+//! are not allowed. Patterns and rules between fields are left to `api::validate` and to the API server.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::Raw;
+use super::error::InputError;
+use super::kinds::Kind;
+
+/// Fields that the schema does not have: most are typing mistakes, some belong to another version of Karpenter.
+pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
+    let mut walk = Walk::default();
+    walk.object(raw);
+    let each = |path: String| format!("{} {}: {path} is not a field and is ignored", raw.kind, raw.full_name());
+    walk.unknown.into_iter().map(each).collect()
+}
+
+/// Values that the API server would refuse.
+pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
+    let mut walk = Walk::default();
+    walk.object(raw);
+    walk.faults.into_iter().map(|(path, problem, cure)| InputError::field(raw, &path, &problem, cure)).collect()
+}
+
+/// The schemas of the custom resources by kind.
+fn schema(kind: Kind) -> Option<&'static Value> {
+    static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
+    let all = SCHEMAS.get_or_init(|| {
+        let named = |crd: Value| {
+            let kind = crd.pointer("/spec/names/kind")?.as_str()?.to_owned();
+            Some((kind, crd.pointer("/spec/versions/0/schema/openAPIV3Schema")?.clone()))
+        };
+        api::crds::values().into_iter().filter_map(named).collect()
+    });
+    all.get(&kind.to_string())
+}
+
+#[derive(Default)]
+struct Walk {
+    unknown: Vec<String>,
+    /// Path, problem, cure.
+    faults: Vec<(String, String, String)>,
+}
+
+impl Walk {
+    /// Looks at what people write: the specification. The rest is the API server's own.
+    fn object(&mut self, raw: &Raw) {
+        let Some(schema) = schema(raw.kind) else { return };
+        let (Some(shape), spec) = (schema.pointer("/properties/spec"), &raw.value["spec"]) else { return };
+        if spec.is_null() {
+            self.fault("spec", "it is missing", format!("see `kubectl explain {}.spec`", lower(raw.kind)));
+        } else {
+            self.value(shape, spec, "spec");
+        }
+        for field in raw.value.as_object().into_iter().flat_map(|object| object.keys()) {
+            if !["apiVersion", "kind", "metadata", "spec", "status"].contains(&field.as_str()) {
+                self.unknown.push(field.clone());
+            }
+        }
+    }
+
+    fn fault(&mut self, path: &str, problem: &str, cure: String) {
+        self.faults.push((path.to_owned(), problem.to_owned(), cure));
+    }
+
+    fn value(&mut self, schema: &Value, value: &Value, path: &str) {
+        if value.is_null() || !self.has_type(schema, value, path) {
+            return;
+        }
+        if let Some(allowed) = schema["enum"].as_array().filter(|allowed| !allowed.contains(value)) {
+            let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+            self.fault(path, &format!("{value} is not allowed"), format!("write one of {}", words.join(", ")));
+        }
+        self.bounds(schema, value, path);
+        if let Some(items) = value.as_array() {
+            for (index, item) in items.iter().enumerate() {
+                self.value(&schema["items"], item, &format!("{path}[{index}]"));
+            }
+        }
+        if let Some(fields) = value.as_object() {
+            self.fields(schema, fields, path);
+        }
+    }
+
+    fn fields(&mut self, schema: &Value, fields: &serde_json::Map<String, Value>, path: &str) {
+        let (known, rest) = (schema["properties"].as_object(), &schema["additionalProperties"]);
+        for (name, value) in fields {
+            match known.and_then(|known| known.get(name)) {
+                Some(shape) => self.value(shape, value, &format!("{path}.{name}")),
+                None if rest.is_object() => self.value(rest, value, &format!("{path}[{name}]")),
+                None if known.is_some() => self.unknown.push(format!("{path}.{name}")),
+                None => {}
+            }
+        }
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if fields.get(name).is_none_or(Value::is_null) {
+                self.fault(&format!("{path}.{name}"), "it is missing", "add it".to_owned());
+            }
+        }
+    }
+
+    fn has_type(&mut self, schema: &Value, value: &Value, path: &str) -> bool {
+        let Some(wanted) = schema["type"].as_str() else { return true };
+        let (fits, cure) = match wanted {
+            "string" => (value.is_string(), format!("write it in quotes: {:?}", value.to_string())),
+            "integer" => (value.is_i64() || value.is_u64(), "write a whole number without quotes".to_owned()),
+            "number" => (value.is_number(), "write a number without quotes".to_owned()),
+            "boolean" => (value.is_boolean(), "write true or false without quotes".to_owned()),
+            "array" => (value.is_array(), "write a list".to_owned()),
+            "object" => (value.is_object(), "write fields under it".to_owned()),
+            _ => (true, String::new()),
+        };
+        if !fits {
+            let cure = if value.is_object() || value.is_array() { format!("write a {wanted}") } else { cure };
+            self.fault(path, &format!("{} where {wanted} is expected", kind_of(value)), cure);
+        }
+        fits
+    }
+
+    fn bounds(&mut self, schema: &Value, value: &Value, path: &str) {
+        let size = match value {
+            Value::String(text) => Some((text.chars().count() as u64, "minLength", "maxLength", "characters")),
+            Value::Array(list) => Some((list.len() as u64, "minItems", "maxItems", "items")),
+            Value::Object(map) => Some((map.len() as u64, "minProperties", "maxProperties", "entries")),
+            _ => None,
+        };
+        if let Some((size, least, most, what)) = size {
+            if let Some(most) = schema[most].as_u64().filter(|most| size > *most) {
+                self.fault(path, &format!("{size} {what}"), format!("at most {most} are allowed"));
+            }
+            if let Some(least) = schema[least].as_u64().filter(|least| size < *least) {
+                self.fault(path, &format!("{size} {what}"), format!("at least {least} are needed"));
+            }
+        }
+        if let Some(number) = value.as_i64() {
+            let bound = |name: &str| schema[name].as_i64().or_else(|| schema[name].as_f64().map(|bound| bound as i64));
+            if bound("minimum").is_some_and(|least| number < least)
+                || bound("maximum").is_some_and(|most| number > most)
+            {
+                let cure = format!("write a number from {} to {}", shown(bound("minimum")), shown(bound("maximum")));
+                self.fault(path, &format!("{number} is out of range"), cure);
+            }
+        }
+    }
+}
+
+fn shown(bound: Option<i64>) -> String {
+    bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string())
+}
+
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a map".to_owned(),
+        scalar => scalar.to_string(),
+    }
+}
+
+fn lower(kind: Kind) -> String {
+    kind.to_string().to_lowercase()
+}

@@ -1,0 +1,112 @@
+//! Texts become documents: YAML documents between `---` lines, JSON values one after another.
+
+use serde_json::Value;
+
+use super::error::{InputError, Place};
+
+/// Every document that says something, and those that cannot be parsed.
+pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<InputError>) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('{') {
+        if let Some(values) = json(file, text) {
+            return (values, Vec::new());
+        }
+    }
+    let mut values = Vec::new();
+    let mut errors = Vec::new();
+    for (index, (line, document)) in split(text).into_iter().enumerate() {
+        let place = Place::document(file, index + 1);
+        if is_blank(document) {
+            continue;
+        }
+        match serde_saphyr::from_str_with_options::<Value>(document, options()) {
+            Ok(Value::Null) => {}
+            Ok(value) => values.push((place, value)),
+            Err(error) => errors.push(unparsable(&place, line, &error)),
+        }
+    }
+    (values, errors)
+}
+
+/// JSON values one after another; `None` when the text is not JSON, for flow-style YAML begins alike.
+fn json(file: &str, text: &str) -> Option<Vec<(Place, Value)>> {
+    let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let numbered = stream.enumerate().map(|(index, value)| Some((Place::document(file, index + 1), value.ok()?)));
+    numbered.collect()
+}
+
+/// No budget: a cluster's objects are many, and who runs the command trusts its files. Aliases stay bounded.
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! { budget: None }
+}
+
+/// The documents with the number of lines before each. What stands before the first `---` is one only if it says
+/// something. A `---` inside a text block is indented, so it ends none.
+fn split(text: &str) -> Vec<(usize, &str)> {
+    let mut documents = Vec::new();
+    let (mut start, mut first_line, mut at) = (0, 0, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let marks = line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\n', '\r']));
+        if marks {
+            documents.push((first_line, &text[start..at]));
+            // What follows the mark on its line belongs to the document.
+            (start, first_line) = (at + 3, number);
+        }
+        at += line.len();
+    }
+    documents.push((first_line, &text[start..]));
+    if documents.len() > 1 && is_blank(documents[0].1) {
+        documents.remove(0);
+    }
+    documents
+}
+
+fn is_blank(document: &str) -> bool {
+    document.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line.starts_with("%YAML"))
+}
+
+fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) -> InputError {
+    let at = error.location().map(|at| format!("line {}: ", u64::from(at.line()) + line_before as u64));
+    let said = error.without_snippet().to_string();
+    let said = said.lines().next().unwrap_or_default().trim_end_matches('.').to_owned();
+    let templated = said.contains("{{");
+    let cure =
+        if templated { "render the template first" } else { "correct the line; templates must be rendered first" };
+    InputError::new(place, format!("{}not YAML: {said}", at.unwrap_or_default()), cure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(text: &str) -> Vec<usize> {
+        documents("f", text).0.into_iter().map(|(place, _)| place.document).collect()
+    }
+
+    #[test]
+    fn documents_are_numbered_as_people_count_them() {
+        let rows: [(&str, &[usize]); 9] = [
+            ("a: 1\n", &[1]),
+            ("---\na: 1\n", &[1]),
+            ("# words\n---\na: 1\n---\nb: 2\n", &[1, 2]),
+            ("a: 1\n---\n# nothing\n---\nb: 2\n", &[1, 3]),
+            ("a: |\n  ---\n  x\n---\nb: 1", &[1, 2]),
+            ("", &[]),
+            ("# only words\n", &[]),
+            ("{\"a\":1}\n{\"b\":2}", &[1, 2]),
+            ("{a: 1}\n", &[1]),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(numbers(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_document_is_named_with_its_line_and_the_others_are_read() {
+        let (values, errors) = documents("f.yaml", "a: 1\n---\nb: [1\nc: 2\n---\nd: 1\n");
+        assert_eq!(values.len(), 2);
+        let [error] = errors.as_slice() else { panic!("{errors:?}") };
+        let text = error.to_string();
+        assert!(text.starts_with("f.yaml, document 2: line "), "{text}");
+    }
+}

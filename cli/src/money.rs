@@ -1,0 +1,40 @@
+//! Money as text.
+
+/// Millionths of a dollar as dollars with as many decimals as it takes, at most six.
+#[must_use]
+pub fn dollars(micro: i64) -> String {
+    let sign = if micro < 0 { "-" } else { "" };
+    let (whole, fraction) = (micro.unsigned_abs() / 1_000_000, micro.unsigned_abs() % 1_000_000);
+    let digits = format!("{fraction:06}");
+    match digits.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        digits => format!("{sign}{whole}.{digits}"),
+    }
+}
+
+/// Millionths of a dollar for people: dollars with three decimals, rounded half up.
+#[must_use]
+pub fn rounded(micro: i64) -> String {
+    let sign = if micro < 0 { "-" } else { "" };
+    let thousandths = (micro.unsigned_abs() + 500) / 1000;
+    format!("{sign}${}.{:03}", thousandths / 1000, thousandths % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_written_without_idle_zeros() {
+        let rows = [
+            (0, "0", "$0.000"),
+            (192_000, "0.192", "$0.192"),
+            (3_000_000, "3", "$3.000"),
+            (1, "0.000001", "$0.000"),
+            (-1_500_500, "-1.5005", "-$1.501"),
+        ];
+        for (micro, exact, short) in rows {
+            assert_eq!((dollars(micro).as_str(), rounded(micro).as_str()), (exact, short));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A table of on-demand prices as `kerf prices` writes it and `kerf plan` reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use cloud::data::{self, Facts};
+
+use crate::failure::Failure;
+use crate::money;
+
+/// The region whose prices are embedded.
+const EMBEDDED: &str = "us-east-1";
+/// What the first line of a table begins with; the region follows.
+const TITLE: &str = "# Linux on-demand prices of ";
+const HEADING: &str = "instance_type,usd_per_hour";
+
+/// On-demand prices of one region.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Millionths of a dollar per hour, by instance type.
+    pub on_demand: BTreeMap<String, i64>,
+    /// Where they come from, for people.
+    pub source: String,
+    estimated: bool,
+}
+
+impl Table {
+    /// The table in the file, else the one at the usual place, else the embedded one. Types that a file does not name keep
+    /// their embedded price.
+    ///
+    /// # Errors
+    /// When the file was asked for and cannot be read, or any file is damaged or of another region.
+    pub fn find(given: Option<&Path>, region: &str, facts: &Facts) -> Result<Self, Failure> {
+        let usual = usual_place(region).filter(|path| given.is_none() && path.exists());
+        let mut on_demand = facts.on_demand.clone();
+        let Some(path) = given.map(Path::to_owned).or(usual) else {
+            let source = format!("embedded on-demand prices of {EMBEDDED}");
+            return Ok(Self { on_demand, source, estimated: region != EMBEDDED });
+        };
+        on_demand.extend(read(&path, region)?);
+        Ok(Self { on_demand, source: format!("on-demand prices from {}", path.display()), estimated: false })
+    }
+
+    /// What deserves a word.
+    #[must_use]
+    pub fn warning(&self, region: &str) -> Option<String> {
+        self.estimated.then(|| {
+            format!(
+                "prices in {region} are estimates: those of {EMBEDDED}; `kerf prices --region {region}` fetches its own"
+            )
+        })
+    }
+}
+
+/// Where the table of a region lies when nobody says otherwise: `$XDG_DATA_HOME/kerf`, else `~/.local/share/kerf`.
+#[must_use]
+pub fn usual_place(region: &str) -> Option<PathBuf> {
+    let folder = |key: &str| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))?;
+    Some(data.join("kerf").join(format!("prices-{region}.csv")))
+}
+
+/// The text of a table.
+#[must_use]
+pub fn text(region: &str, prices: &BTreeMap<String, i64>) -> String {
+    let mut text = format!("{TITLE}{region}, dollars per hour\n{HEADING}\n");
+    for (name, price) in prices {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name},{}", money::dollars(*price));
+    }
+    text
+}
+
+fn read(path: &Path, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
+    let wrong = |problem: String| {
+        let cure = format!("write it anew with `kerf prices --region {region} --out FILE`");
+        Failure::usage(format!("{}: {problem}; {cure}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mut lines = text.lines();
+    let title = lines.next().and_then(|line| line.strip_prefix(TITLE)?.split(',').next());
+    match title {
+        Some(own) if own == region => {}
+        Some(own) => return Err(wrong(format!("these are the prices of {own}, not of {region}"))),
+        None => return Err(wrong("not a table of prices".to_owned())),
+    }
+    if lines.next() != Some(HEADING) {
+        return Err(wrong(format!("line 2 is not {HEADING:?}")));
+    }
+    let mut prices = BTreeMap::new();
+    for (index, line) in lines.enumerate() {
+        let row = line.split_once(',').and_then(|(name, price)| Some((name, data::scaled(price, 6)?)));
+        let Some((name, price)) = row.filter(|(name, price)| !name.is_empty() && *price > 0) else {
+            return Err(wrong(format!("line {}: {line:?} is not a type and a price", index + 3)));
+        };
+        prices.insert(name.to_owned(), price);
+    }
+    Ok(prices)
+}

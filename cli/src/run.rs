@@ -1,0 +1,96 @@
+//! Carries out one command line: reads, plans, prints.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use jiff::Timestamp;
+
+use crate::args::{Command, Format, Subject, Verb};
+use crate::catalogue::Wish;
+use crate::desk::{self, Answer, Conditions};
+use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
+use crate::input;
+use crate::outcome::{Outcome, outcome};
+
+/// Runs the command line and returns the exit code: 0 when every pod that is not ignored has a place, 3 when some have
+/// none, 2 for input that cannot be read.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let command = match Command::try_parse_from(arguments) {
+        Ok(command) => command,
+        Err(error) => {
+            // Help and version are no errors; where even this cannot be printed nobody listens.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { UNREADABLE } else { PLACED });
+        }
+    };
+    match carry_out(command.verb) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            for line in failure.to_string().lines() {
+                eprintln!("kerf: error: {line}");
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn carry_out(verb: Verb) -> Result<u8, Failure> {
+    match verb {
+        Verb::Plan(plan) => {
+            let answer = answer(&plan.subject)?;
+            let outcome = outcome(&answer);
+            print(&text(&outcome, plan.output)?)?;
+            Ok(code(&outcome))
+        }
+        Verb::Why(_) | Verb::Prices(_) => Ok(0),
+    }
+}
+
+fn code(outcome: &Outcome) -> u8 {
+    if outcome.unschedulable.is_empty() { PLACED } else { UNPLACED }
+}
+
+/// Reads the objects, tells notes with their positions on standard error, and plans.
+fn answer(subject: &Subject) -> Result<Answer, Failure> {
+    let manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
+    for note in &manifests.notes {
+        eprintln!("kerf: note: {note}");
+    }
+    desk::answer(manifests, &conditions(subject))
+}
+
+fn conditions(subject: &Subject) -> Conditions {
+    let settings = &subject.settings;
+    Conditions {
+        now: subject.now.unwrap_or_else(Timestamp::now),
+        seed: subject.seed,
+        wish: Wish {
+            file: subject.catalogue.clone(),
+            region: subject.region.clone(),
+            spot_prices: subject.spot_prices.clone(),
+            prices: subject.prices.clone(),
+            settings: settings.cloud(),
+            reserved: settings.reserved(),
+        },
+        preferences: settings.preference_policy,
+        min_values: settings.min_values_policy,
+        gates: settings.gates(),
+    }
+}
+
+fn text(outcome: &Outcome, format: Format) -> Result<String, Failure> {
+    match format {
+        Format::Json | Format::Table => Ok(serde_json::to_string_pretty(outcome).map_err(Failure::internal)? + "\n"),
+        Format::Yaml => serde_saphyr::to_string(outcome).map_err(|error| Failure::fault(error.to_string())),
+    }
+}
+
+/// Prints to standard output; a reader that has gone away has read enough.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,212 @@
+//! Workloads become the pods that their controllers would make: only as many as the given ReplicaSets and pods leave
+//! open, under names that do not depend on where they were read.
+
+mod pods;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::objects::{Deployment, Job, LabelSelector, Pod, PodTemplateSpec, ReplicaSet, StatefulSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::input::Objects;
+use pods::{Owner, made_from};
+
+/// Adds the pods that workloads call for and the claims that come with pods, and gives pods what the API server and the
+/// scheduler would have written. Returns what deserves a word.
+pub fn expand(objects: &mut Objects) -> Vec<String> {
+    let known = Known::of(objects);
+    let mut made = Made { taken: known.names.clone(), pods: Vec::new() };
+    for set in &objects.replica_sets {
+        replica_set(&known, set, &mut made);
+    }
+    for deployment in &objects.deployments {
+        self::deployment(objects, &known, deployment, &mut made);
+    }
+    for job in &objects.jobs {
+        self::job(objects, &known, job, &mut made);
+    }
+    for set in &objects.stateful_sets {
+        stateful_set(&known, set, &mut made);
+        volumes::of_stateful_set(set, &mut made.pods, &mut objects.volume_claims);
+    }
+    objects.pods.append(&mut made.pods);
+    volumes::of_pods(&objects.pods, &mut objects.volume_claims);
+    let warnings = pods::complete(&mut objects.pods, &objects.priority_classes);
+    objects.pods.sort_by(|one, other| (one.namespace(), one.name()).cmp(&(other.namespace(), other.name())));
+    objects.volume_claims.sort_by(|one, other| key(&one.metadata).cmp(&key(&other.metadata)));
+    warnings
+}
+
+fn key(metadata: &ObjectMeta) -> (&str, &str) {
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// What the given pods cover.
+#[derive(Default)]
+struct Known {
+    /// Pods that live and are to stay, by namespace and their controller's kind and name.
+    owned: BTreeMap<(String, String, String), usize>,
+    /// Labels of such pods without a controller, by namespace.
+    orphans: BTreeMap<String, Vec<BTreeMap<String, String>>>,
+    /// Namespace and name of every pod that has not ended.
+    names: BTreeSet<(String, String)>,
+}
+
+impl Known {
+    fn of(objects: &Objects) -> Self {
+        let mut known = Self::default();
+        for pod in objects.pods.iter().filter(|pod| !pod.is_terminal()) {
+            known.names.insert((pod.namespace().to_owned(), pod.name().to_owned()));
+            if pod.is_terminating() {
+                continue;
+            }
+            let namespace = pod.namespace().to_owned();
+            match pod.controller() {
+                Some(owner) => {
+                    *known.owned.entry((namespace, owner.kind.clone(), owner.name.clone())).or_default() += 1
+                }
+                None => known.orphans.entry(namespace).or_default().push(labels(&pod.metadata)),
+            }
+        }
+        known
+    }
+
+    fn owned(&self, namespace: &str, kind: &str, name: &str) -> usize {
+        self.owned.get(&(namespace.to_owned(), kind.to_owned(), name.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// Pods without a controller that a workload with this selector would adopt.
+    fn adopted(&self, namespace: &str, selector: &LabelSelector) -> usize {
+        let all = self.orphans.get(namespace).map_or(&[][..], Vec::as_slice);
+        if selector.is_empty() { 0 } else { all.iter().filter(|labels| selector.matches(labels)).count() }
+    }
+}
+
+fn labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
+    metadata.labels.clone().unwrap_or_default()
+}
+
+/// What has been made so far.
+struct Made {
+    taken: BTreeSet<(String, String)>,
+    pods: Vec<Pod>,
+}
+
+impl Made {
+    /// Makes `count` pods with the first free names `NAME-0`, `NAME-1`, ...
+    fn numbered(&mut self, owner: &Owner<'_>, template: &PodTemplateSpec, count: usize) {
+        let mut number = 0;
+        for _ in 0..count {
+            while !self.taken.insert((owner.namespace.to_owned(), format!("{}-{number}", owner.name))) {
+                number += 1;
+            }
+            self.pods.push(made_from(owner, template, format!("{}-{number}", owner.name)));
+        }
+    }
+}
+
+fn count(replicas: i32) -> usize {
+    usize::try_from(replicas).unwrap_or(0)
+}
+
+fn replica_set(known: &Known, set: &ReplicaSet, made: &mut Made) {
+    if set.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let (namespace, name) = key(&set.metadata);
+    let covered = known.owned(namespace, "ReplicaSet", name) + known.adopted(namespace, &set.spec.selector);
+    let owner = Owner::new("apps/v1", "ReplicaSet", &set.metadata);
+    made.numbered(&owner, &set.spec.template, count(set.spec.replicas()).saturating_sub(covered));
+}
+
+fn deployment(objects: &Objects, known: &Known, deployment: &Deployment, made: &mut Made) {
+    if deployment.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let (namespace, name) = key(&deployment.metadata);
+    let sets: Vec<&ReplicaSet> =
+        objects.replica_sets.iter().filter(|set| key(&set.metadata).0 == namespace && belongs(set, name)).collect();
+    let by_sets: usize = sets.iter().map(|set| count(set.spec.replicas())).sum();
+    let covered = by_sets + of_sets_not_given(objects, known, namespace, name);
+    let owner = Owner::new("apps/v1", "Deployment", &deployment.metadata);
+    let mut template = deployment.spec.template.clone();
+    let own = template.metadata.labels.get_or_insert_default();
+    own.entry(POD_TEMPLATE_HASH.to_owned()).or_insert_with(|| template_hash(&sets, &owner));
+    made.numbered(&owner, &template, count(deployment.spec.replicas()).saturating_sub(covered));
+}
+
+/// Label by which the pods of one revision of a Deployment know each other; spread constraints like to name it.
+const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// On ReplicaSets: which revision of the Deployment it is.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The newest revision's hash, else a text that no other Deployment has.
+fn template_hash(sets: &[&ReplicaSet], owner: &Owner<'_>) -> String {
+    let revision = |set: &ReplicaSet| -> u64 {
+        let text = set.metadata.annotations.as_ref().and_then(|all| all.get(REVISION));
+        text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    let newest = sets.iter().max_by_key(|set| (revision(set), key(&set.metadata)));
+    let hash = newest.and_then(|set| set.metadata.labels.as_ref()?.get(POD_TEMPLATE_HASH));
+    hash.cloned().unwrap_or_else(|| owner.name.to_owned())
+}
+
+fn belongs(set: &ReplicaSet, deployment: &str) -> bool {
+    let owners = set.metadata.owner_references.iter().flatten();
+    owners.into_iter().any(|owner| owner.kind == "Deployment" && owner.name == deployment)
+}
+
+/// Pods whose ReplicaSet is not among the objects but is called like one of the Deployment's: `NAME-HASH`.
+fn of_sets_not_given(objects: &Objects, known: &Known, namespace: &str, deployment: &str) -> usize {
+    let given = |name: &str| objects.replica_sets.iter().any(|set| key(&set.metadata) == (namespace, name));
+    let begins = (namespace.to_owned(), "ReplicaSet".to_owned(), format!("{deployment}-"));
+    let from_here = known.owned.range(begins..).take_while(|((space, kind, name), _)| {
+        space == namespace && kind == "ReplicaSet" && name.starts_with(&format!("{deployment}-"))
+    });
+    let own = from_here.filter(|((_, _, name), _)| !name[deployment.len() + 1..].contains('-') && !given(name));
+    own.map(|(_, count)| count).sum()
+}
+
+fn stateful_set(known: &Known, set: &StatefulSet, made: &mut Made) {
+    if set.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let owner = Owner::new("apps/v1", "StatefulSet", &set.metadata);
+    let first = set.spec.first_ordinal();
+    for ordinal in first..first.saturating_add(set.spec.replicas()) {
+        let name = format!("{}-{ordinal}", owner.name);
+        let full = (owner.namespace.to_owned(), name.clone());
+        // A pod that is ending keeps its name until it is gone; its successor is planned for with its node.
+        if known.names.contains(&full) || !made.taken.insert(full) {
+            continue;
+        }
+        let mut pod = made_from(&owner, &set.spec.template, name.clone());
+        let labels = pod.metadata.labels.get_or_insert_default();
+        labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), name);
+        labels.insert("apps.kubernetes.io/pod-index".to_owned(), ordinal.to_string());
+        made.pods.push(pod);
+    }
+}
+
+fn job(objects: &Objects, known: &Known, job: &Job, made: &mut Made) {
+    if job.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let owner = Owner::new("batch/v1", "Job", &job.metadata);
+    let own = |pod: &&Pod| {
+        pod.namespace() == owner.namespace
+            && pod.controller().is_some_and(|by| by.kind == "Job" && by.name == owner.name)
+            && pod.status.phase == "Succeeded"
+    };
+    let mut seen = job.clone();
+    let succeeded = i32::try_from(objects.pods.iter().filter(own).count()).unwrap_or(i32::MAX);
+    seen.status.succeeded = seen.status.succeeded.max(succeeded);
+    let covered = known.owned(owner.namespace, "Job", owner.name);
+    let mut template = job.spec.template.clone();
+    let labels = template.metadata.labels.get_or_insert_default();
+    for key in ["batch.kubernetes.io/job-name", "job-name"] {
+        labels.entry(key.to_owned()).or_insert_with(|| owner.name.to_owned());
+    }
+    made.numbered(&owner, &template, count(seen.pods_wanted()).saturating_sub(covered));
+}
