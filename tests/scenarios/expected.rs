@@ -101,10 +101,10 @@ impl<'a> Outcome<'a> {
 
     fn place(&self, pod: usize) -> Option<Place<'a>> {
         match &self.plan.report.pods[pod] {
-            PodVerdict::Existing { node } => {
+            PodVerdict::Existing { node, .. } => {
                 self.snapshot.nodes.iter().find(|it| it.name == *node).map(|it| Place::Node(it))
             }
-            PodVerdict::Launch { launch } => Some(Place::Launch(*launch, &self.plan.launches[*launch])),
+            PodVerdict::Launch { launch, .. } => Some(Place::Launch(*launch, &self.plan.launches[*launch])),
             _ => None,
         }
     }

@@ -12,7 +12,9 @@ mod topology;
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
 pub use node::{BoundPod, Leaving, Node, Stage};
 pub use offer::Offer;
-pub use pod::{Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed};
+pub use pod::{
+    Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
+};
 pub use pool::{Disruption, Pool};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;

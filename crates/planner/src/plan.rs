@@ -122,11 +122,21 @@ pub enum PodVerdict {
     Existing {
         /// The node's name in the snapshot.
         node: String,
+        /// Why that one.
+        why: Why,
+        /// Preferences that could not be kept, in the order in which they were dropped.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dropped: Vec<Preference>,
     },
     /// A place in the plan's launch of this position.
     Launch {
         /// Position in `Plan::launches`.
         launch: usize,
+        /// Why that one.
+        why: Why,
+        /// Preferences that could not be kept, in the order in which they were dropped.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dropped: Vec<Preference>,
     },
     /// No place: the nearest miss of every pool, in the order in which they were tried.
     Unschedulable {
@@ -135,6 +145,54 @@ pub enum PodVerdict {
     },
     /// `Policy::max_steps` was used up before the pod's turn came; the next plan goes on.
     Postponed,
+}
+
+/// Why a pod got this place and no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Why {
+    /// A recent plan promised it.
+    Promised,
+    /// It is the first node with room: initialized ones before those on their way, by name.
+    Room,
+    /// It shares the launch, since a separate one would be dearer.
+    Joined,
+    /// No node and no launch had room at a better price.
+    Opened,
+}
+
+/// A preference that was dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Preference {
+    /// Pods that it would like to be near.
+    Near {
+        /// 1 to 100.
+        weight: i32,
+        /// The topology key.
+        key: String,
+    },
+    /// Pods that it would like to be apart from.
+    Apart {
+        /// 1 to 100.
+        weight: i32,
+        /// The topology key.
+        key: String,
+    },
+    /// Nodes that it would like.
+    Nodes {
+        /// 1 to 100.
+        weight: i32,
+        /// What it would like of them.
+        term: Vec<Requirement>,
+    },
+    /// An even spread that is not required.
+    Spread {
+        /// The topology key.
+        key: String,
+    },
+    /// Nodes without `PreferNoSchedule` taints.
+    SoftTaints,
 }
 
 /// Why one pool cannot take a pod.
@@ -160,6 +218,16 @@ pub enum Miss {
     Requirement {
         /// The key on which they disagree.
         key: String,
+        /// A label that is known and written nearly alike: perhaps a slip of the pen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        near: Option<String>,
+    },
+    /// Types would do, but no domain is left for the pod beside the others.
+    Topology {
+        /// How it stands to them.
+        standing: Standing,
+        /// The topology key.
+        key: String,
     },
     /// The pool's limit leaves no room.
     Limit {
@@ -175,17 +243,65 @@ pub enum Miss {
         /// How many there are.
         found: usize,
     },
-    /// Every type is ruled out; the counts add up to the number of types.
-    Types {
-        /// How many types the pool has in all.
-        total: usize,
-        /// How many have labels that do not match.
-        labels: usize,
-        /// How many are too small, by the first resource that is short.
-        small: Vec<(String, usize)>,
-        /// How many match and are large enough but cannot be had now in an allowed zone and capacity type.
-        unavailable: usize,
+    /// Every type is ruled out.
+    Types(TypesMiss),
+}
+
+/// Which demand on other pods leaves no domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Standing {
+    /// A spread: every domain would hold too many more than the emptiest one.
+    Spread {
+        /// The most by which domains may differ.
+        max_skew: u32,
     },
+    /// Affinity: the pods that it must be near are nowhere that it can go.
+    Near,
+    /// Anti-affinity of its own: pods that it must keep away from are everywhere.
+    Apart,
+    /// Anti-affinity of others against it.
+    Shunned,
+    /// Each demand alone could be met, all together cannot.
+    Together,
+}
+
+/// Why every type of a pool is ruled out, each by its first reason; the counts add up to `total`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TypesMiss {
+    /// How many types the pool's class has in all.
+    pub total: usize,
+    /// How many have labels that do not match, by label.
+    pub labels: Vec<LabelMiss>,
+    /// How many are too small, by the first resource that is short.
+    pub small: Vec<(String, usize)>,
+    /// How many match and are large enough but cannot be had now in an allowed zone and capacity type.
+    pub unavailable: usize,
+    /// The requirement of the pod without which most types would do.
+    pub relief: Option<Relief>,
+    /// Whether the pod asks for a million CPUs or more: `M` for `m`, most likely.
+    pub suspicious_cpu: bool,
+}
+
+/// Types that fall out for one label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelMiss {
+    /// The label's key.
+    pub key: String,
+    /// How many types.
+    pub types: usize,
+}
+
+/// What would help.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Relief {
+    /// The label on which the pod would have to ask for less.
+    pub key: String,
+    /// How many types would then do.
+    pub types: usize,
 }
 
 /// Why a managed node stays or goes.
@@ -212,6 +328,8 @@ pub enum NodeVerdict {
     },
     /// The pool never consolidates.
     ConsolidationDisabled,
+    /// The pool keeps a fixed number of nodes.
+    Static,
     /// `karpenter.sh/do-not-disrupt` on the node or on one of its pods.
     DoNotDisrupt,
     /// The pool's budget for this reason is used up.
@@ -226,14 +344,15 @@ impl Miss {
         match self {
             Self::Taint { .. } => 0,
             Self::Requirement { .. } => 1,
-            Self::Types { .. } => 2,
+            Self::Types(_) => 2,
             Self::MinValues { .. } => 3,
-            Self::Limit { .. } => 4,
+            Self::Topology { .. } => 4,
+            Self::Limit { .. } => 5,
         }
     }
 
     /// The miss of a pool without a catalogue.
     pub(crate) fn no_types() -> Self {
-        Self::Types { total: 0, labels: 0, small: Vec::new(), unavailable: 0 }
+        Self::Types(TypesMiss::default())
     }
 }

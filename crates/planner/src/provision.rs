@@ -1,37 +1,51 @@
-//! Where pending pods go: on nodes that exist or are on their way, else on as few and as cheap new ones as fit.
+//! Where pods that need a place go: on nodes that exist or are on their way, else on new ones, as cheaply as they can.
 //!
-//! The algorithm in prose. Pods queue by CPU, memory, age and UID, the largest first. A pod goes
-//! 1. where a recent plan promised it a place, if it still fits there;
-//! 2. on the first node that takes it, initialized ones before those on their way, by name;
-//! 3. into the first open launch of this plan that takes it, *if* that costs no more than a launch of its own
-//!    would: the cheapest type that then fits all must not cost more than the present one and a separate one
-//!    together, so that a plan is never dearer than one node a pod;
-//! 4. into a new launch from the pool with the greatest weight that can take it; among equal weights the
-//!    cheapest, then the last by name. It keeps seats for as many of the equal pods that are left as make each of
-//!    them cheapest, all at once: the first step to a larger type may cost more than it brings before the next
-//!    pods pay for it.
+//! The algorithm in prose. Pods queue by priority, CPU, memory and age, the greatest first; pods of one shape go
+//! together, for what is true of one is true of all. A shape is tried with all its preferences first, then with one
+//! after the other dropped (`demand`). At each of these levels its pods go
+//! 1. where a recent plan promised them a place, if they still fit there;
+//! 2. on the first node that takes them, initialized ones before those on their way, by name (`room`);
+//! 3. into the first open launch of this plan that takes them at no more than a launch of their own would cost (`join`);
+//! 4. into a new launch from the pool with the greatest weight; among equal weights the cheapest (`open`).
 //!
-//! `PreferNoSchedule` taints are honoured in a first attempt over all four and overlooked in a second one, so pools and
-//! nodes without them are preferred. A launch stays open with every type that still fits; under pool limits it
-//! reserves only its cheapest type, and what room the limits leave in the end is spent on listing further types,
-//! reserved by their maximum, so that no choice of EC2 can overshoot a limit.
+//! Whoever counts for affinity, anti-affinity or spread (`topology`) is put where the domain is known: a launch that
+//! carries such a pod is pinned to one zone (`settle`). Who found no place is asked again as long as others did. A
+//! launch stays open with every type that still fits; under limits it reserves only its cheapest type, and what room
+//! the limits leave in the end is spent on listing further types (`finish`). Who has no place in the end is told the
+//! nearest miss of every pool (`reasons`).
 
+mod claim;
 mod demand;
-mod launch;
+mod dimensions;
+mod finish;
+mod fixed;
+mod frame;
+mod join;
 mod limits;
-mod overhead;
+mod open;
+mod reasons;
+mod reserve;
 mod room;
+mod settle;
 mod template;
+mod topology;
+mod wants;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use demand::{Demand, Tolerance};
-use launch::{Fresh, Open};
+use claim::Claims;
+use demand::{Compiler, Demand};
+use dimensions::Dimensions;
+use frame::Frames;
 use limits::Headroom;
-use room::Room;
-use template::Template;
+use open::Alone;
+use reserve::Reservations;
+use room::Rooms;
+use topology::{Domain, Topology};
+use wants::Wants;
 
-use crate::{Nomination, Plan, PodVerdict, PoolMiss, Report, Resources, Snapshot};
+use crate::{Nomination, Plan, PodVerdict, Resources, Snapshot, Why};
 
 /// Places every pod of the snapshot, or says why not.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
@@ -41,230 +55,250 @@ pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
     solver.finish()
 }
 
-fn pods_by_shape(snapshot: &Snapshot) -> Vec<usize> {
-    let mut counts = vec![0; snapshot.shapes.len()];
-    for pod in &snapshot.pods {
-        counts[pod.shape] += 1;
-    }
-    counts
-}
-
-/// A pod's turn ended here.
-enum Outcome {
-    Placed(Place),
-    Refused(Vec<PoolMiss>),
+/// A shape at one of its levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    shape: usize,
+    level: usize,
 }
 
 #[derive(Clone, Copy)]
 enum Place {
-    Node(usize),
-    Launch(usize),
+    Room(usize),
+    Claim(usize),
 }
 
-/// The best launch of its own for a shape, as of a state of the limits.
-struct Alone {
-    generation: u64,
-    best: Result<Fresh, Vec<PoolMiss>>,
+/// Pods of one shape that wait, in the order of their ages.
+struct Run {
+    shape: usize,
+    pods: Vec<usize>,
 }
 
 struct Solver<'a> {
     snapshot: &'a Snapshot,
+    dimensions: Dimensions,
+    wants: Wants<'a>,
+    topology: Topology<'a>,
     demands: Vec<Demand<'a>>,
-    tolerances: &'static [Tolerance],
-    templates: Vec<Template<'a>>,
+    frames: Frames<'a>,
     headroom: Headroom,
-    rooms: Vec<Room<'a>>,
-    open: Vec<Open>,
-    alone: BTreeMap<(usize, Tolerance), Alone>,
-    /// The first node that has not refused the shape yet: rooms only fill up, so a refusal is for good.
-    next_room: BTreeMap<(usize, Tolerance), usize>,
-    /// The same for open launches, apart for pods that have no alternative and thus do not mind the price.
-    next_open: BTreeMap<(usize, Tolerance, bool), usize>,
-    /// How many pods of each shape have no place yet.
-    left: Vec<usize>,
+    reservations: Reservations,
+    rooms: Rooms<'a>,
+    claims: Claims,
+    alone: BTreeMap<Turn, Alone>,
+    soft_taints: bool,
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
+    order: Vec<usize>,
     steps: u64,
 }
 
 impl<'a> Solver<'a> {
     fn new(snapshot: &'a Snapshot) -> Self {
-        let templates = template::in_order(snapshot);
-        let soft = template::has_soft_taints(snapshot);
+        let dimensions = Dimensions::of(snapshot);
+        let soft_taints = template::has_soft_taints(snapshot);
+        let mut wants = Wants::default();
+        let mut topology = Topology::new(&snapshot.namespaces);
+        let policy = snapshot.policy.preferences;
+        let mut compiler =
+            Compiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
+        let mut demands: Vec<Demand<'a>> =
+            snapshot.shapes.iter().map(|shape| Demand::of(shape, &mut compiler)).collect();
+        topology.heed_bound(snapshot);
+        demands.iter_mut().for_each(|demand| demand.join(&topology));
+        topology.count_bound(snapshot, &wants);
+        let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
+        topology.find_reachable(&mut frames, &wants);
         Self {
-            demands: snapshot.shapes.iter().map(|shape| Demand::of(shape)).collect(),
-            tolerances: if soft { &[Tolerance::Strict, Tolerance::Lenient] } else { &[Tolerance::Strict] },
-            headroom: Headroom::of(&templates),
-            rooms: room::in_order(snapshot),
-            templates,
-            open: Vec::new(),
+            headroom: Headroom::of(frames.templates.iter().map(|template| template.pool)),
+            reservations: Reservations::of(snapshot),
+            rooms: Rooms::of(snapshot, &dimensions),
+            claims: Claims::default(),
             alone: BTreeMap::new(),
-            next_room: BTreeMap::new(),
-            next_open: BTreeMap::new(),
-            left: pods_by_shape(snapshot),
             verdicts: vec![None; snapshot.pods.len()],
             nominations: Vec::new(),
+            order: Vec::new(),
             steps: 0,
             snapshot,
+            dimensions,
+            wants,
+            topology,
+            demands,
+            frames,
+            soft_taints,
         }
     }
 
-    /// Pods in the order of their turns: the largest first, then the oldest, then by UID.
-    fn queue(&self) -> Vec<usize> {
-        let mut queue: Vec<usize> = (0..self.snapshot.pods.len()).filter(|pod| self.verdicts[*pod].is_none()).collect();
-        queue.sort_by_key(|pod| {
-            let pod = &self.snapshot.pods[*pod];
-            let requests = &self.snapshot.shapes[pod.shape].requests;
-            (-requests.get(Resources::CPU), -requests.get(Resources::MEMORY), pod.created, pod.uid.as_str())
-        });
-        queue
+    /// Pods without a place by shape, in the order of their turns: priority, CPU and memory, the greatest first; then the
+    /// shape whose oldest pod is older.
+    fn queue(&self) -> Vec<Run> {
+        let pods = &self.snapshot.pods;
+        let mut runs: Vec<Run> = (0..self.demands.len()).map(|shape| Run { shape, pods: Vec::new() }).collect();
+        let waiting = |pod: &usize| !matches!(self.verdicts[*pod], Some(PodVerdict::Existing { .. }));
+        (0..pods.len()).filter(waiting).for_each(|pod| runs[pods[pod].shape].pods.push(pod));
+        runs.retain(|run| !run.pods.is_empty());
+        let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
+        for run in &mut runs {
+            run.pods.sort_by_key(|pod| age(*pod));
+        }
+        runs.sort_by_key(|run| (self.greatness(run.shape), run.pods.first().map(|pod| age(*pod))));
+        runs
+    }
+
+    fn greatness(&self, shape: usize) -> (Reverse<i32>, i64, i64) {
+        let shape = self.demands[shape].shape;
+        (Reverse(shape.priority), -shape.requests.get(Resources::CPU), -shape.requests.get(Resources::MEMORY))
     }
 
     fn keep_promises(&mut self) {
         let by_name: BTreeMap<&str, usize> =
-            self.rooms.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect();
-        for pod in self.queue() {
-            let shape = self.snapshot.pods[pod].shape;
-            let promised = self.snapshot.pods[pod].nominated.as_deref().and_then(|node| by_name.get(node));
-            if let Some(&room) = promised
-                && self.rooms[room].takes(&self.demands[shape], Tolerance::Lenient)
-            {
-                self.record(pod, Place::Node(room));
-            }
+            self.rooms.list.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect();
+        let promised: Vec<(usize, usize)> = self
+            .queue()
+            .into_iter()
+            .flat_map(|run| run.pods)
+            .filter_map(|pod| Some((pod, *by_name.get(self.snapshot.pods[pod].nominated.as_deref()?)?)))
+            .collect();
+        for (pod, room) in promised {
+            self.keep_promise(pod, room);
         }
     }
 
-    /// Goes round the queue until a whole round places nobody: what one launch gives back to a limit may serve another.
+    fn keep_promise(&mut self, pod: usize, room: usize) {
+        let shape = self.snapshot.pods[pod].shape;
+        let demand = &self.demands[shape];
+        let admits = |level: &usize| {
+            let room = &self.rooms.list[room];
+            room.admits(demand, &demand.levels[*level], &self.snapshot.pods[pod], &self.wants, &self.topology)
+        };
+        if let Some(level) = (0..demand.levels.len()).find(admits) {
+            self.record(Turn { shape, level }, Place::Room(room), &[pod], Why::Promised);
+        }
+    }
+
+    /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
     fn place_all(&mut self) {
         let mut queue = self.queue();
         loop {
-            let before = queue.len();
-            queue.retain(|pod| !self.turn(*pod));
-            if queue.is_empty() || queue.len() == before {
-                return;
+            let before: usize = queue.iter().map(|run| run.pods.len()).sum();
+            for run in &mut queue {
+                let placed = self.place_run(run);
+                run.pods.drain(..placed);
             }
+            queue.retain(|run| !run.pods.is_empty());
+            let after: usize = queue.iter().map(|run| run.pods.len()).sum();
+            if after == before || after == 0 || self.is_spent() {
+                return self.give_up(&queue);
+            }
+            queue.iter().for_each(|run| self.claims.forget(run.shape));
         }
     }
 
-    /// Whether the pod found its place.
-    fn turn(&mut self, pod: usize) -> bool {
-        if self.steps >= self.snapshot.policy.max_steps {
-            self.verdicts[pod] = Some(PodVerdict::Postponed);
-            return false;
+    /// Whether the search has taken as many steps as it may.
+    fn is_spent(&self) -> bool {
+        self.steps >= self.snapshot.policy.max_steps
+    }
+
+    /// How many of the run's pods found their places, counted from the first.
+    fn place_run(&mut self, run: &Run) -> usize {
+        let mut placed = 0;
+        while placed < run.pods.len() && !self.is_spent() {
+            match self.place_some(run.shape, &run.pods[placed..]) {
+                0 => break,
+                count => placed += count,
+            }
         }
-        match self.search(self.snapshot.pods[pod].shape) {
-            Outcome::Placed(place) => {
-                self.record(pod, place);
-                true
+        placed
+    }
+
+    /// Places one of the pods at least, and more where that is one decision; 0 when there is no place.
+    fn place_some(&mut self, shape: usize, pods: &[usize]) -> usize {
+        for level in 0..self.demands[shape].levels.len() {
+            let turn = Turn { shape, level };
+            let place = self
+                .find_room(turn, pods)
+                .map(|(room, count)| (Place::Room(room), count, Why::Room))
+                .or_else(|| self.join(turn, pods).map(|(claim, count)| (Place::Claim(claim), count, Why::Joined)))
+                .or_else(|| self.open(turn, pods).map(|(claim, count)| (Place::Claim(claim), count, Why::Opened)));
+            if let Some((place, count, why)) = place {
+                self.record(turn, place, &pods[..count], why);
+                return count;
             }
-            Outcome::Refused(pools) => {
-                self.verdicts[pod] = Some(PodVerdict::Unschedulable { pools });
-                false
+        }
+        0
+    }
+
+    fn find_room(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let first = &self.snapshot.pods[pods[0]];
+        let found = self.rooms.find(turn, demand, first, &self.wants, &self.topology, &mut self.steps)?;
+        let room = &self.rooms.list[found];
+        let most = if level.single { 1 } else { self.topology.host_room(&level.rules, Some(room.site)) };
+        Some((found, most.min(room.times(demand)).clamp(1, pods.len())))
+    }
+
+    /// Writes down where pods of a turn go, in every book.
+    fn record(&mut self, turn: Turn, place: Place, pods: &[usize], why: Why) {
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let dropped = demand.dropped(level, self.snapshot.policy.preferences, self.soft_taints);
+        let verdict = match place {
+            Place::Room(room) => {
+                let objects: Vec<_> = pods.iter().map(|pod| &self.snapshot.pods[*pod]).collect();
+                self.rooms.list[room].take(demand, &objects);
+                PodVerdict::Existing { node: self.rooms.list[room].node.name.clone(), why, dropped }
             }
+            Place::Claim(claim) => {
+                self.claims.list[claim].pods.extend_from_slice(pods);
+                PodVerdict::Launch { launch: claim, why, dropped }
+            }
+        };
+        self.count(turn, place, pods.len());
+        self.order.extend_from_slice(pods);
+        for pod in pods {
+            if let PodVerdict::Existing { node, .. } = &verdict
+                && self.snapshot.pods[*pod].buffer.is_none()
+            {
+                self.nominations.push(Nomination { pod: *pod, node: node.clone() });
+            }
+            self.verdicts[*pod] = Some(verdict.clone());
         }
     }
 
-    fn search(&mut self, shape: usize) -> Outcome {
-        let mut misses = Vec::new();
-        for tolerance in self.tolerances {
-            if let Some(room) = self.find_room(shape, *tolerance) {
-                return Outcome::Placed(Place::Node(room));
-            }
-            self.refresh_alone(shape, *tolerance);
-            if let Some(open) = self.find_open(shape, *tolerance) {
-                return Outcome::Placed(Place::Launch(open));
-            }
-            match self.launch(shape, *tolerance) {
-                Ok(open) => return Outcome::Placed(Place::Launch(open)),
-                Err(refused) => misses = refused,
-            }
-        }
-        Outcome::Refused(misses)
-    }
-
-    fn find_room(&mut self, shape: usize, tolerance: Tolerance) -> Option<usize> {
-        let start = self.next_room.get(&(shape, tolerance)).copied().unwrap_or(0);
-        let found = (start..self.rooms.len()).find(|room| self.rooms[*room].takes(&self.demands[shape], tolerance));
-        let next = found.unwrap_or(self.rooms.len());
-        self.steps += (next - start) as u64 + 1;
-        self.next_room.insert((shape, tolerance), next);
-        found
-    }
-
-    /// Works out the best launch of its own for the shape, unless that is known for the present state of the limits.
-    fn refresh_alone(&mut self, shape: usize, tolerance: Tolerance) {
-        let generation = self.headroom.generation();
-        let known = self.alone.get(&(shape, tolerance));
-        if known.is_some_and(|alone| alone.generation == generation) {
+    /// Lets pods that were placed count for those that look at them.
+    fn count(&mut self, turn: Turn, place: Place, pods: usize) {
+        let demand = &self.demands[turn.shape];
+        if demand.counts.is_empty() && demand.holds.is_empty() {
             return;
         }
-        let best = Fresh::best(&self.templates, &self.demands[shape], tolerance, &self.headroom, &mut self.steps);
-        self.alone.insert((shape, tolerance), Alone { generation, best });
-    }
-
-    fn find_open(&mut self, shape: usize, tolerance: Tolerance) -> Option<usize> {
-        let alone = self.alone.get(&(shape, tolerance)).and_then(|alone| alone.best.as_ref().ok().map(Fresh::price));
-        let key = (shape, tolerance, alone.is_some());
-        let start = self.next_open.get(&key).copied().unwrap_or(0);
-        for position in start..self.open.len() {
-            self.next_open.insert(key, position);
-            let open = &mut self.open[position];
-            let template = &self.templates[open.template];
-            let demand = &self.demands[shape];
-            if open.seat(shape) || open.join(template, demand, tolerance, alone, &mut self.headroom, &mut self.steps) {
-                return Some(position);
+        let pods = Domain::try_from(pods).unwrap_or(Domain::MAX);
+        match place {
+            Place::Room(room) => {
+                let spot = self.rooms.list[room].spot();
+                self.topology.record(&demand.counts, &demand.holds, spot, pods, |_| true);
+            }
+            Place::Claim(claim) => {
+                let claim = &self.claims.list[claim];
+                let frame = self.frames.get(claim.frame);
+                let (frames, wants) = (&self.frames, &self.wants);
+                let suits = |spread: &topology::SpreadGroup<'a>| frames.could_count(claim.frame, spread, wants);
+                self.topology.record(&demand.counts, &demand.holds, claim.spot(frame), pods, suits);
             }
         }
-        self.next_open.insert(key, self.open.len());
-        None
     }
 
-    fn launch(&mut self, shape: usize, tolerance: Tolerance) -> Result<usize, Vec<PoolMiss>> {
-        let fresh = match self.alone.get(&(shape, tolerance)) {
-            Some(Alone { best: Ok(fresh), .. }) => fresh.clone(),
-            Some(Alone { best: Err(misses), .. }) => return Err(misses.clone()),
-            None => return Err(Vec::new()),
-        };
-        let wanted = (shape, self.left[shape]);
-        self.open.push(Open::new(fresh, wanted, &self.demands[shape], &self.templates, &mut self.headroom));
-        Ok(self.open.len() - 1)
-    }
-
-    fn record(&mut self, pod: usize, place: Place) {
-        let shape = self.snapshot.pods[pod].shape;
-        self.left[shape] -= 1;
-        self.verdicts[pod] = Some(match place {
-            Place::Node(room) => {
-                self.rooms[room].take(&self.demands[shape]);
-                let node = self.rooms[room].node.name.clone();
-                self.nominations.push(Nomination { pod, node: node.clone() });
-                PodVerdict::Existing { node }
+    /// Tells who is left why there is no place, once a shape.
+    fn give_up(&mut self, queue: &[Run]) {
+        for run in queue {
+            let verdict = if self.is_spent() {
+                PodVerdict::Postponed
+            } else {
+                PodVerdict::Unschedulable { pools: self.misses(run.shape) }
+            };
+            for pod in &run.pods {
+                self.verdicts[*pod] = Some(verdict.clone());
             }
-            Place::Launch(launch) => {
-                self.open[launch].pods.push(pod);
-                PodVerdict::Launch { launch }
-            }
-        });
-    }
-
-    fn finish(mut self) -> Plan {
-        let mut launches = Vec::with_capacity(self.open.len());
-        for open in self.open {
-            let template = &self.templates[open.template];
-            let mut seated = Resources::default();
-            for pod in &open.pods {
-                seated.add(self.demands[self.snapshot.pods[*pod].shape].requests);
-            }
-            launches.push(open.close(template, seated, &mut self.headroom));
-        }
-        let verdicts = self.verdicts.into_iter().map(|verdict| verdict.unwrap_or(PodVerdict::Postponed));
-        let nominated = self.nominations.iter().map(|nomination| nomination.pod);
-        let order = nominated.chain(launches.iter().flat_map(|launch| launch.pods.iter().copied())).collect();
-        Plan {
-            launches,
-            nominations: self.nominations,
-            removals: Vec::new(),
-            report: Report { pods: verdicts.collect(), nodes: Vec::new(), order, steps: self.steps },
         }
     }
 }

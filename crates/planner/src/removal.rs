@@ -3,20 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Disruption, Node, NodeVerdict, Plan, Removal, RemovalReason, Snapshot, Stage};
+use crate::{Disruption, Node, NodeVerdict, Plan, PodVerdict, Pool, Removal, RemovalReason, Snapshot, Stage};
 
 /// Adds the removal of empty nodes, and a verdict for every managed node. The dearest go first while a budget lasts.
 pub(crate) fn remove_empty(snapshot: &Snapshot, plan: &mut Plan) {
-    let nominated: BTreeSet<&str> = plan.nominations.iter().map(|nomination| nomination.node.as_str()).collect();
-    let pools: BTreeMap<&str, &Disruption> =
-        snapshot.pools.iter().map(|pool| (pool.name.as_str(), &pool.disruption)).collect();
+    let expecting = plan.report.pods.iter().filter_map(|verdict| match verdict {
+        PodVerdict::Existing { node, .. } => Some(node.clone()),
+        _ => None,
+    });
+    let nominated: BTreeSet<String> = expecting.collect();
+    let pools: BTreeMap<&str, &Pool> = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let mut budgets: BTreeMap<&str, u32> =
-        pools.iter().map(|(name, disruption)| (*name, disruption.empty_budget)).collect();
+        pools.iter().map(|(name, pool)| (*name, pool.disruption.empty_budget)).collect();
     let mut kept: BTreeMap<&str, NodeVerdict> = BTreeMap::new();
     let mut removals = Vec::new();
     for node in by_price(snapshot) {
         let pool = node.pool.as_deref().unwrap_or_default();
-        let staying = reason_to_stay(snapshot, node, pools.get(pool).copied(), nominated.contains(node.name.as_str()));
+        let staying = reason_to_stay(snapshot, node, pools.get(pool).copied(), nominated.contains(&node.name));
         let verdict = match (staying, budgets.get_mut(pool)) {
             (Some(verdict), _) => verdict,
             (None, Some(budget)) if *budget > 0 => {
@@ -53,12 +56,7 @@ fn removal(node: &Node) -> Removal {
 }
 
 /// The first reason not to remove a node, budgets aside.
-fn reason_to_stay(
-    snapshot: &Snapshot,
-    node: &Node,
-    disruption: Option<&Disruption>,
-    nominated: bool,
-) -> Option<NodeVerdict> {
+fn reason_to_stay(snapshot: &Snapshot, node: &Node, pool: Option<&Pool>, nominated: bool) -> Option<NodeVerdict> {
     let in_use = node.pods.iter().filter(|pod| pod.reschedulable).count();
     let promised = node.nominated_until.is_some_and(|until| until > snapshot.now);
     if node.leaving.is_some() {
@@ -72,7 +70,11 @@ fn reason_to_stay(
     } else if node.do_not_disrupt || node.pods.iter().any(|pod| pod.do_not_disrupt) {
         Some(NodeVerdict::DoNotDisrupt)
     } else {
-        disruption.map_or(Some(NodeVerdict::NoPool), |disruption| still_quiet(snapshot, node, disruption))
+        match pool {
+            None => Some(NodeVerdict::NoPool),
+            Some(pool) if pool.replicas.is_some() => Some(NodeVerdict::Static),
+            Some(pool) => still_quiet(snapshot, node, &pool.disruption),
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub mod label {
     pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
     /// The instance type's name.
     pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+    /// Stands in reserved offerings: the capacity reservation that a node was launched into.
+    pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
     /// Unknown before a node registers.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
 }
@@ -94,6 +96,19 @@ pub enum CapacityType {
     Spot,
     /// Full price.
     OnDemand,
+}
+
+impl Offering {
+    /// The value of a label that offerings decide.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&str> {
+        match key {
+            label::ZONE => Some(&self.zone),
+            label::CAPACITY_TYPE => Some(self.capacity_type.as_str()),
+            label::RESERVATION_ID if self.reservation.is_some() => self.reservation.as_ref().map(|it| it.id.as_str()),
+            key => self.labels.get(key).map(String::as_str),
+        }
+    }
 }
 
 impl CapacityType {

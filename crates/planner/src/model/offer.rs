@@ -18,7 +18,15 @@ impl<'a> Offer<'a> {
     pub fn of(kind: &'a InstanceType) -> Self {
         let mut keys = BTreeSet::from([label::ZONE, label::CAPACITY_TYPE]);
         keys.extend(kind.offerings.iter().flat_map(|offering| offering.labels.keys()).map(String::as_str));
+        keys.extend(
+            kind.offerings.iter().any(|offering| offering.reservation.is_some()).then_some(label::RESERVATION_ID),
+        );
         Self { kind, keys }
+    }
+
+    /// The label keys that the type's offerings decide.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.keys.iter().copied()
     }
 
     /// Whether the type's own labels can be as required. Labels that the node gets anyway (`given`) and labels that
@@ -42,15 +50,10 @@ impl<'a> Offer<'a> {
     /// The offerings that can be as required, whether they can be had now or not.
     pub fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         let asked: Vec<_> = requirements.iter().filter(|(key, _)| self.keys.contains(key)).collect();
-        self.kind.offerings.iter().filter(move |offering| {
-            asked.iter().all(|(key, set)| {
-                set.allows(match *key {
-                    label::ZONE => Some(&offering.zone),
-                    label::CAPACITY_TYPE => Some(offering.capacity_type.as_str()),
-                    key => offering.labels.get(key).map(String::as_str),
-                })
-            })
-        })
+        self.kind
+            .offerings
+            .iter()
+            .filter(move |offering| asked.iter().all(|(key, set)| set.allows(offering.value(key))))
     }
 
     /// The price of the cheapest offering that is as required and can be had now.

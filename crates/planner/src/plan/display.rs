@@ -2,14 +2,22 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Miss, NodeVerdict, PodVerdict, PoolMiss};
+use super::{Miss, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why};
 
 impl Display for PodVerdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Existing { node } => write!(out, "goes to node {node}"),
-            Self::Launch { launch } => write!(out, "goes to new node {}", launch + 1),
-            Self::Unschedulable { pools } if pools.is_empty() => out.write_str("no node pool is ready"),
+            Self::Existing { node, why, dropped } => {
+                write!(out, "goes to node {node}{}", aside(*why))?;
+                without(out, dropped)
+            }
+            Self::Launch { launch, why, dropped } => {
+                write!(out, "goes to new node {}{}", launch + 1, aside(*why))?;
+                without(out, dropped)
+            }
+            Self::Unschedulable { pools } if pools.is_empty() => {
+                out.write_str("no node pool that makes nodes for pods is ready")
+            }
             Self::Unschedulable { pools } => list(out, pools, "; "),
             Self::Postponed => out.write_str("the search's effort was used up before its turn; the next pass goes on"),
         }
@@ -26,35 +34,89 @@ impl Display for Miss {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taint { taint } => write!(out, "the pod does not tolerate taint {taint}"),
-            Self::Requirement { key } => write!(out, "label {key} cannot be what the pod requires"),
+            Self::Requirement { key, near: None } => write!(out, "label {key} cannot be what the pod requires"),
+            Self::Requirement { key, near: Some(near) } => {
+                write!(out, "label {key} cannot be what the pod requires (is {near} meant?)")
+            }
+            Self::Topology { standing, key } => write!(out, "{standing} (by {key})"),
             Self::Limit { resource } => write!(out, "the limit for {resource} leaves no room"),
             Self::MinValues { key, asked, found } => {
                 write!(out, "minValues asks for {asked} values of {key}, only {found} can be had")
             }
-            Self::Types { total: 0, .. } => out.write_str("it has no instance types"),
-            Self::Types { total, labels, small, unavailable } => types(out, *total, *labels, small, *unavailable),
+            Self::Types(miss) => write!(out, "{miss}"),
         }
     }
 }
 
-fn types(
-    out: &mut Formatter<'_>,
-    total: usize,
-    labels: usize,
-    small: &[(String, usize)],
-    unavailable: usize,
-) -> fmt::Result {
-    let mut parts: Vec<(usize, String)> = small.iter().map(|(name, count)| (*count, format!("lack {name}"))).collect();
-    parts.push((labels, "have other labels".to_owned()));
-    parts.push((unavailable, "cannot be had now".to_owned()));
-    parts.retain(|(count, _)| *count > 0);
-    for (position, (count, what)) in parts.iter().enumerate() {
-        match position {
-            0 => write!(out, "{count} of {total} types {what}")?,
-            _ => write!(out, ", {count} {what}")?,
+impl Display for TypesMiss {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        if self.total == 0 {
+            return out.write_str("it has no instance types");
+        }
+        let small = self.small.iter().map(|(name, count)| (*count, format!("lack {name}")));
+        let labels = self.labels.iter().map(|miss| (miss.types, format!("differ in {}", miss.key)));
+        let mut parts: Vec<(usize, String)> = small.chain(labels).collect();
+        parts.push((self.unavailable, "cannot be had now".to_owned()));
+        parts.retain(|(count, _)| *count > 0);
+        for (position, (count, what)) in parts.iter().enumerate() {
+            match position {
+                0 => write!(out, "{count} of {} types {what}", self.total)?,
+                _ => write!(out, ", {count} {what}")?,
+            }
+        }
+        if let Some(relief) = &self.relief {
+            write!(out, "; without the requirement on {} {} would do", relief.key, relief.types)?;
+        }
+        if self.suspicious_cpu {
+            out.write_str("; the pod asks for a million CPUs or more: is m meant where M is written?")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Standing {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spread { max_skew } => {
+                write!(out, "its spread allows domains to differ by {max_skew}, and the emptiest cannot be reached")
+            }
+            Self::Near => out.write_str("the pods that it must be near are nowhere that it can go"),
+            Self::Apart => out.write_str("pods that it must keep away from are everywhere that it can go"),
+            Self::Shunned => out.write_str("pods that keep it away are everywhere that it can go"),
+            Self::Together => out.write_str("its demands on other pods cannot all be met in one place"),
         }
     }
-    Ok(())
+}
+
+impl Display for Preference {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Near { weight, key } => write!(out, "affinity by {key} of weight {weight}"),
+            Self::Apart { weight, key } => write!(out, "anti-affinity by {key} of weight {weight}"),
+            Self::Nodes { weight, term } => {
+                let keys: Vec<&str> = term.iter().map(|it| it.key.as_str()).collect();
+                write!(out, "nodes by {} of weight {weight}", keys.join(" and "))
+            }
+            Self::Spread { key } => write!(out, "an even spread by {key}"),
+            Self::SoftTaints => out.write_str("nodes without PreferNoSchedule taints"),
+        }
+    }
+}
+
+/// Only what is not the usual way needs a word.
+fn aside(why: Why) -> &'static str {
+    match why {
+        Why::Promised => ", as promised",
+        Why::Room | Why::Joined | Why::Opened => "",
+    }
+}
+
+fn without(out: &mut Formatter<'_>, dropped: &[Preference]) -> fmt::Result {
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    out.write_str(", without ")?;
+    list(out, dropped, ", ")
 }
 
 impl Display for NodeVerdict {
@@ -68,6 +130,7 @@ impl Display for NodeVerdict {
             Self::Nominated => out.write_str("is expecting pods"),
             Self::Quiet { remaining } => write!(out, "is empty, and may go in {} s", seconds(*remaining)),
             Self::ConsolidationDisabled => out.write_str("stays, since its pool never consolidates"),
+            Self::Static => out.write_str("stays, since its pool keeps a fixed number of nodes"),
             Self::DoNotDisrupt => out.write_str("stays, since it or a pod on it asks not to be disrupted"),
             Self::Budget => out.write_str("is empty, but its pool's disruption budget is used up"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),

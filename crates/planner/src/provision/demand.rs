@@ -1,40 +1,234 @@
-//! What a pod shape asks of a node, worked out once for all pods that share it.
+//! What a pod shape asks for, worked out once for all pods that share it: one level with every preference, and one
+//! level more for each preference that may have to be dropped.
 
-use crate::{Effect, PodShape, Requirements, Resources, Taint, Toleration};
+use std::cmp::Reverse;
 
-/// How `PreferNoSchedule` taints count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tolerance {
-    /// Like any other taint.
-    Strict,
-    /// Not at all.
-    Lenient,
+use crate::{Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Spread};
+
+use super::dimensions::{Amounts, Dimensions};
+use super::topology::{GroupId, KeyId, Rule, Topology};
+use super::wants::{Class, ClassId, Tolerance, Wants};
+
+/// The most ways in which volumes and affinity are combined; more alternatives than this are not tried.
+const MOST_ALTERNATIVES: usize = 64;
+
+/// A shape, ready to be placed.
+pub(super) struct Demand<'a> {
+    pub(super) shape: &'a PodShape,
+    pub(super) requests: Amounts,
+    /// Volumes whose attachments are counted: position in the shape, and dimension.
+    pub(super) attachments: Vec<(usize, usize)>,
+    /// Never empty; each level drops one preference more than the one before.
+    pub(super) levels: Vec<Level>,
+    /// Groups that count a pod of this shape wherever it is.
+    pub(super) counts: Vec<GroupId>,
+    /// Required anti-affinity that the pod holds against others.
+    pub(super) holds: Vec<GroupId>,
+    /// Required anti-affinity of others against this pod.
+    pub(super) shunned: Vec<GroupId>,
 }
 
-/// A shape's requests, its alternatives and what it tolerates.
-pub(super) struct Demand<'a> {
-    pub(super) requests: &'a Resources,
-    /// The node selector with each of the affinity's alternatives, in their order; never empty.
-    pub(super) alternatives: Vec<Requirements>,
-    tolerations: &'a [Toleration],
+/// The constraints that hold while some preferences are left.
+pub(super) struct Level {
+    pub(super) class: ClassId,
+    pub(super) rules: Vec<Rule>,
+    /// Keys other than the host's name whose value a new node must have settled once it carries the pod.
+    pub(super) keys: Vec<KeyId>,
+    /// Keys of rules that may refuse a domain now and accept it later.
+    pub(super) fickle: Vec<KeyId>,
+    /// Whether only one pod at a time can be judged.
+    pub(super) single: bool,
+    /// How many preferences of the shape are dropped.
+    pub(super) dropped: usize,
+}
+
+/// What compiling a shape needs and adds to.
+pub(super) struct Compiler<'a, 'c> {
+    pub(super) dimensions: &'c Dimensions,
+    pub(super) wants: &'c mut Wants<'a>,
+    pub(super) topology: &'c mut Topology<'a>,
+    pub(super) policy: PreferencePolicy,
+    /// Whether any pool or node has a taint that pods avoid only where they can.
+    pub(super) soft_taints: bool,
+}
+
+/// A preference, by its place in the shape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Item {
+    Near(usize),
+    Apart(usize),
+    Node(usize),
+    Spread(usize),
+    SoftTaints,
 }
 
 impl<'a> Demand<'a> {
-    pub(super) fn of(shape: &'a PodShape) -> Self {
-        let selector: Requirements = shape.selector.iter().collect();
-        let alternatives = if shape.affinity.is_empty() {
-            vec![selector]
-        } else {
-            shape.affinity.iter().map(|term| selector.intersection(&term.iter().collect())).collect()
-        };
-        Self { requests: &shape.requests, alternatives, tolerations: &shape.tolerations }
+    pub(super) fn of(shape: &'a PodShape, compiler: &mut Compiler<'a, '_>) -> Self {
+        let items = items(shape, compiler.policy, compiler.soft_taints);
+        let levels = (0..=items.len()).map(|dropped| compiler.level(shape, &items, dropped)).collect();
+        let holds = shape.apart.iter().map(|term| compiler.topology.held(&shape.namespace, term)).collect();
+        Self {
+            shape,
+            requests: compiler.dimensions.requests(shape),
+            attachments: compiler.dimensions.attachments(shape),
+            levels,
+            counts: Vec::new(),
+            holds,
+            shunned: Vec::new(),
+        }
     }
 
-    /// The first taint that keeps the pod away.
-    pub(super) fn first_untolerated<'t>(&self, taints: &'t [Taint], tolerance: Tolerance) -> Option<&'t Taint> {
-        taints.iter().find(|taint| {
-            let counts = tolerance == Tolerance::Strict || taint.effect != Effect::PreferNoSchedule;
-            counts && !self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    /// Notes which groups count the shape, once all groups are known.
+    pub(super) fn join(&mut self, topology: &Topology<'a>) {
+        self.counts = topology.counting(self.shape);
+        self.shunned = topology.shunning(self.shape);
+        for level in &mut self.levels {
+            for rule in &mut level.rules {
+                rule.own = self.counts.contains(&rule.group);
+            }
+            let each = |rule: &Rule| rule.own && topology.limits_each_other(rule);
+            level.single = !self.attachments.is_empty() || level.rules.iter().any(each);
+            level.keys = topology.keys_to_settle(&level.rules, &self.counts, &self.shunned);
+            level.fickle = topology.fickle_keys(&level.rules);
+        }
+    }
+
+    /// Driver, dimension and claim of each volume of a pod that counts as attached.
+    pub(super) fn attachments_of<'p>(&self, pod: &'p Pod) -> impl Iterator<Item = (&'a str, usize, &'p str)> {
+        self.attachments.iter().filter_map(|(volume, dimension)| {
+            let driver = self.shape.volumes[*volume].driver.as_deref()?;
+            Some((driver, *dimension, pod.claims.get(*volume)?.as_str()))
         })
     }
+
+    /// The preferences that a level leaves out, in the order in which they were dropped.
+    pub(super) fn dropped(&self, level: &Level, policy: PreferencePolicy, soft_taints: bool) -> Vec<Preference> {
+        let items = items(self.shape, policy, soft_taints);
+        items[..level.dropped].iter().map(|item| item.preference(self.shape)).collect()
+    }
+}
+
+impl<'a> Compiler<'a, '_> {
+    fn level(&mut self, shape: &'a PodShape, items: &[Item], dropped: usize) -> Level {
+        let kept = &items[dropped..];
+        let liked = kept.iter().find_map(|item| match item {
+            Item::Node(position) => Some(shape.preferred[*position].term.as_slice()),
+            _ => None,
+        });
+        let strict = required(shape);
+        let wants = with_volumes(shape, &narrowed(&strict, liked.unwrap_or_default()));
+        let soft = kept.contains(&Item::SoftTaints);
+        let tolerance = if items.contains(&Item::SoftTaints) && !soft { Tolerance::Lenient } else { Tolerance::Strict };
+        let class = Class {
+            wants: wants.into_iter().map(|want| self.wants.intern(want)).collect(),
+            tolerations: &shape.tolerations,
+            tolerance,
+        };
+        Level {
+            class: self.wants.class(class),
+            rules: self.rules(shape, &strict, kept),
+            keys: Vec::new(),
+            fickle: Vec::new(),
+            single: false,
+            dropped,
+        }
+    }
+
+    fn rules(&mut self, shape: &'a PodShape, strict: &[Requirements], kept: &[Item]) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        let in_force = |(position, spread): &(usize, &Spread)| spread.hard || kept.contains(&Item::Spread(*position));
+        let filter: Vec<usize> = strict.iter().map(|it| self.wants.intern(it.clone())).collect();
+        for (_, spread) in shape.spread.iter().enumerate().filter(in_force) {
+            rules.push(self.topology.spread(shape, spread, &filter));
+        }
+        if !shape.near.is_empty() {
+            rules.push(self.topology.near(&shape.namespace, shape.near.iter().collect()));
+        }
+        rules.extend(shape.apart.iter().map(|term| Rule::apart(self.topology.apart(&shape.namespace, term))));
+        for item in kept {
+            match item {
+                Item::Near(position) => {
+                    let term = &shape.prefers_near[*position].term;
+                    rules.push(self.topology.near(&shape.namespace, vec![term]));
+                }
+                Item::Apart(position) => {
+                    let term = &shape.prefers_apart[*position].term;
+                    rules.push(Rule::apart(self.topology.apart(&shape.namespace, term)));
+                }
+                Item::Node(_) | Item::Spread(_) | Item::SoftTaints => {}
+            }
+        }
+        rules
+    }
+}
+
+impl Item {
+    fn preference(self, shape: &PodShape) -> Preference {
+        match self {
+            Self::Near(position) => {
+                let liked = &shape.prefers_near[position];
+                Preference::Near { weight: liked.weight, key: liked.term.key.clone() }
+            }
+            Self::Apart(position) => {
+                let liked = &shape.prefers_apart[position];
+                Preference::Apart { weight: liked.weight, key: liked.term.key.clone() }
+            }
+            Self::Node(position) => {
+                let liked = &shape.preferred[position];
+                Preference::Nodes { weight: liked.weight, term: liked.term.clone() }
+            }
+            Self::Spread(position) => Preference::Spread { key: shape.spread[position].key.clone() },
+            Self::SoftTaints => Preference::SoftTaints,
+        }
+    }
+}
+
+/// The preferences of a shape in the order in which they are dropped: Karpenter's.
+fn items(shape: &PodShape, policy: PreferencePolicy, soft_taints: bool) -> Vec<Item> {
+    let mut items = Vec::new();
+    if policy == PreferencePolicy::Respect {
+        items.extend(heaviest_first(shape.prefers_near.iter().map(|it| it.weight)).map(Item::Near));
+        items.extend(heaviest_first(shape.prefers_apart.iter().map(|it| it.weight)).map(Item::Apart));
+        items.extend(heaviest_first(shape.preferred.iter().map(|it| it.weight)).map(Item::Node));
+        let soft = shape.spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
+        items.extend(soft.map(|(position, _)| Item::Spread(position)));
+    }
+    items.extend(soft_taints.then_some(Item::SoftTaints));
+    items
+}
+
+fn heaviest_first(weights: impl Iterator<Item = i32>) -> impl Iterator<Item = usize> {
+    let mut order: Vec<(usize, i32)> = weights.enumerate().collect();
+    order.sort_by_key(|(_, weight)| Reverse(*weight));
+    order.into_iter().map(|(position, _)| position)
+}
+
+/// The node selector with each alternative of the required affinity.
+fn required(shape: &PodShape) -> Vec<Requirements> {
+    let selector: Requirements = shape.selector.iter().collect();
+    match shape.affinity.as_slice() {
+        [] => vec![selector],
+        terms => terms.iter().map(|term| selector.intersection(&term.iter().collect())).collect(),
+    }
+}
+
+fn narrowed(alternatives: &[Requirements], by: &[Requirement]) -> Vec<Requirements> {
+    let by: Requirements = by.iter().collect();
+    alternatives.iter().map(|one| one.intersection(&by)).collect()
+}
+
+/// Every alternative with every place where all volumes are or can be made; contradictions fall out unless all are.
+pub(super) fn with_volumes(shape: &PodShape, alternatives: &[Requirements]) -> Vec<Requirements> {
+    let mut all = alternatives.to_vec();
+    for volume in shape.volumes.iter().filter(|volume| !volume.alternatives.is_empty()) {
+        let pairs = all.iter().flat_map(|one| volume.alternatives.iter().map(move |place| (one, place)));
+        let mut both: Vec<Requirements> =
+            pairs.map(|(one, place)| one.intersection(&place.iter().collect())).take(MOST_ALTERNATIVES).collect();
+        let possible = |one: &Requirements| one.iter().all(|(_, set)| !set.is_empty());
+        if both.iter().any(possible) {
+            both.retain(possible);
+        }
+        all = both;
+    }
+    all
 }

@@ -1,22 +1,24 @@
 //! What the limits of each pool leave for new nodes.
 
-use crate::{InstanceType, Resources};
+use crate::{InstanceType, Pool, Resources};
 
-use super::template::Template;
+/// What one node counts for in its pool's limits, in the order of their names; empty without limits.
+pub(super) type Footprint = Box<[i64]>;
 
-/// Headroom of every template; it may be negative when a limit was lowered.
+/// Headroom of every pool; it may be negative when a limit was lowered.
 pub(super) struct Headroom {
-    left: Vec<Option<Resources>>,
+    pools: Vec<Bounds>,
     generation: u64,
 }
 
+struct Bounds {
+    names: Vec<String>,
+    left: Vec<i64>,
+}
+
 impl Headroom {
-    pub(super) fn of(templates: &[Template<'_>]) -> Self {
-        let left = |template: &Template<'_>| {
-            let limits = template.pool.limits.as_ref()?;
-            Some(limits.iter().map(|(name, limit)| (name, limit - template.pool.usage.get(name))).collect())
-        };
-        Self { left: templates.iter().map(left).collect(), generation: 0 }
+    pub(super) fn of<'a>(pools: impl Iterator<Item = &'a Pool>) -> Self {
+        Self { pools: pools.map(Bounds::of).collect(), generation: 0 }
     }
 
     /// Changes whenever the answer of [`Self::first_exceeded`] may have changed.
@@ -24,36 +26,46 @@ impl Headroom {
         self.generation
     }
 
+    /// Whether the pool has limits at all.
+    pub(super) fn is_bounded(&self, pool: usize) -> bool {
+        !self.pools[pool].names.is_empty()
+    }
+
     /// The first limited resource, by name, of which less is left than `wanted`, with `held` given back.
-    pub(super) fn first_exceeded(&self, template: usize, wanted: &Resources, held: &Resources) -> Option<&str> {
-        let left = self.left[template].as_ref()?;
-        left.iter().find(|(name, left)| wanted.get(name) > left + held.get(name)).map(|(name, _)| name)
+    pub(super) fn first_exceeded(&self, pool: usize, wanted: &[i64], held: &[i64]) -> Option<&str> {
+        let bounds = &self.pools[pool];
+        let over =
+            |position: &usize| wanted[*position] > bounds.left[*position] + held.get(*position).copied().unwrap_or(0);
+        (0..bounds.names.len()).find(over).map(|position| bounds.names[position].as_str())
     }
 
     /// Reserves `wanted` in place of `held`.
-    pub(super) fn exchange(&mut self, template: usize, held: &Resources, wanted: &Resources) {
-        let Some(left) = &mut self.left[template] else { return };
-        let names: Vec<String> = left.iter().map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            let change = wanted.get(&name) - held.get(&name);
-            left.set(&name, left.get(&name) - change);
+    pub(super) fn exchange(&mut self, pool: usize, held: &[i64], wanted: &[i64]) {
+        for (position, left) in self.pools[pool].left.iter_mut().enumerate() {
+            let change = wanted[position] - held.get(position).copied().unwrap_or(0);
+            *left -= change;
             self.generation += u64::from(change != 0);
         }
     }
 }
 
-/// What one node of a type counts for: its capacity, and itself.
-pub(super) fn footprint(kind: &InstanceType) -> Resources {
-    let mut footprint = kind.capacity.clone();
-    footprint.set(Resources::NODES, 1);
-    footprint
+impl Bounds {
+    fn of(pool: &Pool) -> Self {
+        let limits = pool.limits.iter().flat_map(Resources::iter);
+        let (names, left) = limits.map(|(name, limit)| (name.to_owned(), limit - pool.usage.get(name))).unzip();
+        Self { names, left }
+    }
 }
 
-/// The greater amount of every resource.
-pub(super) fn maximum(one: &Resources, other: &Resources) -> Resources {
-    let mut greater = one.clone();
-    for (name, amount) in other.iter() {
-        greater.set(name, amount.max(one.get(name)));
-    }
-    greater
+/// What a node of a type counts for: its capacity, and itself.
+pub(super) fn footprint(pool: &Pool, kind: &InstanceType) -> Footprint {
+    let amount = |name: &str| if name == Resources::NODES { 1 } else { kind.capacity.get(name) };
+    pool.limits.iter().flat_map(Resources::iter).map(|(name, _)| amount(name)).collect()
+}
+
+/// The greater amount of every resource; an empty one is nothing.
+pub(super) fn maximum(one: &[i64], other: &[i64]) -> Footprint {
+    let longer = one.len().max(other.len());
+    let at = |list: &[i64], position: usize| list.get(position).copied().unwrap_or(0);
+    (0..longer).map(|position| at(one, position).max(at(other, position))).collect()
 }

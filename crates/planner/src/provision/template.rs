@@ -3,11 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Effect, MicroDollars, Miss, Offer, Pool, Requirements, Resources, Snapshot, ValueSet, label};
+use crate::{
+    CapacityType, Daemon, Effect, HostPort, Offer, Offering, Pool, Requirements, Resources, Snapshot, Taint, ValueSet,
+    label,
+};
 
-use super::demand::{Demand, Tolerance};
-use super::limits::{Headroom, footprint};
-use super::overhead;
+use super::demand::with_volumes;
+use super::dimensions::{Amounts, Dimensions, first_lacking};
+use super::limits::{Footprint, footprint};
+use super::wants::{Tolerance, first_untolerated};
 
 /// Stands for the name that a new node will have; no label value can contain a space.
 const NEW_NODE: &str = "a new node";
@@ -16,12 +20,11 @@ const NEW_NODE: &str = "a new node";
 pub(super) struct Template<'a> {
     pub(super) pool: &'a Pool,
     pub(super) requirements: Requirements,
+    /// Types that the pool allows.
     pub(super) candidates: Vec<Candidate<'a>>,
-    /// Types of the catalogue that are not what the pool asks for.
-    foreign: usize,
+    /// Label keys that offerings decide.
+    pub(super) sold_by: BTreeSet<&'a str>,
     well_known: &'a BTreeSet<String>,
-    /// How many types a claim may list.
-    pub(super) most: usize,
 }
 
 /// An instance type under one pool.
@@ -30,25 +33,38 @@ pub(super) struct Candidate<'a> {
     /// Requests of the DaemonSet pods that come with such a node.
     pub(super) overhead: Resources,
     /// What is left of the allocatable resources for other pods.
-    room: Resources,
-    /// The first resource of which the daemons alone ask for more than there is: such a type takes no pods.
-    crowded: Option<String>,
-    pub(super) footprint: Resources,
+    pub(super) room: Amounts,
+    /// Ports that daemons take.
+    pub(super) ports: Vec<HostPort>,
+    /// The first dimension of which the daemons alone ask for more than there is: such a type takes no pods.
+    pub(super) crowded: Option<usize>,
+    pub(super) footprint: Footprint,
 }
 
-/// A candidate's position with the price of its cheapest offering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Priced {
-    pub(super) price: MicroDollars,
-    pub(super) candidate: usize,
+/// What all nodes of a pool, or a claim's node, will have.
+pub(super) struct Mould<'m> {
+    pub(super) taints: &'m [Taint],
+    pub(super) labels: &'m BTreeMap<String, String>,
+    pub(super) well_known: &'m BTreeSet<String>,
 }
 
-/// Templates in the order in which they are tried: weight, then name, both descending.
-pub(super) fn in_order(snapshot: &Snapshot) -> Vec<Template<'_>> {
-    let mut pools: Vec<&Pool> = snapshot.pools.iter().collect();
+/// What a DaemonSet asks of a node.
+pub(super) struct DaemonDemand<'a> {
+    pub(super) daemon: &'a Daemon,
+    alternatives: Vec<Requirements>,
+}
+
+/// Templates in the order in which they are tried: weight, then name, both descending. Static pools make no nodes for pods.
+pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<Template<'a>> {
+    let mut pools: Vec<&Pool> = snapshot.pools.iter().filter(|pool| pool.replicas.is_none()).collect();
     pools.sort_by_key(|pool| Reverse((pool.weight, pool.name.as_str())));
-    let daemons: Vec<Demand<'_>> = snapshot.daemons.iter().map(|daemon| Demand::of(&daemon.shape)).collect();
-    pools.into_iter().map(|pool| Template::of(snapshot, pool, &daemons)).collect()
+    let daemons = daemons(snapshot);
+    pools.into_iter().map(|pool| Template::of(snapshot, pool, &daemons, dimensions)).collect()
+}
+
+/// What all DaemonSets ask for.
+pub(super) fn daemons(snapshot: &Snapshot) -> Vec<DaemonDemand<'_>> {
+    snapshot.daemons.iter().map(DaemonDemand::of).collect()
 }
 
 /// Whether any pool or node has a taint that pods avoid only where they can.
@@ -59,80 +75,49 @@ pub(super) fn has_soft_taints(snapshot: &Snapshot) -> bool {
 }
 
 impl<'a> Template<'a> {
-    fn of(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[Demand<'a>]) -> Self {
+    pub(super) fn of(
+        snapshot: &'a Snapshot,
+        pool: &'a Pool,
+        daemons: &[DaemonDemand<'a>],
+        dimensions: &Dimensions,
+    ) -> Self {
         let well_known = &snapshot.policy.well_known;
         let own: Requirements = pool.requirements.iter().collect();
         let mut requirements = own.intersection(&Requirements::of_labels(&pool.labels));
         requirements.narrow(label::HOSTNAME, &ValueSet::one(NEW_NODE));
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let candidates: Vec<Candidate<'a>> = types
-            .iter()
-            .map(Offer::of)
-            .filter(|offer| offer.labels_match(&requirements, &pool.labels, well_known))
-            .map(|offer| Candidate::of(snapshot, pool, &requirements, daemons, offer))
-            .collect();
-        let foreign = types.len() - candidates.len();
-        Self { pool, requirements, candidates, foreign, well_known, most: snapshot.policy.max_instance_types }
-    }
-
-    /// Why the pool as such is not for this pod, or the requirements of pool and pod together, one for each alternative.
-    pub(super) fn admit(&self, demand: &Demand<'_>, tolerance: Tolerance) -> Result<Vec<Requirements>, Miss> {
-        if let Some(taint) = demand.first_untolerated(&self.pool.taints, tolerance) {
-            return Err(Miss::Taint { taint: taint.to_string() });
-        }
-        if let Some((key, _)) = self.requirements.iter().find(|(_, set)| set.is_empty()) {
-            return Err(Miss::Requirement { key: key.to_owned() });
-        }
-        self.narrowed(&self.requirements, demand)
-    }
-
-    /// `present` narrowed by each alternative of the pod that agrees with it.
-    pub(super) fn narrowed(&self, present: &Requirements, demand: &Demand<'_>) -> Result<Vec<Requirements>, Miss> {
-        let mut conflict = None;
-        let mut agreed = Vec::new();
-        for asked in &demand.alternatives {
-            match present.first_conflict(asked, self.well_known) {
-                None => agreed.push(present.narrowed(asked, self.well_known)),
-                Some(key) => conflict = conflict.or(Some(key)),
+        let mut template = Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), well_known };
+        for offer in types.iter().map(Offer::of) {
+            if offer.labels_match(&template.requirements, &pool.labels, well_known) {
+                template.sold_by.extend(offer.keys());
+                let candidate = template.candidate(daemons, dimensions, offer);
+                template.candidates.push(candidate);
             }
         }
-        match conflict {
-            Some(key) if agreed.is_empty() => Err(Miss::Requirement { key: key.to_owned() }),
-            _ => Ok(agreed),
-        }
+        template
     }
 
-    /// The candidates among `from` that can be had as required and hold `requests`, cheapest first.
-    pub(super) fn select(
-        &self,
-        from: impl Iterator<Item = usize>,
-        requirements: &Requirements,
-        requests: &Resources,
-        limit: impl Fn(&Resources) -> Option<String>,
-    ) -> Result<Vec<Priced>, Miss> {
-        let mut tally = Tally { labels: self.foreign, total: self.foreign, ..Tally::default() };
-        let mut selected = Vec::new();
-        for position in from {
-            let candidate = &self.candidates[position];
-            tally.total += 1;
-            if !candidate.offer.labels_match(requirements, &self.pool.labels, self.well_known) {
-                tally.labels += 1;
-            } else if let Some(lacking) = requests.first_lacking(&candidate.room).or(candidate.crowded.as_deref()) {
-                tally.lacks(lacking);
-            } else if let Some(price) = candidate.offer.price(requirements) {
-                match limit(&candidate.footprint) {
-                    Some(resource) => tally.limit = tally.limit.or(Some(resource)),
-                    None => selected.push(Priced { price, candidate: position }),
-                }
-            } else {
-                tally.unavailable += 1;
-            }
+    fn candidate(&self, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions, offer: Offer<'a>) -> Candidate<'a> {
+        let mut overhead = Resources::default();
+        let mut ports = Vec::new();
+        let mould = Mould { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
+        for demand in daemons.iter().filter(|demand| demand.comes_with(&mould, &self.requirements, &offer)) {
+            overhead.add(&demand.daemon.shape.requests);
+            ports.extend(demand.daemon.shape.ports.iter().cloned());
         }
-        if selected.is_empty() {
-            return Err(tally.miss());
+        let mut room = offer.kind.allocatable.clone();
+        room.subtract(&overhead);
+        Candidate {
+            room: dimensions.room(&room, &offer.kind.attach_limits),
+            crowded: first_lacking(
+                &dimensions.amounts(&overhead),
+                &dimensions.room(&offer.kind.allocatable, &offer.kind.attach_limits),
+            ),
+            footprint: footprint(self.pool, offer.kind),
+            offer,
+            overhead,
+            ports,
         }
-        selected.sort_by_key(|priced| (priced.price, &self.candidates[priced.candidate].offer.kind.name));
-        self.check_min_values(requirements, &selected).map(|()| selected)
     }
 
     /// Whether the instance type, or Kubernetes, decides what value a label has on a new node.
@@ -140,110 +125,54 @@ impl<'a> Template<'a> {
         self.well_known.contains(key) || key == label::HOSTNAME
     }
 
-    /// All candidates for a launch of its own, under the limits that are left.
-    pub(super) fn select_fresh(
-        &self,
-        own: usize,
-        requirements: &Requirements,
-        requests: &Resources,
-        headroom: &Headroom,
-    ) -> Result<Vec<Priced>, Miss> {
-        let none = Resources::default();
-        let limit = |footprint: &Resources| headroom.first_exceeded(own, footprint, &none).map(str::to_owned);
-        self.select(0..self.candidates.len(), requirements, requests, limit)
+    pub(super) fn well_known(&self) -> &'a BTreeSet<String> {
+        self.well_known
     }
 
-    /// How many of `left` equal pods a launch should take so that each costs least; the most among equally cheap ways.
-    pub(super) fn best_load(&self, types: &[Priced], requests: &Resources, left: usize) -> usize {
-        let load = |priced: &Priced| {
-            let held = usize::try_from(self.candidates[priced.candidate].room.times(requests)).unwrap_or(usize::MAX);
-            held.clamp(1, left.max(1))
-        };
-        let ways = types.iter().map(|priced| (i128::from(priced.price.0), load(priced)));
-        let best = ways.min_by(|(price, load), (other_price, other_load)| {
-            let (each, other) = (price * *other_load as i128, other_price * *load as i128);
-            each.cmp(&other).then(other_load.cmp(load))
-        });
-        best.map_or(1, |(_, load)| load)
-    }
-
-    /// Whether the types that a claim may list leave as many values as `minValues` asks for.
-    fn check_min_values(&self, requirements: &Requirements, selected: &[Priced]) -> Result<(), Miss> {
-        let listed = &selected[..selected.len().min(self.most)];
-        for (key, set) in requirements.iter() {
-            let Some(asked) = set.min_values() else { continue };
-            let found = self.values_of(key, requirements, listed).len();
-            if found < asked as usize {
-                return Err(Miss::MinValues { key: key.to_owned(), asked, found });
-            }
-        }
-        Ok(())
-    }
-
-    /// The distinct values of one label that the listed types can still have.
-    fn values_of(&self, key: &str, requirements: &Requirements, listed: &[Priced]) -> BTreeSet<String> {
-        let mut values = BTreeSet::new();
-        for priced in listed {
-            let offer = &self.candidates[priced.candidate].offer;
-            let offerings = offer.offerings(requirements).filter(|offering| offering.available);
-            match key {
-                label::INSTANCE_TYPE => values.extend([offer.kind.name.clone()]),
-                label::ZONE => values.extend(offerings.map(|offering| offering.zone.clone())),
-                label::CAPACITY_TYPE => {
-                    values.extend(offerings.map(|offering| offering.capacity_type.as_str().to_owned()));
-                }
-                _ => values.extend(offer.kind.labels.get(key).into_iter().flatten().cloned()),
-            }
-        }
-        values.retain(|value| requirements.get(key).is_none_or(|set| set.allows(Some(value))));
-        values
+    /// Whether a type's own labels can be as required.
+    pub(super) fn labels_match(&self, offer: &Offer<'_>, requirements: &Requirements) -> bool {
+        offer.labels_match(requirements, &self.pool.labels, self.well_known)
     }
 }
 
 impl<'a> Candidate<'a> {
-    fn of(
-        snapshot: &'a Snapshot,
-        pool: &'a Pool,
-        requirements: &Requirements,
-        demands: &[Demand<'a>],
-        offer: Offer<'a>,
-    ) -> Self {
-        let mut overhead = Resources::default();
-        for demand in overhead::daemons(snapshot, demands, requirements, &pool.labels, &pool.taints, &offer) {
-            overhead.add(demand.requests);
-        }
-        let mut room = offer.kind.allocatable.clone();
-        room.subtract(&overhead);
-        let footprint = footprint(offer.kind);
-        let crowded = overhead.first_lacking(&offer.kind.allocatable).map(str::to_owned);
-        Self { offer, overhead, room, crowded, footprint }
+    /// The offerings that a launch with these requirements can count on. What is reserved is drawn on by name only.
+    pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+        let named = requirements.get(label::RESERVATION_ID).is_some_and(|set| set.single().is_some());
+        let sold = self.offer.offerings(requirements);
+        sold.filter(move |it| it.available && (named || it.capacity_type != CapacityType::Reserved))
     }
 }
 
-/// Why types fell out, counted.
-#[derive(Default)]
-struct Tally {
-    total: usize,
-    labels: usize,
-    small: BTreeMap<String, usize>,
-    unavailable: usize,
-    limit: Option<String>,
-}
-
-impl Tally {
-    fn lacks(&mut self, resource: &str) {
-        *self.small.entry(resource.to_owned()).or_default() += 1;
+impl<'a> DaemonDemand<'a> {
+    fn of(daemon: &'a Daemon) -> Self {
+        let shape = &daemon.shape;
+        let selector: Requirements = shape.selector.iter().collect();
+        let alternatives = match shape.affinity.as_slice() {
+            [] => vec![selector],
+            terms => terms.iter().map(|term| selector.intersection(&term.iter().collect())).collect(),
+        };
+        Self { daemon, alternatives: with_volumes(shape, &alternatives) }
     }
 
-    fn miss(self) -> Miss {
-        match self.limit {
-            Some(resource) => Miss::Limit { resource },
-            None => Miss::Types {
-                total: self.total,
-                labels: self.labels,
-                small: self.small.into_iter().collect(),
-                unavailable: self.unavailable,
-            },
-        }
+    /// Whether the DaemonSet's pod will come with a node of this mould that is made after these requirements.
+    pub(super) fn comes_with(&self, mould: &Mould<'_>, possible: &Requirements, offer: &Offer<'_>) -> bool {
+        self.bears(mould.taints)
+            && self.alternatives.iter().any(|asked| {
+                let both = possible.intersection(asked);
+                possible.first_conflict(asked, mould.well_known).is_none()
+                    && offer.labels_match(&both, mould.labels, mould.well_known)
+                    && offer.offerings(&both).next().is_some()
+            })
+    }
+
+    /// Whether the DaemonSet's pod bears these taints.
+    pub(super) fn bears(&self, taints: &[Taint]) -> bool {
+        first_untolerated(&self.daemon.shape.tolerations, taints, Tolerance::Lenient).is_none()
+    }
+
+    /// Whether one of the alternatives holds.
+    pub(super) fn any(&self, holds: impl Fn(&Requirements) -> bool) -> bool {
+        self.alternatives.iter().any(holds)
     }
 }

@@ -1,0 +1,151 @@
+//! Launches while they are filled.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::HostPort;
+
+use super::dimensions::fits;
+use super::frame::{Entry, Frame, FrameId, Frames};
+use super::limits::Footprint;
+use super::room::Attached;
+use super::template::Template;
+use super::topology::{Domain, Spot, Topology};
+use super::wants::{ClassId, Wants};
+
+/// A launch that may still take pods.
+pub(super) struct Claim {
+    pub(super) frame: FrameId,
+    pub(super) site: Domain,
+    /// Positions of its pods in the snapshot.
+    pub(super) pods: Vec<usize>,
+    /// What its pods ask for, seats included.
+    pub(super) used: Vec<i64>,
+    /// The cheapest entry of the frame that holds all of it.
+    pub(super) entry: usize,
+    /// Shapes for which more room is kept than their pods take yet, and for how many pods.
+    pub(super) seats: Vec<(usize, usize)>,
+    pub(super) ports: Vec<HostPort>,
+    pub(super) attached: Attached,
+    /// What is reserved of the pool's limits.
+    pub(super) held: Footprint,
+    /// How many types it must keep.
+    pub(super) least: usize,
+    /// Labels of which it keeps fewer values than `minValues` asks for, and how many.
+    pub(super) lowered: BTreeMap<String, u32>,
+}
+
+/// Launches by frame, so that what is said of one holds for all of them.
+#[derive(Default)]
+pub(super) struct Claims {
+    pub(super) list: Vec<Claim>,
+    buckets: Vec<Bucket>,
+    of_frame: BTreeMap<FrameId, usize>,
+    compatible: BTreeMap<ClassId, Compatible>,
+    cursors: BTreeMap<(usize, usize, usize, FrameId), usize>,
+}
+
+/// Launches of one frame in the order in which they came to be so; those that have moved on stay listed.
+struct Bucket {
+    frame: FrameId,
+    claims: Vec<usize>,
+}
+
+/// Buckets whose launches a class can join, as far as labels and taints go, and what their frames become.
+#[derive(Default)]
+struct Compatible {
+    seen: usize,
+    buckets: Rc<Vec<(usize, Rc<[FrameId]>)>>,
+}
+
+impl Claims {
+    pub(super) fn add(&mut self, claim: Claim) -> usize {
+        let position = self.list.len();
+        self.file(position, claim.frame);
+        self.list.push(claim);
+        position
+    }
+
+    /// Notes that a launch has another frame now.
+    pub(super) fn file(&mut self, claim: usize, frame: FrameId) {
+        let bucket = *self.of_frame.entry(frame).or_insert_with(|| {
+            self.buckets.push(Bucket { frame, claims: Vec::new() });
+            self.buckets.len() - 1
+        });
+        self.buckets[bucket].claims.push(claim);
+    }
+
+    /// Buckets that a class can join, with the frames that joining makes of theirs.
+    pub(super) fn compatible<'a>(
+        &mut self,
+        class: ClassId,
+        frames: &mut Frames<'a>,
+        wants: &Wants<'a>,
+        topology: &mut Topology<'a>,
+    ) -> Rc<Vec<(usize, Rc<[FrameId]>)>> {
+        let known = self.compatible.entry(class).or_default();
+        for (position, bucket) in self.buckets.iter().enumerate().skip(known.seen) {
+            let children = frames.for_class(bucket.frame, class, wants, topology);
+            if !children.is_empty() {
+                Rc::make_mut(&mut known.buckets).push((position, children));
+            }
+        }
+        known.seen = self.buckets.len();
+        known.buckets.clone()
+    }
+
+    /// The first launch of a bucket that `takes` says yes to, beginning where this turn left off: launches only fill up.
+    pub(super) fn find<T>(
+        &mut self,
+        (shape, level): (usize, usize),
+        (bucket, frame): (usize, FrameId),
+        mut takes: impl FnMut(usize, &Claim) -> Option<T>,
+    ) -> Option<(usize, T)> {
+        let own = &self.buckets[bucket];
+        let cursor = self.cursors.entry((shape, level, bucket, frame)).or_insert(0);
+        while let Some(position) = own.claims.get(*cursor) {
+            let claim = &self.list[*position];
+            if claim.frame == own.frame
+                && let Some(found) = takes(*position, claim)
+            {
+                return Some((*position, found));
+            }
+            *cursor += 1;
+        }
+        None
+    }
+
+    /// Lets a shape look at all launches again.
+    pub(super) fn forget(&mut self, shape: usize) {
+        self.cursors.retain(|(of, ..), _| *of != shape);
+    }
+}
+
+impl Claim {
+    /// Where the launch is, for the rules.
+    pub(super) fn spot<'f>(&self, frame: &'f Frame) -> Spot<'f> {
+        Spot { site: Some(self.site), pins: Some(&frame.pins) }
+    }
+
+    /// How many pods of a shape have room kept for them.
+    pub(super) fn seats_for(&self, shape: usize) -> usize {
+        self.seats.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count)
+    }
+
+    /// Gives kept seats to pods of the shape; says how many pods have to find room beside.
+    pub(super) fn seat(&mut self, shape: usize, pods: usize) -> usize {
+        let Some((_, kept)) = self.seats.iter_mut().find(|(of, _)| *of == shape) else { return pods };
+        let seated = pods.min(*kept);
+        *kept -= seated;
+        pods - seated
+    }
+}
+
+impl Template<'_> {
+    /// Whether a type holds pods that use so much and bind these ports.
+    pub(super) fn holds(&self, entry: &Entry, used: &[i64], ports: &[HostPort]) -> bool {
+        let candidate = &self.candidates[entry.candidate];
+        let clash = |port: &HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
+        fits(used, &candidate.room) && (candidate.ports.is_empty() || !ports.iter().any(clash))
+    }
+}

@@ -1,0 +1,101 @@
+//! Amounts as short vectors: only what some pod asks for is a dimension, and volumes of a CSI driver are one more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{PodShape, Resources, Snapshot};
+
+/// One amount a dimension.
+pub(super) type Amounts = Box<[i64]>;
+
+/// More than anything has, and small enough to be added up.
+const UNBOUNDED: i64 = i64::MAX / 4;
+
+/// What the dimensions are, in the order of their names.
+pub(super) struct Dimensions {
+    resources: Vec<String>,
+    drivers: Vec<String>,
+}
+
+impl Dimensions {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
+        let shapes: Vec<&PodShape> = snapshot.shapes.iter().map(AsRef::as_ref).chain(daemons).collect();
+        let asked = shapes.iter().flat_map(|shape| shape.requests.iter());
+        let resources: BTreeSet<&str> = asked.filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
+        let drivers: BTreeSet<&str> =
+            shapes.iter().flat_map(|shape| &shape.volumes).filter_map(|volume| volume.driver.as_deref()).collect();
+        Self {
+            resources: resources.into_iter().map(str::to_owned).collect(),
+            drivers: drivers.into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    /// What resources amount to; they take no attachments.
+    pub(super) fn amounts(&self, resources: &Resources) -> Amounts {
+        let amounts = self.resources.iter().map(|name| resources.get(name));
+        amounts.chain(self.drivers.iter().map(|_| 0)).collect()
+    }
+
+    /// What a pod asks for, one attachment for each of its volumes.
+    pub(super) fn requests(&self, shape: &PodShape) -> Amounts {
+        let mut amounts = self.amounts(&shape.requests);
+        for driver in shape.volumes.iter().filter_map(|volume| volume.driver.as_deref()) {
+            self.add_attachments(&mut amounts, driver, 1);
+        }
+        amounts
+    }
+
+    /// What a machine has. Attachments without a limit are as good as endless.
+    pub(super) fn room(&self, resources: &Resources, attach_limits: &BTreeMap<String, i64>) -> Amounts {
+        let amounts = self.resources.iter().map(|name| resources.get(name));
+        amounts.chain(self.drivers.iter().map(|it| attach_limits.get(it).copied().unwrap_or(UNBOUNDED))).collect()
+    }
+
+    /// Adds attachments of one driver; drivers that no pod to be placed uses are no dimension.
+    pub(super) fn add_attachments(&self, amounts: &mut Amounts, driver: &str, count: i64) {
+        if let Some(dimension) = self.of_driver(driver) {
+            amounts[dimension] += count;
+        }
+    }
+
+    fn of_driver(&self, driver: &str) -> Option<usize> {
+        self.drivers.binary_search_by(|it| it.as_str().cmp(driver)).ok().map(|it| self.resources.len() + it)
+    }
+
+    /// The volumes of a shape whose attachments are counted: position and dimension.
+    pub(super) fn attachments(&self, shape: &PodShape) -> Vec<(usize, usize)> {
+        let volumes = shape.volumes.iter().enumerate();
+        volumes.filter_map(|(position, it)| Some((position, self.of_driver(it.driver.as_deref()?)?))).collect()
+    }
+
+    /// What people call a dimension.
+    pub(super) fn name(&self, dimension: usize) -> String {
+        match self.resources.get(dimension) {
+            Some(resource) => resource.clone(),
+            None => format!("attachments of {}", self.drivers[dimension - self.resources.len()]),
+        }
+    }
+}
+
+/// Whether all that is asked for (more than zero) is there.
+pub(super) fn fits(asked: &[i64], room: &[i64]) -> bool {
+    asked.iter().zip(room).all(|(asked, room)| *asked <= 0 || asked <= room)
+}
+
+/// The first dimension of which less is there than asked for.
+pub(super) fn first_lacking(asked: &[i64], room: &[i64]) -> Option<usize> {
+    asked.iter().zip(room).position(|(asked, room)| *asked > 0 && asked > room)
+}
+
+/// How many more times `one` fits beside `used`.
+pub(super) fn times(one: &[i64], used: &[i64], room: &[i64]) -> usize {
+    let each = one.iter().zip(used).zip(room).filter(|((one, _), _)| **one > 0);
+    let fewest = each.map(|((one, used), room)| (room - used).max(0) / one).min();
+    fewest.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(0))
+}
+
+/// Adds `one` so many times.
+pub(super) fn add(sum: &mut [i64], one: &[i64], count: usize) {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    sum.iter_mut().zip(one).for_each(|(sum, one)| *sum = sum.saturating_add(one.saturating_mul(count)));
+}

@@ -1,0 +1,65 @@
+//! Static pools: as many nodes as they have replicas, made straight from the template, whoever waits.
+
+use std::cmp::Reverse;
+
+use crate::{Launch, MicroDollars, Pool, Purpose, Resources};
+
+use super::Solver;
+use super::dimensions::Dimensions;
+use super::finish::written;
+use super::limits::{Footprint, Headroom};
+use super::template::{self, Candidate, DaemonDemand, Template};
+
+impl Solver<'_> {
+    /// Launches for the replicas that static pools lack, within their limits.
+    pub(super) fn keep_static_pools(&self) -> Vec<Launch> {
+        let mut pools: Vec<&Pool> = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some()).collect();
+        pools.sort_by_key(|pool| Reverse((pool.weight, pool.name.as_str())));
+        let daemons = template::daemons(self.snapshot);
+        pools.into_iter().flat_map(|pool| self.replicas(pool, &daemons)).collect()
+    }
+
+    fn replicas(&self, pool: &Pool, daemons: &[DaemonDemand<'_>]) -> Vec<Launch> {
+        let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
+        if missing == 0 {
+            return Vec::new();
+        }
+        let template = Template::of(self.snapshot, pool, daemons, &Dimensions::of(self.snapshot));
+        let Some(launch) = self.from_template(&template) else { return Vec::new() };
+        let mut headroom = Headroom::of(std::iter::once(pool));
+        let largest = template.candidates.iter().map(|candidate| &candidate.footprint);
+        let held = largest.fold(Footprint::default(), |held, it| super::limits::maximum(&held, it));
+        let mut launches = Vec::new();
+        for _ in 0..missing {
+            if headroom.first_exceeded(0, &held, &[]).is_some() {
+                break;
+            }
+            headroom.exchange(0, &[], &held);
+            launches.push(launch.clone());
+        }
+        launches
+    }
+
+    /// A launch that any type of the pool may serve; `None` when nothing can be had.
+    fn from_template(&self, template: &Template<'_>) -> Option<Launch> {
+        let price = |candidate: &Candidate<'_>| {
+            candidate.offerings(&template.requirements).map(|offering| offering.price).min()
+        };
+        let had = template.candidates.iter().filter_map(|candidate| Some((price(candidate)?, candidate)));
+        let mut kinds: Vec<(MicroDollars, &Candidate<'_>)> = had.collect();
+        kinds.sort_by_key(|(price, candidate)| (*price, candidate.offer.kind.name.as_str()));
+        kinds.truncate(self.snapshot.policy.max_instance_types.max(1));
+        let listed: Vec<&Candidate<'_>> = kinds.iter().map(|(_, candidate)| *candidate).collect();
+        Some(Launch {
+            pool: template.pool.name.clone(),
+            requirements: written(&template.requirements, template, &listed),
+            instance_types: listed.iter().map(|candidate| candidate.offer.kind.name.clone()).collect(),
+            requests: Resources::default(),
+            min_instance_types: None,
+            pods: Vec::new(),
+            price: kinds.first()?.0,
+            purpose: Purpose::Static,
+            min_values_relaxed: false,
+        })
+    }
+}

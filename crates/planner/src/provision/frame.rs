@@ -1,0 +1,320 @@
+//! What a launch can still become: a pool's requirements, narrowed by the pods that it carries.
+//!
+//! Launches with the same frame are alike, so a frame's types and prices are worked out once: from those of the wider
+//! frame, and only for the labels that became narrower.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::{CapacityType, Requirements, Toleration, ValueSet, label};
+
+use super::dimensions::{Amounts, fits};
+use super::template::{Candidate, Template};
+use super::topology::{Domain, HOST, KeyId, SpreadGroup, Topology};
+use super::wants::{ClassId, Tolerance, WantId, Wants, first_untolerated};
+
+pub(super) type FrameId = usize;
+
+/// A pool's requirements after some pods have had their say.
+pub(super) struct Frame {
+    pub(super) template: usize,
+    pub(super) requirements: Requirements,
+    /// Types that can be had as required, by what they count for, then by name.
+    pub(super) entries: Rc<[Entry]>,
+    /// For each topology key the one value that is left, if one is.
+    pub(super) pins: Vec<Option<Domain>>,
+    /// Whether one of the types can be had as spot.
+    pub(super) allows_spot: bool,
+    /// Whether some label must keep several values.
+    pub(super) flexible: bool,
+}
+
+/// A type that can be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Its position among the template's candidates.
+    pub(super) candidate: usize,
+    /// What its cheapest offering counts for when types compete: the price for the work done, and the pool's fee.
+    pub(super) cost: i64,
+}
+
+/// All frames of one plan.
+pub(super) struct Frames<'a> {
+    pub(super) templates: Vec<Template<'a>>,
+    list: Vec<Frame>,
+    known: BTreeMap<(usize, Requirements), FrameId>,
+    narrowed: BTreeMap<(FrameId, WantId), Option<FrameId>>,
+    pinned: BTreeMap<(FrameId, KeyId, Domain), Option<FrameId>>,
+    values: BTreeMap<(FrameId, KeyId), Rc<[Domain]>>,
+    classes: BTreeMap<(FrameId, ClassId), Rc<[FrameId]>>,
+    matching: BTreeMap<(usize, String, ValueSet), Rc<[bool]>>,
+    first_fits: BTreeMap<(FrameId, Amounts), Option<usize>>,
+}
+
+impl<'a> Frames<'a> {
+    /// One frame a template, of the same number.
+    pub(super) fn new(templates: Vec<Template<'a>>, topology: &mut Topology<'a>) -> Self {
+        let mut frames = Self {
+            templates,
+            list: Vec::new(),
+            known: BTreeMap::new(),
+            narrowed: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            values: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            matching: BTreeMap::new(),
+            first_fits: BTreeMap::new(),
+        };
+        for template in 0..frames.templates.len() {
+            let requirements = frames.templates[template].requirements.clone();
+            let all = (0..frames.templates[template].candidates.len()).map(|it| Entry { candidate: it, cost: 0 });
+            frames.make(template, requirements, all.collect(), None, topology);
+        }
+        frames
+    }
+
+    pub(super) fn get(&self, frame: FrameId) -> &Frame {
+        &self.list[frame]
+    }
+
+    pub(super) fn template_of(&self, frame: FrameId) -> &Template<'a> {
+        &self.templates[self.list[frame].template]
+    }
+
+    /// The type behind an entry.
+    pub(super) fn candidate(&self, frame: FrameId, entry: usize) -> &Candidate<'a> {
+        &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
+    }
+
+    /// Frames of the templates whose taints are borne, soft ones aside.
+    pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<FrameId> {
+        let bears = |template: &Template<'_>| {
+            first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
+        };
+        (0..self.templates.len()).filter(|base| bears(&self.templates[*base])).collect()
+    }
+
+    /// The frame with one more set of requirements; `None` when nothing can be both or no type is left.
+    pub(super) fn narrowed(
+        &mut self,
+        frame: FrameId,
+        want: WantId,
+        wants: &Wants<'a>,
+        topology: &mut Topology<'a>,
+    ) -> Option<FrameId> {
+        if let Some(known) = self.narrowed.get(&(frame, want)) {
+            return *known;
+        }
+        let (own, asked) = (&self.list[frame].requirements, wants.get(want));
+        let well_known = self.template_of(frame).well_known();
+        let agrees = own.iter().all(|(_, set)| !set.is_empty()) && own.first_conflict(asked, well_known).is_none();
+        let requirements = agrees.then(|| own.narrowed(asked, well_known));
+        let child = requirements.and_then(|requirements| self.child(frame, requirements, topology));
+        self.narrowed.insert((frame, want), child);
+        child
+    }
+
+    /// The frame with one value for a key.
+    pub(super) fn pinned(
+        &mut self,
+        frame: FrameId,
+        key: KeyId,
+        domain: Domain,
+        topology: &mut Topology<'a>,
+    ) -> Option<FrameId> {
+        if let Some(known) = self.pinned.get(&(frame, key, domain)) {
+            return *known;
+        }
+        let mut requirements = self.list[frame].requirements.clone();
+        requirements.narrow(topology.key_name(key), &ValueSet::one(topology.value(key, domain)));
+        let child = self.child(frame, requirements, topology);
+        self.pinned.insert((frame, key, domain), child);
+        child
+    }
+
+    /// The frame that draws on one capacity reservation.
+    pub(super) fn reserved(&mut self, frame: FrameId, id: &str, topology: &mut Topology<'a>) -> Option<FrameId> {
+        let mut requirements = self.list[frame].requirements.clone();
+        requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::Reserved.as_str()));
+        requirements.narrow(label::RESERVATION_ID, &ValueSet::one(id));
+        self.child(frame, requirements, topology)
+    }
+
+    /// The frames that the alternatives of a class leave of a frame, in their order; none when a taint is not borne.
+    pub(super) fn for_class(
+        &mut self,
+        frame: FrameId,
+        class: ClassId,
+        wants: &Wants<'a>,
+        topology: &mut Topology<'a>,
+    ) -> Rc<[FrameId]> {
+        if let Some(known) = self.classes.get(&(frame, class)) {
+            return known.clone();
+        }
+        let asked = wants.of_class(class);
+        let mut left = Vec::new();
+        if asked.first_untolerated(&self.template_of(frame).pool.taints).is_none() {
+            for want in &asked.wants {
+                let child = self.narrowed(frame, *want, wants, topology);
+                left.extend(child.filter(|child| !left.contains(child)));
+            }
+        }
+        let left: Rc<[FrameId]> = left.into();
+        self.classes.insert((frame, class), left.clone());
+        left
+    }
+
+    /// The values of a key that the frame leaves open, in the order of their names.
+    pub(super) fn values(&mut self, frame: FrameId, key: KeyId, topology: &mut Topology<'a>) -> Rc<[Domain]> {
+        if let Some(known) = self.values.get(&(frame, key)) {
+            return known.clone();
+        }
+        let name = topology.key_name(key).to_owned();
+        let values: Rc<[Domain]> =
+            self.value_names(frame, &name).into_iter().map(|value| topology.domain(key, &value)).collect();
+        self.values.insert((frame, key), values.clone());
+        values
+    }
+
+    /// The values of a label that the types of a frame, or the claim itself, can give a node.
+    pub(super) fn value_names(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
+        let frame = &self.list[frame];
+        let template = &self.templates[frame.template];
+        let set = frame.requirements.get(key);
+        let mut values = BTreeSet::new();
+        if template.sold_by.contains(key) || template.decides(key) {
+            for entry in frame.entries.iter() {
+                template.candidates[entry.candidate].values(&frame.requirements, key, &mut values);
+            }
+        }
+        if values.is_empty() {
+            let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
+            values.extend(own.into_iter().filter(|it| it.operator == crate::Operator::In).flat_map(|it| it.values));
+            values.extend(set.filter(|_| values.is_empty()).and_then(ValueSet::any));
+        }
+        values.retain(|value| set.is_none_or(|set| set.allows(Some(value))));
+        values
+    }
+
+    /// Whether a spread may count pods on a launch of this frame.
+    pub(super) fn could_count(&self, frame: FrameId, spread: &SpreadGroup<'_>, wants: &Wants<'_>) -> bool {
+        let template = self.template_of(frame);
+        let own = &self.list[frame].requirements;
+        let agrees = |want: &WantId| own.first_conflict(wants.get(*want), template.well_known()).is_none();
+        let bears = |tolerations: &[Toleration]| {
+            first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
+        };
+        spread.wants.as_ref().is_none_or(|wants| wants.iter().any(agrees)) && spread.tolerations.is_none_or(bears)
+    }
+
+    /// The cheapest entry that holds these amounts alone.
+    pub(super) fn first_fit(&mut self, frame: FrameId, amounts: &Amounts) -> Option<usize> {
+        if let Some(known) = self.first_fits.get(&(frame, amounts.clone())) {
+            return *known;
+        }
+        let template = &self.templates[self.list[frame].template];
+        let entries = &self.list[frame].entries;
+        let found = entries.iter().position(|entry| fits(amounts, &template.candidates[entry.candidate].room));
+        self.first_fits.insert((frame, amounts.clone()), found);
+        found
+    }
+
+    fn child(&mut self, parent: FrameId, requirements: Requirements, topology: &mut Topology<'a>) -> Option<FrameId> {
+        let template = self.list[parent].template;
+        if let Some(known) = self.known.get(&(template, requirements.clone())) {
+            return (!self.list[*known].entries.is_empty()).then_some(*known);
+        }
+        let before = &self.list[parent].requirements;
+        let changed: Vec<(String, ValueSet)> = requirements
+            .iter()
+            .filter(|(key, set)| before.get(key) != Some(set))
+            .map(|(key, set)| (key.to_owned(), set.clone()))
+            .collect();
+        let mut entries: Vec<Entry> = self.list[parent].entries.to_vec();
+        let mut sold = false;
+        for (key, set) in changed {
+            sold |= self.templates[template].sold_by.contains(key.as_str());
+            let matching = self.matching(template, key, set);
+            entries.retain(|entry| matching[entry.candidate]);
+        }
+        let allows_spot = (!sold).then_some(self.list[parent].allows_spot);
+        let frame = self.make(template, requirements, entries, allows_spot, topology);
+        (!self.list[frame].entries.is_empty()).then_some(frame)
+    }
+
+    /// Which candidates' own labels can be as one requirement says.
+    fn matching(&mut self, template: usize, key: String, set: ValueSet) -> Rc<[bool]> {
+        let name = (template, key, set);
+        if let Some(known) = self.matching.get(&name) {
+            return known.clone();
+        }
+        let mut alone = Requirements::default();
+        alone.narrow(&name.1, &name.2);
+        let own = &self.templates[template];
+        let matching: Rc<[bool]> = own.candidates.iter().map(|it| own.labels_match(&it.offer, &alone)).collect();
+        self.matching.insert(name, matching.clone());
+        matching
+    }
+
+    /// Adds a frame. When its offerings are those of a wider frame, `allows_spot` is known and prices stay.
+    fn make(
+        &mut self,
+        template: usize,
+        requirements: Requirements,
+        mut entries: Vec<Entry>,
+        allows_spot: Option<bool>,
+        topology: &mut Topology<'a>,
+    ) -> FrameId {
+        let own = &self.templates[template];
+        if allows_spot.is_none() {
+            entries = entries.iter().filter_map(|entry| own.priced(entry.candidate, &requirements)).collect();
+            entries.sort_by_key(|entry| (entry.cost, &own.candidates[entry.candidate].offer.kind.name));
+        }
+        let spot = |entry: &Entry| {
+            let mut sold = own.candidates[entry.candidate].offerings(&requirements);
+            sold.any(|offering| offering.capacity_type == CapacityType::Spot)
+        };
+        let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
+        let pin = |(key, name): &(KeyId, String), topology: &mut Topology<'a>| {
+            let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
+            value.map(|value| topology.domain(*key, value))
+        };
+        let frame = Frame {
+            template,
+            pins: keys.iter().map(|key| pin(key, topology)).collect(),
+            allows_spot: allows_spot.unwrap_or_else(|| entries.iter().any(spot)),
+            flexible: requirements.iter().any(|(_, set)| set.min_values().is_some()),
+            requirements: requirements.clone(),
+            entries: entries.into(),
+        };
+        self.list.push(frame);
+        self.known.insert((template, requirements), self.list.len() - 1);
+        self.list.len() - 1
+    }
+}
+
+impl Template<'_> {
+    /// A candidate with its cheapest offering; `None` when it cannot be had as required.
+    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
+        let own = &self.candidates[candidate];
+        let price = own.offerings(requirements).map(|offering| offering.price.0).min()?;
+        let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
+        let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
+        (own.crowded.is_none()).then_some(Entry { candidate, cost })
+    }
+}
+
+impl Candidate<'_> {
+    /// Adds the values that a label can have on a node of this type.
+    pub(super) fn values(&self, requirements: &Requirements, key: &str, values: &mut BTreeSet<String>) {
+        let kind = self.offer.kind;
+        match key {
+            label::INSTANCE_TYPE => {
+                values.insert(kind.name.clone());
+            }
+            _ => values.extend(kind.labels.get(key).into_iter().flatten().cloned()),
+        }
+        let sold = self.offerings(requirements).filter_map(|offering| offering.value(key));
+        values.extend(sold.map(str::to_owned));
+    }
+}

@@ -1,0 +1,232 @@
+//! Pods that go into a launch which this plan has opened already.
+//!
+//! A pod joins the first launch that takes it, unless that is dearer than a launch of its own: the cheapest type that
+//! then holds all must not cost more than the present one and a separate one together. So a plan is never dearer than
+//! one node a pod.
+
+use std::borrow::Cow;
+
+use crate::{HostPort, Pod};
+
+use super::claim::Claim;
+use super::dimensions::{Amounts, add, times};
+use super::frame::{FrameId, Frames};
+use super::limits::{Footprint, Headroom};
+use super::room::{asked, attach};
+use super::{Solver, Turn};
+
+/// What a launch becomes with some pods more.
+pub(super) struct Joined {
+    frame: FrameId,
+    used: Amounts,
+    entry: usize,
+    least: usize,
+    held: Footprint,
+    pods: usize,
+}
+
+/// Pods of one shape that would like to join.
+struct Joiner<'s, 'a> {
+    solver: &'s Solver<'a>,
+    turn: Turn,
+    frame: FrameId,
+    first: &'a Pod,
+    left: usize,
+    /// What a launch of its own would cost, if one is possible.
+    alone: Option<i64>,
+    /// How many types the pods alone would leave the launch.
+    least: usize,
+}
+
+impl<'a> Solver<'a> {
+    /// Puts as many of the pods as possible into the first open launch that takes one. Says which, and how many.
+    pub(super) fn join(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+        if self.claims.list.is_empty() {
+            return None;
+        }
+        let alone = self.price_alone(turn);
+        let class = self.demands[turn.shape].levels[turn.level].class;
+        let buckets = self.claims.compatible(class, &mut self.frames, &self.wants, &mut self.topology);
+        for (bucket, children) in buckets.iter() {
+            for child in children.iter() {
+                self.steps += 1;
+                for frame in self.settled(*child, turn) {
+                    if let Some((claim, joined)) = self.find_joinable(turn, (*bucket, frame), pods, alone) {
+                        let count = joined.pods;
+                        self.apply(turn, claim, joined, &pods[..count]);
+                        return Some((claim, count));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn find_joinable(
+        &mut self,
+        turn: Turn,
+        place: (usize, FrameId),
+        pods: &[usize],
+        alone: Option<i64>,
+    ) -> Option<(usize, Joined)> {
+        let least = self.least_types(place.1, turn.shape);
+        let mut claims = std::mem::take(&mut self.claims);
+        let mut steps = 0;
+        let first = &self.snapshot.pods[pods[0]];
+        let joiner = Joiner { solver: self, turn, frame: place.1, first, left: pods.len(), alone, least };
+        let found = claims.find((turn.shape, turn.level), place, |_, claim| {
+            steps += 1;
+            joiner.join(claim)
+        });
+        self.claims = claims;
+        self.steps += steps;
+        found
+    }
+
+    fn apply(&mut self, turn: Turn, position: usize, joined: Joined, pods: &[usize]) {
+        let template = self.frames.get(joined.frame).template;
+        let demand = &self.demands[turn.shape];
+        let claim = &mut self.claims.list[position];
+        self.headroom.exchange(template, &claim.held, &joined.held);
+        claim.seat(turn.shape, pods.len());
+        claim.used = joined.used.into_vec();
+        claim.entry = joined.entry;
+        claim.least = joined.least;
+        claim.held = joined.held;
+        claim.ports.extend(demand.shape.ports.iter().cloned());
+        for pod in pods {
+            attach(&mut claim.attached, demand, &self.snapshot.pods[*pod]);
+        }
+        if claim.frame != joined.frame {
+            claim.frame = joined.frame;
+            self.claims.file(position, joined.frame);
+        }
+    }
+}
+
+impl Joiner<'_, '_> {
+    /// What the launch becomes with as many of the pods as it takes at no higher price, or with one.
+    fn join(&self, claim: &Claim) -> Option<Joined> {
+        let demand = &self.solver.demands[self.turn.shape];
+        let level = &demand.levels[self.turn.level];
+        let topology = &self.solver.topology;
+        let clash = |port: &HostPort| claim.ports.iter().any(|taken| taken.clashes(port));
+        if !topology.allows_host(&level.rules, &demand.shunned, Some(claim.site))
+            || demand.shape.ports.iter().any(clash)
+        {
+            return None;
+        }
+        let asked = asked(demand, self.first, &claim.attached);
+        let one = self.with(claim, &asked, 1)?;
+        let alone = level.single || !demand.shape.ports.is_empty();
+        let most = if alone { 1 } else { self.left.min(topology.host_room(&level.rules, Some(claim.site))) };
+        let more = self.most_at_this_price(claim, &asked, &one).min(most);
+        Some(self.largest(claim, &asked, more).unwrap_or(one))
+    }
+
+    /// How many pods go in without a larger type than for the first.
+    fn most_at_this_price(&self, claim: &Claim, asked: &[i64], one: &Joined) -> usize {
+        let frames = &self.solver.frames;
+        let template = frames.template_of(one.frame);
+        let room = &template.candidates[frames.get(one.frame).entries[one.entry].candidate].room;
+        let seats = claim.seats_for(self.turn.shape);
+        1 + seats.saturating_sub(1) + times(asked, &one.used, room)
+    }
+
+    /// With as many pods as possible, `most` or fewer, more than one.
+    fn largest(&self, claim: &Claim, asked: &[i64], most: usize) -> Option<Joined> {
+        let (mut low, mut high) = (1, most);
+        let mut best = None;
+        while low < high {
+            let middle = if best.is_none() && high == most { high } else { low + (high - low).div_ceil(2) };
+            match self.with(claim, asked, middle) {
+                Some(joined) => {
+                    best = Some(joined);
+                    low = middle;
+                }
+                None => high = middle - 1,
+            }
+        }
+        best
+    }
+
+    /// The launch with so many pods more; `None` when no type is left, too few are, or it costs too much.
+    fn with(&self, claim: &Claim, asked: &[i64], pods: usize) -> Option<Joined> {
+        let frames = &self.solver.frames;
+        let frame = frames.get(self.frame);
+        let unseated = pods.saturating_sub(claim.seats_for(self.turn.shape));
+        let mut used: Amounts = claim.used.clone().into();
+        add(&mut used, asked, unseated);
+        let ports = self.ports(claim);
+        let from = if self.frame == claim.frame { claim.entry } else { 0 };
+        let entry = self.solver.first_holding(self.frame, from, &used, &ports, &claim.held)?;
+        let old = frames.get(claim.frame).entries[claim.entry].cost;
+        let bearable = old.saturating_add(self.alone.unwrap_or(i64::MAX / 4));
+        if frame.entries[entry].cost > bearable {
+            return None;
+        }
+        let least = claim.least.min(self.least);
+        let kept = self.solver.enough_types(self.frame, entry, &used, &ports, least)
+            && self.solver.keeps_values(self.frame, &used, &ports, &claim.lowered);
+        let held = self.solver.reservation(self.frame, entry, &used, &ports);
+        kept.then_some(Joined { frame: self.frame, used, entry, least, held, pods })
+    }
+
+    fn ports<'c>(&self, claim: &'c Claim) -> Cow<'c, [HostPort]> {
+        let own = &self.solver.demands[self.turn.shape].shape.ports;
+        if own.is_empty() {
+            return Cow::Borrowed(&claim.ports);
+        }
+        Cow::Owned(claim.ports.iter().chain(own).cloned().collect())
+    }
+}
+
+impl Solver<'_> {
+    /// The first entry from a position on that holds what is used and that the limits allow.
+    pub(super) fn first_holding(
+        &self,
+        frame: FrameId,
+        from: usize,
+        used: &[i64],
+        ports: &[HostPort],
+        held: &[i64],
+    ) -> Option<usize> {
+        let own = self.frames.get(frame);
+        let template = &self.frames.templates[own.template];
+        let holds = |position: &usize| {
+            let entry = &own.entries[*position];
+            template.holds(entry, used, ports)
+                && within(&self.headroom, own.template, &template.candidates[entry.candidate].footprint, held)
+        };
+        (from..own.entries.len()).find(holds)
+    }
+
+    /// Whether at least so many types from a position on hold what is used.
+    pub(super) fn enough_types(
+        &self,
+        frame: FrameId,
+        from: usize,
+        used: &[i64],
+        ports: &[HostPort],
+        least: usize,
+    ) -> bool {
+        least <= 1 || holding(&self.frames, frame, from, used, ports).take(least).count() >= least
+    }
+}
+
+/// Positions of the entries from one on that hold what is used.
+pub(super) fn holding<'f>(
+    frames: &'f Frames<'_>,
+    frame: FrameId,
+    from: usize,
+    used: &'f [i64],
+    ports: &'f [HostPort],
+) -> impl Iterator<Item = usize> + 'f {
+    let own = frames.get(frame);
+    let template = &frames.templates[own.template];
+    (from..own.entries.len()).filter(move |position| template.holds(&own.entries[*position], used, ports))
+}
+
+fn within(headroom: &Headroom, template: usize, wanted: &[i64], held: &[i64]) -> bool {
+    !headroom.is_bounded(template) || headroom.first_exceeded(template, wanted, held).is_none()
+}

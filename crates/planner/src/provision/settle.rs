@@ -1,0 +1,58 @@
+//! Which zone, or other domain, a launch is for: settled as soon as a pod on it counts for somebody.
+//!
+//! A launch whose zone is open could come up in any of them. What counts in a domain must therefore know its domain, so
+//! the launch is pinned to one: where the rules allow it, the cheapest, then the emptiest, then the first by name.
+
+use super::frame::FrameId;
+use super::{Solver, Turn};
+
+impl Solver<'_> {
+    /// What a frame becomes when every key that matters to the turn's pods is settled as their rules allow; best first.
+    pub(super) fn settled(&mut self, frame: FrameId, turn: Turn) -> Vec<FrameId> {
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let open = level.keys.iter().copied().find(|key| self.frames.get(frame).pins[*key].is_none());
+        let allowed = level.keys.iter().all(|key| {
+            let pin = self.frames.get(frame).pins[*key];
+            pin.is_none() || self.topology.allows(&level.rules, &demand.shunned, *key, pin)
+        });
+        match open {
+            _ if !allowed => Vec::new(),
+            None => vec![frame],
+            Some(key) => self.pin(frame, key, turn),
+        }
+    }
+
+    fn pin(&mut self, frame: FrameId, key: usize, turn: Turn) -> Vec<FrameId> {
+        let values = self.frames.values(frame, key, &mut self.topology);
+        if values.is_empty() {
+            return self.unsettled(frame, key, turn);
+        }
+        let mut pinned = Vec::new();
+        for domain in values.iter() {
+            self.steps += 1;
+            let demand = &self.demands[turn.shape];
+            let level = &demand.levels[turn.level];
+            if !self.topology.allows(&level.rules, &demand.shunned, key, Some(*domain)) {
+                continue;
+            }
+            let crowd = self.topology.crowd(&level.rules, key, *domain);
+            let Some(child) = self.frames.pinned(frame, key, *domain, &mut self.topology) else { continue };
+            if let Some(entry) = self.alone_in(child, turn.shape) {
+                pinned.push((self.frames.get(child).entries[entry].cost, crowd, child));
+            }
+        }
+        pinned.sort_by_key(|(cost, crowd, _)| (*cost, *crowd));
+        pinned.into_iter().flat_map(|(_, _, child)| self.settled(child, turn)).collect()
+    }
+
+    /// A label that the new node will not have: fine for those who only keep away from others.
+    fn unsettled(&mut self, frame: FrameId, key: usize, turn: Turn) -> Vec<FrameId> {
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let rest = level.keys.iter().filter(|other| **other != key);
+        let settled = rest.clone().all(|other| self.frames.get(frame).pins[*other].is_some());
+        let allowed = self.topology.allows(&level.rules, &demand.shunned, key, None);
+        if allowed && settled { vec![frame] } else { Vec::new() }
+    }
+}

@@ -1,0 +1,332 @@
+//! Where pods stand to each other: which groups of pods count in which domains, and what that forbids.
+//!
+//! A *key* is a node label whose values are domains; the host's name is the first of them and its domains are the
+//! *sites*: the snapshot's nodes, then the plan's launches. A *group* is a set of pods that some pod of the plan looks at.
+//! What a rule says is kube-scheduler's law: affinity counts only pods that match all terms and may start anew only where
+//! no such pod exists at all; anti-affinity holds both ways; a spread's emptiest domain counts among those that the pod
+//! could reach. A new host is always possible, so for hosts the emptiest one is empty.
+
+mod census;
+mod groups;
+
+use std::collections::BTreeMap;
+
+use crate::{PodTerm, Standing, label};
+
+pub(super) use groups::SpreadGroup;
+
+pub(super) type GroupId = usize;
+/// A node label; 0 is the host's name.
+pub(super) type KeyId = usize;
+/// A label value; a site for the host's name.
+pub(super) type Domain = u32;
+
+/// The host's name, whose domains are sites.
+pub(super) const HOST: KeyId = 0;
+
+/// What a pod demands of one group.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) group: GroupId,
+    pub(super) kind: RuleKind,
+    /// Whether the group counts the pod itself.
+    pub(super) own: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RuleKind {
+    Spread { max_skew: u32, min_domains: usize },
+    Near,
+    Apart,
+}
+
+impl Rule {
+    pub(super) fn apart(group: GroupId) -> Self {
+        Self { group, kind: RuleKind::Apart, own: false }
+    }
+}
+
+/// What a group is, by which equal demands share one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind<'a> {
+    Spread(SpreadGroup<'a>),
+    Near { namespace: &'a str, terms: Vec<&'a PodTerm> },
+    Apart { namespace: &'a str, term: &'a PodTerm },
+}
+
+struct Group<'a> {
+    kind: Kind<'a>,
+    keys: Vec<KeyId>,
+    /// Pods in each domain, one list a key.
+    tallies: Vec<Vec<u32>>,
+    /// Pods in any domain of the first key.
+    total: u64,
+    /// Anti-affinity: pods in each domain that hold the term.
+    holders: Vec<u32>,
+    /// Whether a pod of the plan looks at the tallies.
+    constrained: bool,
+    /// Whether any pod holds the term as required.
+    held: bool,
+    /// Spread: the domains that a pod with this constraint could reach.
+    reachable: Vec<Domain>,
+    /// Spread: the sites whose pods count.
+    eligible: Vec<bool>,
+}
+
+struct Key {
+    name: String,
+    values: Vec<String>,
+    known: BTreeMap<String, Domain>,
+    /// The value on each of the snapshot's nodes.
+    of_site: Vec<Option<Domain>>,
+}
+
+/// All keys and groups of one plan.
+pub(super) struct Topology<'a> {
+    namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
+    keys: Vec<Key>,
+    groups: Vec<Group<'a>>,
+    known: BTreeMap<Kind<'a>, GroupId>,
+    /// Groups that may mean a pod with this label and value, by the first requirement of their selector.
+    by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
+    by_any_label: Vec<GroupId>,
+}
+
+/// Where a pod goes, for the rules: a site and its values.
+#[derive(Clone, Copy)]
+pub(super) struct Spot<'p> {
+    /// `None` for a launch that is not open yet: nobody is there.
+    pub(super) site: Option<Domain>,
+    /// Values by key for a launch; for a node of the snapshot they are looked up.
+    pub(super) pins: Option<&'p [Option<Domain>]>,
+}
+
+impl<'a> Topology<'a> {
+    pub(super) fn new(namespaces: &'a BTreeMap<String, BTreeMap<String, String>>) -> Self {
+        let mut topology = Self {
+            namespaces,
+            keys: Vec::new(),
+            groups: Vec::new(),
+            known: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            by_any_label: Vec::new(),
+        };
+        topology.key(label::HOSTNAME);
+        topology
+    }
+
+    /// Whether nobody looks at other pods.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The keys and their names.
+    pub(super) fn key_names(&self) -> impl Iterator<Item = (KeyId, &str)> {
+        self.keys.iter().enumerate().map(|(id, key)| (id, key.name.as_str()))
+    }
+
+    pub(super) fn key_name(&self, key: KeyId) -> &str {
+        &self.keys[key].name
+    }
+
+    pub(super) fn value(&self, key: KeyId, domain: Domain) -> &str {
+        &self.keys[key].values[domain as usize]
+    }
+
+    fn key(&mut self, name: &str) -> KeyId {
+        self.keys.iter().position(|key| key.name == name).unwrap_or_else(|| {
+            self.keys.push(Key {
+                name: name.to_owned(),
+                values: Vec::new(),
+                known: BTreeMap::new(),
+                of_site: Vec::new(),
+            });
+            self.keys.len() - 1
+        })
+    }
+
+    /// The number of a value.
+    pub(super) fn domain(&mut self, key: KeyId, value: &str) -> Domain {
+        let key = &mut self.keys[key];
+        if let Some(known) = key.known.get(value) {
+            return *known;
+        }
+        let domain = Domain::try_from(key.values.len()).unwrap_or(Domain::MAX);
+        key.values.push(value.to_owned());
+        key.known.insert(value.to_owned(), domain);
+        domain
+    }
+
+    /// Whether two pods with this rule, which it counts itself, can get into each other's way but for sharing a host.
+    pub(super) fn limits_each_other(&self, rule: &Rule) -> bool {
+        let on_host = self.groups[rule.group].keys == [HOST];
+        match rule.kind {
+            RuleKind::Spread { .. } | RuleKind::Apart => !on_host,
+            RuleKind::Near => false,
+        }
+    }
+
+    /// Keys whose value must be known wherever a pod with these rules and memberships goes.
+    pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], shunned: &[GroupId]) -> Vec<KeyId> {
+        let rules = rules.iter().map(|rule| &self.groups[rule.group]);
+        let counting = counts.iter().map(|group| &self.groups[*group]).filter(|group| group.constrained);
+        let shunning = shunned.iter().map(|group| &self.groups[*group]).filter(|group| group.held);
+        let all = rules.chain(counting).chain(shunning).flat_map(|group| group.keys.iter().copied());
+        let mut keys: Vec<KeyId> = all.filter(|key| *key != HOST).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Keys of rules whose refusal of a domain need not be for good.
+    pub(super) fn fickle_keys(&self, rules: &[Rule]) -> Vec<KeyId> {
+        let mut keys = Vec::new();
+        for rule in rules {
+            match rule.kind {
+                RuleKind::Near => keys.extend(&self.groups[rule.group].keys),
+                RuleKind::Spread { .. } => keys.extend(self.groups[rule.group].keys.iter().filter(|key| **key != HOST)),
+                RuleKind::Apart => {}
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The value of a key at a spot.
+    pub(super) fn domain_at(&self, key: KeyId, spot: Spot<'_>) -> Option<Domain> {
+        match (key, spot.pins, spot.site) {
+            (HOST, ..) => spot.site,
+            (_, Some(pins), _) => pins[key],
+            (_, None, Some(site)) => self.keys[key].of_site[site as usize],
+            (_, None, None) => None,
+        }
+    }
+
+    /// Whether the rules and the anti-affinity of others allow one value of one key.
+    pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
+        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain))
+            && shunned.iter().all(|group| {
+                let group = &self.groups[*group];
+                group.keys[0] != key || domain.is_none_or(|domain| at(&group.holders, domain) == 0)
+            })
+    }
+
+    /// Whether the rules allow the host: an unopened one is empty.
+    pub(super) fn allows_host(&self, rules: &[Rule], shunned: &[GroupId], site: Option<Domain>) -> bool {
+        self.allows(rules, shunned, HOST, Some(site.unwrap_or(Domain::MAX)))
+    }
+
+    /// How many more pods with these rules the host takes.
+    pub(super) fn host_room(&self, rules: &[Rule], site: Option<Domain>) -> usize {
+        let room = |rule: &Rule| {
+            let group = &self.groups[rule.group];
+            let there = site.map_or(0, |site| at(&group.tallies[0], site));
+            match rule.kind {
+                _ if group.keys[0] != HOST || !rule.own => usize::MAX,
+                RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
+                RuleKind::Apart => usize::from(there == 0),
+                RuleKind::Near => usize::MAX,
+            }
+        };
+        rules.iter().map(room).min().unwrap_or(usize::MAX)
+    }
+
+    /// The rule about a key that refuses all of these domains, or an unopened host; `None` when it is others' doing.
+    pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<Standing> {
+        let none = [Domain::MAX];
+        let domains = if domains.is_empty() { &none } else { domains };
+        let refuses = |rule: &&Rule| !domains.iter().any(|it| self.groups[rule.group].allows(rule, key, Some(*it)));
+        rules.iter().find(refuses).map(|rule| match rule.kind {
+            RuleKind::Spread { max_skew, .. } => Standing::Spread { max_skew },
+            RuleKind::Near => Standing::Near,
+            RuleKind::Apart => Standing::Apart,
+        })
+    }
+
+    /// Pods that a spread or the like counts in a domain: fewer is more even.
+    pub(super) fn crowd(&self, rules: &[Rule], key: KeyId, domain: Domain) -> u32 {
+        let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
+        let there = spread.filter(|rule| self.groups[rule.group].keys == [key]);
+        there.map(|rule| at(&self.groups[rule.group].tallies[0], domain)).sum()
+    }
+
+    /// Over how many domains pods with these rules are spread by one key, at least 1.
+    pub(super) fn breadth(&self, rules: &[Rule]) -> usize {
+        let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
+        let wide = spread.map(|rule| &self.groups[rule.group]).filter(|group| group.keys != [HOST]);
+        wide.map(|group| group.reachable.len()).max().unwrap_or(1).max(1)
+    }
+
+    /// Counts pods of one membership at a spot. `suits` says whether a launch can be what a spread's own pods ask for.
+    pub(super) fn record(
+        &mut self,
+        counts: &[GroupId],
+        holds: &[GroupId],
+        spot: Spot<'_>,
+        pods: u32,
+        suits: impl Fn(&SpreadGroup<'a>) -> bool,
+    ) {
+        for id in counts {
+            let group = &self.groups[*id];
+            let counted = match (&group.kind, spot.pins, spot.site) {
+                (Kind::Spread(spread), Some(_), _) => suits(spread),
+                (Kind::Spread(_), None, Some(site)) => group.eligible[site as usize],
+                _ => true,
+            };
+            if counted {
+                self.count(*id, spot, pods);
+            }
+        }
+        for id in holds {
+            let Some(domain) = self.domain_at(self.groups[*id].keys[0], spot) else { continue };
+            *slot(&mut self.groups[*id].holders, domain) += pods;
+        }
+    }
+
+    fn count(&mut self, id: GroupId, spot: Spot<'_>, pods: u32) {
+        for position in 0..self.groups[id].keys.len() {
+            let Some(domain) = self.domain_at(self.groups[id].keys[position], spot) else { continue };
+            *slot(&mut self.groups[id].tallies[position], domain) += pods;
+            if position == 0 {
+                self.groups[id].total += u64::from(pods);
+            }
+        }
+    }
+}
+
+impl Group<'_> {
+    fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>) -> bool {
+        let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
+        let tally = domain.map(|domain| at(&self.tallies[position], domain));
+        match (rule.kind, tally) {
+            (RuleKind::Apart, None) => true,
+            (RuleKind::Apart, Some(tally)) => tally == 0,
+            (_, None) => false,
+            (RuleKind::Near, Some(tally)) => tally > 0 || (self.total == 0 && rule.own),
+            (RuleKind::Spread { max_skew, min_domains }, Some(tally)) => {
+                tally + u32::from(rule.own) <= self.emptiest(key, min_domains).saturating_add(max_skew)
+            }
+        }
+    }
+
+    /// Pods in the emptiest domain that counts.
+    fn emptiest(&self, key: KeyId, min_domains: usize) -> u32 {
+        if key == HOST || self.reachable.len() < min_domains {
+            return 0;
+        }
+        self.reachable.iter().map(|domain| at(&self.tallies[0], *domain)).min().unwrap_or(0)
+    }
+}
+
+fn at(list: &[u32], domain: Domain) -> u32 {
+    list.get(domain as usize).copied().unwrap_or(0)
+}
+
+fn slot(list: &mut Vec<u32>, domain: Domain) -> &mut u32 {
+    let position = domain as usize;
+    if list.len() <= position {
+        list.resize(position + 1, 0);
+    }
+    &mut list[position]
+}

@@ -1,0 +1,138 @@
+//! Which groups there are, and whom they count.
+
+use crate::{PodShape, PodTerm, Selector, Spread, Toleration};
+
+use crate::provision::wants::WantId;
+
+use super::{Group, GroupId, Kind, Rule, RuleKind, Topology};
+
+/// Pods that a spread counts, and the nodes on which it counts them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::provision) struct SpreadGroup<'a> {
+    key: &'a str,
+    namespace: &'a str,
+    selector: Option<&'a Selector>,
+    /// Only nodes that meet one of these count; `None` when the pod's own affinity does not matter.
+    pub(in crate::provision) wants: Option<Vec<WantId>>,
+    /// Only nodes whose taints are tolerated count; `None` when taints do not matter.
+    pub(in crate::provision) tolerations: Option<&'a [Toleration]>,
+    /// The pod's own affinity and tolerations: where it could go at all.
+    pub(in crate::provision) reach: (Vec<WantId>, &'a [Toleration]),
+    /// Keys of the pod's other hard constraints: nodes without one of them do not count.
+    pub(in crate::provision) beside: Vec<&'a str>,
+}
+
+impl<'a> Topology<'a> {
+    /// The rule of a spread constraint. `strict` is the pod's node selector with each alternative of its affinity.
+    pub(in crate::provision) fn spread(&mut self, shape: &'a PodShape, spread: &'a Spread, strict: &[WantId]) -> Rule {
+        let mut beside: Vec<&str> = shape.spread.iter().filter(|it| it.hard).map(|it| it.key.as_str()).collect();
+        beside.retain(|key| *key != spread.key);
+        let kind = Kind::Spread(SpreadGroup {
+            key: &spread.key,
+            namespace: &shape.namespace,
+            selector: spread.selector.as_ref(),
+            wants: spread.honor_affinity.then(|| strict.to_vec()),
+            tolerations: spread.honor_taints.then_some(shape.tolerations.as_slice()),
+            reach: (strict.to_vec(), &shape.tolerations),
+            beside,
+        });
+        let group = self.intern(kind, &[&spread.key]);
+        self.groups[group].constrained = true;
+        let min_domains = spread.min_domains.unwrap_or(1) as usize;
+        Rule { group, kind: RuleKind::Spread { max_skew: spread.max_skew.max(1), min_domains }, own: false }
+    }
+
+    /// The rule of affinity to pods that match all of these terms.
+    pub(in crate::provision) fn near(&mut self, namespace: &'a str, terms: Vec<&'a PodTerm>) -> Rule {
+        let keys: Vec<&str> = terms.iter().map(|term| term.key.as_str()).collect();
+        let group = self.intern(Kind::Near { namespace, terms: terms.clone() }, &keys);
+        self.groups[group].constrained = true;
+        Rule { group, kind: RuleKind::Near, own: false }
+    }
+
+    /// The group of an anti-affinity term that a pod of the plan has.
+    pub(in crate::provision) fn apart(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
+        let group = self.intern(Kind::Apart { namespace, term }, &[&term.key]);
+        self.groups[group].constrained = true;
+        group
+    }
+
+    /// The group of an anti-affinity term that somebody holds as required.
+    pub(in crate::provision) fn held(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
+        let group = self.intern(Kind::Apart { namespace, term }, &[&term.key]);
+        self.groups[group].held = true;
+        group
+    }
+
+    fn intern(&mut self, kind: Kind<'a>, keys: &[&str]) -> GroupId {
+        if let Some(known) = self.known.get(&kind) {
+            return *known;
+        }
+        let id = self.groups.len();
+        match kind.telling_label() {
+            Some(label) => self.by_label.entry(label).or_default().push(id),
+            None => self.by_any_label.push(id),
+        }
+        let keys: Vec<usize> = keys.iter().map(|key| self.key(key)).collect();
+        self.known.insert(kind.clone(), id);
+        self.groups.push(Group {
+            kind,
+            tallies: vec![Vec::new(); keys.len()],
+            keys,
+            total: 0,
+            holders: Vec::new(),
+            constrained: false,
+            held: false,
+            reachable: Vec::new(),
+            eligible: Vec::new(),
+        });
+        id
+    }
+
+    /// The groups that count a pod of this shape, in order.
+    pub(in crate::provision) fn counting(&self, shape: &PodShape) -> Vec<GroupId> {
+        let labels = shape.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
+        let candidates = labels.flatten().chain(&self.by_any_label).copied();
+        let mut groups: Vec<GroupId> =
+            candidates.filter(|group| self.groups[*group].kind.means(shape, self.namespaces)).collect();
+        groups.sort_unstable();
+        groups
+    }
+
+    /// The groups whose holders this shape must keep away from.
+    pub(in crate::provision) fn shunning(&self, shape: &PodShape) -> Vec<GroupId> {
+        let mut groups = self.counting(shape);
+        groups.retain(|group| self.groups[*group].held);
+        groups
+    }
+}
+
+/// Labels of every namespace.
+type Namespaces = std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>;
+
+impl<'a> Kind<'a> {
+    /// A label without which no pod is counted, where the selector asks for one value.
+    fn telling_label(&self) -> Option<(&'a str, &'a str)> {
+        let selector = match self {
+            Self::Spread(spread) => spread.selector,
+            Self::Near { terms, .. } => terms.first().and_then(|term| term.selector.as_ref()),
+            Self::Apart { term, .. } => term.selector.as_ref(),
+        };
+        selector?.0.iter().find_map(|it| match (it.operator, it.values.as_slice()) {
+            (crate::Operator::In, [value]) => Some((it.key.as_str(), value.as_str())),
+            _ => None,
+        })
+    }
+
+    fn means(&self, shape: &PodShape, namespaces: &Namespaces) -> bool {
+        let means =
+            |namespace: &str, term: &PodTerm| term.means(namespace, &shape.namespace, &shape.labels, namespaces);
+        match self {
+            Self::Spread(spread) => {
+                spread.namespace == shape.namespace && spread.selector.is_some_and(|it| it.selects(&shape.labels))
+            }
+            Self::Near { namespace, terms } => terms.iter().all(|term| means(namespace, term)),
+            Self::Apart { namespace, term } => means(namespace, term),
+        }
+    }
+}
