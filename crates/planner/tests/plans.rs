@@ -5,6 +5,8 @@
 mod applied;
 #[path = "plans/clusters.rs"]
 mod clusters;
+#[path = "plans/judged.rs"]
+mod judged;
 #[path = "plans/spoilt.rs"]
 mod spoilt;
 
