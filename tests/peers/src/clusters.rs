@@ -1,0 +1,158 @@
+//! Random clusters as Kubernetes objects: small, full of constraints, and the same for the same seed everywhere.
+//!
+//! A cluster is made of what an API server would hold, so that the way from objects to the planner's snapshot is part of
+//! what is judged. Which kinds of constraint may appear is a set, so that a disagreement can be traced to its kind.
+
+mod catalogue;
+mod dice;
+mod kinds;
+mod nodes;
+mod pods;
+mod pools;
+mod selectors;
+mod storage;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use planner::Catalogue;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use snapshot::{Built, Input};
+
+pub(crate) use dice::Dice;
+pub use kinds::{Kind, Kinds};
+pub use nodes::{amounts, machine_labels};
+pub use storage::csi_node;
+
+/// The moment of every cluster.
+const NOW: &str = "2026-01-01T12:00:00Z";
+/// The one node class; crate `snapshot` finds the catalogue by it.
+const CLASS: &str = "default";
+/// Availability zones.
+const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
+/// A label that only our users know: some pools and nodes have it, with some values.
+const RACK: &str = "example.com/rack";
+/// Values of [`RACK`].
+const RACKS: [&str; 2] = ["r1", "r2"];
+/// The CSI driver whose volumes the clusters use.
+pub(crate) const DRIVER: &str = "ebs.csi.aws.com";
+
+/// A cluster at one moment, as lists of Kubernetes objects in JSON.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// What it was made from.
+    pub seed: u64,
+    /// Kinds of constraint that may appear in it.
+    pub kinds: Kinds,
+    /// Nodes that exist.
+    pub nodes: Vec<Value>,
+    /// NodeClaims of the nodes that are managed.
+    pub node_claims: Vec<Value>,
+    /// Pods that run on these nodes.
+    pub bound: Vec<Value>,
+    /// Pods that the scheduler refused.
+    pub pending: Vec<Value>,
+    /// DaemonSets.
+    pub daemon_sets: Vec<Value>,
+    /// NodePools.
+    pub pools: Vec<Value>,
+    /// Namespaces.
+    pub namespaces: Vec<Value>,
+    /// PersistentVolumes, all of them bound.
+    pub volumes: Vec<Value>,
+    /// PersistentVolumeClaims.
+    pub volume_claims: Vec<Value>,
+    /// StorageClasses.
+    pub storage_classes: Vec<Value>,
+    /// CSINodes of nodes that exist.
+    pub csi_nodes: Vec<Value>,
+    /// What can be bought.
+    pub catalogue: Catalogue,
+}
+
+impl Cluster {
+    /// The cluster of one seed, with some of the kinds in `allowed`. The same arguments give the same cluster.
+    #[must_use]
+    pub fn new(seed: u64, allowed: Kinds) -> Self {
+        let mut dice = Dice::new(seed);
+        let kinds = allowed.some(&mut dice);
+        let catalogue = catalogue::catalogue(&mut dice, kinds);
+        let mut cluster = Self {
+            seed,
+            kinds,
+            nodes: Vec::new(),
+            node_claims: Vec::new(),
+            bound: Vec::new(),
+            pending: Vec::new(),
+            daemon_sets: Vec::new(),
+            pools: pools::pools(&mut dice, kinds),
+            namespaces: namespaces(),
+            volumes: Vec::new(),
+            volume_claims: Vec::new(),
+            storage_classes: if kinds.has(Kind::Volumes) { storage::classes() } else { Vec::new() },
+            csi_nodes: Vec::new(),
+            catalogue,
+        };
+        if kinds.has(Kind::Daemons) {
+            cluster.daemon_sets = pods::daemon_sets(&mut dice, kinds);
+        }
+        if kinds.has(Kind::Existing) {
+            nodes::add(&mut dice, &mut cluster);
+        }
+        pods::add_pending(&mut dice, &mut cluster);
+        cluster
+    }
+
+    /// The planner's snapshot of the cluster, by the way that the controller and the command take.
+    ///
+    /// # Errors
+    /// When an object is not what crate `api` reads: a fault of the generator.
+    pub fn build(&self) -> Result<Built> {
+        let pods = read(self.bound.iter().chain(&self.pending))?;
+        let nodes = read(&self.nodes)?;
+        let claims = read(&self.node_claims)?;
+        let pools = read(&self.pools)?;
+        let daemon_sets = read(&self.daemon_sets)?;
+        let namespaces = read(&self.namespaces)?;
+        let volumes = read(&self.volumes)?;
+        let volume_claims = read(&self.volume_claims)?;
+        let storage_classes = read(&self.storage_classes)?;
+        let csi_nodes = read(&self.csi_nodes)?;
+        let now: Timestamp = NOW.parse().context("the moment of every cluster")?;
+        Ok(snapshot::build(&Input {
+            seed: self.seed,
+            pods: pods.iter().collect(),
+            nodes: nodes.iter().collect(),
+            claims: claims.iter().collect(),
+            pools: pools.iter().collect(),
+            daemon_sets: daemon_sets.iter().collect(),
+            namespaces: namespaces.iter().collect(),
+            volumes: volumes.iter().collect(),
+            volume_claims: volume_claims.iter().collect(),
+            storage_classes: storage_classes.iter().collect(),
+            csi_nodes: csi_nodes.iter().collect(),
+            catalogues: [(CLASS.to_owned(), Arc::new(self.catalogue.clone()))].into(),
+            ..Input::at(now)
+        }))
+    }
+}
+
+fn read<'a, T: DeserializeOwned>(objects: impl IntoIterator<Item = &'a Value>) -> Result<Vec<Arc<T>>> {
+    let one = |it: &Value| T::deserialize(it).map(Arc::new).with_context(|| format!("cannot read {it}"));
+    objects.into_iter().map(one).collect()
+}
+
+/// Three namespaces, two of which belong to a team.
+fn namespaces() -> Vec<Value> {
+    [("default", None), ("blue", Some("sea")), ("green", Some("land"))].map(namespace).into()
+}
+
+fn namespace((name, team): (&str, Option<&str>)) -> Value {
+    let mut labels = json!({"kubernetes.io/metadata.name": name});
+    if let Some(team) = team {
+        labels["team"] = json!(team);
+    }
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+}

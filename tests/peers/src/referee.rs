@@ -1,0 +1,130 @@
+//! The real kube-scheduler judges our placements.
+//!
+//! `tests/peers/scheduler` is a Go program around kube-scheduler's own plugins. A [`Case`] is a cluster with a plan for it,
+//! in the program's words; a [`Verdict`] says which placements kube-scheduler would not make, and which pods it would
+//! place although the plan says that they have no place.
+
+mod case;
+mod tally;
+
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+pub use case::{Case, Variant};
+pub use tally::Tally;
+
+/// Names the folder for what is built once and outlives a checkout.
+const CACHE: &str = "KERF_CACHE";
+
+/// The program that holds kube-scheduler.
+#[derive(Clone, Debug)]
+pub struct Referee {
+    program: PathBuf,
+}
+
+/// What kube-scheduler says of one case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The cluster's seed.
+    pub seed: u64,
+    /// Which of the plan's open choices was taken.
+    pub variant: String,
+    /// Placements that it would not make, and DaemonSet pods that planned nodes have no room for.
+    pub disagreements: Vec<Disagreement>,
+    /// Pods without a place that it would put on a node that exists.
+    pub missed: Vec<Place>,
+    /// Pods without a place that it would put on a planned node.
+    pub roomy: Vec<Place>,
+}
+
+/// A placement that kube-scheduler would not make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disagreement {
+    /// `namespace/name`.
+    pub pod: String,
+    /// The node.
+    pub node: String,
+    /// The plugin that refused.
+    pub plugin: String,
+    /// Its words.
+    pub reasons: Vec<String>,
+}
+
+/// A pod and a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// `namespace/name`.
+    pub pod: String,
+    /// The node.
+    pub node: String,
+}
+
+impl Referee {
+    /// Finds the program in the cache folder, or builds it there: minutes when Go's own cache is cold.
+    ///
+    /// # Errors
+    /// When it is not there and cannot be built, because Go is missing for example.
+    pub fn find() -> Result<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler/build.sh");
+        let output = Command::new(&script)
+            .arg(cache()?.join("peers"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot run {}", script.display()))?;
+        ensure!(output.status.success(), "{} failed ({}); it needs Go", script.display(), output.status);
+        let path = String::from_utf8(output.stdout).context("a path that is not UTF-8")?;
+        Ok(Self { program: PathBuf::from(path.trim_end()) })
+    }
+
+    /// Judges the cases, in their order.
+    ///
+    /// # Errors
+    /// When the program does not run to its end: a case made no sense to Kubernetes. The program names its seed.
+    pub fn judge(&self, cases: &[Case]) -> Result<Vec<Verdict>> {
+        let mut child = Command::new(&self.program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.program.display()))?;
+        let verdicts = talk(&mut child, cases);
+        let status = child.wait()?;
+        let verdicts = verdicts?;
+        ensure!(status.success() && verdicts.len() == cases.len(), "the referee gave up ({status}); see above");
+        Ok(verdicts)
+    }
+}
+
+/// Writes and reads at once, for the program answers each line before it takes the next.
+fn talk(child: &mut Child, cases: &[Case]) -> Result<Vec<Verdict>> {
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        bail!("the referee has no standard input or output")
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            let mut input = BufWriter::new(input);
+            for case in cases {
+                // When the program has given up, its own message says why.
+                if writeln!(input, "{}", case.line()).is_err() {
+                    break;
+                }
+            }
+        });
+        let read = |line: std::io::Result<String>| Ok(serde_json::from_str(&line?)?);
+        let verdicts = BufReader::new(output).lines().map(read).collect();
+        drop(writer.join());
+        verdicts
+    })
+}
+
+fn cache() -> Result<PathBuf> {
+    if let Some(cache) = std::env::var_os(CACHE) {
+        return Ok(PathBuf::from(cache));
+    }
+    let home = std::env::home_dir().with_context(|| format!("no home folder to cache programs in; set {CACHE}"))?;
+    Ok(home.join(".cache/kerf"))
+}

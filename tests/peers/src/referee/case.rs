@@ -1,0 +1,185 @@
+//! A cluster and a plan for it, in the referee's words.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context, Result, ensure};
+use api::label;
+use planner::{
+    Catalogue, Effect, InstanceType, Launch, MicroDollars, Offer, Offering, Operator, Plan, PodVerdict, Pool,
+    Requirements, Snapshot,
+};
+use serde_json::{Value, json};
+
+use crate::clusters::{Cluster, DRIVER, Dice, amounts, csi_node, machine_labels};
+
+/// Which of the choices that a plan leaves open is taken for its launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// The cheapest offering of the types that each launch lists.
+    Cheapest,
+    /// Any listed type and any of its offerings that the launch allows, by the number and the cluster's seed.
+    Any(u64),
+}
+
+/// One question to the referee.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The cluster's seed.
+    pub seed: u64,
+    /// Which of the plan's open choices was taken.
+    pub variant: Variant,
+    line: Value,
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cheapest => out.write_str("cheapest"),
+            Self::Any(number) => write!(out, "any-{number}"),
+        }
+    }
+}
+
+impl Case {
+    /// The question whether kube-scheduler could carry out `plan`, made for `snapshot`, in `cluster`.
+    ///
+    /// # Errors
+    /// When the plan does not fit together: a launch that nothing can become, a pod placed twice or out of order.
+    pub fn new(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan, variant: Variant) -> Result<Self> {
+        let mut nodes = cluster.nodes.clone();
+        let mut csi_nodes = cluster.csi_nodes.clone();
+        let mut dice = Dice::new(match variant {
+            Variant::Cheapest => 0,
+            Variant::Any(number) => cluster.seed.rotate_left(32) ^ number,
+        });
+        for (position, launch) in plan.launches.iter().enumerate() {
+            let name = launch_name(position);
+            let (kind, offering, node) = planned(snapshot, launch, &name, variant, &mut dice)
+                .with_context(|| format!("launch {position} of pool {}", launch.pool))?;
+            csi_nodes.extend(kind.attach_limits.get(DRIVER).map(|limit| csi_node(&name, *limit)));
+            ensure!(offering.available, "launch {position} counts on an offering that cannot be had");
+            nodes.push(node);
+        }
+        let line = json!({
+            "seed": cluster.seed,
+            "variant": variant.to_string(),
+            "nodes": nodes,
+            "bound": cluster.bound,
+            "daemonSets": cluster.daemon_sets,
+            "pods": placements(cluster, snapshot, plan)?,
+            "pending": pending(cluster, snapshot, plan)?,
+            "namespaces": cluster.namespaces,
+            "persistentVolumes": cluster.volumes,
+            "persistentVolumeClaims": cluster.volume_claims,
+            "storageClasses": cluster.storage_classes,
+            "csiNodes": csi_nodes,
+        });
+        Ok(Self { seed: cluster.seed, variant, line })
+    }
+
+    /// The case as the program reads it.
+    #[must_use]
+    pub fn line(&self) -> &Value {
+        &self.line
+    }
+}
+
+fn launch_name(position: usize) -> String {
+    format!("launch-{position}")
+}
+
+/// Placements in the order in which kube-scheduler is said to be able to make them.
+fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
+    let mut homes = BTreeMap::new();
+    for nomination in &plan.nominations {
+        ensure!(homes.insert(nomination.pod, nomination.node.clone()).is_none(), "pod {} twice", nomination.pod);
+    }
+    for (position, launch) in plan.launches.iter().enumerate() {
+        for pod in &launch.pods {
+            ensure!(homes.insert(*pod, launch_name(position)).is_none(), "pod {pod} twice");
+        }
+    }
+    ensure!(plan.report.order.len() == homes.len(), "the order names {} of {} pods", plan.report.order.len(), homes.len());
+    let place = |pod: &usize| {
+        let node = homes.get(pod).with_context(|| format!("pod {pod} is in the order and has no place"))?;
+        Ok(json!({"pod": object(cluster, snapshot, *pod)?, "node": node}))
+    };
+    plan.report.order.iter().map(place).collect()
+}
+
+/// Pods that are said to have no place at all.
+fn pending(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
+    let verdicts = plan.report.pods.iter().enumerate();
+    let without = verdicts.filter(|(_, verdict)| matches!(verdict, PodVerdict::Unschedulable { .. }));
+    without.map(|(pod, _)| object(cluster, snapshot, pod).cloned()).collect()
+}
+
+fn object<'a>(cluster: &'a Cluster, snapshot: &Snapshot, pod: usize) -> Result<&'a Value> {
+    let uid = &snapshot.pods.get(pod).with_context(|| format!("there is no pod {pod}"))?.uid;
+    let found = cluster.pending.iter().find(|it| it["metadata"]["uid"] == json!(uid));
+    found.with_context(|| format!("no pending pod has uid {uid}"))
+}
+
+/// What a launch becomes: a type, an offering, and the Node with the labels and taints that registration leaves on it.
+fn planned<'a>(
+    snapshot: &'a Snapshot,
+    launch: &Launch,
+    name: &str,
+    variant: Variant,
+    dice: &mut Dice,
+) -> Result<(&'a InstanceType, &'a Offering, Value)> {
+    let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).context("there is no such pool")?;
+    let catalogue = snapshot.catalogues.get(pool.catalogue).context("the pool has no catalogue")?;
+    let choices = choices(catalogue, launch)?;
+    let (kind, offering) = match variant {
+        Variant::Cheapest => *choices.iter().min_by_key(|(kind, it)| (it.price, &kind.name)).context("nothing to buy")?,
+        Variant::Any(_) => *dice.one(&choices),
+    };
+    let taints: Vec<Value> = pool.taints.iter().map(taint).collect();
+    let mut labels = machine_labels(name, kind, offering);
+    labels.extend(claim_labels(pool, launch).map(|(key, value)| (key.to_owned(), json!(value))));
+    let node = json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"capacity": amounts(&kind.capacity), "allocatable": amounts(&kind.allocatable)},
+        "planned": true,
+    });
+    Ok((kind, offering, node))
+}
+
+/// All that EC2 may make of a launch: the listed types with those of their offerings that it allows and that can be had.
+fn choices<'a>(catalogue: &'a Catalogue, launch: &Launch) -> Result<Vec<(&'a InstanceType, &'a Offering)>> {
+    let requirements: Requirements = launch.requirements.iter().collect();
+    let mut choices = Vec::new();
+    for name in &launch.instance_types {
+        let kind = catalogue.types.iter().find(|kind| kind.name == *name);
+        let kind = kind.with_context(|| format!("there is no type {name}"))?;
+        let before = choices.len();
+        choices.extend(Offer::of(kind).offerings(&requirements).filter(|it| it.available).map(|it| (kind, it)));
+        ensure!(choices.len() > before, "type {name} is listed and cannot be had as required");
+    }
+    ensure!(!choices.is_empty(), "no types are listed");
+    let least = choices.iter().map(|(_, offering)| offering.price).min().unwrap_or(MicroDollars(0));
+    ensure!(least == launch.price, "it says that it costs {:?} and can be had for {least:?}", launch.price);
+    Ok(choices)
+}
+
+/// Labels that the NodeClaim itself brings: the pool's, and custom ones that its requirements leave no choice about.
+fn claim_labels<'a>(pool: &'a Pool, launch: &'a Launch) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let own = |key: &str| !label::is_well_known(key) && !label::is_restricted(key);
+    let settled = launch.requirements.iter().filter_map(move |it| match it.values.as_slice() {
+        [value] if it.operator == Operator::In && own(&it.key) => Some((it.key.as_str(), value.as_str())),
+        _ => None,
+    });
+    settled.chain(pool.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+}
+
+fn taint(taint: &planner::Taint) -> Value {
+    let effect = match taint.effect {
+        Effect::NoSchedule => api::taint::NO_SCHEDULE,
+        Effect::PreferNoSchedule => api::taint::PREFER_NO_SCHEDULE,
+        Effect::NoExecute => api::taint::NO_EXECUTE,
+    };
+    json!({"key": taint.key, "value": taint.value, "effect": effect})
+}
