@@ -13,7 +13,7 @@ mod spoilt;
 use std::sync::Arc;
 
 use clusters::{Cluster, cluster, giant};
-use planner::{Launch, Miss, Plan, PodVerdict, Purpose, Resources, Snapshot, check, plan};
+use planner::{Launch, Miss, Plan, PodVerdict, Purpose, Resources, Snapshot, Why, check, plan};
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 
@@ -93,7 +93,7 @@ fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
 /// Whether the checker would let a plan for one pod pass.
 fn passes(alone: &Snapshot, by_hand: Plan) -> bool {
     let mut plan = by_hand;
-    plan.report.pods = vec![PodVerdict::Launch { launch: 0 }];
+    plan.report.pods = vec![PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: Vec::new() }];
     check(alone, &plan).is_empty()
 }
 
@@ -184,10 +184,11 @@ proptest! {
         for verdict in plan(&snapshot).report.pods {
             let PodVerdict::Unschedulable { pools } = verdict else { continue };
             for miss in pools {
-                let Miss::Types { total, labels, small, unavailable } = miss.miss else { continue };
-                let counted: usize = small.iter().map(|(_, count)| count).sum();
-                prop_assert_eq!(total, labels + counted + unavailable);
-                prop_assert_eq!(total, snapshot.catalogues[0].types.len());
+                let Miss::Types(types) = miss.miss else { continue };
+                let labels: usize = types.labels.iter().map(|it| it.types).sum();
+                let counted: usize = types.small.iter().map(|(_, count)| count).sum();
+                prop_assert_eq!(types.total, labels + counted + types.unavailable);
+                prop_assert_eq!(types.total, snapshot.catalogues[0].types.len());
             }
         }
     }
