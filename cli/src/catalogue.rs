@@ -89,7 +89,7 @@ fn named(objects: &Objects) -> BTreeSet<&NodeClassRef> {
 
 /// The class itself, where it is given.
 fn class<'a>(objects: &'a Objects, name: &str) -> Option<&'a EC2NodeClass> {
-    objects.classes.iter().find(|class| class.metadata.name.as_deref() == Some(name))
+    objects.classes.iter().map(AsRef::as_ref).find(|class: &&EC2NodeClass| class.metadata.name.as_deref() == Some(name))
 }
 
 /// Why a class makes no machines: it is going, or its controller says that it is not ready.

@@ -93,21 +93,35 @@ impl Cluster {
 
     /// The planner's input.
     pub fn snapshot(&self, conditions: &Conditions) -> Built {
-        let Objects { pods, nodes, claims, pools, daemon_sets, budgets, .. } = &self.objects;
-        let mut built = snapshot::build(&Input {
+        let it = &self.objects;
+        let settings = snapshot::Settings {
+            preferences: conditions.preferences,
+            min_values: conditions.min_values,
+            ..snapshot::Settings::default()
+        };
+        snapshot::build(&Input {
             seed: conditions.seed,
-            pods: pods.iter().collect(),
-            nodes: nodes.iter().collect(),
-            claims: claims.iter().collect(),
-            pools: pools.iter().collect(),
-            daemon_sets: daemon_sets.iter().collect(),
-            budgets: budgets.iter().collect(),
+            pods: it.pods.iter().collect(),
+            nodes: it.nodes.iter().collect(),
+            claims: it.claims.iter().collect(),
+            pools: it.pools.iter().collect(),
+            daemon_sets: it.daemon_sets.iter().collect(),
+            budgets: it.budgets.iter().collect(),
+            volume_claims: it.volume_claims.iter().collect(),
+            volumes: it.volumes.iter().collect(),
+            storage_classes: it.storage_classes.iter().collect(),
+            csi_nodes: it.csi_nodes.iter().collect(),
+            namespaces: it.namespaces.iter().collect(),
+            overlays: it.overlays.iter().collect(),
+            buffers: it.buffers.iter().collect(),
+            pod_templates: it.pod_templates.iter().collect(),
+            deployments: it.deployments.iter().collect(),
+            replica_sets: it.replica_sets.iter().collect(),
+            stateful_sets: it.stateful_sets.iter().collect(),
             catalogues: self.offer.catalogues.clone(),
+            settings,
             ..Input::at(conditions.now)
-        });
-        built.snapshot.policy.preferences = conditions.preferences;
-        built.snapshot.policy.min_values = conditions.min_values;
-        built
+        })
     }
 }
 

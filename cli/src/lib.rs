@@ -13,6 +13,9 @@ pub mod outcome;
 pub mod prices;
 mod run;
 mod settings;
+pub mod table;
+pub mod view;
+mod why;
 pub mod workload;
 
 pub use run::run;

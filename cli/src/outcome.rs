@@ -1,6 +1,6 @@
 //! A plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
 
-mod cost;
+pub(crate) mod cost;
 
 use std::collections::{BTreeMap, BTreeSet};
 

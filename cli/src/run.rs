@@ -1,7 +1,7 @@
 //! Carries out one command line: reads, plans, prints.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -11,8 +11,8 @@ use crate::args::{Command, Format, Subject, Verb};
 use crate::catalogue::Wish;
 use crate::desk::{self, Answer, Conditions};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
-use crate::input;
 use crate::outcome::{Outcome, outcome};
+use crate::{input, prices, table, why};
 
 /// Runs the command line and returns the exit code: 0 when every pod that is not ignored has a place, 3 when some have
 /// none, 2 for input that cannot be read.
@@ -41,10 +41,20 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
         Verb::Plan(plan) => {
             let answer = answer(&plan.subject)?;
             let outcome = outcome(&answer);
-            print(&text(&outcome, plan.output)?)?;
+            print(&text(&answer, &outcome, plan.output)?)?;
             Ok(code(&outcome))
         }
-        Verb::Why(_) | Verb::Prices(_) => Ok(0),
+        Verb::Why(why) => {
+            let answer = answer(&why.subject)?;
+            let (story, code) = why::story(&answer, &why.pod, colours())?;
+            print(&story)?;
+            Ok(code)
+        }
+        Verb::Prices(wish) => {
+            let done = prices::refresh(&wish.endpoint, &wish.region, wish.out.as_deref())?;
+            print(&done)?;
+            Ok(PLACED)
+        }
     }
 }
 
@@ -80,9 +90,15 @@ fn conditions(subject: &Subject) -> Conditions {
     }
 }
 
-fn text(outcome: &Outcome, format: Format) -> Result<String, Failure> {
+/// Whether someone sees the colours and has not asked for none (no-color.org).
+fn colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn text(answer: &Answer, outcome: &Outcome, format: Format) -> Result<String, Failure> {
     match format {
-        Format::Json | Format::Table => Ok(serde_json::to_string_pretty(outcome).map_err(Failure::internal)? + "\n"),
+        Format::Table => Ok(table::table(answer, outcome, colours())),
+        Format::Json => Ok(serde_json::to_string_pretty(outcome).map_err(Failure::internal)? + "\n"),
         Format::Yaml => serde_saphyr::to_string(outcome).map_err(|error| Failure::fault(error.to_string())),
     }
 }

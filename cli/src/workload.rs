@@ -5,6 +5,7 @@ mod pods;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::objects::{Deployment, Job, LabelSelector, Pod, PodTemplateSpec, ReplicaSet, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,7 +31,7 @@ pub fn expand(objects: &mut Objects) -> Vec<String> {
         stateful_set(&known, set, &mut made);
         volumes::of_stateful_set(set, &mut made.pods, &mut objects.volume_claims);
     }
-    objects.pods.append(&mut made.pods);
+    objects.pods.extend(made.pods.into_iter().map(Arc::new));
     volumes::of_pods(&objects.pods, &mut objects.volume_claims);
     let warnings = pods::complete(&mut objects.pods, &objects.priority_classes);
     objects.pods.sort_by(|one, other| (one.namespace(), one.name()).cmp(&(other.namespace(), other.name())));
@@ -125,8 +126,12 @@ fn deployment(objects: &Objects, known: &Known, deployment: &Deployment, made: &
         return;
     }
     let (namespace, name) = key(&deployment.metadata);
-    let sets: Vec<&ReplicaSet> =
-        objects.replica_sets.iter().filter(|set| key(&set.metadata).0 == namespace && belongs(set, name)).collect();
+    let sets: Vec<&ReplicaSet> = objects
+        .replica_sets
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|set| key(&set.metadata).0 == namespace && belongs(set, name))
+        .collect();
     let by_sets: usize = sets.iter().map(|set| count(set.spec.replicas())).sum();
     let covered = by_sets + of_sets_not_given(objects, known, namespace, name);
     let owner = Owner::new("apps/v1", "Deployment", &deployment.metadata);
@@ -194,12 +199,12 @@ fn job(objects: &Objects, known: &Known, job: &Job, made: &mut Made) {
         return;
     }
     let owner = Owner::new("batch/v1", "Job", &job.metadata);
-    let own = |pod: &&Pod| {
+    let own = |pod: &&Arc<Pod>| {
         pod.namespace() == owner.namespace
             && pod.controller().is_some_and(|by| by.kind == "Job" && by.name == owner.name)
             && pod.status.phase == "Succeeded"
     };
-    let mut seen = job.clone();
+    let mut seen: Job = job.clone();
     let succeeded = i32::try_from(objects.pods.iter().filter(own).count()).unwrap_or(i32::MAX);
     seen.status.succeeded = seen.status.succeeded.max(succeeded);
     let covered = known.owned(owner.namespace, "Job", owner.name);

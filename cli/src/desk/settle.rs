@@ -2,6 +2,7 @@
 //! into them is written here.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::objects::{Namespace, Node, NodeCondition};
 use api::status::{self, Condition};
@@ -44,11 +45,12 @@ pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
 
 /// Writes what is missing, and says which pools are not used.
 pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
-    let mut warnings: Vec<String> = objects.pools.iter_mut().filter_map(|pool| self::pool(pool, now)).collect();
+    let mut warnings: Vec<String> =
+        objects.pools.iter_mut().filter_map(|pool| self::pool(Arc::make_mut(pool), now)).collect();
     if objects.pools.is_empty() {
         warnings.push("there is no NodePool among the objects, so no node can be launched".to_owned());
     }
-    objects.nodes.iter_mut().for_each(node);
+    objects.nodes.iter_mut().for_each(|one| node(Arc::make_mut(one)));
     namespaces(objects);
     warnings
 }
@@ -91,11 +93,12 @@ fn node(node: &mut Node) {
 
 /// Every namespace that an object is in exists.
 fn namespaces(objects: &mut Objects) {
-    let known: BTreeSet<&str> = objects.namespaces.iter().map(Namespace::name).collect();
+    let known: BTreeSet<&str> = objects.namespaces.iter().map(|space| space.name()).collect();
     let named: BTreeSet<&str> = objects.pods.iter().map(|pod| pod.namespace()).collect();
     let missing: Vec<String> = named.difference(&known).map(|name| (*name).to_owned()).collect();
     for name in missing {
-        objects.namespaces.push(Namespace { metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() } });
+        let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+        objects.namespaces.push(Arc::new(Namespace { metadata }));
     }
     objects.namespaces.sort_by(|one, other| one.name().cmp(other.name()));
 }

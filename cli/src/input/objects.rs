@@ -1,5 +1,7 @@
 //! The objects that a plan looks at, typed.
 
+use std::sync::Arc;
+
 use api::objects::{
     CSINode, DaemonSet, Deployment, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass,
@@ -17,26 +19,26 @@ use super::kinds::Kind;
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each list holds the kind of its element type")]
 pub struct Objects {
-    pub classes: Vec<EC2NodeClass>,
-    pub pools: Vec<NodePool>,
-    pub overlays: Vec<NodeOverlay>,
-    pub claims: Vec<NodeClaim>,
-    pub buffers: Vec<CapacityBuffer>,
-    pub nodes: Vec<Node>,
-    pub pods: Vec<Pod>,
-    pub pod_templates: Vec<PodTemplate>,
-    pub deployments: Vec<Deployment>,
-    pub replica_sets: Vec<ReplicaSet>,
-    pub stateful_sets: Vec<StatefulSet>,
-    pub daemon_sets: Vec<DaemonSet>,
-    pub jobs: Vec<Job>,
-    pub budgets: Vec<PodDisruptionBudget>,
-    pub volume_claims: Vec<PersistentVolumeClaim>,
-    pub volumes: Vec<PersistentVolume>,
-    pub storage_classes: Vec<StorageClass>,
-    pub csi_nodes: Vec<CSINode>,
-    pub namespaces: Vec<Namespace>,
-    pub priority_classes: Vec<PriorityClass>,
+    pub classes: Vec<Arc<EC2NodeClass>>,
+    pub pools: Vec<Arc<NodePool>>,
+    pub overlays: Vec<Arc<NodeOverlay>>,
+    pub claims: Vec<Arc<NodeClaim>>,
+    pub buffers: Vec<Arc<CapacityBuffer>>,
+    pub nodes: Vec<Arc<Node>>,
+    pub pods: Vec<Arc<Pod>>,
+    pub pod_templates: Vec<Arc<PodTemplate>>,
+    pub deployments: Vec<Arc<Deployment>>,
+    pub replica_sets: Vec<Arc<ReplicaSet>>,
+    pub stateful_sets: Vec<Arc<StatefulSet>>,
+    pub daemon_sets: Vec<Arc<DaemonSet>>,
+    pub jobs: Vec<Arc<Job>>,
+    pub budgets: Vec<Arc<PodDisruptionBudget>>,
+    pub volume_claims: Vec<Arc<PersistentVolumeClaim>>,
+    pub volumes: Vec<Arc<PersistentVolume>>,
+    pub storage_classes: Vec<Arc<StorageClass>>,
+    pub csi_nodes: Vec<Arc<CSINode>>,
+    pub namespaces: Vec<Arc<Namespace>>,
+    pub priority_classes: Vec<Arc<PriorityClass>>,
 }
 
 impl Objects {
@@ -46,29 +48,29 @@ impl Objects {
             raw.value["metadata"]["namespace"] = Value::from(raw.namespace.clone());
         }
         match raw.kind {
-            Kind::EC2NodeClass => self.classes.push(typed(&raw)?),
-            Kind::NodePool => self.pools.push(valid(&raw, typed(&raw)?, validate::node_pool)?),
-            Kind::NodeOverlay => self.overlays.push(valid(&raw, typed(&raw)?, validate::node_overlay)?),
-            Kind::NodeClaim => self.claims.push(typed(&raw)?),
+            Kind::EC2NodeClass => self.classes.push(Arc::new(typed(&raw)?)),
+            Kind::NodePool => self.pools.push(Arc::new(valid(&raw, typed(&raw)?, validate::node_pool)?)),
+            Kind::NodeOverlay => self.overlays.push(Arc::new(valid(&raw, typed(&raw)?, validate::node_overlay)?)),
+            Kind::NodeClaim => self.claims.push(Arc::new(typed(&raw)?)),
             Kind::CapacityBuffer => {
                 let buffer: CapacityBuffer = typed(&raw)?;
-                self.buffers.push(valid(&raw, buffer, |buffer| validate::capacity_buffer(&buffer.spec))?);
+                self.buffers.push(Arc::new(valid(&raw, buffer, |buffer| validate::capacity_buffer(&buffer.spec))?));
             }
-            Kind::Node => self.nodes.push(typed(&raw)?),
-            Kind::Pod => self.pods.push(typed(&raw)?),
-            Kind::PodTemplate => self.pod_templates.push(typed(&raw)?),
-            Kind::Deployment => self.deployments.push(typed(&raw)?),
-            Kind::ReplicaSet => self.replica_sets.push(typed(&raw)?),
-            Kind::StatefulSet => self.stateful_sets.push(typed(&raw)?),
-            Kind::DaemonSet => self.daemon_sets.push(typed(&raw)?),
-            Kind::Job => self.jobs.push(typed(&raw)?),
-            Kind::PodDisruptionBudget => self.budgets.push(typed(&raw)?),
-            Kind::PersistentVolumeClaim => self.volume_claims.push(typed(&raw)?),
-            Kind::PersistentVolume => self.volumes.push(typed(&raw)?),
-            Kind::StorageClass => self.storage_classes.push(typed(&raw)?),
-            Kind::CSINode => self.csi_nodes.push(typed(&raw)?),
-            Kind::Namespace => self.namespaces.push(typed(&raw)?),
-            Kind::PriorityClass => self.priority_classes.push(typed(&raw)?),
+            Kind::Node => self.nodes.push(Arc::new(typed(&raw)?)),
+            Kind::Pod => self.pods.push(Arc::new(typed(&raw)?)),
+            Kind::PodTemplate => self.pod_templates.push(Arc::new(typed(&raw)?)),
+            Kind::Deployment => self.deployments.push(Arc::new(typed(&raw)?)),
+            Kind::ReplicaSet => self.replica_sets.push(Arc::new(typed(&raw)?)),
+            Kind::StatefulSet => self.stateful_sets.push(Arc::new(typed(&raw)?)),
+            Kind::DaemonSet => self.daemon_sets.push(Arc::new(typed(&raw)?)),
+            Kind::Job => self.jobs.push(Arc::new(typed(&raw)?)),
+            Kind::PodDisruptionBudget => self.budgets.push(Arc::new(typed(&raw)?)),
+            Kind::PersistentVolumeClaim => self.volume_claims.push(Arc::new(typed(&raw)?)),
+            Kind::PersistentVolume => self.volumes.push(Arc::new(typed(&raw)?)),
+            Kind::StorageClass => self.storage_classes.push(Arc::new(typed(&raw)?)),
+            Kind::CSINode => self.csi_nodes.push(Arc::new(typed(&raw)?)),
+            Kind::Namespace => self.namespaces.push(Arc::new(typed(&raw)?)),
+            Kind::PriorityClass => self.priority_classes.push(Arc::new(typed(&raw)?)),
         }
         Ok(())
     }

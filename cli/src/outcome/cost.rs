@@ -9,7 +9,7 @@ use crate::desk::Answer;
 
 /// Millionths of a dollar per hour of all nodes whose type is known: as they are, and once everything in the plan is
 /// done, with the nodes gone that were leaving anyway.
-pub(super) fn before_and_after(answer: &Answer) -> (i64, i64) {
+pub(crate) fn before_and_after(answer: &Answer) -> (i64, i64) {
     let removed: BTreeSet<&str> = answer.plan.removals.iter().map(|removal| removal.node.as_str()).collect();
     let (mut before, mut after) = (0, 0);
     for node in &answer.built.snapshot.nodes {

@@ -1,5 +1,7 @@
 //! Pods as they would look a second after their making: named, owned, refused by the scheduler for want of a node.
 
+use std::sync::Arc;
+
 use api::objects::{Pod, PodCondition, PodStatus, PodTemplateSpec, PriorityClass, priority_of};
 use api::{condition, reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -51,14 +53,14 @@ pub(super) fn made_from(owner: &Owner<'_>, template: &PodTemplateSpec, name: Str
 }
 
 /// Writes what the API server and the scheduler would have written into pods that neither has seen.
-pub(super) fn complete(pods: &mut [Pod], classes: &[PriorityClass]) -> Vec<String> {
+pub(super) fn complete(pods: &mut [Arc<Pod>], classes: &[Arc<PriorityClass>]) -> Vec<String> {
     let mut warnings = Vec::new();
-    for pod in pods {
+    for pod in pods.iter_mut().map(Arc::make_mut) {
         let full_name = format!("{}/{}", pod.namespace(), pod.name());
         pod.metadata.uid.get_or_insert_with(|| full_name.clone());
         if pod.spec.priority.is_none() {
             let class = &pod.spec.priority_class_name;
-            let priority = priority_of(class, classes);
+            let priority = priority_of(class, classes.iter().map(AsRef::as_ref));
             if priority.is_none() {
                 warnings.push(format!("PriorityClass {class} is not among the objects, its pods count as priority 0"));
             }

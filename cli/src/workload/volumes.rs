@@ -1,6 +1,7 @@
 //! Claims that come with pods: those of a StatefulSet's templates and of ephemeral volumes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::objects::{
     PersistentVolumeClaim, PersistentVolumeClaimSource, PersistentVolumeClaimStatus, Pod, StatefulSet, Volume,
@@ -8,7 +9,7 @@ use api::objects::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Gives the pods of a StatefulSet the claims of its templates, `TEMPLATE-POD`, where they are not given.
-pub(super) fn of_stateful_set(set: &StatefulSet, pods: &mut [Pod], claims: &mut Vec<PersistentVolumeClaim>) {
+pub(super) fn of_stateful_set(set: &StatefulSet, pods: &mut [Pod], claims: &mut Vec<Arc<PersistentVolumeClaim>>) {
     let (namespace, name) = super::key(&set.metadata);
     let owns = |pod: &Pod| {
         pod.namespace() == namespace && pod.controller().is_some_and(|by| by.kind == "StatefulSet" && by.name == name)
@@ -29,14 +30,14 @@ pub(super) fn of_stateful_set(set: &StatefulSet, pods: &mut [Pod], claims: &mut 
                 made.metadata.name = Some(claim);
                 made.metadata.namespace = Some(namespace.to_owned());
                 made.status = PersistentVolumeClaimStatus::default();
-                claims.push(made);
+                claims.push(Arc::new(made));
             }
         }
     }
 }
 
 /// Makes the claims of ephemeral volumes, `POD-VOLUME`, of pods that have no node yet, where they are not given.
-pub(super) fn of_pods(pods: &[Pod], claims: &mut Vec<PersistentVolumeClaim>) {
+pub(super) fn of_pods(pods: &[Arc<Pod>], claims: &mut Vec<Arc<PersistentVolumeClaim>>) {
     let mut known = names(claims);
     for pod in pods.iter().filter(|pod| !pod.is_bound() && !pod.is_terminal()) {
         for volume in &pod.spec.volumes {
@@ -49,13 +50,14 @@ pub(super) fn of_pods(pods: &[Pod], claims: &mut Vec<PersistentVolumeClaim>) {
                     namespace: Some(pod.namespace().to_owned()),
                     ..ObjectMeta::default()
                 };
-                claims.push(PersistentVolumeClaim { metadata, spec: template.spec.clone(), ..Default::default() });
+                let spec = template.spec.clone();
+                claims.push(Arc::new(PersistentVolumeClaim { metadata, spec, ..Default::default() }));
             }
         }
     }
 }
 
-fn names(claims: &[PersistentVolumeClaim]) -> BTreeSet<(String, String)> {
+fn names(claims: &[Arc<PersistentVolumeClaim>]) -> BTreeSet<(String, String)> {
     let owned = |(namespace, name): (&str, &str)| (namespace.to_owned(), name.to_owned());
     claims.iter().map(|claim| owned(super::key(&claim.metadata))).collect()
 }

@@ -1,0 +1,67 @@
+//! The download: hundreds of megabytes, read as they come and never kept.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::csv::Splitter;
+use super::offers::Offers;
+use crate::failure::{Failure, told};
+
+/// A server that says nothing for this long has gone.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The on-demand prices at `url`, millionths of a dollar per hour by instance type.
+pub(super) fn fetch(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
+    runtime.block_on(download(url, region))
+}
+
+async fn download(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
+    // Taken already means that another part of the process chose the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .connect_timeout(Duration::from_secs(20))
+        .read_timeout(SILENCE)
+        .user_agent(concat!("kerf/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| unavailable(url, &told(&error)))?;
+    let mut answer = client.get(url).send().await.map_err(|error| unavailable(url, &told(&error.without_url())))?;
+    let status = answer.status();
+    if !status.is_success() {
+        return Err(refused(url, region, status.as_u16()));
+    }
+    let expected = answer.content_length();
+    let (mut splitter, mut offers, mut read) = (Splitter::default(), Offers::default(), 0_u64);
+    loop {
+        let piece = answer.chunk().await;
+        let Some(piece) = piece.map_err(|error| cut(url, read, &told(&error.without_url())))? else { break };
+        read += piece.len() as u64;
+        splitter.feed(&piece, |record| offers.record(record, region)).map_err(|problem| nonsense(url, &problem))?;
+    }
+    if expected.is_some_and(|expected| expected != read) || !splitter.is_at_rest() {
+        return Err(cut(url, read, "the answer ends in the middle of a record"));
+    }
+    offers.finish().map_err(|problem| nonsense(url, &problem))
+}
+
+fn unavailable(url: &str, problem: &str) -> Failure {
+    let cure = "check the network and HTTPS_PROXY, or give --endpoint; the table is as it was";
+    Failure::unavailable(format!("{url}: {problem}; {cure}"))
+}
+
+fn refused(url: &str, region: &str, status: u16) -> Failure {
+    let cure = match status {
+        403 | 404 => format!("check that {region} is a region of AWS"),
+        _ => "try again later".to_owned(),
+    };
+    Failure::unavailable(format!("{url}: the answer is status {status}; {cure}; the table is as it was"))
+}
+
+fn cut(url: &str, read: u64, problem: &str) -> Failure {
+    Failure::unavailable(format!("{url}: cut off after {read} bytes: {problem}; try again, the table is as it was"))
+}
+
+fn nonsense(url: &str, problem: &str) -> Failure {
+    let cure = "check --endpoint; the table is as it was";
+    Failure::unavailable(format!("{url}: not a price list of EC2: {problem}; {cure}"))
+}

@@ -1,0 +1,112 @@
+//! AWS's offer file of EC2, record by record: which of them is the price of a Linux machine by the hour.
+
+use std::collections::BTreeMap;
+
+use cloud::data;
+
+/// The columns that decide, in the file's words.
+const COLUMNS: [&str; 11] = [
+    "TermType",
+    "PricePerUnit",
+    "Currency",
+    "Unit",
+    "Product Family",
+    "Instance Type",
+    "Tenancy",
+    "Operating System",
+    "Pre Installed S/W",
+    "CapacityStatus",
+    "Region Code",
+];
+/// Columns that some files lack, with what they say of ordinary machines; licences, extra software and capacity blocks
+/// have rows of their own.
+const OPTIONAL: [(&str, &[&str]); 3] = [
+    ("operation", &["RunInstances"]),
+    ("License Model", &["No License required", "NA"]),
+    ("MarketOption", &["OnDemand"]),
+];
+/// What a column must say, for shared machines: one row a column that has only one right answer.
+const WANTED: [(usize, &str); 6] = [(0, "OnDemand"), (2, "USD"), (3, "Hrs"), (7, "Linux"), (8, "NA"), (9, "Used")];
+
+/// Where the columns stand in a record.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    columns: [usize; COLUMNS.len()],
+    optional: [Option<usize>; OPTIONAL.len()],
+}
+
+/// Prices found so far.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    /// Known once the heading has come.
+    places: Option<Places>,
+    records: u64,
+    prices: BTreeMap<String, i64>,
+}
+
+impl Offers {
+    /// Looks at one record.
+    ///
+    /// # Errors
+    /// A sentence when a price cannot be read or belongs to another region.
+    pub(super) fn record(&mut self, record: &[String], region: &str) -> Result<(), String> {
+        self.records += 1;
+        let Some(places) = &self.places else {
+            self.places = heading(record);
+            return Ok(());
+        };
+        let field = |column: usize| record.get(places.columns[column]).map_or("", String::as_str);
+        if WANTED.iter().any(|(column, text)| field(*column) != *text) || !is_machine(field(4), field(6)) {
+            return Ok(());
+        }
+        let ordinary = OPTIONAL.iter().zip(places.optional).all(|((_, allowed), place)| {
+            let said = place.and_then(|place| record.get(place)).map_or("", String::as_str);
+            said.is_empty() || allowed.contains(&said)
+        });
+        if !ordinary {
+            return Ok(());
+        }
+        if field(10) != region {
+            return Err(format!("record {} is of region {:?}, not of {region}", self.records, field(10)));
+        }
+        let (kind, text) = (field(5), field(1));
+        let price = data::scaled(text, 6);
+        let price = price.ok_or_else(|| format!("record {}: {text:?} of {kind} is not a price", self.records))?;
+        // Zero stands for "not sold so"; of several records of a type the dearest is the one without conditions.
+        if price > 0 && !kind.is_empty() {
+            let known = self.prices.entry(kind.to_owned()).or_default();
+            *known = price.max(*known);
+        }
+        Ok(())
+    }
+
+    /// The prices by instance type.
+    ///
+    /// # Errors
+    /// A sentence when there are none.
+    pub(super) fn finish(self) -> Result<BTreeMap<String, i64>, String> {
+        match (self.places, self.prices.is_empty()) {
+            (None, _) => Err("it has no line of headings".to_owned()),
+            (Some(_), true) => Err(format!("its {} records hold no price of a Linux machine", self.records)),
+            (Some(_), false) => Ok(self.prices),
+        }
+    }
+}
+
+/// Bare metal is sold as dedicated, all else as shared.
+fn is_machine(family: &str, tenancy: &str) -> bool {
+    matches!(
+        (family, tenancy),
+        ("Compute Instance", "Shared") | ("Compute Instance (bare metal)", "Shared" | "Dedicated")
+    )
+}
+
+/// Where the columns stand, if this is the line of headings; lines about the file come before it.
+fn heading(record: &[String]) -> Option<Places> {
+    let place = |column: &str| record.iter().position(|name| name == column);
+    let mut columns = [0; COLUMNS.len()];
+    for (found, column) in columns.iter_mut().zip(COLUMNS) {
+        *found = place(column)?;
+    }
+    Some(Places { columns, optional: OPTIONAL.map(|(column, _)| place(column)) })
+}

@@ -1,0 +1,166 @@
+//! A plan for people: 80 columns, bars, colours where someone sees them.
+
+mod text;
+
+use planner::Resources;
+
+use crate::desk::Answer;
+use crate::money::rounded;
+use crate::outcome::{Outcome, cost};
+use crate::view::{self, Machine};
+pub(crate) use text::{Paint, fit, wrap};
+
+const WIDTH: usize = 80;
+const BAR: usize = 16;
+/// Hours of an average month, for a price that people know from their bill.
+const MONTH: i64 = 730;
+
+/// The whole table.
+#[must_use]
+pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
+    let mut table = Table { paint: Paint(colours), lines: Vec::new() };
+    table.headline(answer, outcome);
+    table.machines("NEW NODES", answer, &view::launched(answer));
+    table.machines("NODES THAT ARE THERE", answer, &view::existing(answer));
+    table.removals(outcome);
+    table.list("WITHOUT A PLACE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
+    table.list("LEFT ALONE", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
+    table.list("WARNINGS", outcome.warnings.iter().map(|text| ("", text.as_str())));
+    table.cost(answer, outcome);
+    table.lines.join("\n") + "\n"
+}
+
+struct Table {
+    paint: Paint,
+    lines: Vec<String>,
+}
+
+impl Table {
+    fn heading(&mut self, text: &str) {
+        self.lines.push(String::new());
+        self.lines.push(self.paint.bold(text));
+    }
+
+    fn headline(&mut self, answer: &Answer, outcome: &Outcome) {
+        let placed = answer.plan.launches.iter().map(|launch| launch.pods.len()).sum::<usize>();
+        let placed = placed + answer.plan.nominations.len();
+        let mut parts = vec![
+            counted(outcome.node_claims.len(), "new node"),
+            format!("{} placed", counted(placed, "pod")),
+            format!("{} without a place", outcome.unschedulable.len()),
+        ];
+        if !outcome.ignored.is_empty() {
+            parts.push(format!("{} left alone", outcome.ignored.len()));
+        }
+        self.lines.push(self.paint.bold(&parts.join(", ")));
+    }
+
+    fn machines(&mut self, heading: &str, answer: &Answer, machines: &[Machine]) {
+        if machines.is_empty() {
+            return;
+        }
+        self.heading(heading);
+        let width = machines.iter().map(|machine| machine.name.chars().count()).max().unwrap_or(0).clamp(8, 30);
+        for machine in machines {
+            self.machine(machine, width);
+            for (owner, count) in view::owners(answer, &machine.pods) {
+                self.lines.push(fit(&format!("  {count:>3} x {owner}"), WIDTH));
+            }
+        }
+    }
+
+    fn machine(&mut self, machine: &Machine, width: usize) {
+        let price = machine.price.map_or_else(|| "price unknown".to_owned(), |price| format!("{}/h", rounded(price)));
+        let kind = if machine.kind.is_empty() { "type unknown" } else { &machine.kind };
+        let name = fit(&machine.name, width);
+        let rest = format!(
+            "{:<width$} {kind:<16} {:<14} {:<9} {price:>9}",
+            "",
+            machine.zone,
+            machine.bought,
+            width = width - name.chars().count()
+        );
+        self.lines.push(format!("{}{}", self.paint.cyan(&name), fit(rest.trim_end(), WIDTH - name.chars().count())));
+        let (cpu, memory) =
+            (self.gauge("cpu", machine, Resources::CPU), self.gauge("memory", machine, Resources::MEMORY));
+        self.lines.push(format!("  {cpu}   {memory}"));
+        if machine.others > 0 {
+            let (are, types) = if machine.others == 1 { ("is", "type") } else { ("are", "types") };
+            self.lines.push(format!("  {} other {types} {are} as good", machine.others));
+        }
+    }
+
+    /// `cpu ########------  88 %`.
+    fn gauge(&self, name: &str, machine: &Machine, resource: &str) -> String {
+        let (used, of) = (machine.used.get(resource).max(0), machine.allocatable.get(resource));
+        if of <= 0 {
+            return format!("{name} {:<width$}", "unknown", width = BAR + 6);
+        }
+        let percent = (i128::from(used) * 100 / i128::from(of)).clamp(0, 999);
+        let filled = usize::try_from(percent).unwrap_or(0) * BAR / 100;
+        let bar = format!("{}{}", "█".repeat(filled.min(BAR)), "░".repeat(BAR.saturating_sub(filled)));
+        format!("{name} {} {percent:>3} %", self.paint.level(&bar, percent))
+    }
+
+    fn removals(&mut self, outcome: &Outcome) {
+        if outcome.removals.is_empty() {
+            return;
+        }
+        self.heading("GIVEN BACK");
+        for removal in &outcome.removals {
+            let price =
+                removal.price_per_hour.as_deref().map(|price| format!(", saves ${price}/h")).unwrap_or_default();
+            self.lines.push(fit(&format!("{}: {}{price}", removal.node, removal.reason), WIDTH));
+        }
+    }
+
+    /// Equal reasons share an entry, so that a thousand equal pods take one.
+    fn list<'a>(&mut self, heading: &str, entries: impl Iterator<Item = (&'a str, &'a str)>) {
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (subject, text) in entries {
+            match groups.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, subjects)) => subjects.push(subject),
+                None => groups.push((text, vec![subject])),
+            }
+        }
+        if groups.is_empty() {
+            return;
+        }
+        self.heading(heading);
+        for (text, subjects) in groups {
+            let who = match subjects.as_slice() {
+                [""] => None,
+                [one] => Some((*one).to_owned()),
+                [one, rest @ ..] => Some(format!("{one} and {}", counted(rest.len(), "other"))),
+                [] => None,
+            };
+            if let Some(who) = who {
+                self.lines.push(fit(&self.paint.cyan(&who), WIDTH));
+            }
+            self.lines.extend(wrap(text, WIDTH, "  "));
+        }
+    }
+
+    fn cost(&mut self, answer: &Answer, outcome: &Outcome) {
+        self.heading("COST");
+        let (before, after) = cost::before_and_after(answer);
+        let month = rounded(after.saturating_mul(MONTH));
+        let month = month.split('.').next().unwrap_or_default();
+        let unknown = answer.built.snapshot.nodes.iter().filter(|node| cost::price(answer, node).is_none()).count();
+        self.lines.push(format!("  before {}/h, after {}/h (about {month} a month)", rounded(before), rounded(after)));
+        if unknown > 0 {
+            self.lines.push(format!("  without {}, whose type or price is not known", counted(unknown, "node")));
+        }
+        for source in &answer.cluster.offer.sources {
+            self.lines.extend(wrap(source, WIDTH, "  "));
+        }
+        if !outcome.unschedulable.is_empty() {
+            self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME tells a pod's whole story".to_owned());
+        }
+    }
+}
+
+/// `1 node`, `2 nodes`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

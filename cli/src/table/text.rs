@@ -1,0 +1,71 @@
+//! Text that fits: colours, cuts and line breaks.
+
+/// Colours, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(pub(crate) bool);
+
+impl Paint {
+    fn with(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Headings.
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    /// Names.
+    pub(crate) fn cyan(self, text: &str) -> String {
+        self.with("36", text)
+    }
+
+    /// A bar by how full it is: well used, half empty, nearly empty.
+    pub(crate) fn level(self, text: &str, percent: i128) -> String {
+        let code = match percent {
+            70.. => "32",
+            35..70 => "33",
+            _ => "31",
+        };
+        self.with(code, text)
+    }
+}
+
+/// The text, cut with an ellipsis where it is longer than `width`. Colours count for nothing.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    if text.contains('\u{1b}') || text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The text in lines of at most `width`, broken at spaces, each after `indent`.
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let room = width.saturating_sub(indent.chars().count());
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            lines.push(format!("{indent}{line}"));
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(format!("{indent}{line}"));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_and_broken_to_fit() {
+        assert_eq!(fit("abcdef", 6), "abcdef");
+        assert_eq!(fit("abcdefg", 6), "abcde…");
+        assert_eq!(wrap("one two three", 9, "  "), ["  one two", "  three"]);
+        assert_eq!(wrap("", 9, "  "), ["  "]);
+    }
+}

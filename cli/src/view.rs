@@ -1,0 +1,151 @@
+//! What a person wants to know of the machines in a plan: type, place, price, how full, for whom.
+
+use std::collections::BTreeMap;
+
+use api::label;
+use api::objects::Pod;
+use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
+
+use crate::desk::Answer;
+use crate::outcome::{self, cost};
+
+/// One machine of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// The claim's or node's name.
+    pub name: String,
+    /// The cheapest type that it may become, or the type that it is; empty when unknown.
+    pub kind: String,
+    /// How many other types it may become.
+    pub others: usize,
+    /// The zone, or `ZONE +N` with the number of others at the same price; empty when unknown.
+    pub zone: String,
+    /// `spot`, `on-demand` or `reserved`; empty when unknown.
+    pub bought: String,
+    /// Millionths of a dollar per hour, where known.
+    pub price: Option<i64>,
+    /// Requests of all its pods once the plan is carried out.
+    pub used: Resources,
+    /// What pods may request.
+    pub allocatable: Resources,
+    /// Newly placed pods, as positions in the snapshot.
+    pub pods: Vec<usize>,
+}
+
+/// The machines to launch, in the order of the plan.
+#[must_use]
+pub fn launched(answer: &Answer) -> Vec<Machine> {
+    let named = outcome::names(answer).into_iter().zip(&answer.plan.launches);
+    named.map(|(name, launch)| of_launch(answer, name, launch)).collect()
+}
+
+fn of_launch(answer: &Answer, name: String, launch: &Launch) -> Machine {
+    let requirements: Requirements = launch.requirements.iter().collect();
+    let kind = launch.instance_types.first().and_then(|kind| instance_type(answer, &launch.pool, kind));
+    let offering = kind.and_then(|kind| cheapest(kind, &requirements));
+    Machine {
+        name,
+        kind: launch.instance_types.first().cloned().unwrap_or_default(),
+        others: launch.instance_types.len().saturating_sub(1),
+        zone: kind.map(|kind| zones(kind, &requirements)).unwrap_or_default(),
+        bought: offering.map(|offering| offering.capacity_type.as_str().to_owned()).unwrap_or_default(),
+        price: Some(launch.price.0),
+        used: launch.requests.clone(),
+        allocatable: kind.map(|kind| kind.allocatable.clone()).unwrap_or_default(),
+        pods: launch.pods.clone(),
+    }
+}
+
+/// Nodes and claims that get pods, by name.
+#[must_use]
+pub fn existing(answer: &Answer) -> Vec<Machine> {
+    let snapshot = &answer.built.snapshot;
+    let mut by_node: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for nomination in &answer.plan.nominations {
+        by_node.entry(&nomination.node).or_default().push(nomination.pod);
+    }
+    let nodes = snapshot.nodes.iter().filter_map(|node| Some((node, by_node.remove(node.name.as_str())?)));
+    let machine = |(node, pods): (&std::sync::Arc<planner::Node>, Vec<usize>)| {
+        let mut used = node.used.clone();
+        pods.iter().for_each(|pod| used.add(&snapshot.shapes[snapshot.pods[*pod].shape].requests));
+        let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
+        Machine {
+            name: node.name.clone(),
+            kind: node.instance_type.clone().unwrap_or_default(),
+            others: 0,
+            zone: label(label::ZONE),
+            bought: label(label::CAPACITY_TYPE),
+            price: cost::price(answer, node),
+            used,
+            allocatable: node.allocatable.clone(),
+            pods,
+        }
+    };
+    let mut list: Vec<Machine> = nodes.map(machine).collect();
+    list.sort_by(|one, other| one.name.cmp(&other.name));
+    list
+}
+
+/// A type as the pool's catalogue has it.
+fn instance_type<'a>(answer: &'a Answer, pool: &str, name: &str) -> Option<&'a InstanceType> {
+    let snapshot = &answer.built.snapshot;
+    let pool = snapshot.pools.iter().find(|one| one.name == pool)?;
+    snapshot.catalogues.get(pool.catalogue)?.types.iter().find(|kind| kind.name == name)
+}
+
+fn cheapest<'a>(kind: &'a InstanceType, requirements: &Requirements) -> Option<&'a Offering> {
+    let available = Offer::of(kind).offerings(requirements).filter(|offering| offering.available).collect::<Vec<_>>();
+    available.into_iter().min_by_key(|offering| (offering.price, offering.capacity_type, &offering.zone))
+}
+
+/// The zone of the cheapest offering, and how many more have its price.
+fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
+    let Some(best) = cheapest(kind, requirements) else { return String::new() };
+    let offer = Offer::of(kind);
+    let same = offer.offerings(requirements).filter(|it| it.available && it.price == best.price);
+    let others = same.filter(|it| it.capacity_type == best.capacity_type && it.zone != best.zone).count();
+    if others == 0 { best.zone.clone() } else { format!("{} +{others}", best.zone) }
+}
+
+/// Who the pods belong to, with their number: `Deployment shop/web`, or `Pod shop/one`.
+#[must_use]
+pub fn owners(answer: &Answer, pods: &[usize]) -> Vec<(String, usize)> {
+    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in pods {
+        let pod = &answer.built.snapshot.pods[*pod];
+        let label = match &pod.buffer {
+            Some(buffer) => format!("room for CapacityBuffer {buffer}"),
+            None => object(answer, &pod.name).map_or_else(|| format!("Pod {}", pod.name), |it| owner(answer, it)),
+        };
+        *groups.entry(label).or_default() += 1;
+    }
+    groups.into_iter().collect()
+}
+
+/// The pod of that `namespace/name`.
+#[must_use]
+pub fn object<'a>(answer: &'a Answer, full_name: &str) -> Option<&'a Pod> {
+    let pods = &answer.cluster.objects.pods;
+    let wanted = full_name.split_once('/').unwrap_or(("", full_name));
+    let first = pods.partition_point(|pod| (pod.namespace(), pod.name()) < wanted);
+    pods.get(first).map(AsRef::as_ref).filter(|pod: &&Pod| (pod.namespace(), pod.name()) == wanted)
+}
+
+/// Who a pod belongs to; the Deployment rather than its ReplicaSet.
+#[must_use]
+pub fn owner(answer: &Answer, pod: &Pod) -> String {
+    let namespace = pod.namespace();
+    let Some(owner) = pod.controller() else { return format!("Pod {namespace}/{}", pod.name()) };
+    if owner.kind == "ReplicaSet" {
+        let sets = &answer.cluster.objects.replica_sets;
+        let set = sets.iter().find(|set| {
+            set.metadata.namespace.as_deref() == Some(namespace) && set.metadata.name.as_deref() == Some(&owner.name)
+        });
+        let above =
+            set.and_then(|set| set.metadata.owner_references.iter().flatten().find(|it| it.kind == "Deployment"));
+        if let Some(above) = above {
+            return format!("Deployment {namespace}/{}", above.name);
+        }
+    }
+    format!("{} {namespace}/{}", owner.kind, owner.name)
+}

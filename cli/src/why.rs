@@ -1,0 +1,182 @@
+//! The story of one pod: what it asks for, where it goes or why it cannot, and what stands beside it.
+
+mod asks;
+
+use api::objects::Pod;
+use planner::{PodShape, PodVerdict};
+
+use crate::desk::Answer;
+use crate::failure::{Failure, PLACED, UNPLACED};
+use crate::money::rounded;
+use crate::outcome;
+use crate::table::{Paint, counted, wrap};
+use crate::view::{self, Machine};
+
+const WIDTH: usize = 80;
+/// Types that a story names.
+const TYPES: usize = 8;
+
+/// The story with the exit code: 3 when the pod has no place.
+///
+/// # Errors
+/// When there is no such pod; the message names similar ones.
+pub fn story(answer: &Answer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
+    let full_name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
+    let mut story = Story { paint: Paint(colours), lines: Vec::new() };
+    let pods = &answer.built.snapshot.pods;
+    let position = pods.iter().position(|pod| pod.name == full_name);
+    let object = view::object(answer, &full_name);
+    if position.is_none() && object.is_none() {
+        return Err(unknown(answer, &full_name));
+    }
+    story.title(answer, &full_name, object);
+    let code = match position {
+        Some(position) => story.planned(answer, position),
+        None => story.left_alone(answer, &full_name, object),
+    };
+    Ok((story.lines.join("\n") + "\n", code))
+}
+
+struct Story {
+    paint: Paint,
+    lines: Vec<String>,
+}
+
+impl Story {
+    fn heading(&mut self, text: &str) {
+        self.lines.push(String::new());
+        self.lines.push(self.paint.bold(text));
+    }
+
+    fn say(&mut self, text: &str) {
+        self.lines.extend(wrap(text, WIDTH, "  "));
+    }
+
+    fn title(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) {
+        let owner = object.filter(|pod| pod.controller().is_some()).map(|pod| view::owner(answer, pod));
+        let owner = owner.map(|owner| format!(", of {owner}")).unwrap_or_default();
+        self.lines.push(self.paint.bold(&format!("Pod {full_name}{owner}")));
+    }
+
+    /// A pod that the planner looked at.
+    fn planned(&mut self, answer: &Answer, position: usize) -> u8 {
+        let snapshot = &answer.built.snapshot;
+        let pod = &snapshot.pods[position];
+        self.asks(&snapshot.shapes[pod.shape], &pod.claims);
+        let verdict = &answer.plan.report.pods[position];
+        self.heading("ANSWER");
+        if let Some(node) = &pod.leaving_node {
+            self.say(&format!("Its node {node} is leaving, so it needs another place."));
+        }
+        match verdict {
+            PodVerdict::Unschedulable { pools, .. } if !pools.is_empty() => {
+                self.say("It has no place. Of every pool, the nearest miss:");
+                for miss in pools {
+                    self.say(&miss.to_string());
+                }
+            }
+            _ => self.say(&format!("It {verdict}.")),
+        }
+        match verdict {
+            PodVerdict::Launch { launch, .. } => {
+                let machine = view::launched(answer).into_iter().nth(*launch);
+                self.launch(answer, *launch);
+                self.machine(answer, machine, position);
+            }
+            PodVerdict::Existing { node, .. } => {
+                let machine = view::existing(answer).into_iter().find(|machine| machine.name == *node);
+                self.machine(answer, machine, position);
+            }
+            _ => {}
+        }
+        if outcome::is_unplaced(verdict) { UNPLACED } else { PLACED }
+    }
+
+    /// What the pod asks for, as the planner reads it.
+    fn asks(&mut self, shape: &PodShape, claims: &[String]) {
+        self.heading("ASKS FOR");
+        asks::lines(shape, claims).iter().for_each(|line| self.say(line));
+    }
+
+    /// What the pod's new node may be.
+    fn launch(&mut self, answer: &Answer, launch: usize) {
+        let launch = &answer.plan.launches[launch];
+        self.heading("NEW NODE");
+        self.say(&format!("pool {}, with {}", launch.pool, asks::terms(&launch.requirements)));
+        let shown: Vec<&str> = launch.instance_types.iter().take(TYPES).map(String::as_str).collect();
+        let rest = launch.instance_types.len() - shown.len();
+        let more = if rest > 0 { format!(" and {}", counted(rest, "other")) } else { String::new() };
+        self.say(&format!("cheapest first: {}{more}", shown.join(", ")));
+    }
+
+    /// The machine that the pod goes to, and who else does.
+    fn machine(&mut self, answer: &Answer, machine: Option<Machine>, position: usize) {
+        let Some(machine) = machine else { return };
+        self.heading("BESIDE IT");
+        let price = machine.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
+        let what: Vec<&str> = [machine.kind.as_str(), machine.zone.as_str(), machine.bought.as_str()].to_vec();
+        let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
+        self.say(&format!("{}: {}{price}", machine.name, what.join(", ")));
+        let others: Vec<usize> = machine.pods.iter().copied().filter(|pod| *pod != position).collect();
+        for (owner, count) in view::owners(answer, &others) {
+            self.say(&format!("{count} x {owner}"));
+        }
+        let share = |name: &str| {
+            let (used, of) = (machine.used.get(name), machine.allocatable.get(name));
+            let text = |amount| api::quantity::text(name, amount);
+            (of > 0).then(|| format!("{name} {} of {}", text(used), text(of)))
+        };
+        let shares: Vec<String> = ["cpu", "memory"].into_iter().filter_map(share).collect();
+        if !shares.is_empty() {
+            self.say(&format!("then in use: {}", shares.join(", ")));
+        }
+    }
+
+    /// A pod that the planner did not look at.
+    fn left_alone(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) -> u8 {
+        self.heading("ANSWER");
+        if let Some(ignored) = answer.built.ignored.iter().find(|ignored| ignored.pod == full_name) {
+            self.say(&format!("It is left alone: {}.", ignored.reason));
+        } else if let Some(pod) = object {
+            let why = needless(pod);
+            self.say(&why);
+        }
+        PLACED
+    }
+}
+
+/// Why a pod needs no place.
+fn needless(pod: &Pod) -> String {
+    if pod.is_terminal() {
+        return format!("It has ended ({}) and needs no place.", pod.status.phase);
+    }
+    if pod.is_bound() {
+        return format!("It runs on node {} and needs no other place.", pod.spec.node_name);
+    }
+    if pod.is_daemon() {
+        return "Its DaemonSet makes it for one node; every new node has room for it.".to_owned();
+    }
+    if pod.is_terminating() {
+        return "It is being deleted and needs no place.".to_owned();
+    }
+    "The scheduler has not refused it, so no node is made for it.".to_owned()
+}
+
+/// No such pod: names of the same workload or with the same letters help.
+fn unknown(answer: &Answer, full_name: &str) -> Failure {
+    let name = full_name.rsplit('/').next().unwrap_or_default();
+    let all = answer.cluster.objects.pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
+    let close: Vec<String> = all.filter(|known| known.contains(name) || name.contains(stem(known))).take(5).collect();
+    let hint = if close.is_empty() {
+        "`kerf plan` lists them".to_owned()
+    } else {
+        format!("did you mean {}?", close.join(", "))
+    };
+    Failure::usage(format!("there is no pod {full_name} among the objects; {hint}"))
+}
+
+/// The part of a pod's name that its siblings share.
+fn stem(full_name: &str) -> &str {
+    let name = full_name.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('-').map_or(name, |(stem, _)| stem)
+}
