@@ -137,15 +137,18 @@ impl<'a> Outcome<'a> {
         pods.iter().filter(|pod| self.place(**pod).is_some()).map(|pod| self.on(*pod)).collect()
     }
 
-    /// The pod's domain: the value of a label, all values that are left to it, or `open`; `None` without a place.
+    /// The pod's domain: the value of a label, or all values that are left to it on that new node; `None` without a place.
     fn domain(&self, pod: usize, key: &str) -> Option<String> {
         let place = self.place(pod)?;
         if key == label::HOSTNAME {
             return Some(self.on(pod));
         }
         Some(match place {
-            Place::Node(node) => node.labels.get(key).cloned().unwrap_or_else(|| open(&node.requirements, key)),
-            Place::Launch(_, launch) => open(&launch.requirements, key),
+            Place::Node(node) => {
+                node.labels.get(key).cloned().unwrap_or_else(|| open(&node.requirements, key, &node.name))
+            }
+            Place::Launch(launch, _) if key == words::key("nodepool") => self.plan.launches[launch].pool.clone(),
+            Place::Launch(_, launch) => open(&launch.requirements, key, &self.on(pod)),
         })
     }
 
@@ -183,9 +186,13 @@ impl<'a> Outcome<'a> {
     }
 }
 
-fn open(requirements: &[Requirement], key: &str) -> String {
-    let own = requirements.iter().find(|it| it.key == key && it.operator == Operator::In);
-    own.map_or_else(|| "open".to_owned(), |it| it.values.join(","))
+/// The only value that is left to a label, or what is left on the node `on`: two nodes that may differ are two domains.
+fn open(requirements: &[Requirement], key: &str, on: &str) -> String {
+    match requirements.iter().find(|it| it.key == key && it.operator == Operator::In).map(|it| it.values.as_slice()) {
+        Some([only]) => only.clone(),
+        Some(values) => format!("{}({on})", values.join("|")),
+        None => format!("anything({on})"),
+    }
 }
 
 fn equal(expected: &str, actual: &str) -> Result<(), String> {
