@@ -5,27 +5,34 @@
 //! ignored pod or as a problem, never as a failure of the whole.
 
 mod budget;
+mod buffers;
 mod catalogues;
 mod daemons;
 mod ignored;
 mod input;
 mod memory;
 mod nodes;
+mod overlays;
 mod pools;
 mod problem;
 mod quantities;
 mod records;
 mod rescheduling;
+mod reserved;
 mod shapes;
 mod terms;
 mod volumes;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
+pub use buffers::{BufferSize, BufferState, BufferTrouble, Provisioning, provisioning};
 pub use ignored::{Ignored, IgnoredReason, VolumeTrouble};
 pub use input::{Input, Settings};
 pub use memory::Memory;
+pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
 pub use problem::Problem;
 
 /// A snapshot with what did not go into it.
@@ -38,6 +45,12 @@ pub struct Built {
     pub ignored: Vec<Ignored>,
     /// Objects that could not be read in full.
     pub problems: Vec<Problem>,
+    /// What became of each NodeOverlay, by name.
+    pub overlays: Vec<OverlayVerdict>,
+    /// Instance types that overlays speak of, by pool; claims of such types say so in annotations.
+    pub overlaid: BTreeMap<String, Overlaid>,
+    /// What each CapacityBuffer was resolved to, by name; those for other programs are left out.
+    pub buffers: Vec<BufferState>,
 }
 
 /// Translates a cluster that nothing is known of yet.

@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::label;
 use api::objects::{PersistentVolume, PersistentVolumeClaim, StorageClass};
-use planner::{Policy, Snapshot};
+use api::{NodeOverlay, NodePool, label};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planner::{Catalogue, Policy, Snapshot};
 
 use crate::catalogues::Catalogues;
 use crate::nodes::{Kept, Machine, Scene};
+use crate::overlays::{self, Evaluation};
 use crate::records::Records;
 use crate::rescheduling::Sorting;
+use crate::reserved::{self, Reserved};
 use crate::volumes::Storage;
-use crate::{Built, Input, Problem, Settings, daemons, millis, nodes, pools, terms};
+use crate::{Built, Input, Problem, Settings, buffers, daemons, millis, nodes, pools, terms};
 
 /// Records of former translations, each with the objects that it was made of. It makes the next translation faster and
 /// never changes it: whatever was translated before, the answer is that of [`crate::build`].
@@ -21,6 +24,8 @@ pub struct Memory {
     records: Records,
     kept: Vec<Kept>,
     storage: Seen,
+    reserved: Reserved,
+    overlays: Overlays,
 }
 
 /// The objects of the last translation that say where volumes are.
@@ -31,20 +36,32 @@ struct Seen {
     classes: Vec<Arc<StorageClass>>,
 }
 
+/// The last evaluation of overlays with everything that it was made of.
+#[derive(Default)]
+struct Overlays {
+    pools: Vec<Arc<NodePool>>,
+    overlays: Vec<Arc<NodeOverlay>>,
+    classes: BTreeMap<String, Arc<Catalogue>>,
+    evaluation: Evaluation,
+}
+
 impl Memory {
     /// Translates a cluster.
     pub fn build(&mut self, input: &Input<'_>) -> Built {
         let mut problems = Vec::new();
         let mut daemons = daemons::translate(input, &mut problems);
-        let keys = daemons.iter().flat_map(|it| terms::keys(&it.shape)).map(str::to_owned).collect();
+        let (buffers, mut rooms) = buffers::resolve(input);
+        let waiting = || daemons.iter().map(|it| &it.shape).chain(rooms.iter().map(|room| &room.shape));
+        let keys = waiting().flat_map(terms::keys).map(str::to_owned).collect();
         self.take_pods(input, keys);
-        for daemon in &mut daemons {
-            daemon.shape.labels = self.records.seen(&daemon.shape.labels);
-        }
-        let catalogues = Catalogues { classes: input.catalogues.clone(), pools: BTreeMap::new() };
+        let shapes = daemons.iter_mut().map(|it| &mut it.shape).chain(rooms.iter_mut().map(|room| &mut room.shape));
+        shapes.for_each(|shape| shape.labels = self.records.seen(&shape.labels));
+        let catalogues = self.catalogues(input, &mut problems);
         let machines = nodes::machines(input);
         self.take_machines(input, &catalogues, &machines, &mut problems);
-        let (shapes, pods, ignored) = self.sort(input, &machines).finish();
+        let mut sorting = self.sort(input, &machines);
+        rooms.into_iter().for_each(|room| room.add_pods(&mut sorting));
+        let (shapes, pods, ignored) = sorting.finish();
         let snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,
@@ -57,7 +74,16 @@ impl Memory {
             daemons,
             namespaces: input.namespaces.iter().map(|it| (it.name().to_owned(), it.labels())).collect(),
         };
-        Built { snapshot, ignored, problems }
+        let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();
+        Built { snapshot, ignored, problems, overlays: verdicts, overlaid, buffers }
+    }
+
+    /// What can be bought: less what claims in flight will use, with what overlays and factors say.
+    fn catalogues(&mut self, input: &Input<'_>, problems: &mut Vec<Problem>) -> Catalogues {
+        let classes = self.reserved.taken(&input.claims, &input.catalogues);
+        let evaluation = self.overlays.refresh(input, &classes);
+        problems.extend(evaluation.problems.iter().cloned());
+        Catalogues { pools: evaluation.pools.clone(), classes }
     }
 
     fn take_pods(&mut self, input: &Input<'_>, keys: BTreeSet<String>) {
@@ -98,8 +124,44 @@ impl Seen {
     }
 }
 
+impl Overlays {
+    fn refresh(&mut self, input: &Input<'_>, classes: &BTreeMap<String, Arc<Catalogue>>) -> &Evaluation {
+        if !self.is_of(input, classes) {
+            self.pools = input.pools.iter().map(|pool| Arc::clone(pool)).collect();
+            self.overlays = input.overlays.iter().map(|overlay| Arc::clone(overlay)).collect();
+            self.classes = classes.clone();
+            self.evaluation = overlays::evaluate(&self.pools, &self.overlays, &self.classes);
+        }
+        &self.evaluation
+    }
+
+    /// Whether nothing has changed that overlays depend on; a status alone changes nothing.
+    fn is_of(&self, input: &Input<'_>, classes: &BTreeMap<String, Arc<Catalogue>>) -> bool {
+        let pool = |one: &NodePool, other: &NodePool| {
+            one.spec.template == other.spec.template && same_metadata(&one.metadata, &other.metadata)
+        };
+        let overlay = |one: &NodeOverlay, other: &NodeOverlay| {
+            one.spec == other.spec && same_metadata(&one.metadata, &other.metadata)
+        };
+        alike(&self.pools, &input.pools, pool)
+            && alike(&self.overlays, &input.overlays, overlay)
+            && reserved::same(&self.classes, classes)
+    }
+}
+
+fn same_metadata(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+    one.name == other.name
+        && one.annotations == other.annotations
+        && one.deletion_timestamp.is_some() == other.deletion_timestamp.is_some()
+}
+
+fn alike<T>(former: &[Arc<T>], present: &[&Arc<T>], same: impl Fn(&T, &T) -> bool) -> bool {
+    let same = |(one, other): (&Arc<T>, &&Arc<T>)| Arc::ptr_eq(one, other) || same(one, other);
+    former.len() == present.len() && former.iter().zip(present).all(same)
+}
+
 fn replace<T>(former: &mut Vec<Arc<T>>, present: &[&Arc<T>]) -> bool {
-    let same = former.len() == present.len() && former.iter().zip(present).all(|(one, other)| Arc::ptr_eq(one, other));
+    let same = alike(former, present, |_, _| false);
     if !same {
         *former = present.iter().map(|object| Arc::clone(object)).collect();
     }

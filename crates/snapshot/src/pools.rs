@@ -80,7 +80,7 @@ fn node_fee(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> MicroDo
 }
 
 /// Labels that every node of the pool gets.
-fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
+pub(crate) fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
     let template = &pool.spec.template;
     let own = template.metadata.labels.iter().flatten();
     let mut labels: BTreeMap<String, String> =

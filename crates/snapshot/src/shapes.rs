@@ -114,7 +114,7 @@ fn port(it: &api::objects::HostPort) -> Option<HostPort> {
 }
 
 /// What is wrong with a requirement: each operator needs its kind of values.
-fn misused(it: &api::Requirement) -> Option<IgnoredReason> {
+pub(crate) fn misused(it: &api::Requirement) -> Option<IgnoredReason> {
     let key = || label::canonical(&it.key).to_owned();
     let one_integer = || matches!(it.values.as_slice(), [value] if value.parse::<i64>().is_ok());
     match operator(it.operator) {

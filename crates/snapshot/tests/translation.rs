@@ -1,10 +1,20 @@
 //! Manifests in, the planner's snapshot out: one row or one small cluster for each rule of the translation.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
+#[path = "translation/buffers.rs"]
+mod buffers;
+#[path = "translation/memory.rs"]
+mod memory;
 #[path = "translation/nodes.rs"]
 mod nodes;
 #[path = "translation/objects.rs"]
 mod objects;
+#[path = "translation/overlays.rs"]
+mod overlays;
+#[path = "translation/shapes.rs"]
+mod shapes;
+#[path = "translation/volumes.rs"]
+mod volumes;
 
 use objects::{Cluster, NOW, merged, pending, pool};
 use planner::{Operator, PodVerdict, Requirement, Resources, check, plan};

@@ -1,15 +1,15 @@
 //! Shapes, each kept once, with the number of its users.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::PodShape;
 
 use crate::terms;
 
-/// Distinct shapes in use. The order inside is nobody's business: nothing is read from it in order.
+/// Distinct shapes, with their users.
 #[derive(Default)]
-pub(super) struct Interner(HashMap<Arc<PodShape>, usize>);
+pub(super) struct Interner(BTreeMap<Arc<PodShape>, usize>);
 
 impl Interner {
     /// The one shape that is equal to this one, with one user more.

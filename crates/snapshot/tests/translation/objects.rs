@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    StorageClass,
+    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodTemplate, StorageClass,
 };
-use api::{NodeClaim, NodePool};
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
-use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use snapshot::{Built, Input, Memory, Settings};
@@ -30,6 +30,10 @@ pub struct Cluster {
     pub storage_classes: Vec<Value>,
     pub csi_nodes: Vec<Value>,
     pub namespaces: Vec<Value>,
+    pub overlays: Vec<Value>,
+    pub buffers: Vec<Value>,
+    pub pod_templates: Vec<Value>,
+    pub deployments: Vec<Value>,
     pub nominations: Vec<(&'static str, &'static str)>,
     pub now: Option<&'static str>,
     pub settings: Settings,
@@ -62,6 +66,11 @@ impl Cluster {
             storage_classes: read(&self.storage_classes),
             csi_nodes: read(&self.csi_nodes),
             namespaces: read(&self.namespaces),
+            overlays: read(&self.overlays),
+            buffers: read(&self.buffers),
+            pod_templates: read(&self.pod_templates),
+            deployments: read(&self.deployments),
+            catalogue: Arc::new(catalogue()),
         }
     }
 
@@ -80,7 +89,11 @@ impl Cluster {
             storage_classes: objects.storage_classes.iter().collect(),
             csi_nodes: objects.csi_nodes.iter().collect(),
             namespaces: objects.namespaces.iter().collect(),
-            catalogues: [("default".to_owned(), Arc::new(catalogue()))].into(),
+            overlays: objects.overlays.iter().collect(),
+            buffers: objects.buffers.iter().collect(),
+            pod_templates: objects.pod_templates.iter().collect(),
+            deployments: objects.deployments.iter().collect(),
+            catalogues: [("default".to_owned(), Arc::clone(&objects.catalogue))].into(),
             nominations: self.nominations.iter().map(|(pod, to)| ((*pod).to_owned(), (*to).to_owned())).collect(),
             nominated_until: self.nominations.iter().map(|(_, to)| ((*to).to_owned(), soon)).collect(),
             settings: self.settings,
@@ -90,6 +103,7 @@ impl Cluster {
 }
 
 /// A cluster's objects.
+#[derive(Clone)]
 pub struct Objects {
     pub pods: Vec<Arc<Pod>>,
     pub nodes: Vec<Arc<Node>>,
@@ -102,6 +116,11 @@ pub struct Objects {
     pub storage_classes: Vec<Arc<StorageClass>>,
     pub csi_nodes: Vec<Arc<CSINode>>,
     pub namespaces: Vec<Arc<Namespace>>,
+    pub overlays: Vec<Arc<NodeOverlay>>,
+    pub buffers: Vec<Arc<CapacityBuffer>>,
+    pub pod_templates: Vec<Arc<PodTemplate>>,
+    pub deployments: Vec<Arc<Deployment>>,
+    pub catalogue: Arc<Catalogue>,
 }
 
 fn kind(name: &str, cpus: i64) -> InstanceType {
@@ -135,8 +154,21 @@ fn kind(name: &str, cpus: i64) -> InstanceType {
     }
 }
 
-fn catalogue() -> Catalogue {
-    let types = vec![kind("m7i.2xlarge", 8), kind("m7i.large", 2), kind("m7i.xlarge", 4)];
+/// Capacity of type `m7i.2xlarge` that is paid for already.
+fn reserved(id: &str, remaining: u32) -> Offering {
+    Offering {
+        zone: "us-west-2b".to_owned(),
+        capacity_type: CapacityType::Reserved,
+        price: MicroDollars(0),
+        available: false,
+        labels: [(api::label::CAPACITY_RESERVATION_ID.to_owned(), id.to_owned())].into(),
+        reservation: Some(Reservation { id: id.to_owned(), remaining }),
+    }
+}
+
+pub fn catalogue() -> Catalogue {
+    let mut types = vec![kind("m7i.2xlarge", 8), kind("m7i.large", 2), kind("m7i.xlarge", 4)];
+    types[0].offerings.extend([reserved("cr-1", 5), reserved("cr-2", 1)]);
     Catalogue { name: "default".to_owned(), types }
 }
 

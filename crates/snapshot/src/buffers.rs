@@ -1,0 +1,286 @@
+//! CapacityBuffers: room that is kept ready for pods to come (core 6.4).
+//!
+//! A buffer becomes pods that nobody sees but the planner. They need a place like any other pod, come last, and are never
+//! bound: real pods take their room, and the next plan makes new room for them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use api::capacitybuffer::{PRIORITY, ScalableRef};
+use api::objects::{PodTemplateSpec, pod_requests};
+use api::{CapacityBuffer, reason};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planner::{Plan, PodShape, PodVerdict};
+
+use crate::ignored::IgnoredReason;
+use crate::rescheduling::Sorting;
+use crate::{Built, Input, millis, shapes};
+
+/// What a CapacityBuffer was resolved to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferState {
+    /// `namespace/name`.
+    pub buffer: String,
+    /// How much room it asks for, or why nobody knows.
+    pub resolved: Result<BufferSize, BufferTrouble>,
+}
+
+/// How much room a buffer asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferSize {
+    /// Number of pods to come.
+    pub replicas: i32,
+    /// The PodTemplate; `None` where the template is a workload's.
+    pub pod_template: Option<String>,
+    /// Generation of the PodTemplate.
+    pub pod_template_generation: Option<i64>,
+}
+
+/// Why a buffer cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BufferTrouble {
+    /// It names neither a template nor a workload.
+    NoTemplate,
+    /// Its PodTemplate does not exist.
+    TemplateMissing {
+        /// The template.
+        name: String,
+    },
+    /// Its workload is of a kind that buffers cannot follow.
+    UnknownKind {
+        /// The kind.
+        kind: String,
+    },
+    /// Its workload does not exist.
+    ScalableMissing {
+        /// The kind.
+        kind: String,
+        /// The name.
+        name: String,
+    },
+    /// Nothing says how many pods are to come.
+    NoSize,
+    /// A limit or a request is not a quantity.
+    Quantity {
+        /// The text of the amount.
+        text: String,
+    },
+    /// Pods of this template are none that Kerf makes nodes for.
+    Pod {
+        /// Why not.
+        reason: IgnoredReason,
+    },
+}
+
+impl BufferTrouble {
+    /// The reason of condition `ReadyForProvisioning`.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TemplateMissing { .. } => reason::POD_TEMPLATE_NOT_FOUND,
+            Self::ScalableMissing { .. } => reason::SCALABLE_REF_NOT_FOUND,
+            _ => reason::RESOLUTION_FAILED,
+        }
+    }
+}
+
+impl fmt::Display for BufferTrouble {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTemplate => out.write_str("it names no template: set spec.podTemplateRef or spec.scalableRef"),
+            Self::TemplateMissing { name } => write!(out, "PodTemplate {name} does not exist: create it"),
+            Self::UnknownKind { kind } => {
+                write!(out, "a buffer cannot follow a {kind}: name a Deployment, ReplicaSet or StatefulSet")
+            }
+            Self::ScalableMissing { kind, name } => write!(out, "{kind} {name} does not exist: create it"),
+            Self::NoSize => out.write_str(
+                "nothing says how many pods are to come: set spec.replicas, spec.percentage of a workload, or a limit on what the pods request",
+            ),
+            Self::Quantity { text } => write!(out, "{text:?} is not a quantity: write an integer or decimal such as 2 or 4Gi"),
+            Self::Pod { reason } => write!(out, "no node can be made for its pods: {reason}"),
+        }
+    }
+}
+
+/// Whether a buffer's room is there: condition `Provisioning`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provisioning {
+    /// Nodes that are there or on their way have room for all of it.
+    FitsExistingCapacity,
+    /// Some of its pods need new nodes, or have no place at all.
+    RequiresNewCapacity {
+        /// How many have no room yet.
+        missing: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// The buffer could not be resolved.
+    NotReadyForProvisioning,
+    /// It asks for no pods.
+    BufferEmpty,
+}
+
+impl Provisioning {
+    /// Whether the condition is true.
+    #[must_use]
+    pub fn is_true(self) -> bool {
+        self == Self::FitsExistingCapacity
+    }
+
+    /// The condition's reason.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::FitsExistingCapacity => reason::FITS_EXISTING_CAPACITY,
+            Self::RequiresNewCapacity { .. } => reason::REQUIRES_NEW_CAPACITY,
+            Self::NotReadyForProvisioning => reason::NOT_READY_FOR_PROVISIONING,
+            Self::BufferEmpty => reason::BUFFER_EMPTY,
+        }
+    }
+}
+
+impl fmt::Display for Provisioning {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FitsExistingCapacity => out.write_str("all its pods have room"),
+            Self::RequiresNewCapacity { missing, of } => write!(out, "{missing} of its {of} pods need new nodes"),
+            Self::NotReadyForProvisioning => out.write_str("its template or size is not known"),
+            Self::BufferEmpty => out.write_str("it asks for no pods"),
+        }
+    }
+}
+
+/// Whether each buffer's room is there once `plan` is carried out, in the order of [`Built::buffers`].
+#[must_use]
+pub fn provisioning(built: &Built, plan: &Plan) -> Vec<(String, Provisioning)> {
+    let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
+        let Some(buffer) = &pod.buffer else { continue };
+        let (missing, of) = seen.entry(buffer).or_default();
+        *missing += usize::from(!matches!(verdict, PodVerdict::Existing { .. }));
+        *of += 1;
+    }
+    let judge = |state: &BufferState| match (&state.resolved, seen.get(state.buffer.as_str())) {
+        (Err(_), _) => Provisioning::NotReadyForProvisioning,
+        (Ok(_), None) => Provisioning::BufferEmpty,
+        (Ok(_), Some((0, _))) => Provisioning::FitsExistingCapacity,
+        (Ok(_), Some((missing, of))) => Provisioning::RequiresNewCapacity { missing: *missing, of: *of },
+    };
+    built.buffers.iter().map(|state| (state.buffer.clone(), judge(state))).collect()
+}
+
+/// Room that a buffer asks for.
+pub(crate) struct Room<'a> {
+    buffer: &'a CapacityBuffer,
+    /// One pod to come, its labels still all there.
+    pub(crate) shape: PodShape,
+    replicas: i32,
+}
+
+/// All buffers that are Kerf's, by name, and the room that they ask for.
+pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<Room<'a>>) {
+    let stays =
+        |buffer: &&&Arc<CapacityBuffer>| buffer.metadata.deletion_timestamp.is_none() && buffer.spec.is_active();
+    let mut buffers: Vec<&'a CapacityBuffer> = input.buffers.iter().filter(stays).map(|it| it.as_ref()).collect();
+    buffers.sort_by_key(|buffer| full_name(&buffer.metadata));
+    let (mut states, mut rooms) = (Vec::new(), Vec::new());
+    for buffer in buffers {
+        let resolved = one(input, buffer).map(|(size, shape)| {
+            rooms.push(Room { buffer, shape, replicas: size.replicas });
+            size
+        });
+        states.push(BufferState { buffer: full_name(&buffer.metadata), resolved });
+    }
+    (states, rooms)
+}
+
+fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferTrouble> {
+    let namespace = buffer.metadata.namespace.as_deref().unwrap_or_default();
+    let spec = &buffer.spec;
+    let (template, scalable, named) = match (&spec.pod_template_ref, &spec.scalable_ref) {
+        (Some(named), _) => {
+            let found = input.pod_templates.iter().find(|it| is(&it.metadata, namespace, &named.name));
+            let found = found.ok_or_else(|| BufferTrouble::TemplateMissing { name: named.name.clone() })?;
+            (&found.template, None, Some(&found.metadata))
+        }
+        (None, Some(named)) => {
+            let (template, replicas) = workload(input, namespace, named)?;
+            (template, Some(replicas), None)
+        }
+        (None, None) => return Err(BufferTrouble::NoTemplate),
+    };
+    let unread = |error: api::quantity::InvalidQuantity| BufferTrouble::Quantity { text: error.text };
+    let requests = pod_requests(&template.spec).map_err(unread)?;
+    let replicas = spec.pods_wanted(scalable, &requests).map_err(unread)?.ok_or(BufferTrouble::NoSize)?;
+    let size = BufferSize {
+        replicas,
+        pod_template: named.and_then(|template| template.name.clone()),
+        pod_template_generation: named.and_then(|template| template.generation),
+    };
+    Ok((size, shape(namespace, template)?))
+}
+
+/// The template and the replicas of a workload.
+fn workload<'a>(
+    input: &Input<'a>,
+    namespace: &str,
+    named: &ScalableRef,
+) -> Result<(&'a PodTemplateSpec, i32), BufferTrouble> {
+    if !named.is_supported() {
+        return Err(BufferTrouble::UnknownKind { kind: named.kind.clone() });
+    }
+    let is = |metadata: &ObjectMeta| is(metadata, namespace, &named.name);
+    let deployment =
+        || input.deployments.iter().find(|it| is(&it.metadata)).map(|it| (&it.spec.template, it.spec.replicas()));
+    let replica_set =
+        || input.replica_sets.iter().find(|it| is(&it.metadata)).map(|it| (&it.spec.template, it.spec.replicas()));
+    let stateful_set =
+        || input.stateful_sets.iter().find(|it| is(&it.metadata)).map(|it| (&it.spec.template, it.spec.replicas()));
+    let found = match named.kind.as_str() {
+        "Deployment" => deployment(),
+        "ReplicaSet" => replica_set(),
+        _ => stateful_set(),
+    };
+    found.ok_or_else(|| BufferTrouble::ScalableMissing { kind: named.kind.clone(), name: named.name.clone() })
+}
+
+/// One pod to come: its volumes would be others', so they do not count.
+fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferTrouble> {
+    let labels = template.metadata.labels.clone().unwrap_or_default();
+    let form = shapes::of_pod(namespace, &labels, &template.spec);
+    match form.refusal {
+        Some(reason) => Err(BufferTrouble::Pod { reason }),
+        None => Ok(PodShape { labels, priority: PRIORITY, ..form.shape }),
+    }
+}
+
+impl Room<'_> {
+    /// Adds the pods to come. The shape's labels are settled by now.
+    pub(crate) fn add_pods(self, sorting: &mut Sorting<'_>) {
+        let metadata = &self.buffer.metadata;
+        let (namespace, name) =
+            (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        let shape = Arc::new(self.shape);
+        for number in 0..self.replicas {
+            let pod = planner::Pod {
+                uid: format!("{uid}-{number}"),
+                name: format!("{namespace}/capacity-buffer-{name}-{number}"),
+                created: metadata.creation_timestamp.as_ref().map(|at| millis(at.0)).unwrap_or_default(),
+                buffer: Some(full_name(metadata)),
+                ..planner::Pod::default()
+            };
+            sorting.virtual_pod(&shape, pod);
+        }
+    }
+}
+
+fn is(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
+    metadata.name.as_deref() == Some(name) && metadata.namespace.as_deref().unwrap_or_default() == namespace
+}
+
+fn full_name(metadata: &ObjectMeta) -> String {
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}/{}", of(&metadata.namespace), of(&metadata.name))
+}

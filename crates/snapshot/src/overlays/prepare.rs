@@ -1,0 +1,68 @@
+//! An overlay as it is written becomes one that can be applied, or says what is wrong with it.
+
+use std::error::Error;
+
+use api::{NodeOverlay, PriceChange, Requirement, quantity};
+use planner::Requirements;
+
+use super::OverlayTrouble;
+use crate::shapes;
+
+/// Resources that the machine decides, not an overlay.
+const FIXED: [&str; 4] = [quantity::CPU, quantity::EPHEMERAL_STORAGE, quantity::MEMORY, quantity::PODS];
+
+/// An overlay that can be applied.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) name: String,
+    pub(super) weight: i32,
+    pub(super) requirements: Requirements,
+    pub(super) price: Option<PriceChange>,
+    pub(super) capacity: Vec<(String, i64)>,
+    pub(super) performance: Option<u32>,
+}
+
+impl Prepared {
+    pub(super) fn of(overlay: &NodeOverlay) -> Result<Self, OverlayTrouble> {
+        let invalid = |message: String| OverlayTrouble::Invalid { message };
+        let list: Vec<Requirement> = overlay.spec.requirements.iter().map(Requirement::from).collect();
+        if let Some(fault) = list.iter().find_map(shapes::misused) {
+            return Err(invalid(format!(
+                "in spec.requirements: {fault}; In and NotIn need values, Exists and DoesNotExist none, comparisons one integer"
+            )));
+        }
+        if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
+            return Err(invalid("spec.price and spec.priceAdjustment exclude each other: keep one of them".to_owned()));
+        }
+        let price = overlay.price_change().map_err(|error| invalid(told(&error)))?;
+        let performance = overlay.performance();
+        let performance =
+            performance.map_err(|error| invalid(format!("in annotation kerf.sh/performance: {error}")))?;
+        let requirements: Vec<_> = list.iter().map(shapes::lenient).collect();
+        Ok(Self {
+            name: overlay.metadata.name.clone().unwrap_or_default(),
+            weight: overlay.weight(),
+            requirements: requirements.iter().collect(),
+            price,
+            capacity: capacity(overlay).map_err(invalid)?,
+            performance,
+        })
+    }
+}
+
+fn capacity(overlay: &NodeOverlay) -> Result<Vec<(String, i64)>, String> {
+    let all = overlay.spec.capacity.iter().flatten();
+    all.map(|(resource, amount)| {
+        if FIXED.contains(&resource.as_str()) {
+            return Err(format!("in spec.capacity: {resource} is the machine's own: name extended resources only"));
+        }
+        let amount = amount.amount(resource).map_err(|error| format!("in spec.capacity.{resource}: {error}"))?;
+        Ok((resource.clone(), amount))
+    })
+    .collect()
+}
+
+/// An error with its source.
+fn told(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}

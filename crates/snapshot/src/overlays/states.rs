@@ -1,0 +1,205 @@
+//! What overlays have said of one pool's instance types so far.
+
+use std::collections::BTreeMap;
+
+use api::{NodePool, PerformanceFactors};
+use planner::{Catalogue, InstanceType, MicroDollars, Offering, Requirements, label};
+
+use super::prepare::Prepared;
+use super::{Overlaid, OverlayTrouble};
+
+/// Huge pages are taken out of the memory that pods may request.
+const HUGE_PAGES: &str = "hugepages-";
+
+/// The overlays that spoke of one thing, by position: the first, which wins, and the last so far, the lightest.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    first: usize,
+    last: usize,
+}
+
+/// What overlays have said of one type.
+#[derive(Clone, Debug, Default)]
+struct TypeState {
+    /// One entry an offering, in its place.
+    prices: Vec<Option<Said>>,
+    capacity: BTreeMap<String, Said>,
+    performance: Option<Said>,
+}
+
+/// A pool with what overlays have said of its types.
+pub(super) struct PoolState<'a> {
+    pub(super) name: String,
+    pub(super) pool: &'a NodePool,
+    catalogue: &'a Catalogue,
+    labels: BTreeMap<String, String>,
+    requirements: Requirements,
+    types: Vec<TypeState>,
+}
+
+/// The types that an overlay speaks of, by position, each with the positions of the offerings meant.
+pub(super) type Touched = Vec<(usize, Vec<usize>)>;
+
+impl<'a> PoolState<'a> {
+    pub(super) fn new(
+        name: String,
+        pool: &'a NodePool,
+        catalogue: &'a Catalogue,
+        labels: BTreeMap<String, String>,
+        requirements: Requirements,
+    ) -> Self {
+        let untouched =
+            |kind: &InstanceType| TypeState { prices: vec![None; kind.offerings.len()], ..Default::default() };
+        let types = catalogue.types.iter().map(untouched).collect();
+        Self { name, pool, catalogue, labels, requirements, types }
+    }
+
+    /// The types and offerings that the overlay means in this pool.
+    pub(super) fn touched(&self, overlay: &Prepared) -> Touched {
+        let offerings = |kind: &InstanceType| -> Vec<usize> {
+            if !self.means(overlay, kind) {
+                return Vec::new();
+            }
+            let all = kind.offerings.iter().enumerate();
+            all.filter(|(_, offering)| offered(overlay, kind, offering)).map(|(position, _)| position).collect()
+        };
+        let all = self.catalogue.types.iter().enumerate().map(|(position, kind)| (position, offerings(kind)));
+        all.filter(|(_, offerings)| !offerings.is_empty()).collect()
+    }
+
+    /// Whether a node of this type in this pool can have the labels that the overlay asks for, the offering's aside.
+    fn means(&self, overlay: &Prepared, kind: &InstanceType) -> bool {
+        overlay.requirements.iter().filter(|(key, _)| !decided_by_offering(kind, key)).all(|(key, asked)| {
+            let pool = self.requirements.get(key);
+            let possible = |value: &str| asked.allows(Some(value)) && pool.is_none_or(|set| set.allows(Some(value)));
+            match (kind.labels.get(key), self.labels.get(key)) {
+                (Some(values), _) => values.iter().any(|value| possible(value)),
+                (None, Some(value)) => possible(value),
+                (None, None) if key == label::INSTANCE_TYPE => possible(&kind.name),
+                (None, None) => pool.map_or_else(|| asked.allows(None), |set| !set.intersection(asked).is_empty()),
+            }
+        })
+    }
+
+    /// The first overlay that `rivals` names among those that spoke of the same last, with the type and the subject.
+    pub(super) fn clash(
+        &self,
+        overlay: &Prepared,
+        touched: &Touched,
+        rivals: impl Fn(usize) -> bool,
+    ) -> Option<(usize, String, String)> {
+        let rival = |said: Option<&Said>| said.map(|said| said.last).filter(|last| rivals(*last));
+        touched.iter().find_map(|(position, offerings)| {
+            let (kind, state) = (&self.catalogue.types[*position], &self.types[*position]);
+            let found = |subject: &str, other: usize| (other, kind.name.clone(), subject.to_owned());
+            let mut prices = offerings.iter().filter(|_| overlay.price.is_some());
+            let price = prices.find_map(|offering| rival(state.prices[*offering].as_ref()));
+            let mut amounts = overlay.capacity.iter();
+            let amount = || amounts.find_map(|(name, _)| Some(found(name, rival(state.capacity.get(name))?)));
+            let performance = || rival(state.performance.as_ref()).filter(|_| overlay.performance.is_some());
+            price
+                .map(|other| found("the price", other))
+                .or_else(amount)
+                .or_else(|| performance().map(|other| found("the performance", other)))
+        })
+    }
+
+    /// Notes that the overlay at `position` has spoken.
+    pub(super) fn record(&mut self, position: usize, overlay: &Prepared, touched: &Touched) {
+        let new = Said { first: position, last: position };
+        for (kind, offerings) in touched {
+            let state = &mut self.types[*kind];
+            if overlay.price.is_some() {
+                for offering in offerings {
+                    state.prices[*offering].get_or_insert(new).last = position;
+                }
+            }
+            for (resource, _) in &overlay.capacity {
+                state.capacity.entry(resource.clone()).or_insert(new).last = position;
+            }
+            if overlay.performance.is_some() {
+                state.performance.get_or_insert(new).last = position;
+            }
+        }
+    }
+
+    /// The pool's own catalogue, if anything applies to it.
+    pub(super) fn finish(
+        &self,
+        overlays: &[Result<Prepared, OverlayTrouble>],
+        factors: &PerformanceFactors,
+    ) -> Option<(Catalogue, Overlaid)> {
+        let untouched = |state: &TypeState| {
+            state.capacity.is_empty() && state.performance.is_none() && state.prices.iter().all(Option::is_none)
+        };
+        if factors.entries().is_empty() && self.types.iter().all(untouched) {
+            return None;
+        }
+        let mut overlaid = Overlaid::default();
+        let said = |said: &Said| overlays.get(said.first).and_then(|overlay| overlay.as_ref().ok());
+        let types = self.catalogue.types.iter().zip(&self.types);
+        let types = types.map(|(kind, state)| changed(kind, state, factors, &said, &mut overlaid)).collect();
+        Some((Catalogue { name: self.catalogue.name.clone(), types }, overlaid))
+    }
+}
+
+fn changed<'a>(
+    kind: &InstanceType,
+    state: &TypeState,
+    factors: &PerformanceFactors,
+    said: &impl Fn(&Said) -> Option<&'a Prepared>,
+    overlaid: &mut Overlaid,
+) -> InstanceType {
+    let mut kind = kind.clone();
+    for (offering, by) in kind.offerings.iter_mut().zip(&state.prices) {
+        if let Some(change) = by.as_ref().and_then(said).and_then(|overlay| overlay.price) {
+            offering.price = MicroDollars(change.apply(offering.price.0));
+            overlaid.price.insert(kind.name.clone());
+        }
+    }
+    for (resource, by) in &state.capacity {
+        let amounts = said(by).map(|overlay| overlay.capacity.as_slice()).unwrap_or_default();
+        if let Some((_, amount)) = amounts.iter().find(|(name, _)| name == resource) {
+            enlarge(&mut kind, resource, *amount);
+            overlaid.capacity.insert(kind.name.clone());
+        }
+    }
+    let by_pool = factors.of(|key, value| match kind.labels.get(key) {
+        Some(values) => values.iter().any(|own| own == value),
+        None => key == label::INSTANCE_TYPE && kind.name == value,
+    });
+    kind.performance = state
+        .performance
+        .as_ref()
+        .and_then(said)
+        .and_then(|overlay| overlay.performance)
+        .or(by_pool)
+        .or(kind.performance);
+    kind
+}
+
+/// Gives the type an amount of a resource, all of it for pods.
+fn enlarge(kind: &mut InstanceType, resource: &str, amount: i64) {
+    if resource.starts_with(HUGE_PAGES) {
+        let more = amount - kind.capacity.get(resource);
+        let left = kind.allocatable.get(planner::Resources::MEMORY) - more;
+        kind.allocatable.set(planner::Resources::MEMORY, left.max(0));
+    }
+    kind.capacity.set(resource, amount);
+    kind.allocatable.set(resource, amount);
+}
+
+fn decided_by_offering(kind: &InstanceType, key: &str) -> bool {
+    key == label::ZONE || key == label::CAPACITY_TYPE || kind.offerings.iter().any(|it| it.labels.contains_key(key))
+}
+
+/// Whether the offering has the labels that the overlay asks for, of those that offerings decide.
+fn offered(overlay: &Prepared, kind: &InstanceType, offering: &Offering) -> bool {
+    overlay.requirements.iter().filter(|(key, _)| decided_by_offering(kind, key)).all(|(key, asked)| {
+        asked.allows(match key {
+            label::ZONE => Some(&offering.zone),
+            label::CAPACITY_TYPE => Some(offering.capacity_type.as_str()),
+            key => offering.labels.get(key).map(String::as_str),
+        })
+    })
+}

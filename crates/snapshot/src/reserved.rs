@@ -1,0 +1,70 @@
+//! Reserved capacity that claims in flight will use: EC2 does not know of them yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{NodeClaim, Operator, label};
+use planner::Catalogue;
+
+/// The last answer with everything that it was made of, so that the same catalogues are the same `Arc`s.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    source: BTreeMap<String, Arc<Catalogue>>,
+    held: BTreeMap<String, u32>,
+    taken: BTreeMap<String, Arc<Catalogue>>,
+}
+
+impl Reserved {
+    /// Catalogues from which the reservations that claims without an instance may use are taken off. Such a claim counts
+    /// for every reservation that it names, for nobody knows which one it will get.
+    pub(crate) fn taken(
+        &mut self,
+        claims: &[&Arc<NodeClaim>],
+        source: &BTreeMap<String, Arc<Catalogue>>,
+    ) -> BTreeMap<String, Arc<Catalogue>> {
+        let held = held(claims);
+        if held != self.held || !same(&self.source, source) {
+            let less = |(class, catalogue): (&String, &Arc<Catalogue>)| (class.clone(), less(catalogue, &held));
+            self.taken = source.iter().map(less).collect();
+            self.source.clone_from(source);
+            self.held = held;
+        }
+        self.taken.clone()
+    }
+}
+
+/// Whether two sets of catalogues are the same `Arc`s.
+pub(crate) fn same(one: &BTreeMap<String, Arc<Catalogue>>, other: &BTreeMap<String, Arc<Catalogue>>) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
+}
+
+fn less(catalogue: &Arc<Catalogue>, held: &BTreeMap<String, u32>) -> Arc<Catalogue> {
+    let offerings = || catalogue.types.iter().flat_map(|kind| &kind.offerings);
+    if !offerings().any(|it| it.reservation.as_ref().is_some_and(|own| held.contains_key(&own.id))) {
+        return Arc::clone(catalogue);
+    }
+    let mut less = Catalogue::clone(catalogue);
+    for reservation in less.types.iter_mut().flat_map(|kind| &mut kind.offerings).flat_map(|it| &mut it.reservation) {
+        let held = held.get(&reservation.id).copied().unwrap_or_default();
+        reservation.remaining = reservation.remaining.saturating_sub(held);
+    }
+    Arc::new(less)
+}
+
+/// How many claims in flight name each reservation.
+fn held(claims: &[&Arc<NodeClaim>]) -> BTreeMap<String, u32> {
+    let mut held = BTreeMap::new();
+    let in_flight = |claim: &NodeClaim| {
+        let launched = claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty());
+        !launched && claim.metadata.deletion_timestamp.is_none()
+    };
+    for claim in claims.iter().filter(|claim| in_flight(claim)) {
+        let names = claim.spec.requirements.iter();
+        let names = names.filter(|it| it.key == label::CAPACITY_RESERVATION_ID && it.operator == Operator::In);
+        for id in names.flat_map(|it| &it.values) {
+            *held.entry(id.clone()).or_default() += 1;
+        }
+    }
+    held
+}

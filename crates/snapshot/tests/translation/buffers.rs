@@ -1,0 +1,139 @@
+//! What CapacityBuffers ask for, and whether they have it.
+
+use planner::plan;
+use serde_json::{Value, json};
+use snapshot::{Built, Provisioning, provisioning};
+
+use crate::objects::{Cluster, machine, merged, pending, pool};
+
+fn buffer(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")}, "spec": spec,
+    })
+}
+
+fn template(name: &str, spec: Value) -> Value {
+    let own = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]});
+    let volumes = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]});
+    let spec = merged(merged(own, volumes), spec);
+    json!({
+        "metadata": {"name": name, "namespace": "default", "generation": 4},
+        "template": {"metadata": {"labels": {"app": "room"}}, "spec": spec},
+    })
+}
+
+fn cluster(spec: Value) -> Cluster {
+    let deployment = json!({
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 10, "selector": {}, "template": template("", json!({}))["template"]},
+    });
+    Cluster {
+        buffers: vec![buffer("spare", spec)],
+        pod_templates: vec![
+            template("small", json!({})),
+            template("away", json!({"nodeSelector": {"karpenter.sh/registered": "true"}})),
+        ],
+        deployments: vec![deployment],
+        pools: vec![pool("default", json!({}))],
+        ..Cluster::default()
+    }
+}
+
+fn pods(built: &Built) -> Vec<&str> {
+    built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect()
+}
+
+#[test]
+fn how_much_room_a_buffer_asks_for() {
+    let of_template = |more: Value| merged(json!({"podTemplateRef": {"name": "small"}}), more);
+    let of_web = |more: Value| merged(json!({"scalableRef": {"kind": "Deployment", "name": "web"}}), more);
+    let rows: [(Value, Result<usize, &str>); 11] = [
+        (of_template(json!({"replicas": 3})), Ok(3)),
+        (of_template(json!({"replicas": 9, "limits": {"cpu": "2500m"}})), Ok(2)),
+        (of_template(json!({"replicas": 0})), Ok(0)),
+        (of_web(json!({"percentage": 25})), Ok(3)),
+        (of_web(json!({"replicas": 4, "percentage": 25})), Ok(4)),
+        (of_template(json!({"limits": {"example.com/a": "1"}})), Err("nothing says how many pods")),
+        (json!({"podTemplateRef": {"name": "gone"}, "replicas": 1}), Err("PodTemplate gone does not exist")),
+        (
+            json!({"scalableRef": {"kind": "StatefulSet", "name": "web"}, "replicas": 1}),
+            Err("StatefulSet web does not exist"),
+        ),
+        (json!({"scalableRef": {"kind": "DaemonSet", "name": "web"}, "replicas": 1}), Err("cannot follow a DaemonSet")),
+        (
+            json!({"podTemplateRef": {"name": "away"}, "replicas": 1}),
+            Err("label karpenter.sh/registered is Karpenter's own"),
+        ),
+        (json!({"replicas": 1}), Err("names no template")),
+    ];
+    for (spec, expected) in rows {
+        let built = cluster(spec.clone()).build();
+        let [state] = built.buffers.as_slice() else { unreachable!("there is one buffer") };
+        match (&state.resolved, expected) {
+            (Ok(size), Ok(count)) => {
+                assert_eq!((usize::try_from(size.replicas).unwrap(), pods(&built).len()), (count, count), "{spec}");
+            }
+            (Err(trouble), Err(part)) => assert!(trouble.to_string().contains(part), "{spec}: {trouble}"),
+            (found, _) => unreachable!("{spec}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_pods_of_a_buffer_stand_for_room_only() {
+    let built = cluster(json!({"podTemplateRef": {"name": "small"}, "replicas": 2})).build();
+    assert_eq!(pods(&built), ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
+    let pod = &built.snapshot.pods[1];
+    assert_eq!((pod.uid.as_str(), pod.buffer.as_deref()), ("uid-spare-1", Some("default/spare")));
+    assert!(pod.claims.is_empty() && built.ignored.is_empty());
+    let [shape] = built.snapshot.shapes.as_slice() else { unreachable!("they are all alike") };
+    assert_eq!((shape.priority, shape.namespace.as_str(), shape.volumes.len()), (i32::MIN, "default", 0));
+    let size = built.buffers[0].resolved.clone().unwrap();
+    assert_eq!((size.pod_template.as_deref(), size.pod_template_generation), (Some("small"), Some(4)));
+}
+
+#[test]
+fn buffers_for_others_are_left_alone() {
+    let built =
+        cluster(json!({"provisioningStrategy": "other", "podTemplateRef": {"name": "small"}, "replicas": 2})).build();
+    assert!(built.buffers.is_empty() && built.snapshot.pods.is_empty());
+}
+
+#[test]
+fn whether_the_room_is_there() {
+    let of = |replicas: i32| json!({"podTemplateRef": {"name": "small"}, "replicas": replicas});
+    let rows = [
+        (of(0), Provisioning::BufferEmpty, "False BufferEmpty"),
+        (of(3), Provisioning::FitsExistingCapacity, "True FitsExistingCapacity"),
+        (of(5), Provisioning::RequiresNewCapacity { missing: 2, of: 5 }, "False RequiresNewCapacity"),
+        (
+            json!({"podTemplateRef": {"name": "gone"}, "replicas": 1}),
+            Provisioning::NotReadyForProvisioning,
+            "False NotReadyForProvisioning",
+        ),
+    ];
+    for (spec, expected, said) in rows {
+        let (node, claim) = machine("n1", json!({}));
+        let mut cluster = cluster(spec.clone());
+        (cluster.nodes, cluster.claims) = (vec![node], vec![claim]);
+        let built = cluster.build();
+        let plan = plan(&built.snapshot);
+        let found = provisioning(&built, &plan);
+        assert_eq!(found, [("default/spare".to_owned(), expected)], "{spec}");
+        let status = if expected.is_true() { "True" } else { "False" };
+        assert_eq!(format!("{status} {}", expected.reason()), said);
+    }
+}
+
+#[test]
+fn real_pods_and_buffers_look_at_each_other() {
+    let mut cluster = cluster(json!({"podTemplateRef": {"name": "small"}, "replicas": 1}));
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "room"}}},
+    ]}});
+    cluster.pods = vec![pending("web", "1", json!({"affinity": apart}))];
+    let snapshot = cluster.build().snapshot;
+    let room = snapshot.pods.iter().find(|pod| pod.buffer.is_some()).unwrap();
+    assert_eq!(snapshot.shapes[room.shape].labels, [("app".to_owned(), "room".to_owned())].into());
+}

@@ -1,0 +1,166 @@
+//! What is remembered makes a translation faster and never changes it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use snapshot::{Built, Memory};
+
+use crate::objects::{Cluster, machine, merged, owned_by, pending, pool, running};
+
+/// A deterministic sequence of numbers: the tests' only chance.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+}
+
+fn looking(key: &str) -> Value {
+    let selector = json!({"matchLabels": {key: "web"}});
+    json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]})
+}
+
+fn pod(dice: &mut Dice, number: usize) -> Value {
+    let name = format!("p{number}");
+    let labels = json!({"app": "web", "tier": format!("t{}", dice.roll(2))});
+    let metadata = match dice.roll(4) {
+        0 => owned_by("DaemonSet"),
+        1 => json!({"annotations": {"karpenter.sh/do-not-disrupt": format!("{}m", 5 + dice.roll(20))}}),
+        _ => json!({}),
+    };
+    let metadata = merged(metadata, json!({"labels": labels}));
+    let spec = match dice.roll(6) {
+        0 => looking("app"),
+        1 => looking("tier"),
+        2 => {
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("c{}", dice.roll(3))}}]})
+        }
+        _ => json!({}),
+    };
+    let node = dice.roll(5);
+    if node == 4 {
+        return merged(pending(&name, "1", spec), json!({"metadata": metadata}));
+    }
+    merged(running(&name, &format!("n{node}"), "1", metadata), json!({"spec": spec}))
+}
+
+fn claim(dice: &mut Dice, number: usize) -> Value {
+    let class = ["gp3", "none", "slow"][dice.roll(3)];
+    json!({"metadata": {"name": format!("c{number}"), "namespace": "default"}, "spec": {"storageClassName": class}})
+}
+
+fn node(dice: &mut Dice, number: usize) -> (Value, Value) {
+    let (node, claim) = machine(&format!("n{number}"), json!({"spec": {"unschedulable": dice.roll(3) == 0}}));
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
+    if dice.roll(4) == 0 { (node, merged(claim, going)) } else { (node, claim) }
+}
+
+/// One step of a cluster's life: some object comes, goes or changes.
+fn change(dice: &mut Dice, cluster: &mut Cluster) {
+    let number = dice.roll(12);
+    match dice.roll(8) {
+        0..4 => {
+            cluster.pods.retain(|it| it["metadata"]["name"] != format!("p{number}"));
+            if dice.roll(4) > 0 {
+                let at = dice.roll(cluster.pods.len() + 1);
+                cluster.pods.insert(at, pod(dice, number));
+            }
+        }
+        4 => cluster.volume_claims = (0..dice.roll(4)).map(|number| claim(dice, number)).collect(),
+        5 => {
+            let at = dice.roll(cluster.nodes.len());
+            (cluster.nodes[at], cluster.claims[at]) = node(dice, at);
+        }
+        6 => cluster.now = Some(["2026-01-01T12:00:00Z", "2026-01-01T12:10:00Z", "2026-01-01T11:55:00Z"][dice.roll(3)]),
+        _ => {
+            let spec = json!({"requirements": [], "price": "0.1", "weight": dice.roll(3)});
+            let one = |number: usize| json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": format!("o{number}")}, "spec": spec});
+            cluster.overlays = (0..dice.roll(3)).map(one).collect();
+        }
+    }
+}
+
+fn start() -> Cluster {
+    let class = json!({"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"});
+    let (nodes, claims) = (0..4).map(|number| machine(&format!("n{number}"), json!({}))).unzip();
+    Cluster {
+        nodes,
+        claims,
+        pools: vec![pool("default", json!({}))],
+        storage_classes: vec![class],
+        ..Cluster::default()
+    }
+}
+
+/// Objects that have not changed keep their `Arc`, as in the controller's index.
+fn keep<T: PartialEq>(former: &[Arc<T>], present: &mut [Arc<T>]) {
+    for object in present {
+        if let Some(same) = former.iter().find(|one| *one == object) {
+            *object = Arc::clone(same);
+        }
+    }
+}
+
+#[test]
+fn whatever_was_before_the_answer_is_the_same() {
+    for seed in 0..30 {
+        let mut dice = Dice(seed);
+        let mut memory = Memory::default();
+        let mut cluster = start();
+        let mut former = cluster.objects();
+        for step in 0..40 {
+            change(&mut dice, &mut cluster);
+            let mut objects = cluster.objects();
+            keep(&former.pods, &mut objects.pods);
+            keep(&former.nodes, &mut objects.nodes);
+            keep(&former.claims, &mut objects.claims);
+            keep(&former.volume_claims, &mut objects.volume_claims);
+            keep(&former.overlays, &mut objects.overlays);
+            keep(&former.pools, &mut objects.pools);
+            objects.catalogue = Arc::clone(&former.catalogue);
+            let remembered: Built = memory.build(&cluster.input(&objects));
+            let fresh = Memory::default().build(&cluster.input(&objects));
+            assert_eq!(remembered, fresh, "seed {seed}, step {step}");
+            former = objects;
+        }
+    }
+}
+
+#[test]
+fn what_has_not_changed_is_not_made_anew() {
+    let mut cluster = start();
+    cluster.pods = vec![running("a", "n0", "1", json!({})), running("b", "n1", "1", json!({}))];
+    let mut memory = Memory::default();
+    let mut objects = cluster.objects();
+    let first = memory.build(&cluster.input(&objects)).snapshot;
+    objects.pods[0] = Arc::new(api::objects::Pod::clone(&objects.pods[0]));
+    let second = memory.build(&cluster.input(&objects)).snapshot;
+    let same: Vec<bool> = first.nodes.iter().zip(&second.nodes).map(|(one, other)| Arc::ptr_eq(one, other)).collect();
+    assert_eq!(same, [false, true, true, true]);
+    assert_eq!(first.nodes, second.nodes);
+}
+
+#[test]
+fn lists_may_come_in_any_order() {
+    let mut dice = Dice(7);
+    let mut cluster = start();
+    for _ in 0..60 {
+        change(&mut dice, &mut cluster);
+    }
+    let objects = cluster.objects();
+    let forward = cluster.input(&objects);
+    let mut backward = forward.clone();
+    backward.pods.reverse();
+    backward.nodes.reverse();
+    backward.claims.reverse();
+    backward.pools.reverse();
+    backward.volume_claims.reverse();
+    backward.storage_classes.reverse();
+    backward.overlays.reverse();
+    assert_eq!(snapshot::build(&forward), snapshot::build(&backward));
+    let mut memory = Memory::default();
+    let first = memory.build(&forward);
+    assert_eq!(first, memory.build(&backward));
+}

@@ -1,0 +1,241 @@
+//! What overlays, factors, fees and claims in flight make of the catalogue.
+
+use planner::{CapacityType, InstanceType, MicroDollars, Resources};
+use serde_json::{Value, json};
+use snapshot::{Built, OverlayTrouble, Problem};
+
+use crate::objects::{Cluster, claim, machine, merged, pool};
+
+fn overlay(name: &str, weight: i32, requirements: Value, spec: Value) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": name},
+        "spec": merged(json!({"requirements": requirements, "weight": weight}), spec),
+    })
+}
+
+fn only(key: &str, operator: &str, values: Value) -> Value {
+    json!([{"key": key, "operator": operator, "values": values}])
+}
+
+fn built(overlays: Vec<Value>) -> Built {
+    Cluster { overlays, pools: vec![pool("a", json!({})), pool("b", json!({}))], ..Cluster::default() }.build()
+}
+
+fn kind<'a>(built: &'a Built, pool: usize, name: &str) -> &'a InstanceType {
+    let catalogue = built.snapshot.pools[pool].catalogue;
+    built.snapshot.catalogues[catalogue].types.iter().find(|kind| kind.name == name).unwrap()
+}
+
+/// Prices of `m7i.large` in pool `a`: on demand in zone a, spot in zone a, spot in zone b.
+fn prices(built: &Built) -> Vec<i64> {
+    kind(built, 0, "m7i.large").offerings.iter().map(|offering| offering.price.0).collect()
+}
+
+#[test]
+fn prices_of_the_machines_meant() {
+    let price = |price: &str| json!({"price": price});
+    let adjusted = |by: &str| json!({"priceAdjustment": by});
+    let plain = || vec![100_000, 40_000, 42_000];
+    let rows = [
+        ("all", json!([]), price("0.5"), vec![500_000; 3]),
+        (
+            "a type",
+            only("node.kubernetes.io/instance-type", "In", json!(["m7i.large"])),
+            price("0.5"),
+            vec![500_000; 3],
+        ),
+        ("another type", only("node.kubernetes.io/instance-type", "In", json!(["m7i.xlarge"])), price("0.5"), plain()),
+        (
+            "spot",
+            only("karpenter.sh/capacity-type", "In", json!(["spot"])),
+            price("0.01"),
+            vec![100_000, 10_000, 10_000],
+        ),
+        (
+            "a zone",
+            only("topology.kubernetes.io/zone", "NotIn", json!(["us-west-2a"])),
+            price("0.01"),
+            vec![100_000, 40_000, 10_000],
+        ),
+        (
+            "an old key",
+            only("failure-domain.beta.kubernetes.io/zone", "In", json!(["us-west-2b"])),
+            price("0.01"),
+            vec![100_000, 40_000, 10_000],
+        ),
+        ("a pool", only("karpenter.sh/nodepool", "In", json!(["b"])), price("0.01"), plain()),
+        ("small ones", only("karpenter.k8s.aws/instance-cpu", "Lt", json!(["4"])), price("0.01"), vec![10_000; 3]),
+        ("an unknown label", only("team", "In", json!(["x"])), price("0.01"), plain()),
+        ("no such label", only("team", "DoesNotExist", json!([])), price("0.01"), vec![10_000; 3]),
+        ("more", json!([]), adjusted("+0.01"), vec![110_000, 50_000, 52_000]),
+        ("less", json!([]), adjusted("-0.041"), vec![59_000, 0, 1000]),
+        ("in percent", json!([]), adjusted("-10%"), vec![90_000, 36_000, 37_800]),
+        ("for nothing", json!([]), adjusted("-100%"), vec![0; 3]),
+    ];
+    for (name, requirements, spec, expected) in rows {
+        let built = built(vec![overlay("o", 1, requirements, spec)]);
+        assert_eq!(prices(&built), expected, "{name}");
+        assert!(built.overlays.iter().all(|it| it.trouble.is_none()), "{name}: {:?}", built.overlays);
+        let said = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
+        assert_eq!(said, expected != plain(), "{name}");
+    }
+}
+
+#[test]
+fn a_catalogue_of_its_own_only_where_something_applies() {
+    let built = built(vec![overlay("o", 1, only("karpenter.sh/nodepool", "In", json!(["b"])), json!({"price": "1"}))]);
+    let positions: Vec<usize> = built.snapshot.pools.iter().map(|pool| pool.catalogue).collect();
+    assert_eq!((positions, built.snapshot.catalogues.len()), (vec![0, 1], 2));
+    assert_eq!(kind(&built, 1, "m7i.xlarge").offerings[0].price, MicroDollars(1_000_000));
+}
+
+#[test]
+fn the_heaviest_wins_and_capacity_merges() {
+    let capacity = |list: Value| json!({"capacity": list});
+    let built = built(vec![
+        overlay(
+            "light",
+            1,
+            json!([]),
+            merged(json!({"price": "1"}), capacity(json!({"example.com/a": "1", "example.com/b": "2"}))),
+        ),
+        overlay(
+            "heavy",
+            9,
+            json!([]),
+            merged(json!({"price": "2"}), capacity(json!({"example.com/a": "7", "hugepages-2Mi": "1Gi"}))),
+        ),
+    ]);
+    assert_eq!(prices(&built), [2_000_000; 3]);
+    let kind = kind(&built, 0, "m7i.large");
+    let amounts = |list: &Resources| (list.get("example.com/a"), list.get("example.com/b"), list.get("hugepages-2Mi"));
+    assert_eq!(amounts(&kind.capacity), (7, 2, 1 << 30));
+    assert_eq!(amounts(&kind.allocatable), (7, 2, 1 << 30));
+    assert_eq!(kind.allocatable.get(Resources::MEMORY), (2 << 32) - (1 << 30), "huge pages come out of the memory");
+    assert!(built.overlaid["a"].capacity.contains("m7i.large"));
+}
+
+#[test]
+fn of_equal_weights_the_later_name_wins_and_the_other_counts_nowhere() {
+    let spot = only("karpenter.sh/capacity-type", "In", json!(["spot"]));
+    // They meet on spot in pool a only, so `b` says nothing in pool b either.
+    let in_a = json!([{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["a"]}]);
+    let built = built(vec![
+        overlay("c", 5, in_a, json!({"price": "3"})),
+        overlay("b", 5, spot, json!({"price": "2"})),
+        overlay("a", 4, json!([]), json!({"price": "1"})),
+        overlay("z", 4, json!([]), json!({"capacity": {"example.com/a": "1"}})),
+    ]);
+    assert_eq!(prices(&built), [3_000_000; 3]);
+    assert_eq!(kind(&built, 1, "m7i.large").offerings[1].price, MicroDollars(1_000_000));
+    let troubles: Vec<(&str, Option<&str>)> = built
+        .overlays
+        .iter()
+        .map(|it| (it.overlay.as_str(), it.trouble.as_ref().map(OverlayTrouble::reason)))
+        .collect();
+    assert_eq!(troubles, [("a", None), ("b", Some("Conflict")), ("c", None), ("z", None)]);
+    let said = built.overlays[1].trouble.as_ref().unwrap().to_string();
+    let expected = "overlay c of the same weight says something of the price of m7i.2xlarge in pool a too: give one of them another weight";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn conflicts_are_with_the_lightest_so_far() {
+    let built = built(vec![
+        overlay("heavy", 9, json!([]), json!({"price": "3"})),
+        overlay("late", 1, json!([]), json!({"price": "2"})),
+        overlay("early", 1, json!([]), json!({"price": "1"})),
+    ]);
+    let troubled: Vec<bool> = built.overlays.iter().map(|it| it.trouble.is_some()).collect();
+    assert_eq!((prices(&built), troubled), (vec![3_000_000; 3], vec![true, false, false]));
+}
+
+#[test]
+fn overlays_that_cannot_be_read_say_why() {
+    let rows = [
+        (json!({"price": "cheap"}), "spec.price"),
+        (json!({"priceAdjustment": "10"}), "spec.priceAdjustment"),
+        (json!({"price": "1", "priceAdjustment": "+1"}), "keep one of them"),
+        (json!({"capacity": {"cpu": "1"}}), "spec.capacity: cpu is the machine's own"),
+        (json!({"capacity": {"example.com/a": "some"}}), "spec.capacity.example.com/a: \"some\" is not a quantity"),
+        (json!({"requirements": [{"key": "team", "operator": "In"}], "price": "1"}), "label team"),
+    ];
+    for (spec, expected) in rows {
+        let built = built(vec![overlay("o", 1, json!([]), spec.clone())]);
+        let trouble = built.overlays[0].trouble.as_ref().unwrap();
+        assert_eq!(trouble.reason(), "RuntimeValidation");
+        assert!(trouble.to_string().contains(expected), "{spec}: {trouble}");
+        assert_eq!(built.snapshot.catalogues.len(), 1);
+    }
+}
+
+#[test]
+fn performance_of_pools_and_overlays() {
+    let mut factors = pool("a", json!({}));
+    factors["metadata"]["annotations"] =
+        json!({"kerf.sh/performance-factors": "type=m7i.large:1.5,arch=amd64:1.1", "kerf.sh/node-fee": "0.012"});
+    let mut odd = pool("b", json!({}));
+    odd["metadata"]["annotations"] = json!({"kerf.sh/performance-factors": "size=large:2", "kerf.sh/node-fee": "dear"});
+    let mut fast = overlay("fast", 1, only("node.kubernetes.io/instance-type", "In", json!(["m7i.xlarge"])), json!({}));
+    fast["metadata"]["annotations"] = json!({"kerf.sh/performance": "2"});
+    let built = Cluster { pools: vec![factors, odd], overlays: vec![fast], ..Cluster::default() }.build();
+    let of = |pool: usize| ["m7i.2xlarge", "m7i.large", "m7i.xlarge"].map(|name| kind(&built, pool, name).performance);
+    assert_eq!(of(0), [Some(1100), Some(1500), Some(2000)]);
+    assert_eq!(of(1), [None, None, Some(2000)]);
+    assert_eq!(
+        (built.snapshot.pools[0].node_fee, built.snapshot.pools[1].node_fee),
+        (MicroDollars(12_000), MicroDollars(0))
+    );
+    assert!(
+        matches!(built.problems.as_slice(), [Problem::PerformanceFactors { .. }, Problem::NodeFee { .. }]),
+        "{:?}",
+        built.problems
+    );
+}
+
+#[test]
+fn nodes_cost_what_overlays_say() {
+    let (node, claim) = machine("n1", json!({}));
+    let overlays = vec![overlay("o", 1, json!([]), json!({"priceAdjustment": "-50%"}))];
+    let cluster = Cluster {
+        nodes: vec![node],
+        claims: vec![claim],
+        pools: vec![pool("default", json!({}))],
+        overlays,
+        ..Cluster::default()
+    };
+    assert_eq!(cluster.build().snapshot.nodes[0].price, Some(MicroDollars(40_000)));
+}
+
+#[test]
+fn claims_in_flight_use_up_reservations() {
+    let wants =
+        |ids: Value| json!([{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": ids}]);
+    let mut launched = claim("launched", wants(json!(["cr-1"])));
+    launched["status"] = json!({"providerID": "aws:///a/i-1"});
+    let claims = vec![claim("one", wants(json!(["cr-1", "cr-2"]))), claim("two", wants(json!(["cr-1"]))), launched];
+    let built = Cluster { claims, pools: vec![pool("default", json!({}))], ..Cluster::default() }.build();
+    let offerings = built.snapshot.catalogues[0].types.iter().flat_map(|kind| &kind.offerings);
+    let left: Vec<(CapacityType, &str, u32)> = offerings
+        .filter_map(|it| it.reservation.as_ref().map(|own| (it.capacity_type, own.id.as_str(), own.remaining)))
+        .collect();
+    assert_eq!(left, [(CapacityType::Reserved, "cr-1", 3), (CapacityType::Reserved, "cr-2", 0)]);
+}
+
+#[test]
+fn static_pools_count_their_nodes() {
+    let (first, of_first) = machine("n1", json!({}));
+    let (second, of_second) = machine("n2", json!({}));
+    let going = merged(of_second, json!({"metadata": {"deletionTimestamp": crate::objects::NOW}}));
+    let mut cluster = Cluster {
+        nodes: vec![first, second],
+        claims: vec![of_first, going, claim("new", json!([]))],
+        pools: vec![pool("default", json!({"replicas": 5}))],
+        ..Cluster::default()
+    };
+    let built = cluster.build();
+    let pool = &built.snapshot.pools[0];
+    assert_eq!((pool.replicas, pool.running, pool.disruption.consolidate_after), (Some(5), 2, None));
+    cluster.settings.static_pools = false;
+    assert!(cluster.build().snapshot.pools.is_empty());
+}

@@ -1,0 +1,182 @@
+//! What volumes ask of a pod's node, and which of them keep a pod waiting.
+
+use planner::{Operator, Requirement, VolumeNeed};
+use serde_json::{Value, json};
+use snapshot::{IgnoredReason, VolumeTrouble};
+
+use crate::objects::{Cluster, NOW, machine, merged, pending, running};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+fn claim(spec: Value) -> Value {
+    json!({"metadata": {"name": "data", "namespace": "default"}, "spec": spec})
+}
+
+fn bound() -> Value {
+    merged(
+        claim(json!({"volumeName": "pv"})),
+        json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}),
+    )
+}
+
+fn volume(spec: Value) -> Value {
+    json!({"metadata": {"name": "pv"}, "spec": spec})
+}
+
+fn class(change: Value) -> Value {
+    let own = json!({"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"});
+    merged(own, change)
+}
+
+fn within(terms: Value) -> Value {
+    json!({"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}})
+}
+
+fn expression(key: &str, values: Value) -> Value {
+    json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]})
+}
+
+fn zone(values: &[&str]) -> Vec<Requirement> {
+    vec![Requirement::new(ZONE, Operator::In, values.iter().copied())]
+}
+
+fn cluster(claims: Vec<Value>, volumes: Vec<Value>, classes: Vec<Value>) -> Cluster {
+    let uses = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "tmp", "emptyDir": {}}]});
+    Cluster {
+        pods: vec![pending("web", "1", uses)],
+        volume_claims: claims,
+        volumes,
+        storage_classes: classes,
+        ..Cluster::default()
+    }
+}
+
+#[test]
+fn where_volumes_are_or_can_be_made() {
+    let ebs = || Some("ebs.csi.aws.com".to_owned());
+    let csi = json!({"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}});
+    let two =
+        json!([expression("topology.ebs.csi.aws.com/zone", json!(["a"])), expression(ZONE, json!(["b", "c"])), {}]);
+    let hosts = json!([expression("kubernetes.io/hostname", json!(["n1"]))]);
+    let hosts_in_zone = json!([{"matchExpressions": [
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]},
+        {"key": ZONE, "operator": "In", "values": ["a"]},
+    ]}]);
+    let on_host = || vec![vec![Requirement::new("kubernetes.io/hostname", Operator::In, ["n1"])]];
+    let of_pv = |spec: Value| (bound(), vec![volume(spec)], vec![]);
+    let of_class = |change: Value| (claim(json!({"storageClassName": "gp3"})), vec![], vec![class(change)]);
+    let allowed = json!({"allowedTopologies": [
+        {"matchLabelExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a", "b"]}]},
+        {"matchLabelExpressions": []},
+        {"matchLabelExpressions": [{"key": ZONE, "values": ["c"]}]},
+    ]});
+    let default = json!({"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}});
+    let rows = [
+        (of_pv(csi.clone()), ebs(), vec![]),
+        (of_pv(merged(csi.clone(), within(two))), ebs(), vec![zone(&["a"]), zone(&["b", "c"])]),
+        (of_pv(json!({"awsElasticBlockStore": {"volumeID": "vol-1"}})), ebs(), vec![]),
+        (of_pv(json!({"nfs": {}})), None, vec![]),
+        (of_pv(merged(json!({"local": {}}), within(hosts.clone()))), None, vec![]),
+        (of_pv(merged(json!({"hostPath": {}}), within(hosts_in_zone))), None, vec![zone(&["a"])]),
+        (of_pv(merged(csi, within(hosts))), ebs(), on_host()),
+        (of_class(json!({})), ebs(), vec![]),
+        (of_class(allowed), ebs(), vec![zone(&["a", "b"]), zone(&["c"])]),
+        (of_class(json!({"provisioner": "kubernetes.io/aws-ebs"})), ebs(), vec![]),
+        ((claim(json!({})), vec![], vec![class(default)]), ebs(), vec![]),
+    ];
+    for ((claim, volumes, classes), driver, alternatives) in rows {
+        let built = cluster(vec![claim.clone()], volumes.clone(), classes).build();
+        assert!(built.ignored.is_empty(), "{:?} {volumes:?}", built.ignored);
+        assert_eq!(built.snapshot.shapes[0].volumes, [VolumeNeed { driver, alternatives }], "{claim} {volumes:?}");
+        assert_eq!(built.snapshot.pods[0].claims, ["default/data"]);
+    }
+}
+
+#[test]
+fn volumes_that_keep_a_pod_waiting() {
+    let pv = || "pv".to_owned();
+    let going = json!({"metadata": {"deletionTimestamp": NOW}});
+    let named = claim(json!({"storageClassName": "gp3"}));
+    let immediate = class(json!({"volumeBindingMode": "Immediate"}));
+    let rows = [
+        (vec![], vec![], vec![], VolumeTrouble::Missing),
+        (vec![merged(bound(), going.clone())], vec![], vec![], VolumeTrouble::Terminating),
+        (vec![merged(bound(), json!({"status": {"phase": "Lost"}}))], vec![], vec![], VolumeTrouble::Lost),
+        (vec![bound()], vec![], vec![], VolumeTrouble::VolumeMissing { volume: pv() }),
+        (
+            vec![bound()],
+            vec![merged(volume(json!({})), going)],
+            vec![],
+            VolumeTrouble::VolumeTerminating { volume: pv() },
+        ),
+        (vec![bound()], vec![volume(within(json!([{}])))], vec![], VolumeTrouble::Nowhere { volume: pv() }),
+        (
+            vec![claim(json!({"volumeName": "pv"}))],
+            vec![volume(json!({}))],
+            vec![],
+            VolumeTrouble::Binding { volume: pv() },
+        ),
+        (vec![claim(json!({"storageClassName": ""}))], vec![], vec![class(json!({}))], VolumeTrouble::NoClass),
+        (vec![claim(json!({}))], vec![], vec![class(json!({}))], VolumeTrouble::NoDefaultClass),
+        (vec![named.clone()], vec![], vec![], VolumeTrouble::ClassMissing { class: "gp3".to_owned() }),
+        (vec![named], vec![], vec![immediate], VolumeTrouble::Immediate { class: "gp3".to_owned() }),
+    ];
+    for (claims, volumes, classes, trouble) in rows {
+        let built = cluster(claims.clone(), volumes, classes).build();
+        let expected = IgnoredReason::Volume { claim: "default/data".to_owned(), trouble };
+        assert_eq!(built.ignored.first().map(|it| &it.reason), Some(&expected), "{claims:?}");
+        assert!(built.ignored[0].deserves_event());
+    }
+}
+
+#[test]
+fn ephemeral_volumes_are_claims_of_the_pods_own() {
+    let uses = json!({"volumes": [{"name": "scratch", "ephemeral": {}}]});
+    let own = json!({"metadata": {"name": "web-scratch", "namespace": "default"}, "spec": {"storageClassName": "gp3"}});
+    let cluster = Cluster {
+        pods: vec![pending("web", "1", uses.clone()), pending("other", "1", uses)],
+        volume_claims: vec![own],
+        storage_classes: vec![class(json!({}))],
+        ..Cluster::default()
+    };
+    let built = cluster.build();
+    assert_eq!(built.snapshot.pods[0].claims, ["default/web-scratch"]);
+    let missing = IgnoredReason::Volume { claim: "default/other-scratch".to_owned(), trouble: VolumeTrouble::Missing };
+    assert_eq!(built.ignored[0].reason, missing);
+}
+
+#[test]
+fn claims_are_counted_once_and_bound_pods_keep_theirs() {
+    let (node, of_node) = machine("n1", json!({}));
+    let mut pod = running("web", "n1", "1", json!({}));
+    pod["spec"]["volumes"] = json!([
+        {"name": "one", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "two", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "lost", "persistentVolumeClaim": {"claimName": "gone"}},
+        {"name": "old", "awsElasticBlockStore": {"volumeID": "aws://a/vol-7"}},
+    ]);
+    let mut cluster = cluster(
+        vec![bound()],
+        vec![volume(json!({"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "v"}}))],
+        vec![],
+    );
+    cluster.pods = vec![pod];
+    (cluster.nodes, cluster.claims) = (vec![node], vec![of_node]);
+    let snapshot = cluster.build().snapshot;
+    let pod = &snapshot.nodes[0].pods[0];
+    assert_eq!(pod.claims, ["default/data", "default/gone", "ebs.csi.aws.com/vol-7"]);
+    let drivers: Vec<Option<&str>> = pod.shape.volumes.iter().map(|need| need.driver.as_deref()).collect();
+    assert_eq!(drivers, [Some("ebs.csi.aws.com"), None, Some("ebs.csi.aws.com")]);
+}
+
+#[test]
+fn a_node_says_how_many_volumes_it_takes() {
+    let (node, of_node) = machine("n1", json!({}));
+    let drivers = json!([
+        {"name": "ebs.csi.aws.com", "nodeID": "i-1", "allocatable": {"count": 25}},
+        {"name": "efs.csi.aws.com", "nodeID": "i-1"},
+    ]);
+    let csi_nodes = vec![json!({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})];
+    let cluster = Cluster { nodes: vec![node], claims: vec![of_node], csi_nodes, ..Cluster::default() };
+    assert_eq!(cluster.build().snapshot.nodes[0].attach_limits, [("ebs.csi.aws.com".to_owned(), 25)].into());
+}
