@@ -49,11 +49,12 @@ func (f family) entry(architecture string, generation, cpu int) entry {
 		},
 	}
 	price := f.microDollars(architecture, generation, cpu)
+	available := true
 	for i, zone := range []string{"test-zone-1", "test-zone-2", "test-zone-3"} {
 		percent := 25 + (7*generation+11*i+3*len(e.Name)+cpu)%40
 		e.Offerings = append(e.Offerings,
-			offering{Zone: zone, CapacityType: "on-demand", Price: inMicros(float64(price) / 1e6), Available: true},
-			offering{Zone: zone, CapacityType: "spot", Price: inMicros(float64(price*percent/100) / 1e6), Available: true})
+			offering{Zone: zone, CapacityType: "on-demand", Price: priced(float64(price) / 1e6), Available: &available},
+			offering{Zone: zone, CapacityType: "spot", Price: priced(float64(price*percent/100) / 1e6), Available: &available})
 	}
 	return e
 }

@@ -109,18 +109,25 @@ func newScheduler(ctx context.Context, o objects, read catalogue, chosen solveOp
 	if err != nil {
 		return nil, err
 	}
-	chosenOptions := []scheduling.Options{scheduling.NumConcurrentReconciles(concurrency)}
+	// A claim without a reservation to be had waits, as in the controller; the benchmark has no reservations.
+	chosenOptions := []scheduling.Options{
+		scheduling.NumConcurrentReconciles(concurrency), scheduling.DisableReservedCapacityFallback,
+	}
 	if chosen.ignorePreferences {
 		chosenOptions = append(chosenOptions, scheduling.IgnorePreferences)
 	}
+	types, err := read.instanceTypes()
+	if err != nil {
+		return nil, err
+	}
 	kube := fakeclient.NewClientBuilder().WithObjects(o.existing()...).Build()
 	nodes := cluster.DeepCopyNodes().Active()
-	types := typesOf(o.pools, read.instanceTypes())
-	topology, err := scheduling.NewTopology(ctx, kube, cluster, nodes, o.pools, types, o.pending, chosenOptions...)
+	byPool := typesOf(o.pools, types)
+	topology, err := scheduling.NewTopology(ctx, kube, cluster, nodes, o.pools, byPool, o.pending, chosenOptions...)
 	if err != nil {
 		return nil, fmt.Errorf("creating topology, %w", err)
 	}
-	return scheduling.NewScheduler(ctx, kube, o.pools, cluster, nodes, topology, types, o.daemons,
+	return scheduling.NewScheduler(ctx, kube, o.pools, cluster, nodes, topology, byPool, o.daemons,
 		events.NewRecorder(&record.FakeRecorder{}), clock.RealClock{}, nil, nil, chosenOptions...), nil
 }
 

@@ -115,10 +115,15 @@ func (r *report) account(results scheduling.Results, placements bool) error {
 	return nil
 }
 
-// cheapest is the offering that a launch would pick first; equal prices go by name.
+// cheapest is the offering that a launch would pick first; equal prices go by name. Only a claim that is bound to
+// reservations holds one: others see the offering too, but its capacity is someone else's.
 func cheapest(claim *scheduling.NodeClaim) (it *cloudprovider.InstanceType, bought *cloudprovider.Offering) {
+	reserved := !claim.Requirements.Get(v1.CapacityTypeLabelKey).Has(v1.CapacityTypeOnDemand)
 	for _, candidate := range claim.InstanceTypeOptions {
 		for _, o := range candidate.Offerings.Available() {
+			if o.CapacityType() == v1.CapacityTypeReserved && !reserved {
+				continue
+			}
 			fits := claim.Requirements.IsCompatible(o.Requirements, requirements.AllowUndefinedWellKnownLabels)
 			if fits && (bought == nil || o.Price < bought.Price || o.Price == bought.Price && candidate.Name < it.Name) {
 				it, bought = candidate, o

@@ -70,7 +70,8 @@ func existingWorkload(name string, types []entry, count int) workload {
 }
 
 // pendingWorkload has 33,000 pods of 50 shapes, 660 of each and none with a topology, beside 2,000 nodes that are
-// between a fifth and four fifths full, and 700 types of either architecture from 1 to 192 CPUs.
+// between three and nine tenths full, and 700 types of either architecture from 1 to 192 CPUs. The nodes have room for
+// most of the pods, not for all.
 func pendingWorkload() workload {
 	w := workload{name: "pending-33000", types: assortedTypes()}
 	d := newDraws()
@@ -90,7 +91,7 @@ func pendingWorkload() workload {
 	}
 	for i := range 2000 {
 		node := newExisting(i, sizes[d.Intn(len(sizes))], d)
-		node.fill(20+d.Intn(61), func() *corev1.Pod { return shapes[d.Intn(len(shapes))].pod() })
+		node.fill(30+d.Intn(61), func() *corev1.Pod { return shapes[d.Intn(len(shapes))].pod() })
 		w.nodes = append(w.nodes, node)
 	}
 	return w
@@ -104,7 +105,7 @@ type shape struct {
 
 // newShape asks for one architecture in four of five cases, as images of one architecture make people do.
 func newShape(index int, d draws) shape {
-	cpu := []int{50, 100, 150, 200, 250, 300, 400, 500, 750, 1000}[d.Intn(10)]
+	cpu := []int{50, 100, 200, 250, 400, 500, 750, 1000, 1500, 2000}[d.Intn(10)]
 	perCPU := []int{1024, 2048, 4096, 8192}[d.Intn(4)]
 	architecture := []string{"arm64", "amd64", "amd64", "amd64", ""}[index%5]
 	return shape{index: index, cpu: cpu, memory: cpu * perCPU / 1000, architecture: architecture}
