@@ -129,8 +129,23 @@ pub fn outcome(answer: &Answer) -> Outcome {
         ignored: ignored(answer),
         removals: removals(answer),
         cost: Cost { before: dollars(before), after: dollars(after) },
-        warnings: answer.cluster.warnings.clone(),
+        warnings: warnings(answer),
     }
+}
+
+/// What deserves a word, the room that buffers do not get included: nobody waits for it, so it is no pod without a place.
+fn warnings(answer: &Answer) -> Vec<String> {
+    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    for (pod, verdict) in answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods) {
+        if let Some(buffer) = pod.buffer.as_deref().filter(|_| is_unplaced(verdict)) {
+            *missing.entry(buffer).or_default() += 1;
+        }
+    }
+    let told =
+        missing.into_iter().map(|(buffer, count)| format!("CapacityBuffer {buffer}: no room for {count} of its pods"));
+    let mut all: Vec<String> = answer.cluster.warnings.iter().cloned().chain(told).collect();
+    all.sort();
+    all
 }
 
 fn removals(answer: &Answer) -> Vec<GivenBack> {
@@ -232,7 +247,7 @@ fn existing(answer: &Answer) -> Vec<Placed> {
 
 fn unschedulable(answer: &Answer) -> Vec<Unplaced> {
     let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods);
-    let without = all.filter(|(_, verdict)| is_unplaced(verdict));
+    let without = all.filter(|(pod, verdict)| pod.buffer.is_none() && is_unplaced(verdict));
     without
         .map(|(pod, verdict)| Unplaced { pod: pod.name.clone(), reason: word(verdict), message: verdict.to_string() })
         .collect()

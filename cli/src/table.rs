@@ -60,19 +60,21 @@ impl Table {
             return;
         }
         self.heading(heading);
-        let width = machines.iter().map(|machine| machine.name.chars().count()).max().unwrap_or(0).clamp(8, 30);
-        for machine in machines {
-            self.machine(machine, width);
-            for (owner, count) in view::owners(answer, &machine.pods) {
+        let groups = alike(answer, machines);
+        let width = groups.iter().map(|group| group.name.chars().count()).max().unwrap_or(0).clamp(8, 30);
+        for group in &groups {
+            self.machine(group, width);
+            for (owner, count) in &group.owners {
                 self.lines.push(fit(&format!("  {count:>3} x {owner}"), WIDTH));
             }
         }
     }
 
-    fn machine(&mut self, machine: &Machine, width: usize) {
+    fn machine(&mut self, group: &Group<'_>, width: usize) {
+        let machine = group.machine;
         let price = machine.price.map_or_else(|| "price unknown".to_owned(), |price| format!("{}/h", rounded(price)));
         let kind = if machine.kind.is_empty() { "type unknown" } else { &machine.kind };
-        let name = fit(&machine.name, width);
+        let name = fit(&group.name, width);
         let rest = format!(
             "{:<width$} {kind:<16} {:<14} {:<9} {price:>9}",
             "",
@@ -85,8 +87,7 @@ impl Table {
             (self.gauge("cpu", machine, Resources::CPU), self.gauge("memory", machine, Resources::MEMORY));
         self.lines.push(format!("  {cpu}   {memory}"));
         if machine.others > 0 {
-            let (are, types) = if machine.others == 1 { ("is", "type") } else { ("are", "types") };
-            self.lines.push(format!("  {} other {types} {are} as good", machine.others));
+            self.lines.push(format!("  or one of {}", counted(machine.others, "other type")));
         }
     }
 
@@ -158,6 +159,31 @@ impl Table {
             self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME tells a pod's whole story".to_owned());
         }
     }
+}
+
+/// Machines one after another that differ only in their names.
+struct Group<'a> {
+    name: String,
+    machine: &'a Machine,
+    owners: Vec<(String, usize)>,
+}
+
+fn alike<'a>(answer: &Answer, machines: &'a [Machine]) -> Vec<Group<'a>> {
+    let mut groups: Vec<(Group<'a>, usize)> = Vec::new();
+    for machine in machines {
+        let owners = view::owners(answer, &machine.pods);
+        match groups.last_mut() {
+            Some((last, count)) if last.owners == owners && last.machine.is_like(machine) => *count += 1,
+            _ => groups.push((Group { name: machine.name.clone(), machine, owners }, 1)),
+        }
+    }
+    let named = |(mut group, count): (Group<'a>, usize)| {
+        if count > 1 {
+            group.name = format!("{} and {} more", group.name, count - 1);
+        }
+        group
+    };
+    groups.into_iter().map(named).collect()
 }
 
 /// `1 node`, `2 nodes`.

@@ -32,6 +32,15 @@ pub struct Machine {
     pub pods: Vec<usize>,
 }
 
+impl Machine {
+    /// Whether the two differ in nothing but their names and pods.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let other = Self { name: self.name.clone(), pods: self.pods.clone(), ..other.clone() };
+        *self == other
+    }
+}
+
 /// The machines to launch, in the order of the plan.
 #[must_use]
 pub fn launched(answer: &Answer) -> Vec<Machine> {

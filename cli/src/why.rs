@@ -80,7 +80,7 @@ impl Story {
         match verdict {
             PodVerdict::Launch { launch, .. } => {
                 let machine = view::launched(answer).into_iter().nth(*launch);
-                self.launch(answer, *launch);
+                self.launch(answer, *launch, machine.as_ref().map_or("", |machine| &machine.name));
                 self.machine(answer, machine, position);
             }
             PodVerdict::Existing { node, .. } => {
@@ -99,9 +99,9 @@ impl Story {
     }
 
     /// What the pod's new node may be.
-    fn launch(&mut self, answer: &Answer, launch: usize) {
+    fn launch(&mut self, answer: &Answer, launch: usize, name: &str) {
         let launch = &answer.plan.launches[launch];
-        self.heading("NEW NODE");
+        self.heading(&format!("NEW NODE {name}"));
         self.say(&format!("pool {}, with {}", launch.pool, asks::terms(&launch.requirements)));
         let shown: Vec<&str> = launch.instance_types.iter().take(TYPES).map(String::as_str).collect();
         let rest = launch.instance_types.len() - shown.len();
