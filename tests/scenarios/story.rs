@@ -4,13 +4,14 @@
 //! a name, and clauses that each begin with a word of their own; `[xN]` makes as many, `NAME-01` and so on:
 //!
 //! ```text
-//! include FILE                statements of another file, such as standard.types
+//! include FILE                statements of another file of tests/scenarios, such as standard.types
 //! catalogue NAME              the types that follow are another catalogue's
 //! type NAME [xN] has AMOUNTS keeps AMOUNTS labels LABELS offers OFFERINGS performs THOUSANDTHS
 //!           attaches DRIVER=N dearer DOLLARS (each of the N than the one before)
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose N
 //!           replicas N fee DOLLARS buys CATALOGUE
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION
+//!           requires R [and R] (what a claim in flight may still become)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
 //!           in-flight registered deleting interrupted cordoned held expected
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
@@ -41,7 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Catalogue, Daemon, InstanceType, Millis, MinValuesPolicy, Node, Pod, PodShape, PreferencePolicy,
+    BoundPod, Catalogue, Daemon, InstanceType, Leaving, Millis, MinValuesPolicy, Node, Pod, PodShape, PreferencePolicy,
     Resources, Snapshot,
 };
 
@@ -211,7 +212,9 @@ impl Reader {
             claims: claims.clone(),
             ending: statement.has("ending"),
         });
-        if node.leaving.is_some() && !statement.has("held") && !statement.has("stuck") {
+        let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
+        let stays = statement.has("held") || statement.has("stuck");
+        if node.leaving.is_some() && (forced || !stays) {
             let leaving_node = Some(node.name.clone());
             let shape = self.intern(shape);
             let uid = name.to_owned();

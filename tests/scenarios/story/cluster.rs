@@ -87,6 +87,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         leaving: interrupted.or(has("deleting").then_some(Leaving::Deleting)),
         unschedulable: has("cordoned"),
         labels,
+        requirements: statement.get("requires").map(words::conjunction).transpose()?.unwrap_or_default(),
         instance_type: Some(kind.name.clone()),
         taints: statement.taints()?,
         allocatable: kind.allocatable.clone(),

@@ -52,6 +52,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "hosts",
             "quiet",
             "attaches",
+            "requires",
             "in-flight",
             "registered",
             "deleting",
