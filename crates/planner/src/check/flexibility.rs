@@ -27,8 +27,11 @@ impl<'a> Offered<'a> {
 
     pub(super) fn check(&self, findings: &mut Findings) {
         self.prices(findings);
-        self.min_values(findings);
-        self.spot(findings);
+        // A static pool's claim is its template, with all that it allows.
+        if self.launch.launch.purpose == Purpose::Provision {
+            self.min_values(findings);
+            self.spot(findings);
+        }
     }
 
     /// The price is the cheapest offering's; types stand in the order of what theirs means for the work done.
@@ -90,8 +93,7 @@ impl<'a> Offered<'a> {
         let policy = &checked.snapshot.policy;
         let least = policy.least_spot_types.min(policy.max_instance_types);
         let spot = self.listed.iter().flat_map(|it| &it.1).any(|it| it.capacity_type == CapacityType::Spot);
-        let provisioned = checked.launch.purpose == Purpose::Provision && !checked.launch.pods.is_empty();
-        if !spot || !provisioned || self.listed.len() >= least || self.limited() {
+        if !spot || checked.launch.pods.is_empty() || self.listed.len() >= least || self.limited() {
             return;
         }
         let could = (0..checked.mould.kinds.len()).filter(|kind| checked.could_list(*kind)).count();

@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::{Effect, InstanceType, Offering, Operator, PodShape, Requirement, Resources, Taint, Toleration, label};
 
-/// Says on a node which capacity reservation it came from.
-const RESERVATION: &str = "karpenter.k8s.aws/capacity-reservation-id";
-
 /// Labels by key; what is absent is absent.
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -62,7 +59,7 @@ pub(super) fn carries(kind: &InstanceType, offering: &Offering, key: &str) -> bo
     [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE].contains(&key)
         || kind.labels.contains_key(key)
         || offering.labels.contains_key(key)
-        || (key == RESERVATION && offering.reservation.is_some())
+        || (key == label::RESERVATION_ID && offering.reservation.is_some())
 }
 
 /// Every set of labels that a node of this type and offering may carry, for keys with several values one at a time:
@@ -75,7 +72,9 @@ pub(super) fn possible<'a>(kind: &'a InstanceType, offering: &'a Offering, key: 
     match key {
         label::ZONE => vec![Some(&offering.zone)],
         label::CAPACITY_TYPE => vec![Some(offering.capacity_type.as_str())],
-        RESERVATION if offering.reservation.is_some() => vec![offering.reservation.as_ref().map(|it| it.id.as_str())],
+        label::RESERVATION_ID if offering.reservation.is_some() => {
+            vec![offering.reservation.as_ref().map(|it| it.id.as_str())]
+        }
         key => match (offering.labels.get(key), kind.labels.get(key)) {
             (Some(value), _) => vec![Some(value)],
             (None, Some(values)) => several(values),

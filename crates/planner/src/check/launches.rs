@@ -118,7 +118,9 @@ impl<'a> Checked<'a> {
         }
         let wanted = self.wanted(position, pods);
         let lacking = lacking(&wanted, &kind.allocatable);
-        findings.expect(lacking.is_empty(), subject, || format!("type {name} lacks {}", lacking.join(", ")));
+        // A static pool gets its nodes also where the daemons alone are too many for them.
+        let fits = lacking.is_empty() || self.launch.pods.is_empty();
+        findings.expect(fits, subject, || format!("type {name} lacks {}", lacking.join(", ")));
         let above: Vec<&str> =
             self.launch.requests.iter().filter(|it| it.1 > wanted.get(it.0)).map(|it| it.0).collect();
         // The least overhead is reserved by the pool's own reckoning, which may count more daemons than this one.
@@ -161,6 +163,12 @@ impl<'a> Checked<'a> {
         }
     }
 
+    fn attaches(&self, kind: &InstanceType, shape: usize) -> bool {
+        let volumes = &self.snapshot.shapes[shape].volumes;
+        let of = |driver: &String| volumes.iter().filter(|volume| volume.driver.as_ref() == Some(driver)).count();
+        kind.attach_limits.iter().all(|(driver, limit)| i64::try_from(of(driver)).is_ok_and(|count| count <= *limit))
+    }
+
     /// Whether one pod of each shape, on its own, could have the type now.
     pub(super) fn could_list(&self, position: usize) -> bool {
         let (kind, offerings): &(&InstanceType, _) = &self.mould.kinds[position];
@@ -169,7 +177,10 @@ impl<'a> Checked<'a> {
             let ports = self.daemons(position).flat_map(|daemon| &daemon.ports);
             let free =
                 ports.into_iter().all(|port| !self.snapshot.shapes[*shape].ports.iter().any(|it| it.clashes(port)));
-            free && self.mould.suited(*shape)[position] && lacking(&wanted, &kind.allocatable).is_empty()
+            self.attaches(kind, *shape)
+                && free
+                && self.mould.suited(*shape)[position]
+                && lacking(&wanted, &kind.allocatable).is_empty()
         };
         offerings.iter().any(|offering| offering.available) && self.shapes.iter().all(alone)
     }

@@ -12,7 +12,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, option, sample};
 
 const ARCH: &str = "kubernetes.io/arch";
-const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
+pub const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
 const POOL: &str = "karpenter.sh/nodepool";
 const NOW: i64 = 1_000_000;
 
@@ -222,7 +222,8 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
 }
 
 fn well_known() -> BTreeSet<String> {
-    [ARCH, CPUS, POOL, label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE].map(str::to_owned).into()
+    let keys = [ARCH, CPUS, POOL, label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE, label::RESERVATION_ID];
+    keys.map(str::to_owned).into()
 }
 
 fn catalogue(types: Vec<InstanceType>) -> Arc<Catalogue> {
