@@ -152,10 +152,11 @@ impl Reader {
                 self.notes.push(format!("{}: {warning}", raw.place));
                 self.warnings.push(warning);
             }
-            self.errors.extend(schema::faults(&raw));
-            if let Err(error) = objects.add(raw) {
-                self.errors.push(error);
+            let faults = schema::faults(&raw);
+            if faults.is_empty() {
+                self.errors.extend(objects.add(raw).err());
             }
+            self.errors.extend(faults);
         }
         if !self.errors.is_empty() {
             return Err(InputErrors::new(self.errors));

@@ -163,15 +163,18 @@ fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
     })
 }
 
-/// Millionths of a dollar, rounded half up; a number such as `1e-7` is written out first.
+/// Millionths of a dollar, rounded half up; a number such as `5e-7` is written out first.
 fn micro_dollars(number: &Number) -> Option<i64> {
     let text = number.to_string();
     let Some((digits, exponent)) = text.split_once(['e', 'E']) else { return data::scaled(&text, 6) };
     let exponent: i32 = exponent.parse().ok()?;
-    match usize::try_from(exponent.checked_add(6)?) {
-        Ok(scale) => data::scaled(digits, scale),
-        // Less than half a millionth.
-        Err(_) => Some(0),
+    match usize::try_from(exponent) {
+        Ok(zeros) => data::scaled(digits, zeros.checked_add(6).filter(|scale| *scale < 20)?),
+        // One digit stands before the point.
+        Err(_) => {
+            let zeros = usize::try_from(exponent.unsigned_abs()).ok()?.checked_sub(1)?;
+            data::scaled(&format!("0.{}{}", "0".repeat(zeros.min(20)), digits.replace('.', "")), 6)
+        }
     }
 }
 

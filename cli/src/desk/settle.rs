@@ -12,23 +12,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::{Gate, Gates};
 use crate::input::Objects;
+use crate::table::counted;
 
 /// Leaves out what a closed gate shuts out, and says what is honoured though its gate is closed by default.
 pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
     let mut warnings = Vec::new();
     let static_pools = objects.pools.iter().filter(|pool| pool.spec.replicas.is_some()).count();
     let rows = [
-        ("NodeOverlay", gates.overlays, objects.overlays.len(), "NodeOverlays"),
-        ("StaticCapacity", gates.static_pools, static_pools, "static NodePools"),
-        ("CapacityBuffer", gates.buffers, objects.buffers.len(), "CapacityBuffers"),
+        ("NodeOverlay", gates.overlays, objects.overlays.len(), "NodeOverlay"),
+        ("StaticCapacity", gates.static_pools, static_pools, "static NodePool"),
+        ("CapacityBuffer", gates.buffers, objects.buffers.len(), "CapacityBuffer"),
     ];
     for (name, gate, count, what) in rows.into_iter().filter(|(_, _, count, _)| *count > 0) {
+        let what = counted(count, what);
         match gate {
             Gate::Open => {}
             Gate::Default => warnings.push(format!(
-                "{count} {what} honoured: the controller does so only with feature gate {name}=true, which is off by default"
+                "{what} honoured: the controller does so only with feature gate {name}=true, which is off by default"
             )),
-            Gate::Closed => warnings.push(format!("{count} {what} left out: feature gate {name} is off")),
+            Gate::Closed => warnings.push(format!("{what} left out: feature gate {name} is off")),
         }
     }
     if gates.overlays == Gate::Closed {

@@ -68,10 +68,10 @@ fn is_blank(document: &str) -> bool {
 fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) -> InputError {
     let at = error.location().map(|at| format!("line {}: ", u64::from(at.line()) + line_before as u64));
     let said = error.without_snippet().to_string();
-    let said = said.lines().next().unwrap_or_default().trim_end_matches('.').to_owned();
-    let templated = said.contains("{{");
-    let cure =
-        if templated { "render the template first" } else { "correct the line; templates must be rendered first" };
+    // The message counts lines from the document's beginning, people from the file's.
+    let said = said.lines().next().unwrap_or_default();
+    let said = said.split(" at line ").next().unwrap_or(said).trim_end_matches('.');
+    let cure = "correct the line; a template must be rendered first";
     InputError::new(place, format!("{}not YAML: {said}", at.unwrap_or_default()), cure)
 }
 

@@ -1,0 +1,228 @@
+//! What `kerf plan` promises beyond single answers: the same bytes for the same objects, settings from flags and the
+//! environment, prices from files, the examples.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "support/kerf.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Answer, kerf};
+
+fn cases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+}
+
+fn plan(folder: &Path, more: &[&str], environment: &[(&str, &str)]) -> Answer {
+    let arguments: Vec<&str> = ["plan", ".", "-o", "json"].into_iter().chain(more.iter().copied()).collect();
+    kerf(folder, &arguments, "", environment)
+}
+
+fn json(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", answer.stdout, answer.stderr))
+}
+
+/// All documents below a folder, as texts.
+fn documents(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(documents(&path));
+        } else if path.extension().is_some_and(|ending| ending == "yaml") {
+            let text = std::fs::read_to_string(path).unwrap();
+            all.extend(text.split("\n---\n").map(str::to_owned));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn order_and_files_change_nothing() {
+    let expected = plan(&examples(), &[], &[]);
+    assert_eq!(expected.code, 0, "{}", expected.stderr);
+    assert!(json(&expected)["nodeClaims"].as_array().unwrap().len() > 3);
+    let documents = documents(&examples());
+    let folder = tempfile::tempdir().unwrap();
+    for (number, document) in documents.iter().rev().enumerate() {
+        std::fs::write(folder.path().join(format!("{number:02}.yml")), document).unwrap();
+    }
+    assert_eq!(plan(folder.path(), &[], &[]).stdout, expected.stdout, "a file each, backwards");
+    let mut rotated = documents.clone();
+    rotated.rotate_left(documents.len() / 2);
+    let stdin = format!("---\n{}", rotated.join("\n---\n"));
+    let piped = kerf(folder.path(), &["plan", "-", "-o", "json"], &stdin, &[]);
+    assert_eq!(piped.stdout, expected.stdout, "all in one, the middle first");
+    let both = kerf(folder.path(), &["plan", "-", ".", "-o", "json"], &stdin, &[]);
+    assert_eq!(both.stdout, expected.stdout, "everything twice");
+    let items: Vec<Value> = documents.iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    assert_eq!(kerf(folder.path(), &["plan", "-", "-o", "json"], &list, &[]).stdout, expected.stdout, "a JSON List");
+}
+
+#[test]
+fn the_examples_have_a_place_for_every_pod_and_fit_the_screen() {
+    let answer = kerf(&examples(), &["plan", "."], "", &[]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stdout.starts_with("7 new nodes, 14 pods placed, 0 without a place"), "{}", answer.stdout);
+    for line in answer.stdout.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn flags_win_over_the_environment() {
+    let case = cases().join("gates");
+    let catalogue = ["--catalogue", "../catalogue.json"];
+    let closed = "NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false";
+    let claims = |answer: &Answer| json(answer)["nodeClaims"].as_array().unwrap().len();
+    let by_environment = plan(&case, &catalogue, &[("FEATURE_GATES", closed)]);
+    assert_eq!(claims(&by_environment), 0);
+    let flags = ["--catalogue", "../catalogue.json", "--feature-gates", "StaticCapacity=true"];
+    assert!(claims(&plan(&case, &flags, &[("FEATURE_GATES", closed)])) > 0);
+    for (key, value) in [("PREFERENCE_POLICY", "ignore"), ("MIN_VALUES_POLICY", "Lax"), ("FEATURE_GATES", "X")] {
+        let answer = plan(&case, &catalogue, &[(key, value)]);
+        assert_eq!(answer.code, 2, "{key}");
+        assert!(answer.stderr.contains(value), "{}", answer.stderr);
+    }
+}
+
+#[test]
+fn sizes_follow_the_settings() {
+    let ask = |environment: &[(&str, &str)]| {
+        let answer = json(&plan(&examples(), &["--region", "us-west-2"], environment));
+        (answer["cost"]["after"].clone(), answer["warnings"].clone())
+    };
+    let (usual, warnings) = ask(&[]);
+    assert!(warnings.to_string().contains("prices in us-west-2 are estimates"), "{warnings}");
+    assert!(warnings.to_string().contains("40 % of the on-demand price"), "{warnings}");
+    let (tight, _) = ask(&[("VM_MEMORY_OVERHEAD_PERCENT", "0.5")]);
+    let number = |cost: &Value| cost.as_str().unwrap().parse::<f64>().unwrap();
+    assert!(number(&tight) > number(&usual), "{tight} {usual}");
+}
+
+/// One pod that only an m6a.large on-demand in us-east-1 can run.
+const ONE: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [CAPACITY]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: one}
+spec: {containers: [{name: c}]}
+";
+
+fn price(folder: &Path, capacity: &str, more: &[&str], environment: &[(&str, &str)]) -> String {
+    let arguments: Vec<&str> = ["plan", "-", "-o", "json"].into_iter().chain(more.iter().copied()).collect();
+    let answer = kerf(folder, &arguments, &ONE.replace("CAPACITY", capacity), environment);
+    json(&answer)["nodeClaims"][0]["pricePerHour"].as_str().unwrap_or("none").to_owned()
+}
+
+#[test]
+fn prices_come_from_the_table_that_is_named_else_from_the_usual_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = "# Linux on-demand prices of us-east-1, dollars per hour\ninstance_type,usd_per_hour\nm6a.large,0.5\n";
+    std::fs::write(folder.path().join("t.csv"), table).unwrap();
+    let list = price(folder.path(), "on-demand", &[], &[]);
+    assert_eq!(list, "0.0864");
+    assert_eq!(price(folder.path(), "spot", &[], &[]), "0.03456");
+    assert_eq!(price(folder.path(), "on-demand", &["--prices", "t.csv"], &[]), "0.5");
+    let place = folder.path().join("kerf");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("prices-us-east-1.csv"), table.replace("0.5", "0.25")).unwrap();
+    let data = [("XDG_DATA_HOME", folder.path().to_str().unwrap())];
+    assert_eq!(price(folder.path(), "on-demand", &[], &data), "0.25");
+    assert_eq!(price(folder.path(), "on-demand", &["--prices", "t.csv"], &data), "0.5");
+    let other = kerf(
+        folder.path(),
+        &["plan", "-", "--prices", "t.csv", "--region", "eu-west-2"],
+        &ONE.replace("CAPACITY", "spot"),
+        &[],
+    );
+    assert_eq!(other.code, 2);
+    assert!(other.stderr.contains("these are the prices of us-east-1, not of eu-west-2"), "{}", other.stderr);
+}
+
+#[test]
+fn spot_prices_come_from_a_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |zone: &str, price: &str, at: &str, product: &str| {
+        serde_json::json!({"AvailabilityZone": zone, "InstanceType": "m6a.large", "ProductDescription": product,
+            "SpotPrice": price, "Timestamp": at})
+    };
+    let history = serde_json::json!({"SpotPriceHistory": [
+        record("us-east-1a", "0.021000", "2026-11-20T00:00:00+00:00", "Linux/UNIX"),
+        record("us-east-1a", "0.031000", "2026-11-21T00:00:00+00:00", "Linux/UNIX"),
+        record("us-east-1b", "0.040000", "2026-11-21T00:00:00+00:00", "Linux/UNIX"),
+        record("us-east-1b", "0.001000", "2026-11-21T00:00:00+00:00", "Windows"),
+    ]});
+    std::fs::write(folder.path().join("spot.json"), history.to_string()).unwrap();
+    assert_eq!(price(folder.path(), "spot", &["--spot-prices", "spot.json"], &[]), "0.031");
+}
+
+#[test]
+fn the_region_is_the_objects_own() {
+    let node = "
+apiVersion: v1
+kind: Node
+metadata: {name: n, labels: {topology.kubernetes.io/region: REGION}}
+---";
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |regions: &[&str]| {
+        let nodes = regions.iter().enumerate();
+        let nodes: String = nodes
+            .map(|(n, region)| node.replace("REGION", region).replace("name: n", &format!("name: n{n}")))
+            .collect();
+        kerf(folder.path(), &["plan", "-", "-o", "json"], &format!("{nodes}{}", ONE.replace("CAPACITY", "spot")), &[])
+    };
+    assert!(ask(&["eu-west-2"]).stdout.contains("prices in eu-west-2 are estimates"));
+    let unknown = ask(&["eu-north-1"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("--catalogue"), "{}", unknown.stderr);
+    assert!(ask(&["us-west-2", "eu-west-2"]).stderr.contains("say which with --region"));
+}
+
+#[test]
+fn every_field_is_in_the_page_of_the_format() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plan-format.md")).unwrap();
+    let answers = ["good", "unplaced", "ignored", "covered"]
+        .map(|case| plan(&cases().join(case), &["--catalogue", "../catalogue.json"], &[]));
+    let mut fields = std::collections::BTreeSet::new();
+    answers.iter().for_each(|answer| gather(&json(answer), &mut fields));
+    assert!(fields.len() > 15, "{fields:?}");
+    let missing: Vec<&String> = fields
+        .iter()
+        .filter(|field| !['`', '.'].iter().any(|mark| page.contains(&format!("{mark}{field}`"))))
+        .collect();
+    assert!(missing.is_empty(), "docs/plan-format.md does not name {missing:?}");
+}
+
+/// Names of fields, but for those of maps by resource.
+fn gather(value: &Value, fields: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (name, inner) in map {
+                fields.insert(name.clone());
+                if name != "requests" {
+                    gather(inner, fields);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|inner| gather(inner, fields)),
+        _ => {}
+    }
+}

@@ -1,0 +1,36 @@
+//! Runs the built program in a world of its own: no settings from the environment, an empty home folder.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the program answered.
+pub struct Answer {
+    pub stdout: String,
+    pub stderr: String,
+    pub code: i32,
+}
+
+/// Runs `kerf ARGUMENTS` in `folder` with `input` on standard input and further `environment`.
+pub fn kerf(folder: &Path, arguments: &[&str], input: &str, environment: &[(&str, &str)]) -> Answer {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("HOME", home.path())
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A program that has seen enough may have closed its end.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Answer {
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+        code: output.status.code().unwrap(),
+    }
+}
