@@ -77,6 +77,20 @@ fn no_story_is_lost() {
     assert!(files.len() >= 220, "only {} stories found", files.len());
 }
 
+/// The stories that `docs/differences.md` names in backquotes in the last column of a row, as `folder/` or `folder/story`.
+#[test]
+fn every_story_that_a_difference_names_exists() {
+    let text = fs::read_to_string(folder().join("../../docs/differences.md")).unwrap();
+    let (_, rows) = text.split_once("## Where pods go").expect("the section on where pods go");
+    let cells = rows.lines().filter(|line| line.starts_with('|')).filter_map(|line| line.rsplit('|').nth(1));
+    let names: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(names.len() >= 10, "only {names:?} are named");
+    for name in names {
+        let story = folder().join(format!("{name}.txt"));
+        assert!(story.is_file() || folder().join(name).is_dir(), "there is no story {name}");
+    }
+}
+
 fn run(file: &Path, bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(file).unwrap();
     let (input, blessed) = text.split_once(RULE).unwrap_or((&text, ""));
