@@ -23,7 +23,7 @@ mod words;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use planner::{Snapshot, check, plan};
+use planner::{PodVerdict, Snapshot, check, plan};
 use story::turned;
 
 const RULE: &str = "---\n";
@@ -129,8 +129,12 @@ fn tell(snapshot: &Snapshot) -> Result<String, String> {
 }
 
 /// With the plan applied nothing is left to launch or remove; nor when its nodes have come up and its pods are bound.
+/// Unless the search was not through: then the next plan goes on.
 fn settles(snapshot: &Snapshot) -> Result<(), String> {
     let decided = plan(snapshot);
+    if decided.report.pods.contains(&PodVerdict::Postponed) {
+        return Ok(());
+    }
     quiet(&applied::to(snapshot, &decided), "planning again with the plan applied is not empty")?;
     quiet(&settled::to(snapshot, &decided), "planning again with the nodes up and the pods bound is not empty")
 }

@@ -24,6 +24,7 @@
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
 //! preferences ignored         min-values best-effort        types-a-claim N        least-spot-types N
+//! max-steps N
 //! ```
 //!
 //! A SELECTOR is `app=web and tier In a,b`, `everyone` or `no-one`. `expect` lines are read by `expected.rs`.
@@ -115,11 +116,12 @@ impl Reader {
     fn setting(&mut self, line: &str) -> Result<bool, String> {
         let policy = &mut self.snapshot.policy;
         let Some((name, value)) = line.split_once(' ') else { return Ok(false) };
-        let number = || value.trim().parse().map_err(|_| format!("{name} wants a number"));
+        let number = || value.trim().parse::<usize>().map_err(|_| format!("{name} wants a number"));
         match (name, value.trim()) {
             ("preferences", "ignored") => policy.preferences = PreferencePolicy::Ignore,
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("types-a-claim", _) => policy.max_instance_types = number()?,
+            ("max-steps", _) => policy.max_steps = number()? as u64,
             ("least-spot-types", _) => policy.least_spot_types = number()?,
             _ => return Ok(false),
         }
