@@ -101,7 +101,7 @@ fn run(file: &Path, bless: bool) -> Result<(), String> {
     if !broken.is_empty() {
         return Err(format!("{}\n--- the plan\n{told}", broken.join("\n")));
     }
-    for turned in [turned::reversed(snapshot), turned::rotated(snapshot)] {
+    for turned in [turned::reversed(snapshot), turned::rotated(snapshot), turned::combed(snapshot)] {
         let other = tell(&turned)?;
         same("another order of the input gives another plan", &told, &other)?;
     }

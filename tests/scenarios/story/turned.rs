@@ -27,3 +27,17 @@ pub fn rotated(snapshot: &Snapshot) -> Snapshot {
     }
     turned
 }
+
+/// The same cluster, every other one first.
+pub fn combed(snapshot: &Snapshot) -> Snapshot {
+    let mut turned = snapshot.clone();
+    turned.pods = comb(&snapshot.pods);
+    turned.nodes = comb(&snapshot.nodes);
+    turned.pools = comb(&snapshot.pools);
+    turned.daemons = comb(&snapshot.daemons);
+    turned
+}
+
+fn comb<T: Clone>(list: &[T]) -> Vec<T> {
+    list.iter().skip(1).step_by(2).chain(list.iter().step_by(2)).cloned().collect()
+}
