@@ -26,6 +26,8 @@ pub struct Conditions {
     pub min_values: MinValuesPolicy,
     /// Which of Karpenter's features are on.
     pub gates: Gates,
+    /// Wishes that are not granted, each as a sentence.
+    pub unmet: Vec<String>,
 }
 
 /// Features that a plan depends on.
@@ -81,6 +83,7 @@ impl Cluster {
     /// When a catalogue or price file cannot be read, or the region is not known.
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
         let Manifests { mut objects, mut warnings, .. } = manifests;
+        warnings.extend(conditions.unmet.iter().cloned());
         warnings.extend(settle::gates(&mut objects, &conditions.gates));
         warnings.extend(workload::expand(&mut objects));
         warnings.extend(settle::settle(&mut objects, conditions.now));

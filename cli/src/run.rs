@@ -87,6 +87,7 @@ fn conditions(subject: &Subject) -> Conditions {
         preferences: settings.preference_policy,
         min_values: settings.min_values_policy,
         gates: settings.gates(),
+        unmet: settings.unmet(),
     }
 }
 

@@ -68,6 +68,13 @@ impl Settings {
         self.feature_gates.value("ReservedCapacity").unwrap_or(true)
     }
 
+    /// One sentence for every wish that is not granted.
+    #[must_use]
+    pub fn unmet(&self) -> Vec<String> {
+        let devices = "IGNORE_DRA_REQUESTS=false is not supported yet: pods with ResourceClaims are left alone";
+        (!self.ignore_dra_requests).then(|| devices.to_owned()).into_iter().collect()
+    }
+
     /// The settings on which the size of machines depends.
     #[must_use]
     pub fn cloud(&self) -> cloud::Settings {

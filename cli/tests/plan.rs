@@ -1,6 +1,6 @@
 //! What `kerf plan` promises beyond single answers: the same bytes for the same objects, settings from flags and the
 //! environment, prices from files, the examples.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "support/kerf.rs"]
 mod support;

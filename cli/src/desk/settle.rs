@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::objects::{Namespace, Node, NodeCondition};
 use api::status::{self, Condition};
-use api::{NodePool, condition};
+use api::{NodeOverlay, NodePool, condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
@@ -52,6 +52,7 @@ pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
     if objects.pools.is_empty() {
         warnings.push("there is no NodePool among the objects, so no node can be launched".to_owned());
     }
+    warnings.extend(unready_overlays(objects));
     objects.nodes.iter_mut().for_each(|one| node(Arc::make_mut(one)));
     namespaces(objects);
     warnings
@@ -78,6 +79,21 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
             None
         }
     }
+}
+
+/// Leaves out overlays that their controller refused.
+fn unready_overlays(objects: &mut Objects) -> Vec<String> {
+    let refused = |overlay: &NodeOverlay| {
+        let conditions = overlay.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        status::find(conditions, condition::READY).filter(|ready| ready.is_false()).map(|ready| ready.message.clone())
+    };
+    let told = objects.overlays.iter().filter_map(|overlay| {
+        let name = overlay.metadata.name.as_deref().unwrap_or_default();
+        refused(overlay).map(|why| format!("NodeOverlay {name} is not Ready and is not used: {why}"))
+    });
+    let told = told.collect();
+    objects.overlays.retain(|overlay| refused(overlay).is_none());
+    told
 }
 
 fn node(node: &mut Node) {

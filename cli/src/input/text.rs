@@ -7,10 +7,10 @@ use super::error::{InputError, Place};
 /// Every document that says something, and those that cannot be parsed.
 pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<InputError>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim_start().starts_with('{') {
-        if let Some(values) = json(file, text) {
-            return (values, Vec::new());
-        }
+    if text.trim_start().starts_with('{')
+        && let Some(values) = json(file, text)
+    {
+        return (values, Vec::new());
     }
     let mut values = Vec::new();
     let mut errors = Vec::new();
@@ -66,7 +66,7 @@ fn is_blank(document: &str) -> bool {
 }
 
 fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) -> InputError {
-    let at = error.location().map(|at| format!("line {}: ", u64::from(at.line()) + line_before as u64));
+    let at = error.location().map(|at| format!("line {}: ", at.line() + line_before as u64));
     let said = error.without_snippet().to_string();
     // The message counts lines from the document's beginning, people from the file's.
     let said = said.lines().next().unwrap_or_default();
