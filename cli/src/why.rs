@@ -68,6 +68,7 @@ impl Story {
         if let Some(node) = &pod.leaving_node {
             self.say(&format!("Its node {node} is leaving, so it needs another place."));
         }
+        let machine = place(answer, verdict);
         match verdict {
             PodVerdict::Unschedulable { pools, .. } if !pools.is_empty() => {
                 self.say("It has no place. Of every pool, the nearest miss:");
@@ -75,20 +76,16 @@ impl Story {
                     self.say(&miss.to_string());
                 }
             }
+            PodVerdict::Launch { launch, .. } => {
+                // A verdict counts launches, people know them by name.
+                let name = machine.as_ref().map_or("", |machine| &machine.name);
+                let said = verdict.to_string().replacen(&format!("node {}", launch + 1), &format!("node {name}"), 1);
+                self.say(&format!("It {said}."));
+                self.launch(answer, *launch, name);
+            }
             _ => self.say(&format!("It {verdict}.")),
         }
-        match verdict {
-            PodVerdict::Launch { launch, .. } => {
-                let machine = view::launched(answer).into_iter().nth(*launch);
-                self.launch(answer, *launch, machine.as_ref().map_or("", |machine| &machine.name));
-                self.machine(answer, machine, position);
-            }
-            PodVerdict::Existing { node, .. } => {
-                let machine = view::existing(answer).into_iter().find(|machine| machine.name == *node);
-                self.machine(answer, machine, position);
-            }
-            _ => {}
-        }
+        self.machine(answer, machine, position);
         if outcome::is_unplaced(verdict) { UNPLACED } else { PLACED }
     }
 
@@ -142,6 +139,15 @@ impl Story {
             self.say(&why);
         }
         PLACED
+    }
+}
+
+/// The machine that the pod goes to.
+fn place(answer: &Answer, verdict: &PodVerdict) -> Option<Machine> {
+    match verdict {
+        PodVerdict::Launch { launch, .. } => view::launched(answer).into_iter().nth(*launch),
+        PodVerdict::Existing { node, .. } => view::existing(answer).into_iter().find(|it| it.name == *node),
+        _ => None,
     }
 }
 
