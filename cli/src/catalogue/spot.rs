@@ -79,17 +79,16 @@ pub(super) fn estimate(offerings: &[TypeOffering], on_demand: &BTreeMap<String, 
 /// Says that spot prices are a guess, where a pool allows spot at all.
 pub(super) fn warning(objects: &Objects) -> Option<String> {
     let allows = objects.pools.iter().any(|pool| {
-        let own = pool.spec.template.spec.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE);
-        own.clone().next().is_some()
-            && own.into_iter().all(|it| {
-                let named = it.values.iter().any(|value| value == label::CAPACITY_SPOT);
-                match it.operator {
-                    Operator::In => named,
-                    Operator::NotIn => !named,
-                    Operator::DoesNotExist => false,
-                    _ => true,
-                }
-            })
+        // A pool that says nothing of it allows all.
+        pool.spec.template.spec.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE).all(|it| {
+            let named = it.values.iter().any(|value| value == label::CAPACITY_SPOT);
+            match it.operator {
+                Operator::In => named,
+                Operator::NotIn => !named,
+                Operator::DoesNotExist => false,
+                _ => true,
+            }
+        })
     });
     allows.then(|| {
         format!(
