@@ -30,8 +30,24 @@ pub struct Conditions {
     pub unmet: Vec<String>,
 }
 
+impl Conditions {
+    /// Karpenter's defaults at one moment, with EC2's embedded catalogue.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            seed: 0,
+            wish: Wish { reserved: true, ..Wish::default() },
+            preferences: PreferencePolicy::default(),
+            min_values: MinValuesPolicy::default(),
+            gates: Gates::default(),
+            unmet: Vec::new(),
+        }
+    }
+}
+
 /// Features that a plan depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     /// Overlays, honoured unless the gate was closed by hand.
     pub overlays: Gate,

@@ -14,6 +14,9 @@ use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::outcome::{Outcome, outcome};
 use crate::{input, prices, table, why};
 
+/// Notes that are told one by one.
+const NOTES: usize = 20;
+
 /// Runs the command line and returns the exit code: 0 when every pod that is not ignored has a place, 3 when some have
 /// none, 2 for input that cannot be read.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -65,10 +68,18 @@ fn code(outcome: &Outcome) -> u8 {
 /// Reads the objects, tells notes with their positions on standard error, and plans.
 fn answer(subject: &Subject) -> Result<Answer, Failure> {
     let manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
-    for note in &manifests.notes {
+    tell(&manifests.notes);
+    desk::answer(manifests, &conditions(subject))
+}
+
+/// Notes for people, as many as anyone reads.
+fn tell(notes: &[String]) {
+    for note in notes.iter().take(NOTES) {
         eprintln!("kerf: note: {note}");
     }
-    desk::answer(manifests, &conditions(subject))
+    if notes.len() > NOTES {
+        eprintln!("kerf: note: and {} more", notes.len() - NOTES);
+    }
 }
 
 fn conditions(subject: &Subject) -> Conditions {

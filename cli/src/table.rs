@@ -12,6 +12,8 @@ pub(crate) use text::{Paint, fit, wrap};
 
 const WIDTH: usize = 80;
 const BAR: usize = 16;
+/// Longest name that is shown whole: what follows it must fit too.
+const NAME: usize = 24;
 /// Hours of an average month, for a price that people know from their bill.
 const MONTH: i64 = 730;
 
@@ -61,7 +63,7 @@ impl Table {
         }
         self.heading(heading);
         let groups = alike(answer, machines);
-        let width = groups.iter().map(|group| group.name.chars().count()).max().unwrap_or(0).clamp(8, 30);
+        let width = groups.iter().map(|group| group.name.chars().count()).max().unwrap_or(0).clamp(8, NAME);
         for group in &groups {
             self.machine(group, width);
             for (owner, count) in &group.owners {
@@ -72,11 +74,11 @@ impl Table {
 
     fn machine(&mut self, group: &Group<'_>, width: usize) {
         let machine = group.machine;
-        let price = machine.price.map_or_else(|| "price unknown".to_owned(), |price| format!("{}/h", rounded(price)));
+        let price = machine.price.map_or_else(|| "?".to_owned(), |price| format!("{}/h", rounded(price)));
         let kind = if machine.kind.is_empty() { "type unknown" } else { &machine.kind };
         let name = fit(&group.name, width);
         let rest = format!(
-            "{:<width$} {kind:<16} {:<14} {:<9} {price:>9}",
+            "{:<width$} {kind:<14} {:<14} {:<9} {price:>9}",
             "",
             machine.zone,
             machine.bought,
@@ -136,7 +138,7 @@ impl Table {
                 [] => None,
             };
             if let Some(who) = who {
-                self.lines.push(fit(&self.paint.cyan(&who), WIDTH));
+                self.lines.push(self.paint.cyan(&fit(&who, WIDTH)));
             }
             self.lines.extend(wrap(text, WIDTH, "  "));
         }
@@ -179,7 +181,8 @@ fn alike<'a>(answer: &Answer, machines: &'a [Machine]) -> Vec<Group<'a>> {
     }
     let named = |(mut group, count): (Group<'a>, usize)| {
         if count > 1 {
-            group.name = format!("{} and {} more", group.name, count - 1);
+            let more = format!(" and {} more", count - 1);
+            group.name = fit(&group.name, NAME.saturating_sub(more.len())) + &more;
         }
         group
     };

@@ -55,12 +55,12 @@ macro_rules! cases {
     };
 }
 
-cases! { catalogue covered empty gates good ignored older stdin unplaced unready volumes wrong }
+cases! { catalogue covered crowd empty gates good ignored older stdin unplaced unready volumes wrong }
 
 /// Lines of every table fit 80 columns, and nothing is coloured where nobody looks.
 #[test]
 fn tables_fit_eighty_columns() {
-    for name in ["covered", "good", "unplaced"] {
+    for name in ["covered", "crowd", "good", "unplaced"] {
         let answer = kerf(&cases().join(name), &["plan", ".", "--catalogue", "../catalogue.json"], "", &[]);
         assert!(!answer.stdout.contains('\u{1b}'));
         for line in answer.stdout.lines() {

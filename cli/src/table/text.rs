@@ -30,9 +30,9 @@ impl Paint {
     }
 }
 
-/// The text, cut with an ellipsis where it is longer than `width`. Colours count for nothing.
+/// The text, cut with an ellipsis where it is longer than `width`.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    if text.contains('\u{1b}') || text.chars().count() <= width {
+    if text.chars().count() <= width {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
@@ -60,6 +60,13 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_there_only_where_they_are_wanted() {
+        assert_eq!(Paint(true).bold("x"), "\u{1b}[1mx\u{1b}[0m");
+        assert_eq!(Paint(false).bold("x"), "x");
+        assert_ne!(Paint(true).level("x", 80), Paint(true).level("x", 20));
+    }
 
     #[test]
     fn text_is_cut_and_broken_to_fit() {
