@@ -26,7 +26,7 @@ bench: ## Runs the planner's benchmark.
 	cargo bench --locked -p planner --bench provisioning
 
 bless: ## Writes generated files and transcripts anew; review the difference.
-	BLESS=1 cargo test --workspace --locked --test generated --test scenarios
+	BLESS=1 cargo test --workspace --locked --test generated --test scenarios --test transcripts
 
 controlplane: ## Builds the real Kubernetes control plane once into the cache.
 	@tests/controlplane/build.sh $(KERF_CACHE)/controlplane
