@@ -195,7 +195,7 @@ fn claim(answer: &Answer, name: String, launch: &Launch) -> NewClaim {
     requirements.extend(launch.min_instance_types.map(|count| Need {
         key: label::INSTANCE_TYPE.to_owned(),
         operator: "In".to_owned(),
-        values: launch.instance_types.clone(),
+        values: launch.instance_types.to_vec(),
         min_values: Some(count),
     }));
     requirements.sort_by(|one, other| {
@@ -205,7 +205,7 @@ fn claim(answer: &Answer, name: String, launch: &Launch) -> NewClaim {
         name,
         node_pool: launch.pool.clone(),
         requirements,
-        instance_types: launch.instance_types.clone(),
+        instance_types: launch.instance_types.to_vec(),
         requests: amounts(&launch.requests),
         price_per_hour: dollars(launch.price.0),
         pods: pods(answer, launch.pods.iter().copied()),

@@ -3,8 +3,9 @@
 use api::{NodeClaim, annotation, label, taint};
 use planner::{Launch, MicroDollars, Operator, Resources};
 use serde_json::{Value, json};
+use snapshot::Overlaid;
 
-use super::claim;
+use super::{Origin, claim};
 use crate::fixture::{class, pool};
 
 fn launch() -> Launch {
@@ -21,7 +22,7 @@ fn launch() -> Launch {
             wanted("tier", &["a", "b"]),
             wanted(label::CAPACITY_TYPE, &["spot"]),
         ],
-        instance_types: vec!["m5.large".to_owned(), "c5.large".to_owned()],
+        instance_types: std::sync::Arc::new(vec!["m5.large".to_owned(), "c5.large".to_owned()]),
         requests: Resources::from_iter([("cpu", 1500), ("memory", 1 << 30)]),
         min_instance_types: Some(2),
         pods: vec![0],
@@ -32,7 +33,8 @@ fn launch() -> Launch {
 }
 
 fn made(plan: u64, index: usize, pool_change: &Value, class_change: &Value) -> NodeClaim {
-    claim(&launch(), plan, index, &pool(pool_change), &class(class_change))
+    let origin = Origin { plan, position: index, overlaid: None };
+    claim(&launch(), &origin, &pool(pool_change), &class(class_change))
 }
 
 fn name(claim: &NodeClaim) -> &str {
@@ -105,4 +107,54 @@ fn the_claim_asks_for_what_the_plan_found() {
     assert_eq!(requests, [("cpu", "1500m"), ("memory", "1Gi")]);
     let types = claim.spec.requirements.iter().find(|wanted| wanted.key == label::INSTANCE_TYPE).unwrap();
     assert_eq!((types.values.len(), types.min_values), (2, Some(2)));
+}
+
+fn annotated(launch: &Launch, overlaid: Option<&Overlaid>) -> Vec<(String, String)> {
+    let origin = Origin { plan: 1, position: 0, overlaid };
+    let claim = claim(launch, &origin, &pool(&json!({})), &class(&json!({})));
+    claim.metadata.annotations.into_iter().flatten().collect()
+}
+
+#[test]
+fn the_claim_says_how_it_was_planned() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let overlaid = Overlaid { price: names(&["m5.large"]), capacity: names(&["r5.large"]) };
+    let on = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let relaxed = Launch { min_values_relaxed: true, ..launch() };
+    assert_eq!(annotated(&launch(), None), [on(annotation::MIN_VALUES_RELAXED, "false")]);
+    assert_eq!(annotated(&relaxed, None), [on(annotation::MIN_VALUES_RELAXED, "true")]);
+    let expected = [on(annotation::MIN_VALUES_RELAXED, "false"), on(annotation::PRICE_OVERLAY_APPLIED, "true")];
+    assert_eq!(annotated(&launch(), Some(&overlaid)), expected, "of the types that it lists");
+}
+
+/// A static pool's claim is the template: whatever the plan found to be had now, the next look may find more.
+#[test]
+fn a_static_claim_is_made_straight_from_the_template() {
+    let launch = Launch {
+        purpose: planner::Purpose::Static,
+        requests: Resources::default(),
+        min_instance_types: None,
+        ..launch()
+    };
+    let template = |requirements: Value| json!({"spec": {"template": {"spec": {"requirements": requirements}}}});
+    let spot = json!([{"key": label::CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]);
+    let tier = json!([{"key": "tier", "operator": "In", "values": ["a", "b"], "minValues": 2}]);
+    let rows = [
+        (spot, vec![(label::CAPACITY_TYPE, vec!["spot"])]),
+        (tier, vec![("tier", vec!["a", "b"]), (label::CAPACITY_TYPE, vec!["on-demand"])]),
+    ];
+    for (requirements, expected) in rows {
+        let origin = Origin { plan: 1, position: 0, overlaid: None };
+        let claim = claim(&launch, &origin, &pool(&template(requirements)), &class(&json!({})));
+        let found: Vec<(&str, Vec<&str>)> = claim
+            .spec
+            .requirements
+            .iter()
+            .map(|one| (one.key.as_str(), one.values.iter().map(String::as_str).collect()))
+            .collect();
+        assert_eq!(found, expected);
+        assert!(claim.spec.resources.requests.is_empty());
+        let annotations = claim.metadata.annotations.unwrap_or_default();
+        assert!(!annotations.contains_key(annotation::MIN_VALUES_RELAXED), "nobody weighed it");
+    }
 }

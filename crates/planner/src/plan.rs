@@ -3,6 +3,7 @@
 mod display;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +32,8 @@ pub struct Launch {
     pub pool: String,
     /// The final requirements, without the instance types.
     pub requirements: Vec<Requirement>,
-    /// Instance types that all pods of the claim fit, cheapest first, then by name.
-    pub instance_types: Vec<String>,
+    /// Instance types that all pods of the claim fit, cheapest first, then by name; equal launches share the list.
+    pub instance_types: Arc<Vec<String>>,
     /// Requests of the pods and of the least daemon overhead over the types.
     pub requests: Resources,
     /// `minValues` of the instance types themselves, the greatest that the pool and its pods ask for.

@@ -33,11 +33,12 @@ mod wants;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use claim::Claims;
 use demand::{Compiler, Demand};
 use dimensions::Dimensions;
-use frame::Frames;
+use frame::{FrameId, Frames};
 use limits::Headroom;
 use open::Alone;
 use reserve::Reservations;
@@ -90,6 +91,7 @@ struct Solver<'a> {
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
     order: Vec<usize>,
+    names: BTreeMap<(FrameId, Vec<usize>), Arc<Vec<String>>>,
     steps: u64,
 }
 
@@ -118,6 +120,7 @@ impl<'a> Solver<'a> {
             verdicts: vec![None; snapshot.pods.len()],
             nominations: Vec::new(),
             order: Vec::new(),
+            names: BTreeMap::new(),
             steps: 0,
             snapshot,
             dimensions,
@@ -215,17 +218,31 @@ impl<'a> Solver<'a> {
     fn place_some(&mut self, shape: usize, pods: &[usize]) -> usize {
         for level in 0..self.demands[shape].levels.len() {
             let turn = Turn { shape, level };
-            let place = self
-                .find_room(turn, pods)
-                .map(|(room, count)| (Place::Room(room), count, Why::Room))
-                .or_else(|| self.join(turn, pods).map(|(claim, count)| (Place::Claim(claim), count, Why::Joined)))
-                .or_else(|| self.open(turn, pods).map(|(claim, count)| (Place::Claim(claim), count, Why::Opened)));
-            if let Some((place, count, why)) = place {
+            if let Some((place, count, why)) = self.find_place(turn, pods) {
                 self.record(turn, place, &pods[..count], why);
                 return count;
             }
         }
         0
+    }
+
+    /// The best place for the first of a turn's pods, and how many of them it takes.
+    fn find_place(&mut self, turn: Turn, pods: &[usize]) -> Option<(Place, usize, Why)> {
+        if let Some((room, count)) = self.find_room(turn, pods) {
+            return Some((Place::Room(room), count, Why::Room));
+        }
+        let alone = self.price_alone(turn);
+        if let Some((claim, count)) = self.join(turn, pods, alone) {
+            return Some((Place::Claim(claim), count, Why::Joined));
+        }
+        if let Some((claim, count)) = self.open(turn, pods) {
+            return Some((Place::Claim(claim), count, Why::Opened));
+        }
+        // A launch that was thought too dear to join is better than none.
+        alone?;
+        self.claims.forget(turn.shape);
+        let (claim, count) = self.join(turn, pods, None)?;
+        Some((Place::Claim(claim), count, Why::Joined))
     }
 
     fn find_room(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {

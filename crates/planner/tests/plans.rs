@@ -75,7 +75,7 @@ fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
                 let launch = Launch {
                     pool: pool.name.clone(),
                     requirements: all.cloned().collect(),
-                    instance_types: vec![kind.name.clone()],
+                    instance_types: Arc::new(vec![kind.name.clone()]),
                     requests: Resources::default(),
                     min_instance_types: None,
                     pods: vec![pod],

@@ -87,6 +87,6 @@ fn id(offering: &Offering) -> Option<&str> {
 
 /// What the launch may come from, to be had now or not.
 fn offerings<'m>(mould: &'m Mould<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
-    let kinds = mould.kinds.iter().filter(|(kind, _)| launch.instance_types.contains(&kind.name));
+    let kinds = mould.positions(&launch.instance_types).into_iter().map(|position| &mould.kinds[position]);
     kinds.flat_map(|(_, offerings)| offerings.iter().copied())
 }

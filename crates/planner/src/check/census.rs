@@ -64,6 +64,8 @@ pub(super) struct Even<'a> {
     /// Domains that surely exist, and those that may.
     domains: BTreeSet<String>,
     perhaps: BTreeSet<String>,
+    /// How many of all these domains surely have so many pods.
+    filled: BTreeMap<i64, usize>,
 }
 
 /// What a term or constraint sees.
@@ -100,14 +102,15 @@ impl<'a> Sight<'a> {
         let counted =
             places.iter().map(|it| it.counts_for(owner, spread.honor_affinity, spread.honor_taints)).collect();
         let means = self.shapes.iter().map(selects).collect();
-        let (tally, domains, perhaps) = (Tally::default(), BTreeSet::new(), BTreeSet::new());
-        let mut even = Even { spread, means, counted, tally, domains, perhaps };
+        let (tally, domains, perhaps, filled) = (Tally::default(), BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let mut even = Even { spread, means, counted, tally, domains, perhaps, filled };
         for (place, counted) in places.iter().zip(&even.counted) {
             let values = place.values(&spread.key);
             let sure = *counted == Answer::Sure && values.len() == 1;
             let into = if sure { &mut even.domains } else { &mut even.perhaps };
             into.extend(values.iter().flatten().filter(|_| *counted != Answer::Never).cloned());
         }
+        even.filled.insert(0, even.domains.union(&even.perhaps).count());
         even
     }
 }
@@ -171,7 +174,10 @@ impl Even<'_> {
         }
         let values = place.values(&self.spread.key);
         match self.counted[position] {
-            Answer::Sure => self.tally.add(&values),
+            Answer::Sure => {
+                self.fill(&values);
+                self.tally.add(&values);
+            }
             _ => values.iter().flatten().for_each(|value| *self.tally.most.entry(value.clone()).or_default() += 1),
         }
     }
@@ -191,11 +197,23 @@ impl Even<'_> {
         }
     }
 
+    /// The only domain where the pod can stand gets one more.
+    fn fill(&mut self, values: &BTreeSet<Value>) {
+        if let (1, Some(Some(value))) = (values.len(), values.first()) {
+            let before = self.tally.sure(value);
+            *self.filled.entry(before + 1).or_default() += 1;
+            if let Some(others) = self.filled.get_mut(&before) {
+                *others -= 1;
+            }
+            self.filled.retain(|_, domains| *domains > 0);
+        }
+    }
+
     /// The fewest matching pods that a domain may have.
     fn least(&self) -> i64 {
         let scarce = self.domains.len() < self.spread.min_domains.unwrap_or(1) as usize;
-        let all = self.domains.union(&self.perhaps).map(|value| self.tally.sure(value));
-        if scarce { 0 } else { all.min().unwrap_or(0) }
+        let least = self.filled.iter().find(|(_, domains)| **domains > 0);
+        if scarce { 0 } else { least.map_or(0, |(pods, _)| *pods) }
     }
 }
 

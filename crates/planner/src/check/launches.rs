@@ -1,6 +1,7 @@
 //! Every type that a launch lists can be had as required and holds all its pods with the daemons that come along.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
@@ -17,8 +18,9 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
         match pool.zip(moulds.of(position)) {
             None => findings.add(subject, format!("pool {} is not in the snapshot", launch.pool)),
             Some((pool, mould)) => {
-                let shapes = launch.pods.iter().map(|pod| snapshot.pods[*pod].shape).collect();
-                Checked { snapshot, pool, launch, mould, shapes, subject }.check(findings);
+                let shapes: BTreeSet<usize> = launch.pods.iter().map(|pod| snapshot.pods[*pod].shape).collect();
+                let suited = shapes.iter().map(|shape| (*shape, mould.suited(*shape))).collect();
+                Checked { snapshot, pool, launch, mould, shapes, suited, subject }.check(findings);
             }
         }
     }
@@ -31,6 +33,8 @@ pub(super) struct Checked<'a> {
     pub(super) mould: &'a Mould<'a>,
     /// The distinct shapes of its pods.
     pub(super) shapes: BTreeSet<usize>,
+    /// For each of them the types where its pods can go.
+    suited: Vec<(usize, Rc<[bool]>)>,
     pub(super) subject: String,
 }
 
@@ -46,8 +50,11 @@ impl<'a> Checked<'a> {
         }
         let enough = self.launch.purpose == Purpose::Static || lacking(&pods, &self.launch.requests).is_empty();
         findings.expect(enough, &self.subject, || "requests less than its pods".to_owned());
+        let mut wanted: BTreeMap<&[usize], Resources> = BTreeMap::new();
         for kind in &listed {
-            self.kind(*kind, &pods, findings);
+            let daemons = self.mould.daemons()[*kind].as_slice();
+            let wanted = wanted.entry(daemons).or_insert_with(|| self.wanted(*kind, &pods));
+            self.kind(*kind, wanted, findings);
         }
         self.sharing(&listed, findings);
         Offered::new(self, &listed).check(findings);
@@ -55,13 +62,11 @@ impl<'a> Checked<'a> {
 
     /// Positions of the listed types among those of the mould.
     fn listed(&self, findings: &mut Findings) -> Vec<usize> {
-        let known: BTreeMap<&str, usize> =
-            self.mould.kinds.iter().enumerate().map(|(position, (kind, _))| (kind.name.as_str(), position)).collect();
-        let mut listed = Vec::new();
-        for name in &self.launch.instance_types {
-            match known.get(name.as_str()) {
-                None => findings.add(&self.subject, format!("type {name} is not in the pool's catalogue")),
-                Some(position) => listed.push(*position),
+        let listed = self.mould.positions(&self.launch.instance_types);
+        if listed.len() < self.launch.instance_types.len() {
+            let known = |name: &String| listed.iter().any(|position| self.mould.kinds[*position].0.name == *name);
+            for name in self.launch.instance_types.iter().filter(|name| !known(name)) {
+                findings.add(&self.subject, format!("type {name} is not in the pool's catalogue"));
             }
         }
         listed
@@ -106,26 +111,27 @@ impl<'a> Checked<'a> {
     }
 
     /// One type: it can be had, every pod can go wherever it comes up, and all fit.
-    fn kind(&self, position: usize, pods: &Resources, findings: &mut Findings) {
+    fn kind(&self, position: usize, wanted: &Resources, findings: &mut Findings) {
         let (kind, offerings) = &self.mould.kinds[position];
         let (name, subject) = (&kind.name, &self.subject);
         let had = offerings.iter().any(|offering| offering.available);
         findings.expect(had, subject, || format!("type {name} cannot be had as required"));
-        for shape in self.shapes.iter().filter(|shape| !self.mould.suited(**shape)[position]) {
+        for (shape, _) in self.suited.iter().filter(|(_, suited)| !suited[position]) {
             let pod = self.launch.pods.iter().map(|pod| &self.snapshot.pods[*pod]).find(|pod| pod.shape == *shape);
             let pod = pod.map_or("", |pod| &pod.name);
             findings.add(subject, format!("type {name} may come up in a way that does not suit pod {pod}"));
         }
-        let wanted = self.wanted(position, pods);
-        let lacking = lacking(&wanted, &kind.allocatable);
+        let lacking = lacking(wanted, &kind.allocatable);
         // A static pool gets its nodes also where the daemons alone are too many for them.
         let fits = lacking.is_empty() || self.launch.pods.is_empty();
         findings.expect(fits, subject, || format!("type {name} lacks {}", lacking.join(", ")));
         let above: Vec<&str> =
             self.launch.requests.iter().filter(|it| it.1 > wanted.get(it.0)).map(|it| it.0).collect();
         // The least overhead is reserved by the pool's own reckoning, which may count more daemons than this one.
-        let daemons: Resources = self.all_daemons();
-        let explained = above.iter().all(|name| self.launch.requests.get(name) <= wanted.get(name) + daemons.get(name));
+        let explained = above.is_empty() || {
+            let daemons: Resources = self.all_daemons();
+            above.iter().all(|name| self.launch.requests.get(name) <= wanted.get(name) + daemons.get(name))
+        };
         findings.expect(explained, subject, || format!("requests too much: {}", above.join(", ")));
     }
 

@@ -28,6 +28,7 @@ pub(super) struct Mould<'a> {
     known: RefCell<BTreeMap<String, Vec<BTreeSet<Value>>>>,
     suited: RefCell<BTreeMap<usize, Rc<[bool]>>>,
     daemons: OnceCell<Vec<Vec<usize>>>,
+    index: OnceCell<BTreeMap<String, usize>>,
 }
 
 impl<'a> Mould<'a> {
@@ -58,8 +59,9 @@ impl<'a> Mould<'a> {
         given: &'a Labels,
         types: impl Iterator<Item = &'a InstanceType>,
     ) -> Self {
-        let (known, suited, daemons) = (RefCell::default(), RefCell::default(), OnceCell::new());
-        let mut mould = Self { snapshot, own, named, given, kinds: Vec::new(), known, suited, daemons };
+        let (known, suited, daemons, index) =
+            (RefCell::default(), RefCell::default(), OnceCell::new(), OnceCell::new());
+        let mut mould = Self { snapshot, own, named, given, kinds: Vec::new(), known, suited, daemons, index };
         let kinds = types.map(|kind| (kind, kind.offerings.iter().filter(|it| mould.allows(kind, it)).collect()));
         mould.kinds = kinds.collect();
         mould
@@ -141,13 +143,29 @@ impl<'a> Mould<'a> {
         pleased(shape, holds)
     }
 
-    /// Every value that a label may have on a node of one of the listed types (all, when there is no list).
-    pub(super) fn values_of(&self, key: &str, listed: Option<&[String]>) -> BTreeSet<Value> {
+    /// Where the named types stand among the kinds; unknown ones nowhere.
+    pub(super) fn positions(&self, names: &[String]) -> Vec<usize> {
+        let index: &BTreeMap<String, usize> = self.index.get_or_init(|| {
+            self.kinds.iter().enumerate().map(|(position, (kind, _))| (kind.name.clone(), position)).collect()
+        });
+        names.iter().filter_map(|name| index.get(name.as_str()).copied()).collect()
+    }
+
+    /// Every value that a label may have on a node of one of the kinds at these positions (all, when there is no list).
+    pub(super) fn values_of(&self, key: &str, listed: Option<&[usize]>) -> BTreeSet<Value> {
         let mut known = self.known.borrow_mut();
         let by_kind = known.entry(key.to_owned()).or_insert_with(|| self.values_by_kind(key));
-        let counts = |kind: &InstanceType| listed.is_none_or(|listed| listed.contains(&kind.name));
-        let chosen = self.kinds.iter().zip(by_kind).filter(|((kind, _), _)| counts(kind));
-        chosen.flat_map(|(_, values)| values.iter().cloned()).collect()
+        let mut values = BTreeSet::new();
+        let mut more = |of_kind: &BTreeSet<Value>| {
+            if !of_kind.is_subset(&values) {
+                values.extend(of_kind.iter().cloned());
+            }
+        };
+        match listed {
+            None => by_kind.iter().for_each(more),
+            Some(listed) => listed.iter().for_each(|position| more(&by_kind[*position])),
+        }
+        values
     }
 
     fn shapes(&self) -> impl Iterator<Item = &PodShape> {

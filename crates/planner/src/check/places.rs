@@ -31,7 +31,8 @@ pub(super) struct Place<'a> {
 /// What decides the labels of a node that is still to come.
 struct Open<'a> {
     mould: &'a Mould<'a>,
-    listed: Option<&'a [String]>,
+    /// Positions of the types that the claim lists; without a list all are meant.
+    listed: Option<Vec<usize>>,
 }
 
 /// The nodes in the order of the snapshot, then the launches in the order of the plan.
@@ -46,7 +47,10 @@ pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a Moulds
     let launches = plan.launches.iter().enumerate().map(|(position, launch)| Place {
         name: format!("launch {position}"),
         node: None,
-        open: moulds.of(position).map(|mould| Open { mould, listed: Some(&launch.instance_types) }),
+        open: moulds.of(position).map(|mould| {
+            let listed = Some(mould.positions(&launch.instance_types));
+            Open { mould, listed }
+        }),
         taints: snapshot.pools.iter().find(|pool| pool.name == launch.pool).map_or(&[], |pool| &pool.taints),
         known: RefCell::default(),
     });
@@ -68,7 +72,7 @@ impl Place<'_> {
         let labelled = self.node.and_then(|node| node.labels.get(key)).cloned();
         match &self.open {
             _ if key == label::HOSTNAME => BTreeSet::from([Some(labelled.unwrap_or_else(|| self.host()))]),
-            Some(open) => open.mould.values_of(key, open.listed),
+            Some(open) => open.mould.values_of(key, open.listed.as_deref()),
             None => BTreeSet::from([labelled]),
         }
     }

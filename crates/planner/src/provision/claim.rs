@@ -42,7 +42,8 @@ pub(super) struct Claims {
     buckets: Vec<Bucket>,
     of_frame: BTreeMap<FrameId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
-    cursors: BTreeMap<(usize, usize, usize, FrameId), usize>,
+    /// By shape; then by level, bucket and frame, the first launch that has not refused for good.
+    cursors: BTreeMap<usize, BTreeMap<(usize, usize, FrameId), usize>>,
 }
 
 /// Launches of one frame in the order in which they came to be so; those that have moved on stay listed.
@@ -102,7 +103,7 @@ impl Claims {
         mut takes: impl FnMut(usize, &Claim) -> Option<T>,
     ) -> Option<(usize, T)> {
         let own = &self.buckets[bucket];
-        let cursor = self.cursors.entry((shape, level, bucket, frame)).or_insert(0);
+        let cursor = self.cursors.entry(shape).or_default().entry((level, bucket, frame)).or_insert(0);
         while let Some(position) = own.claims.get(*cursor) {
             let claim = &self.list[*position];
             if claim.frame == own.frame
@@ -117,7 +118,7 @@ impl Claims {
 
     /// Lets a shape look at all launches again.
     pub(super) fn forget(&mut self, shape: usize) {
-        self.cursors.retain(|(of, ..), _| *of != shape);
+        self.cursors.remove(&shape);
     }
 }
 

@@ -1,18 +1,20 @@
 //! Launches as the plan says them: types that the limits leave room for, requirements as objects write them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::{
-    Launch, MicroDollars, Operator, Plan, PodVerdict, Purpose, Report, Requirement, Requirements, Resources, ValueSet,
-    label,
+    CapacityType, Launch, MicroDollars, Operator, Plan, PodVerdict, Purpose, Report, Requirement, Requirements,
+    Resources, ValueSet, label,
 };
 
 use super::Solver;
 use super::claim::Claim;
 use super::dimensions::Amounts;
+use super::frame::{CapacityTypes, Entry, FrameId};
 use super::join::holding;
 use super::limits::{Headroom, maximum};
-use super::template::{Candidate, Template};
+use super::template::Template;
 
 impl Solver<'_> {
     pub(super) fn finish(mut self) -> Plan {
@@ -35,41 +37,61 @@ impl Solver<'_> {
 
     fn close(&mut self, claim: Claim) -> Launch {
         let (seated, used) = self.seated(&claim);
+        let listed = self.listed(&claim, &used);
         let frame = self.frames.get(claim.frame);
-        let fitting: Vec<usize> = holding(&self.frames, claim.frame, 0, &used, &claim.ports)
-            .map(|position| frame.entries[position].candidate)
-            .collect();
-        let index = frame.template;
-        let listed = self.widest(&claim, index, fitting);
-        let frame = self.frames.get(claim.frame);
-        let template = &self.frames.templates[index];
-        let kinds: Vec<&Candidate<'_>> = listed.iter().map(|candidate| &template.candidates[*candidate]).collect();
-        let min_values = self.min_values(claim.frame);
-        let found = |key: &str| self.count_values(claim.frame, key, &used, &claim.ports);
-        let lowered: Vec<(String, u32)> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
-        let relaxed =
-            lowered.iter().any(|(key, found)| min_values.iter().any(|(own, asked)| own == key && found < asked));
+        let template = &self.frames.templates[frame.template];
+        let entries: Vec<&Entry> = listed.iter().map(|position| &frame.entries[*position]).collect();
+        let (lowered, relaxed) = self.lowered(&claim, &used);
         let mut requests = seated;
-        requests.add(&least(kinds.iter().map(|candidate| &candidate.overhead)));
-        let mut requirements = written(&frame.requirements, template, &kinds);
+        requests.add(&least(entries.iter().map(|entry| &template.candidates[entry.candidate].overhead)));
+        let sold_as = entries.iter().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as));
+        let mut requirements = written(&frame.requirements, template, sold_as);
         for requirement in &mut requirements {
-            let lower = lowered.iter().find(|(key, _)| *key == requirement.key);
-            requirement.min_values =
-                requirement.min_values.map(|asked| lower.map_or(asked, |(_, found)| asked.min(*found)));
+            let lower = |asked: u32| lowered.get(&requirement.key).map_or(asked, |found| asked.min(*found));
+            requirement.min_values = requirement.min_values.map(lower);
         }
-        let of_types = min_values.iter().find(|(key, _)| key == label::INSTANCE_TYPE).map(|(_, asked)| *asked);
-        let lower = lowered.iter().find(|(key, _)| key == label::INSTANCE_TYPE).map(|(_, found)| *found);
         Launch {
             pool: template.pool.name.clone(),
             requirements,
-            price: MicroDollars(kinds.iter().filter_map(|it| cheapest(it, &frame.requirements)).min().unwrap_or(0)),
-            instance_types: kinds.iter().map(|candidate| candidate.offer.kind.name.clone()).collect(),
+            price: MicroDollars(entries.iter().map(|entry| entry.price).min().unwrap_or(0)),
             requests,
-            min_instance_types: of_types.map(|asked| lower.map_or(asked, |lower| lower.min(asked))),
+            min_instance_types: self.min_instance_types(claim.frame, &lowered),
+            instance_types: self.names(claim.frame, listed),
             pods: claim.pods,
             purpose: Purpose::Provision,
             min_values_relaxed: relaxed,
         }
+    }
+
+    /// Entries that hold what is used, as many as a claim may list and the limits can bear.
+    fn listed(&mut self, claim: &Claim, used: &[i64]) -> Vec<usize> {
+        let fitting: Vec<usize> = holding(&self.frames, claim.frame, 0, used, &claim.ports).collect();
+        self.widest(claim, fitting)
+    }
+
+    /// Labels of which there are fewer values than `minValues` asks for, with their number; and whether there are any.
+    fn lowered(&self, claim: &Claim, used: &[i64]) -> (BTreeMap<String, u32>, bool) {
+        let found = |key: &String| self.count_values(claim.frame, key, used, &claim.ports);
+        let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
+        let asked = self.min_values(claim.frame);
+        let relaxed = asked.iter().any(|(key, asked)| lowered.get(key).is_some_and(|found| found < asked));
+        (lowered, relaxed)
+    }
+
+    fn min_instance_types(&self, frame: FrameId, lowered: &BTreeMap<String, u32>) -> Option<u32> {
+        let (_, asked) = self.min_values(frame).into_iter().find(|(key, _)| key == label::INSTANCE_TYPE)?;
+        Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
+    }
+
+    /// The names of some entries of a frame; equal lists are one.
+    fn names(&mut self, frame: FrameId, listed: Vec<usize>) -> Arc<Vec<String>> {
+        let own = self.frames.get(frame);
+        let candidates = &self.frames.templates[own.template].candidates;
+        let name = |position: &usize| candidates[own.entries[*position].candidate].offer.kind.name.clone();
+        self.names
+            .entry((frame, listed))
+            .or_insert_with_key(|(_, listed)| Arc::new(listed.iter().map(name).collect()))
+            .clone()
     }
 
     /// What the launch's pods request in fact, without seats that nobody took.
@@ -87,21 +109,26 @@ impl Solver<'_> {
         (seated, used)
     }
 
-    /// As many candidates, cheapest first, as a claim may list and as the limits can bear at once.
-    fn widest(&mut self, claim: &Claim, template: usize, fitting: Vec<usize>) -> Vec<usize> {
+    /// As many of the fitting entries, cheapest first, as a claim may list and as the limits can bear at once.
+    fn widest(&mut self, claim: &Claim, mut fitting: Vec<usize>) -> Vec<usize> {
         let most = self.snapshot.policy.max_instance_types.max(1);
-        if !self.headroom.is_bounded(template) {
-            return fitting.into_iter().take(most).collect();
+        let frame = self.frames.get(claim.frame);
+        if !self.headroom.is_bounded(frame.template) {
+            fitting.truncate(most);
+            return fitting;
         }
-        let candidates = &self.frames.templates[template].candidates;
+        let candidates = &self.frames.templates[frame.template].candidates;
         let mut held = claim.held.clone();
         let mut kept = Vec::new();
-        for candidate in fitting {
-            let wanted = maximum(&held, &candidates[candidate].footprint);
-            if kept.len() < most && bears(&self.headroom, template, &wanted, &held) {
-                self.headroom.exchange(template, &held, &wanted);
+        for position in fitting {
+            if kept.len() == most {
+                break;
+            }
+            let wanted = maximum(&held, &candidates[frame.entries[position].candidate].footprint);
+            if wanted == held || bears(&self.headroom, frame.template, &wanted, &held) {
+                self.headroom.exchange(frame.template, &held, &wanted);
                 held = wanted;
-                kept.push(candidate);
+                kept.push(position);
             }
         }
         kept
@@ -112,21 +139,16 @@ fn bears(headroom: &Headroom, template: usize, wanted: &[i64], held: &[i64]) -> 
     headroom.first_exceeded(template, wanted, held).is_none()
 }
 
-fn cheapest(candidate: &Candidate<'_>, requirements: &Requirements) -> Option<i64> {
-    candidate.offerings(requirements).map(|offering| offering.price.0).min()
-}
-
 /// Requirements as objects write them: settled where only the claim can, with the capacity types that can be had.
 pub(super) fn written(
     requirements: &Requirements,
     template: &Template<'_>,
-    kinds: &[&Candidate<'_>],
+    sold_as: CapacityTypes,
 ) -> Vec<Requirement> {
-    let sold = kinds.iter().flat_map(|candidate| candidate.offerings(requirements));
-    let capacity_types: BTreeSet<&str> = sold.map(|offering| offering.capacity_type.as_str()).collect();
     let mut requirements = requirements.clone();
     settle(&mut requirements, template);
-    requirements.add(&Requirement::new(label::CAPACITY_TYPE, Operator::In, capacity_types));
+    let sold_as = sold_as.iter().map(CapacityType::as_str);
+    requirements.add(&Requirement::new(label::CAPACITY_TYPE, Operator::In, sold_as));
     requirements.remove(label::HOSTNAME);
     requirements.remove(label::INSTANCE_TYPE);
     requirements.to_vec()

@@ -1,14 +1,16 @@
 //! Static pools: as many nodes as they have replicas, made straight from the template, whoever waits.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use crate::{Launch, MicroDollars, Pool, Purpose, Resources};
 
 use super::Solver;
 use super::dimensions::Dimensions;
 use super::finish::written;
+use super::frame::{CapacityTypes, Entry};
 use super::limits::{Footprint, Headroom};
-use super::template::{self, Candidate, DaemonDemand, Template};
+use super::template::{self, DaemonDemand, Template};
 
 impl Solver<'_> {
     /// Launches for the replicas that static pools lack, within their limits.
@@ -42,22 +44,20 @@ impl Solver<'_> {
 
     /// A launch that any type of the pool may serve; `None` when nothing can be had.
     fn from_template(&self, template: &Template<'_>) -> Option<Launch> {
-        let price = |candidate: &Candidate<'_>| {
-            candidate.offerings(&template.requirements).map(|offering| offering.price).min()
-        };
-        let had = template.candidates.iter().filter_map(|candidate| Some((price(candidate)?, candidate)));
-        let mut kinds: Vec<(MicroDollars, &Candidate<'_>)> = had.collect();
-        kinds.sort_by_key(|(price, candidate)| (*price, candidate.offer.kind.name.as_str()));
-        kinds.truncate(self.snapshot.policy.max_instance_types.max(1));
-        let listed: Vec<&Candidate<'_>> = kinds.iter().map(|(_, candidate)| *candidate).collect();
+        let all = 0..template.candidates.len();
+        let mut entries: Vec<Entry> = all.filter_map(|it| template.priced(it, &template.requirements)).collect();
+        let name = |entry: &Entry| template.candidates[entry.candidate].offer.kind.name.clone();
+        entries.sort_by_key(|entry| (entry.cost, name(entry)));
+        entries.truncate(self.snapshot.policy.max_instance_types.max(1));
+        let sold_as = entries.iter().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as));
         Some(Launch {
             pool: template.pool.name.clone(),
-            requirements: written(&template.requirements, template, &listed),
-            instance_types: listed.iter().map(|candidate| candidate.offer.kind.name.clone()).collect(),
+            requirements: written(&template.requirements, template, sold_as),
+            instance_types: Arc::new(entries.iter().map(name).collect()),
             requests: Resources::default(),
             min_instance_types: None,
             pods: Vec::new(),
-            price: kinds.first()?.0,
+            price: MicroDollars(entries.iter().map(|entry| entry.price).min()?),
             purpose: Purpose::Static,
             min_values_relaxed: false,
         })

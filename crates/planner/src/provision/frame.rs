@@ -36,6 +36,34 @@ pub(super) struct Entry {
     pub(super) candidate: usize,
     /// What its cheapest offering counts for when types compete: the price for the work done, and the pool's fee.
     pub(super) cost: i64,
+    /// What that offering costs, in micro-dollars per hour.
+    pub(super) price: i64,
+    /// In which ways it can be had.
+    pub(super) sold_as: CapacityTypes,
+}
+
+/// A set of capacity types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CapacityTypes(u8);
+
+impl CapacityTypes {
+    const ALL: [CapacityType; 3] = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+
+    fn of(one: CapacityType) -> Self {
+        Self(1 << one as u8)
+    }
+
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn contains(self, one: CapacityType) -> bool {
+        self.0 & Self::of(one).0 != 0
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = CapacityType> {
+        Self::ALL.into_iter().filter(move |one| self.contains(*one))
+    }
 }
 
 /// All frames of one plan.
@@ -67,8 +95,13 @@ impl<'a> Frames<'a> {
         };
         for template in 0..frames.templates.len() {
             let requirements = frames.templates[template].requirements.clone();
-            let all = (0..frames.templates[template].candidates.len()).map(|it| Entry { candidate: it, cost: 0 });
-            frames.make(template, requirements, all.collect(), None, topology);
+            let all = (0..frames.templates[template].candidates.len()).map(|it| Entry {
+                candidate: it,
+                cost: 0,
+                price: 0,
+                sold_as: CapacityTypes::default(),
+            });
+            frames.make(template, requirements, all.collect(), true, topology);
         }
         frames
     }
@@ -237,8 +270,7 @@ impl<'a> Frames<'a> {
             let matching = self.matching(template, key, set);
             entries.retain(|entry| matching[entry.candidate]);
         }
-        let allows_spot = (!sold).then_some(self.list[parent].allows_spot);
-        let frame = self.make(template, requirements, entries, allows_spot, topology);
+        let frame = self.make(template, requirements, entries, sold, topology);
         (!self.list[frame].entries.is_empty()).then_some(frame)
     }
 
@@ -256,24 +288,20 @@ impl<'a> Frames<'a> {
         matching
     }
 
-    /// Adds a frame. When its offerings are those of a wider frame, `allows_spot` is known and prices stay.
+    /// Adds a frame; its types are priced anew unless its offerings are those of the wider frame.
     fn make(
         &mut self,
         template: usize,
         requirements: Requirements,
         mut entries: Vec<Entry>,
-        allows_spot: Option<bool>,
+        reprice: bool,
         topology: &mut Topology<'a>,
     ) -> FrameId {
         let own = &self.templates[template];
-        if allows_spot.is_none() {
+        if reprice {
             entries = entries.iter().filter_map(|entry| own.priced(entry.candidate, &requirements)).collect();
             entries.sort_by_key(|entry| (entry.cost, &own.candidates[entry.candidate].offer.kind.name));
         }
-        let spot = |entry: &Entry| {
-            let mut sold = own.candidates[entry.candidate].offerings(&requirements);
-            sold.any(|offering| offering.capacity_type == CapacityType::Spot)
-        };
         let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
         let pin = |(key, name): &(KeyId, String), topology: &mut Topology<'a>| {
             let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
@@ -282,7 +310,7 @@ impl<'a> Frames<'a> {
         let frame = Frame {
             template,
             pins: keys.iter().map(|key| pin(key, topology)).collect(),
-            allows_spot: allows_spot.unwrap_or_else(|| entries.iter().any(spot)),
+            allows_spot: entries.iter().any(|entry| entry.sold_as.contains(CapacityType::Spot)),
             flexible: requirements.iter().any(|(_, set)| set.min_values().is_some()),
             requirements: requirements.clone(),
             entries: entries.into(),
@@ -295,12 +323,18 @@ impl<'a> Frames<'a> {
 
 impl Template<'_> {
     /// A candidate with its cheapest offering; `None` when it cannot be had as required.
-    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
+    pub(super) fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
         let own = &self.candidates[candidate];
-        let price = own.offerings(requirements).map(|offering| offering.price.0).min()?;
+        let mut price: Option<i64> = None;
+        let mut sold_as = CapacityTypes::default();
+        for offering in own.offerings(requirements) {
+            price = Some(price.map_or(offering.price.0, |price| price.min(offering.price.0)));
+            sold_as = sold_as.with(CapacityTypes::of(offering.capacity_type));
+        }
+        let price = price?;
         let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
         let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
-        (own.crowded.is_none()).then_some(Entry { candidate, cost })
+        (own.crowded.is_none()).then_some(Entry { candidate, cost, price, sold_as })
     }
 }
 

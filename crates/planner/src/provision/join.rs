@@ -40,11 +40,8 @@ struct Joiner<'s, 'a> {
 
 impl<'a> Solver<'a> {
     /// Puts as many of the pods as possible into the first open launch that takes one. Says which, and how many.
-    pub(super) fn join(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
-        if self.claims.list.is_empty() {
-            return None;
-        }
-        let alone = self.price_alone(turn);
+    /// `alone` is what a launch of its own would cost, if one can be had.
+    pub(super) fn join(&mut self, turn: Turn, pods: &[usize], alone: Option<i64>) -> Option<(usize, usize)> {
         let class = self.demands[turn.shape].levels[turn.level].class;
         let buckets = self.claims.compatible(class, &mut self.frames, &self.wants, &mut self.topology);
         for (bucket, children) in buckets.iter() {

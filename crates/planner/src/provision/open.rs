@@ -35,9 +35,12 @@ pub(super) struct Alone {
 }
 
 impl Solver<'_> {
-    /// What a launch of its own would cost, as of the present state of limits and reservations.
+    /// What a launch of its own would cost, as far as is known: limits and reservations may have changed since. [`Self::open`] finds out.
     pub(super) fn price_alone(&mut self, turn: Turn) -> Option<i64> {
-        self.best_alone(turn, false).map(|fresh| fresh.cost)
+        match self.alone.get(&turn) {
+            Some(known) => known.best.as_ref().map(|fresh| fresh.cost),
+            None => self.best_alone(turn, false).map(|fresh| fresh.cost),
+        }
     }
 
     /// Opens a launch for the first pods. Says which, and how many of them it takes now.
@@ -176,7 +179,9 @@ impl Solver<'_> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
-        let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
+        if cap <= 1 || !demand.shape.ports.is_empty() {
+            return (fresh.entry, 1);
+        }
         let frame = self.frames.get(fresh.frame);
         let template = &self.frames.templates[frame.template];
         let none = vec![0; demand.requests.len()];

@@ -123,7 +123,7 @@ fn world() -> (Snapshot, Plan) {
     let launch = Launch {
         pool: "pool".to_owned(),
         requirements: vec![zones(&["c"]), Requirement::new(label::CAPACITY_TYPE, Operator::In, ["on-demand"])],
-        instance_types: vec!["one.large".to_owned(), "two.large".to_owned()],
+        instance_types: Arc::new(vec!["one.large".to_owned(), "two.large".to_owned()]),
         requests: small(),
         min_instance_types: None,
         pods: vec![WEBS[2]],

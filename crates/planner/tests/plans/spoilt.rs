@@ -43,15 +43,15 @@ const ROWS: [(&str, Spoil); 27] = [
     ("verdicts for", |_, plan| plan.report.pods.truncate(3)),
     ("the verdict says", |_, plan| plan.report.pods[0] = PodVerdict::Postponed),
     ("lacks cpu", |snapshot, _| Arc::make_mut(&mut snapshot.shapes[4]).requests.set(Resources::CPU, 90_000)),
-    ("memory 19536 of", |_, plan| plan.launches[0].instance_types.insert(0, "family-000.02".to_owned())),
-    ("is not in the pool's catalogue", |_, plan| plan.launches[0].instance_types.push("other.large".to_owned())),
+    ("memory 19536 of", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).insert(0, "family-000.02".to_owned())),
+    ("is not in the pool's catalogue", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).push("other.large".to_owned())),
     ("lists a type twice", |_, plan| {
         let first = plan.launches[0].instance_types[0].clone();
-        plan.launches[0].instance_types.insert(0, first);
+        Arc::make_mut(&mut plan.launches[0].instance_types).insert(0, first);
     }),
     ("lists more than 2 types", |snapshot, _| snapshot.policy.max_instance_types = 2),
-    ("lists no types", |_, plan| plan.launches[0].instance_types.clear()),
-    ("types are not cheapest first", |_, plan| plan.launches[0].instance_types.reverse()),
+    ("lists no types", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).clear()),
+    ("types are not cheapest first", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).reverse()),
     ("the cheapest is", |_, plan| plan.launches[0].price.0 -= 1),
     ("does not bear taint", |snapshot, _| {
         let taint = Taint { key: "k".to_owned(), value: String::new(), effect: Effect::NoSchedule };

@@ -47,8 +47,8 @@ impl Case {
     /// # Errors
     /// When the plan does not fit together: a launch that nothing can become, a pod placed twice or out of order.
     pub fn new(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan, variant: Variant) -> Result<Self> {
-        let mut nodes = cluster.nodes.clone();
-        let mut csi_nodes = cluster.csi_nodes.clone();
+        let mut nodes = cluster.settled.clone();
+        let mut csi_nodes = cluster.settled_csi_nodes.clone();
         let mut dice = Dice::new(match variant {
             Variant::Cheapest => 0,
             Variant::Any(number) => cluster.seed.rotate_left(32) ^ number,
@@ -61,11 +61,13 @@ impl Case {
             ensure!(offering.available, "launch {position} counts on an offering that cannot be had");
             nodes.push(node);
         }
+        let leaves = |pod: &&Value| cluster.leaving.iter().any(|node| pod["spec"]["nodeName"] == json!(node));
+        let bound: Vec<&Value> = cluster.bound.iter().filter(|pod| !leaves(pod)).collect();
         let line = json!({
             "seed": cluster.seed,
             "variant": variant.to_string(),
             "nodes": nodes,
-            "bound": cluster.bound,
+            "bound": bound,
             "daemonSets": cluster.daemon_sets,
             "pods": placements(cluster, snapshot, plan)?,
             "pending": pending(cluster, snapshot, plan)?,
@@ -76,6 +78,12 @@ impl Case {
             "csiNodes": csi_nodes,
         });
         Ok(Self { seed: cluster.seed, variant, line })
+    }
+
+    /// A case by hand, as the program reads it: see `tests/peers/scheduler/cluster.go`.
+    #[must_use]
+    pub fn by_hand(line: Value) -> Self {
+        Self { seed: line["seed"].as_u64().unwrap_or_default(), variant: Variant::Cheapest, line }
     }
 
     /// The case as the program reads it.
@@ -100,7 +108,12 @@ fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec
             ensure!(homes.insert(*pod, launch_name(position)).is_none(), "pod {pod} twice");
         }
     }
-    ensure!(plan.report.order.len() == homes.len(), "the order names {} of {} pods", plan.report.order.len(), homes.len());
+    ensure!(
+        plan.report.order.len() == homes.len(),
+        "the order names {} of {} pods",
+        plan.report.order.len(),
+        homes.len()
+    );
     let place = |pod: &usize| {
         let node = homes.get(pod).with_context(|| format!("pod {pod} is in the order and has no place"))?;
         Ok(json!({"pod": object(cluster, snapshot, *pod)?, "node": node}))
@@ -112,13 +125,18 @@ fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec
 fn pending(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
     let verdicts = plan.report.pods.iter().enumerate();
     let without = verdicts.filter(|(_, verdict)| matches!(verdict, PodVerdict::Unschedulable { .. }));
-    without.map(|(pod, _)| object(cluster, snapshot, pod).cloned()).collect()
+    without.map(|(pod, _)| object(cluster, snapshot, pod)).collect()
 }
 
-fn object<'a>(cluster: &'a Cluster, snapshot: &Snapshot, pod: usize) -> Result<&'a Value> {
+/// The pod as it will come again: without a node, whether it has one that leaves or none.
+fn object(cluster: &Cluster, snapshot: &Snapshot, pod: usize) -> Result<Value> {
     let uid = &snapshot.pods.get(pod).with_context(|| format!("there is no pod {pod}"))?.uid;
-    let found = cluster.pending.iter().find(|it| it["metadata"]["uid"] == json!(uid));
-    found.with_context(|| format!("no pending pod has uid {uid}"))
+    let found = cluster.pending.iter().chain(&cluster.bound).find(|it| it["metadata"]["uid"] == json!(uid));
+    let mut object = found.with_context(|| format!("no pod has uid {uid}"))?.clone();
+    if let Some(spec) = object["spec"].as_object_mut() {
+        spec.remove("nodeName");
+    }
+    Ok(object)
 }
 
 /// What a launch becomes: a type, an offering, and the Node with the labels and taints that registration leaves on it.
@@ -133,7 +151,9 @@ fn planned<'a>(
     let catalogue = snapshot.catalogues.get(pool.catalogue).context("the pool has no catalogue")?;
     let choices = choices(catalogue, launch)?;
     let (kind, offering) = match variant {
-        Variant::Cheapest => *choices.iter().min_by_key(|(kind, it)| (it.price, &kind.name)).context("nothing to buy")?,
+        Variant::Cheapest => {
+            *choices.iter().min_by_key(|(kind, it)| (it.price, &kind.name)).context("nothing to buy")?
+        }
         Variant::Any(_) => *dice.one(&choices),
     };
     let taints: Vec<Value> = pool.taints.iter().map(taint).collect();
