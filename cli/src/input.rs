@@ -5,6 +5,7 @@ mod error;
 mod files;
 mod kinds;
 mod objects;
+mod rules;
 mod schema;
 mod text;
 
@@ -152,6 +153,7 @@ impl Reader {
                 self.notes.push(format!("{}: {warning}", raw.place));
                 self.warnings.push(warning);
             }
+            self.errors.extend(rules::faults(&raw));
             let faults = schema::faults(&raw);
             if faults.is_empty() {
                 self.errors.extend(objects.add(raw).err());

@@ -1,0 +1,122 @@
+//! Rules of the API server for fields that decide where pods go. The slim objects read them leniently, since in a cluster
+//! the API server has checked them; here nobody has.
+
+use serde_json::{Map, Value};
+
+use super::Raw;
+use super::error::InputError;
+
+/// Maps from resource names to amounts, wherever they stand.
+const AMOUNTS: [&str; 7] =
+    ["requests", "limits", "capacity", "allocatable", "overhead", "kubeReserved", "systemReserved"];
+/// Lists whose items must say over which label they look at nodes, where their items are terms of pods.
+const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// What a field of a list's items must be: the list, the field, whether it must be there, what it may say.
+const FIELDS: [(&str, &str, bool, Allowed); 11] = [
+    ("topologySpreadConstraints", "maxSkew", true, Allowed::From(1)),
+    ("topologySpreadConstraints", "minDomains", false, Allowed::From(1)),
+    ("topologySpreadConstraints", "topologyKey", true, Allowed::Text),
+    ("topologySpreadConstraints", "whenUnsatisfiable", true, Allowed::OneOf(&["DoNotSchedule", "ScheduleAnyway"])),
+    ("topologySpreadConstraints", "nodeAffinityPolicy", false, Allowed::OneOf(&["Honor", "Ignore"])),
+    ("topologySpreadConstraints", "nodeTaintsPolicy", false, Allowed::OneOf(&["Honor", "Ignore"])),
+    ("preferredDuringSchedulingIgnoredDuringExecution", "weight", true, Allowed::From(1)),
+    ("tolerations", "operator", false, Allowed::OneOf(&["", "Exists", "Equal", "Lt", "Gt"])),
+    ("tolerations", "effect", false, Allowed::OneOf(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"])),
+    ("taints", "effect", true, Allowed::OneOf(&["NoSchedule", "PreferNoSchedule", "NoExecute"])),
+    (TERMS, "topologyKey", true, Allowed::Text),
+];
+
+#[derive(Clone, Copy)]
+enum Allowed {
+    /// A whole number of at least this.
+    From(i64),
+    /// A text that says something.
+    Text,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+}
+
+impl Allowed {
+    fn admits(self, value: &Value) -> bool {
+        match self {
+            Self::From(least) => value.as_i64().is_some_and(|number| number >= least),
+            Self::Text => value.as_str().is_some_and(|text| !text.is_empty()),
+            Self::OneOf(list) => value.as_str().is_some_and(|text| list.contains(&text)),
+        }
+    }
+
+    fn cure(self) -> String {
+        match self {
+            Self::From(least) => format!("write a whole number of at least {least}"),
+            Self::Text => "name a label of nodes, such as topology.kubernetes.io/zone".to_owned(),
+            Self::OneOf(list) => {
+                let words: Vec<&str> = list.iter().copied().filter(|word| !word.is_empty()).collect();
+                format!("write one of {}", words.join(", "))
+            }
+        }
+    }
+}
+
+/// Everything that the API server would refuse.
+pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
+    let mut faults = Vec::new();
+    for part in ["spec", "template", "status"] {
+        walk(raw, &raw.value[part], part, &mut faults);
+    }
+    faults
+}
+
+fn walk(raw: &Raw, value: &Value, path: &str, faults: &mut Vec<InputError>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                let path = format!("{path}.{name}");
+                match inner {
+                    Value::Object(amounts) if AMOUNTS.contains(&name.as_str()) => check(raw, amounts, &path, faults),
+                    Value::Array(items) => list(raw, name, items, &path, faults),
+                    inner => walk(raw, inner, &path, faults),
+                }
+            }
+        }
+        Value::Array(items) => list(raw, "", items, path, faults),
+        _ => {}
+    }
+}
+
+fn list(raw: &Raw, name: &str, items: &[Value], path: &str, faults: &mut Vec<InputError>) {
+    for (index, item) in items.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        for (_, field, must, allowed) in FIELDS.iter().filter(|(list, ..)| *list == name) {
+            let problem = match &item[*field] {
+                Value::Null if *must => "it is missing".to_owned(),
+                Value::Null => continue,
+                value if allowed.admits(value) => continue,
+                value => format!("{value} is not allowed"),
+            };
+            faults.push(InputError::field(raw, &format!("{path}.{field}"), &problem, allowed.cure()));
+        }
+        walk(raw, item, &path, faults);
+    }
+}
+
+/// Amounts are quantities that are not negative.
+fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<InputError>) {
+    for (resource, value) in amounts {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            // A type error, which the typed object tells.
+            _ => continue,
+        };
+        let path = format!("{path}[{resource}]");
+        match api::quantity::millis(&text) {
+            Ok(amount) if amount >= 0 => {}
+            Ok(_) => faults.push(InputError::field(raw, &path, &format!("{text} is negative"), "write an amount")),
+            Err(_) => {
+                let cure = "write an integer or decimal with an optional suffix, such as 1500m, 2 or 4Gi";
+                faults.push(InputError::field(raw, &path, &format!("{text:?} is not a quantity"), cure));
+            }
+        }
+    }
+}
