@@ -29,10 +29,11 @@ type cluster struct {
 	CSINodes               []storagev1.CSINode        `json:"csiNodes"`
 }
 
-// node is a Node, and whether it exists or is only planned.
+// node is a Node, and whether it is ready, on its way, or only planned.
 type node struct {
 	v1.Node
-	Planned bool `json:"planned"`
+	Planned  bool `json:"planned"`
+	Arriving bool `json:"arriving"`
 }
 
 type placement struct {
@@ -46,9 +47,9 @@ type verdict struct {
 	Variant string `json:"variant"`
 	// Disagreements are placements, or DaemonSet pods of planned nodes, that kube-scheduler would not make.
 	Disagreements []disagreement `json:"disagreements"`
-	// Missed are pending pods with an existing node on which kube-scheduler would put them.
+	// Missed are pending pods with a ready node on which kube-scheduler would put them.
 	Missed []place `json:"missed"`
-	// Roomy are pending pods with a planned node on which kube-scheduler would put them.
+	// Roomy are pending pods with a planned or arriving node on which kube-scheduler would put them.
 	Roomy []place `json:"roomy"`
 }
 

@@ -118,7 +118,7 @@ func (r *referee) search(ctx context.Context, given *cluster, pending *v1.Pod, a
 		found := place{Pod: fullName(pod), Node: node.Name}
 		switch {
 		case refused != nil:
-		case node.Planned:
+		case node.Planned || node.Arriving:
 			answer.Roomy = append(answer.Roomy, found)
 		default:
 			answer.Missed = append(answer.Missed, found)

@@ -48,6 +48,10 @@ pub struct Cluster {
     pub kinds: Kinds,
     /// Nodes that exist.
     pub nodes: Vec<Value>,
+    /// Nodes as they will be when all that start are ready and all that leave are gone.
+    pub settled: Vec<Value>,
+    /// Names of the nodes that leave, and whose pods need another place.
+    pub leaving: Vec<String>,
     /// NodeClaims of the nodes that are managed.
     pub node_claims: Vec<Value>,
     /// Pods that run on these nodes.
@@ -66,8 +70,10 @@ pub struct Cluster {
     pub volume_claims: Vec<Value>,
     /// StorageClasses.
     pub storage_classes: Vec<Value>,
-    /// CSINodes of nodes that exist.
+    /// CSINodes as they are.
     pub csi_nodes: Vec<Value>,
+    /// CSINodes as they will be beside the settled nodes.
+    pub settled_csi_nodes: Vec<Value>,
     /// What can be bought.
     pub catalogue: Catalogue,
 }
@@ -83,6 +89,8 @@ impl Cluster {
             seed,
             kinds,
             nodes: Vec::new(),
+            settled: Vec::new(),
+            leaving: Vec::new(),
             node_claims: Vec::new(),
             bound: Vec::new(),
             pending: Vec::new(),
@@ -93,6 +101,7 @@ impl Cluster {
             volume_claims: Vec::new(),
             storage_classes: if kinds.has(Kind::Volumes) { storage::classes() } else { Vec::new() },
             csi_nodes: Vec::new(),
+            settled_csi_nodes: Vec::new(),
             catalogue,
         };
         if kinds.has(Kind::Daemons) {
@@ -144,9 +153,9 @@ fn read<'a, T: DeserializeOwned>(objects: impl IntoIterator<Item = &'a Value>) -
     objects.into_iter().map(one).collect()
 }
 
-/// Three namespaces, two of which belong to a team.
+/// Namespaces, two of which belong to a team.
 fn namespaces() -> Vec<Value> {
-    [("default", None), ("blue", Some("sea")), ("green", Some("land"))].map(namespace).into()
+    [("default", None), ("kube-system", None), ("blue", Some("sea")), ("green", Some("land"))].map(namespace).into()
 }
 
 fn namespace((name, team): (&str, Option<&str>)) -> Value {

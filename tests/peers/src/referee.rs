@@ -35,9 +35,10 @@ pub struct Verdict {
     pub variant: String,
     /// Placements that it would not make, and DaemonSet pods that planned nodes have no room for.
     pub disagreements: Vec<Disagreement>,
-    /// Pods without a place that it would put on a node that exists.
+    /// Pods without a place that it would put on a node that is ready.
     pub missed: Vec<Place>,
-    /// Pods without a place that it would put on a planned node.
+    /// Pods without a place that it would put on a node that is planned or on its way. Not a fault in itself: what EC2
+    /// chose for this case may be larger than what the plan can count on.
     pub roomy: Vec<Place>,
 }
 

@@ -2,14 +2,15 @@
 //!
 //! `KERF_FIDELITY_CLUSTERS` says how many (300), `KERF_FIDELITY_SEED` replays one, `KERF_FIDELITY_KINDS` narrows them to
 //! some kinds of constraint (names with commas between them).
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use peers::clusters::{Cluster, Kinds};
-use peers::referee::{Case, Referee, Tally, Variant, Verdict};
+use peers::referee::{Case, Place, Referee, Tally, Variant, Verdict};
 use planner::{Plan, plan};
-use serde_json::json;
+use serde_json::{Value, json};
 use snapshot::Built;
 
 /// Clusters that one process of the referee gets at a time.
@@ -55,6 +56,9 @@ fn kube_scheduler_would_do_as_we_plan() {
         }
     }
     println!("{tally}");
+    if seeds.len() >= 300 && kinds == Kinds::all() {
+        assert_eq!(tally.unheard(), [], "no pod with such a constraint was placed in any cluster");
+    }
     assert!(failures == 0, "kube-scheduler disagrees in {failures} cases; the first of them:\n{told}\n{tally}");
 }
 
@@ -114,4 +118,120 @@ fn dump(it: &Answered, case: &Case, verdict: &Verdict) -> PathBuf {
     let whole = json!({"verdict": verdict, "plan": it.plan, "case": case.line(), "pools": it.cluster.pools, "snapshot": it.built.snapshot});
     std::fs::write(&path, serde_json::to_string_pretty(&whole).unwrap()).unwrap();
     path
+}
+
+#[test]
+fn a_seed_is_one_cluster() {
+    let all = |seed| {
+        let Cluster { kinds, nodes, bound, pending, pools, volume_claims, catalogue, .. } =
+            Cluster::new(seed, Kinds::all());
+        (kinds, json!([nodes, bound, pending, pools, volume_claims, catalogue]))
+    };
+    assert_eq!(all(7), all(7));
+    assert_ne!(all(7), all(8));
+}
+
+/// A node of zone `a` with two CPUs.
+fn node(name: &str, planned: bool) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "a"}},
+        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+        "planned": planned,
+    })
+}
+
+/// A pod of app `web`, with more in its spec.
+fn pod(name: &str, cpu: &str, more: Value) -> Value {
+    let mut spec = json!({"containers": [{"name": "main", "image": "image", "resources": {"requests": {"cpu": cpu}}}]});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    json!({"metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": spec})
+}
+
+fn placed(pod: Value, node: &str) -> Value {
+    json!({"pod": pod, "node": node})
+}
+
+/// What the referee says of one planned node (`new`), one that exists (`old`), and these placements.
+fn verdict(placements: Value, others: Value) -> Verdict {
+    let mut line = json!({
+        "seed": 1, "nodes": [node("old", false), node("new", true)], "pods": placements,
+        "namespaces": [{"metadata": {"name": "default"}}],
+    });
+    for (key, value) in others.as_object().into_iter().flatten() {
+        line[key] = value.clone();
+    }
+    Referee::find().unwrap().judge(&[Case::by_hand(line)]).unwrap().remove(0)
+}
+
+/// Refusals as `POD NODE PLUGIN`.
+fn refusals(verdict: &Verdict) -> Vec<String> {
+    verdict.disagreements.iter().map(|it| format!("{} {} {}", it.pod, it.node, it.plugin)).collect()
+}
+
+#[test]
+fn the_referee_sees_each_fault() {
+    let term = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+    let spread = json!({"topologySpreadConstraints": [{
+        "topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }]});
+    let port =
+        json!({"containers": [{"name": "main", "image": "image", "ports": [{"containerPort": 1, "hostPort": 80}]}]});
+    let selector = json!({"nodeSelector": {"topology.kubernetes.io/zone": "b"}});
+    let rows = [
+        ("room", json!({}), "3", "NodeResourcesFit"),
+        ("labels", selector, "1", "NodeAffinity"),
+        ("anti-affinity", apart, "1", "InterPodAffinity"),
+        ("spread", spread, "1", "PodTopologySpread"),
+        ("ports", port, "1", "NodePorts"),
+    ];
+    for (fault, more, cpu, plugin) in rows {
+        let placements = json!([placed(pod("one", "100m", more.clone()), "new"), placed(pod("two", cpu, more), "new")]);
+        let refused = refusals(&verdict(placements, json!({})));
+        assert!(refused.contains(&format!("default/two new {plugin}")), "{fault}: {refused:?}");
+    }
+}
+
+#[test]
+fn the_referee_finds_places_that_we_missed() {
+    let pending = json!([pod("small", "1", json!({})), pod("large", "3", json!({}))]);
+    let found = verdict(json!([]), json!({"pending": pending}));
+    let places = |list: &[Place]| list.iter().map(|it| format!("{} {}", it.pod, it.node)).collect::<Vec<_>>();
+    assert_eq!(places(&found.missed), ["default/small old"]);
+    assert_eq!(places(&found.roomy), ["default/small new"]);
+    assert_eq!(refusals(&found), [""; 0]);
+}
+
+#[test]
+fn the_referee_leaves_room_for_daemons() {
+    let template = json!({"metadata": {"labels": {"app": "log"}}, "spec": pod("", "1500m", json!({}))["spec"]});
+    let set = json!({
+        "metadata": {"name": "log", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
+    });
+    let placements = json!([placed(pod("web", "1", json!({})), "new")]);
+    let found = verdict(placements, json!({"daemonSets": [set]}));
+    assert_eq!(refusals(&found), ["default/web new NodeResourcesFit"]);
+}
+
+#[test]
+fn the_referee_binds_volumes_as_it_goes() {
+    let class = json!({
+        "metadata": {"name": "disk"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let claim = json!({
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"storageClassName": "disk", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let volume = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+    let mut far = node("far", true);
+    far["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("b");
+    let nodes = json!([node("near", true), far]);
+    let placements = json!([placed(pod("one", "1", volume.clone()), "near"), placed(pod("two", "1", volume), "far"),]);
+    let found =
+        verdict(placements, json!({"nodes": nodes, "storageClasses": [class], "persistentVolumeClaims": [claim]}));
+    assert_eq!(refusals(&found), ["default/two far VolumeBinding"]);
 }

@@ -43,6 +43,10 @@ pub enum Kind {
     Limits,
     /// Nodes that exist, with pods on them.
     Existing,
+    /// Nodes that are on their way to be ready; only beside `Existing`.
+    Starting,
+    /// Nodes that are on their way out; only beside `Existing`.
+    Leaving,
 }
 
 /// A set of kinds.
@@ -51,7 +55,7 @@ pub struct Kinds(u32);
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Selectors,
         Self::Affinity,
         Self::Preferences,
@@ -69,6 +73,8 @@ impl Kind {
         Self::Pools,
         Self::Limits,
         Self::Existing,
+        Self::Starting,
+        Self::Leaving,
     ];
 
     fn bit(self) -> u32 {

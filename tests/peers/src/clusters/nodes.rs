@@ -6,7 +6,22 @@ use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
 use super::kinds::{Kind, Kinds};
-use super::{CLASS, Cluster, RACK, RACKS, pods, pools, storage};
+use super::{CLASS, Cluster, DRIVER, RACK, RACKS, pods, pools, storage};
+
+/// How far a node has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not ours.
+    Foreign,
+    /// Ours, and without a Node yet.
+    Launched,
+    /// Ours, with the taints of its start.
+    Registered,
+    /// Ours and ready.
+    Initialized,
+    /// Ours and to be deleted.
+    Leaving,
+}
 
 /// Adds one to four nodes with pods on them.
 pub(super) fn add(dice: &mut Dice, cluster: &mut Cluster) {
@@ -16,23 +31,88 @@ pub(super) fn add(dice: &mut Dice, cluster: &mut Cluster) {
             continue;
         }
         let offering = dice.one(&kind.offerings).clone();
-        let name = format!("node-{number}");
-        let managed = dice.chance(50);
-        let node = node(dice, cluster.kinds, &name, &kind, &offering, managed);
-        if managed {
-            cluster.node_claims.push(claim(&node));
+        let stage = stage(dice, cluster.kinds);
+        // Until there is a Node, plans speak of the claim.
+        let name = if stage == Stage::Launched { format!("claim-{number}") } else { format!("node-{number}") };
+        let node = node(dice, cluster.kinds, &name, &kind, &offering, stage != Stage::Foreign);
+        if stage != Stage::Foreign {
+            cluster.node_claims.push(claim(&node, stage));
+        }
+        if cluster.kinds.has(Kind::Volumes) {
+            attach_limit(dice, cluster, &name, &kind, stage);
         }
         let tainted = node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
-        cluster.nodes.push(node);
-        if cluster.kinds.has(Kind::Volumes) && dice.chance(70) {
-            cluster.csi_nodes.push(storage::csi_node(&name, i64::from(dice.between(1, 3))));
-        }
-        add_daemons(dice, cluster, &name, tainted);
-        for _ in 0..dice.between(0, 3) {
-            let number = cluster.bound.len();
-            pods::add_bound(dice, cluster, number, &name, &offering.zone);
+        stand(cluster, &name, node, stage);
+        if !matches!(stage, Stage::Launched | Stage::Registered) {
+            add_daemons(cluster, &kind, &name, tainted);
+            for _ in 0..dice.between(0, 3) {
+                let number = cluster.bound.len();
+                pods::add_bound(dice, cluster, number, &name, &offering.zone);
+            }
         }
     }
+}
+
+fn stage(dice: &mut Dice, kinds: Kinds) -> Stage {
+    let mut stages = vec![Stage::Foreign, Stage::Initialized];
+    if kinds.has(Kind::Starting) {
+        stages.extend([Stage::Launched, Stage::Registered]);
+    }
+    if kinds.has(Kind::Leaving) {
+        stages.push(Stage::Leaving);
+    }
+    *dice.one(&stages)
+}
+
+/// Adds the Node as it is now, and as it will be.
+fn stand(cluster: &mut Cluster, name: &str, node: Value, stage: Stage) {
+    match stage {
+        Stage::Foreign | Stage::Initialized => {
+            cluster.settled.push(node.clone());
+            cluster.nodes.push(node);
+        }
+        Stage::Launched => cluster.settled.push(arriving(node)),
+        Stage::Registered => {
+            let mut now = node.clone();
+            if let Some(labels) = now["metadata"]["labels"].as_object_mut() {
+                labels.remove(label::INITIALIZED);
+            }
+            if let Some(taints) = now["spec"]["taints"].as_array_mut() {
+                taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
+                taints.push(start_taint());
+            }
+            cluster.settled.push(arriving(node));
+            cluster.nodes.push(now);
+        }
+        Stage::Leaving => {
+            cluster.leaving.push(name.to_owned());
+            cluster.nodes.push(node);
+        }
+    }
+}
+
+/// Marks a node that will be ready later.
+fn arriving(mut node: Value) -> Value {
+    node["arriving"] = json!(true);
+    node
+}
+
+/// Says how many volumes the node can attach: its driver does, or does not yet; or the type will, for want of a driver.
+fn attach_limit(dice: &mut Dice, cluster: &mut Cluster, node: &str, kind: &InstanceType, stage: Stage) {
+    if stage != Stage::Launched && dice.chance(70) {
+        let said = storage::csi_node(node, i64::from(dice.between(1, 3)));
+        cluster.csi_nodes.push(said.clone());
+        if stage != Stage::Leaving {
+            cluster.settled_csi_nodes.push(said);
+        }
+    } else if matches!(stage, Stage::Launched | Stage::Registered) {
+        let limit = kind.attach_limits.get(DRIVER);
+        cluster.settled_csi_nodes.extend(limit.map(|limit| storage::csi_node(node, *limit)));
+    }
+}
+
+fn start_taint() -> Value {
+    json!({"key": "example.com/start", "effect": "NoSchedule"})
 }
 
 /// The labels that a machine of one type and offering comes up with, as registration and EBS's driver write them.
@@ -62,14 +142,7 @@ pub fn amounts(resources: &Resources) -> Value {
     resources.iter().map(|(name, amount)| (name.to_owned(), json!(quantity::text(name, amount)))).collect()
 }
 
-fn node(
-    dice: &mut Dice,
-    kinds: Kinds,
-    name: &str,
-    kind: &InstanceType,
-    offering: &Offering,
-    managed: bool,
-) -> Value {
+fn node(dice: &mut Dice, kinds: Kinds, name: &str, kind: &InstanceType, offering: &Offering, managed: bool) -> Value {
     let mut labels = machine_labels(name, kind, offering);
     if dice.chance(60) {
         labels.insert(RACK.to_owned(), json!(dice.one(&RACKS)));
@@ -83,7 +156,7 @@ fn node(
         labels.remove(label::CAPACITY_TYPE);
     }
     let mut taints = pools::taints(dice, kinds);
-    let cordoned = kinds.has(Kind::Taints) && dice.chance(10);
+    let cordoned = !managed && kinds.has(Kind::Taints) && dice.chance(20);
     if cordoned {
         taints.push(json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}));
     }
@@ -100,33 +173,58 @@ fn node(
     })
 }
 
-fn claim(node: &Value) -> Value {
-    let condition = |type_: &str| {
-        json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"})
+fn claim(node: &Value, stage: Stage) -> Value {
+    let reached: &[&str] = match stage {
+        Stage::Launched => &["Launched"],
+        Stage::Registered => &["Launched", "Registered"],
+        _ => &["Launched", "Registered", "Initialized"],
     };
-    let name = node["metadata"]["name"].as_str().unwrap_or_default();
-    let conditions = ["Launched", "Registered", "Initialized"].map(condition);
-    json!({
+    let condition = |type_: &&str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"});
+    let conditions: Vec<Value> = reached.iter().map(condition).collect();
+    let node_name = node["metadata"]["name"].as_str().unwrap_or_default();
+    let own_name = if stage == Stage::Launched { node_name.to_owned() } else { format!("claim-of-{node_name}") };
+    let mut claim = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {"name": format!("claim-{name}"), "uid": format!("claim-{name}"), "labels": {label::NODEPOOL: "pool-0"}},
+        "metadata": {"name": own_name, "uid": own_name, "labels": claim_labels(node)},
         "spec": {
             "requirements": [], "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": CLASS},
-            "taints": node["spec"]["taints"],
+            "taints": node["spec"]["taints"], "startupTaints": [start_taint()],
         },
         "status": {
-            "nodeName": name, "providerID": node["spec"]["providerID"],
+            "providerID": node["spec"]["providerID"],
             "capacity": node["status"]["capacity"], "allocatable": node["status"]["allocatable"],
             "conditions": conditions,
         },
-    })
+    });
+    if stage != Stage::Launched {
+        claim["status"]["nodeName"] = json!(node_name);
+    }
+    if stage == Stage::Leaving {
+        claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:59:30Z");
+    }
+    claim
 }
 
-/// Most DaemonSet pods that belong on the node run there already.
-fn add_daemons(dice: &mut Dice, cluster: &mut Cluster, node: &str, tainted: bool) {
+/// What a launch writes on its claim: the machine's labels, but for those that only the Node itself brings.
+fn claim_labels(node: &Value) -> Value {
+    let mut labels = node["metadata"]["labels"].clone();
+    if let Some(labels) = labels.as_object_mut() {
+        for key in [label::HOSTNAME, label::EBS_CSI_ZONE, label::REGISTERED, label::INITIALIZED] {
+            labels.remove(key);
+        }
+    }
+    labels
+}
+
+/// The DaemonSet pods that belong on the node run there already.
+fn add_daemons(cluster: &mut Cluster, kind: &InstanceType, node: &str, tainted: bool) {
     for set in &cluster.daemon_sets {
         let template = &set["spec"]["template"];
-        let belongs = template["spec"]["nodeSelector"].is_null() && (!tainted || template["spec"]["tolerations"].is_array());
-        if !belongs || dice.chance(25) {
+        let tolerated = !tainted || template["spec"]["tolerations"].is_array();
+        let chosen = template["spec"]["nodeSelector"].as_object().is_none_or(|all| {
+            all.iter().all(|(key, value)| kind.labels.get(key).is_some_and(|has| json!(has) == json!([value])))
+        });
+        if !tolerated || !chosen {
             continue;
         }
         let set_name = set["metadata"]["name"].as_str().unwrap_or_default();
@@ -137,7 +235,7 @@ fn add_daemons(dice: &mut Dice, cluster: &mut Cluster, node: &str, tainted: bool
         cluster.bound.push(json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": template["metadata"]["labels"],
+                "name": name, "namespace": "kube-system", "uid": format!("uid-{name}"), "labels": template["metadata"]["labels"],
                 "ownerReferences": [owner],
             },
             "spec": spec, "status": {"phase": "Running"},

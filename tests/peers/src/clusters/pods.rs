@@ -214,15 +214,17 @@ fn port(dice: &mut Dice) -> Value {
 
 /// One or two DaemonSets, for all nodes or for those of one architecture.
 pub(super) fn daemon_sets(dice: &mut Dice, kinds: Kinds) -> Vec<Value> {
-    (0..dice.between(1, 2)).map(|number| daemon_set(dice, kinds, &format!("daemon-{number}"))).collect()
+    (0..dice.between(1, 2)).map(|number| daemon_set(dice, kinds, number)).collect()
 }
 
-fn daemon_set(dice: &mut Dice, kinds: Kinds, name: &str) -> Value {
+fn daemon_set(dice: &mut Dice, kinds: Kinds, number: u32) -> Value {
+    let name = format!("daemon-{number}");
     let cpu = *dice.one(&["50m", "200m", "700m"]);
     let mut container = json!({
         "name": "main", "image": "image", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}},
     });
-    if has(dice, kinds, Kind::Ports) {
+    // Two DaemonSets with the same port would stand in each other's way on every node.
+    if number == 0 && has(dice, kinds, Kind::Ports) {
         container["ports"] = json!([port(dice)]);
     }
     let mut spec = json!({"containers": [container]});
@@ -234,7 +236,7 @@ fn daemon_set(dice: &mut Dice, kinds: Kinds, name: &str) -> Value {
     }
     let labels = json!({"daemon": name});
     json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "default", "uid": name},
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system", "uid": name},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
     })
 }

@@ -74,6 +74,13 @@ impl Tally {
         }
     }
 
+    /// Kinds of constraint of which no pod was placed, so that nothing was said about them.
+    #[must_use]
+    pub fn unheard(&self) -> Vec<Kind> {
+        let heard = |kind: &Kind| self.kinds.get(kind).is_some_and(|counts| counts.existing + counts.launched > 0);
+        Kind::ALL.into_iter().filter(|kind| !heard(kind)).collect()
+    }
+
     fn count(&mut self, cluster: &Cluster, pod: &str, add: impl Fn(&mut Counts)) {
         add(&mut self.all);
         for kind in kinds_of(cluster, pod).iter() {
@@ -88,7 +95,9 @@ fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
         let text = |key: &str| it["metadata"][key].as_str().unwrap_or_default();
         pod.split_once('/') == Some((text("namespace"), text("name")))
     };
-    let Some(object) = cluster.pending.iter().find(named) else { return Kinds::from_iter([Kind::Daemons]) };
+    let Some(object) = cluster.pending.iter().chain(&cluster.bound).find(named) else {
+        return Kinds::from_iter([Kind::Daemons]);
+    };
     let spec = &object["spec"];
     let there = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
     let affinity = |kind: &str| &spec["affinity"][kind]["requiredDuringSchedulingIgnoredDuringExecution"];
@@ -104,7 +113,10 @@ fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
     let rows = [
         (Kind::Selectors, !spec["nodeSelector"].is_null()),
         (Kind::Affinity, !affinity("nodeAffinity").is_null()),
-        (Kind::Preferences, ["nodeAffinity", "podAffinity", "podAntiAffinity"].into_iter().any(preferred) || spread("ScheduleAnyway")),
+        (
+            Kind::Preferences,
+            ["nodeAffinity", "podAffinity", "podAntiAffinity"].into_iter().any(preferred) || spread("ScheduleAnyway"),
+        ),
         (Kind::Taints, there(&spec["tolerations"])),
         (Kind::Near, there(affinity("podAffinity"))),
         (Kind::Apart, there(affinity("podAntiAffinity"))),
@@ -113,7 +125,12 @@ fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
         (Kind::Ports, there(&spec["containers"][0]["ports"])),
         (Kind::Volumes, there(&spec["volumes"])),
         (Kind::Priorities, spec["priority"].as_i64().is_some_and(|it| it != 0)),
-        (Kind::Extended, spec["containers"][0]["resources"]["limits"].as_object().is_some_and(|it| it.contains_key("nvidia.com/gpu"))),
+        (
+            Kind::Extended,
+            spec["containers"][0]["resources"]["limits"]
+                .as_object()
+                .is_some_and(|it| it.contains_key("nvidia.com/gpu")),
+        ),
         (Kind::Requests, ["initContainers", "overhead", "resources"].iter().any(|key| !spec[*key].is_null())),
     ];
     let circumstances = cluster.kinds.iter().filter(|kind| !rows.iter().any(|(row, _)| row == kind));
@@ -127,7 +144,10 @@ impl fmt::Display for Tally {
         let rows = self.kinds.iter().map(|(kind, counts)| (kind.to_string(), counts));
         for (name, it) in rows.chain([("(all)".to_owned(), &self.all)]) {
             let Counts { pods, existing, launched, disagreements, missed, roomy } = it;
-            writeln!(out, "{name:<12} {pods:>6} {existing:>9} {launched:>9} {disagreements:>14} {missed:>7} {roomy:>6}")?;
+            writeln!(
+                out,
+                "{name:<12} {pods:>6} {existing:>9} {launched:>9} {disagreements:>14} {missed:>7} {roomy:>6}"
+            )?;
         }
         for (plugin, count) in &self.plugins {
             writeln!(out, "refused by {plugin}: {count}")?;
