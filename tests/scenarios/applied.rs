@@ -66,7 +66,7 @@ impl<'a> Bought<'a> {
     pub fn claim(&self, name: &str) -> Node {
         let (launch, pool) = (self.launch, self.pool());
         let mut requirements = launch.requirements.clone();
-        requirements.push(Requirement::new(label::INSTANCE_TYPE, Operator::In, launch.instance_types.clone()));
+        requirements.push(Requirement::new(label::INSTANCE_TYPE, Operator::In, launch.instance_types.iter().cloned()));
         let mut labels = pool.labels.clone();
         for (key, set) in requirements.iter().collect::<Requirements>().iter() {
             labels.extend(set.single().map(|value| (key.to_owned(), value.to_owned())));
