@@ -2,18 +2,18 @@
 
 use api::NodePool;
 use api::nodepool::DisruptionReason;
+use planner::Stage;
 
 use crate::Problem;
-use crate::nodes::{Machine, MachineStage};
+use crate::nodes::Kept;
 
 /// The least over the pool's budgets for reason `Empty`, less the nodes that are disturbed already.
 ///
 /// Budgets with a schedule count as if they were active all the time: without a calendar that errs towards keeping nodes.
-pub(crate) fn empty(pool: &NodePool, machines: &[&Machine<'_>], problems: &mut Vec<Problem>) -> u32 {
-    let settled =
-        || machines.iter().filter(|machine| machine.is_managed() && machine.stage() == MachineStage::Initialized);
+pub(crate) fn empty(pool: &NodePool, nodes: &[&Kept], problems: &mut Vec<Problem>) -> u32 {
+    let settled = || nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
     let total = u32::try_from(settled().count()).unwrap_or(u32::MAX);
-    let disturbed = settled().filter(|machine| machine.is_disturbed()).count();
+    let disturbed = settled().filter(|kept| kept.node.leaving.is_some() || !kept.ready).count();
     let mut allowed = u32::MAX;
     for budget in &pool.spec.disruption.budgets {
         let concerns = |reasons: &Vec<DisruptionReason>| reasons.contains(&DisruptionReason::Empty);

@@ -66,7 +66,7 @@ impl Memory {
             now: millis(input.now),
             seed: input.seed,
             policy: policy(input.settings),
-            pools: pools::translate(input, &catalogues, &machines, &self.kept, &mut problems),
+            pools: pools::translate(input, &catalogues, &self.kept, &mut problems),
             catalogues: catalogues.list(),
             nodes: self.kept.iter().map(|kept| Arc::clone(&kept.node)).collect(),
             shapes,
@@ -98,17 +98,17 @@ impl Memory {
         machines: &[Machine<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let csi_nodes = input.csi_nodes.iter().map(|node| (node.metadata.name.as_deref().unwrap_or_default(), *node));
-        let scene = Scene { input, catalogues, records: &self.records, csi_nodes: csi_nodes.collect() };
+        let scene = Scene { input, catalogues, records: &self.records };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
     }
 
     fn sort<'a>(&self, input: &'a Input<'a>, machines: &'a [Machine<'a>]) -> Sorting<'a> {
         let mut sorting = Sorting::new(input, nodes::promises(input, machines));
         sorting.pending(&self.records.loose());
-        for machine in machines.iter().filter(|machine| machine.leaving().is_some()) {
+        for (machine, kept) in machines.iter().zip(&self.kept) {
+            let Some(leaving) = &kept.node.leaving else { continue };
             let group = machine.node.and_then(|node| self.records.on(node.name()));
-            sorting.leaving(machine, &self.records.members(group));
+            sorting.leaving(machine.name(), leaving, &self.records.members(group));
         }
         sorting
     }

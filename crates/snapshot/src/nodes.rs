@@ -64,6 +64,9 @@ fn unnamed(claim: &NodeClaim) -> Option<&str> {
 
 /// Promises of recent plans, from a pod's UID to the name that the snapshot uses now: a claim that has a Node goes by that.
 pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> BTreeMap<&'a str, &'a str> {
+    if input.nominations.is_empty() {
+        return BTreeMap::new();
+    }
     let claims: BTreeMap<&str, &str> =
         machines.iter().filter_map(|machine| Some((machine.claim_name()?, machine.name()))).collect();
     let present = |to: &'a String| claims.get(to.as_str()).copied().unwrap_or(to);
@@ -78,10 +81,6 @@ impl<'a> Machine<'a> {
 
     pub(crate) fn claim_name(&self) -> Option<&'a str> {
         self.claim.and_then(|claim| claim.metadata.name.as_deref())
-    }
-
-    pub(crate) fn is_managed(&self) -> bool {
-        self.claim.is_some()
     }
 
     /// The NodePool's name.
@@ -119,11 +118,6 @@ impl<'a> Machine<'a> {
         let deadline = node.annotation(annotation::INTERRUPTION_DEADLINE).or_else(in_message);
         let deadline = deadline.and_then(|text| text.parse::<Timestamp>().ok()).map(millis);
         ends.then_some(Leaving::Interrupted { deadline })
-    }
-
-    /// Whether the machine counts against its pool's disruption budgets: its Node is not ready, or it is leaving.
-    pub(crate) fn is_disturbed(&self) -> bool {
-        self.leaving().is_some() || self.node.is_none_or(|node| !node.is_ready())
     }
 
     /// When the machine was last settled: initialized, or visited by a pod's coming or going.

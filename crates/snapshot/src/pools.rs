@@ -6,23 +6,22 @@ use api::{NodePool, condition, label, status};
 use planner::{Disruption, MicroDollars, Pool, Resources};
 
 use crate::catalogues::Catalogues;
-use crate::nodes::{Kept, Machine};
+use crate::nodes::Kept;
 use crate::{Input, Problem, budget, quantities, shapes};
 
-/// The machines of one pool, each with what is kept of it.
-type Own<'a> = Vec<(&'a Machine<'a>, &'a Kept)>;
+/// The nodes of one pool.
+type Own<'a> = Vec<&'a Kept>;
 
 /// Ready pools that stay, by name.
 pub(crate) fn translate(
     input: &Input<'_>,
     catalogues: &Catalogues,
-    machines: &[Machine<'_>],
-    kept: &[Kept],
+    nodes: &[Kept],
     problems: &mut Vec<Problem>,
 ) -> Vec<Pool> {
     let mut by_pool: BTreeMap<&str, Own<'_>> = BTreeMap::new();
-    for (machine, kept) in machines.iter().zip(kept) {
-        by_pool.entry(machine.pool().map_or("", String::as_str)).or_default().push((machine, kept));
+    for kept in nodes {
+        by_pool.entry(kept.node.pool.as_deref().unwrap_or_default()).or_default().push(kept);
     }
     let usable = input.pools.iter().filter(|pool| usable(input, pool));
     let mut pools: Vec<Pool> = usable
@@ -95,7 +94,7 @@ pub(crate) fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
 fn usage(own: &Own<'_>) -> (Resources, u32) {
     let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
     let mut count = 0;
-    for (_, kept) in own.iter().filter(|(machine, _)| machine.is_managed() && machine.leaving().is_none()) {
+    for kept in own.iter().filter(|kept| kept.is_managed() && kept.node.leaving.is_none()) {
         count += 1;
         for (name, amount) in kept.capacity.iter() {
             *sum.entry(name).or_default() += amount;
@@ -114,11 +113,10 @@ fn disruption(pool: &NodePool, name: &str, own: &Own<'_>, problems: &mut Vec<Pro
         problems.push(Problem::ConsolidateAfter { pool: name.to_owned(), text: after.0.clone() });
         None
     });
-    let machines: Vec<&Machine<'_>> = own.iter().map(|(machine, _)| *machine).collect();
     // A static pool keeps its number of nodes, empty or not.
     let dynamic = pool.spec.replicas.is_none();
     Disruption {
         consolidate_after: nanos.filter(|_| dynamic).map(|nanos| nanos.div_euclid(1_000_000)),
-        empty_budget: budget::empty(pool, &machines, problems),
+        empty_budget: budget::empty(pool, own, problems),
     }
 }

@@ -103,6 +103,11 @@ impl Records {
         self.bound.get(node)
     }
 
+    /// The pods on each Node that has some, by the Node's name.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&String, &Group)> {
+        self.bound.iter()
+    }
+
     /// The pods of a group by name.
     pub(crate) fn members<'a>(&'a self, group: Option<&'a Group>) -> Vec<&'a Record> {
         self.sorted(group.into_iter().flat_map(|group| &group.members))

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use api::objects::{Pod, PodDisruptionBudget};
 use api::{annotation, duration};
 use jiff::Timestamp;
-use planner::PodShape;
+use planner::{Leaving, PodShape};
 
 use crate::ignored::{Ignored, IgnoredReason};
-use crate::nodes::Machine;
 use crate::records::Record;
 use crate::{Input, millis};
 
@@ -40,13 +39,12 @@ impl<'a> Sorting<'a> {
     }
 
     /// Pods whose node is on its way out and that will need another.
-    pub(crate) fn leaving(&mut self, machine: &Machine<'_>, pods: &[&Record]) {
-        let Some(leaving) = machine.leaving() else { return };
-        let forced = matches!(leaving, planner::Leaving::Interrupted { .. });
+    pub(crate) fn leaving(&mut self, node: &str, leaving: &Leaving, pods: &[&Record]) {
+        let forced = matches!(leaving, Leaving::Interrupted { .. });
         for record in pods.iter().filter(|record| is_reschedulable(&record.pod)) {
             match holds(self.input, &record.pod).filter(|_| !forced) {
                 Some(reason) => self.ignore(record, reason),
-                None => self.plan(record, Some(machine)),
+                None => self.plan(record, Some(node)),
             }
         }
     }
@@ -68,7 +66,7 @@ impl<'a> Sorting<'a> {
         self.ignored.push(Ignored { pod: full_name(&record.pod), uid: uid(&record.pod), reason });
     }
 
-    fn plan(&mut self, record: &Record, machine: Option<&Machine<'_>>) {
+    fn plan(&mut self, record: &Record, node: Option<&str>) {
         if let Some(reason) = record.refusal() {
             self.ignore(record, reason.clone());
             return;
@@ -80,7 +78,7 @@ impl<'a> Sorting<'a> {
             name: full_name(pod),
             shape: self.shapes.position(&record.shape),
             created: created.map(|at| millis(at.0)).unwrap_or_default(),
-            leaving_node: machine.map(|machine| machine.name().to_owned()),
+            leaving_node: node.map(str::to_owned),
             nominated: self.promises.get(uid.as_str()).map(|to| (*to).to_owned()),
             claims: record.claims.clone(),
             buffer: None,

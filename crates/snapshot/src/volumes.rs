@@ -1,5 +1,6 @@
 //! What a pod's volumes ask of its node: where they are or can be made, and whose attachments they count among.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use api::label;
@@ -14,9 +15,14 @@ use crate::{Input, shapes};
 /// Alternatives of conjunctions; empty is anywhere.
 type Alternatives = Vec<Vec<Requirement>>;
 
-/// Claims, volumes and classes by name.
-#[derive(Default)]
+/// Claims, volumes and classes, put in order when somebody first asks.
 pub(crate) struct Storage<'a> {
+    input: &'a Input<'a>,
+    index: OnceCell<Index<'a>>,
+}
+
+/// Claims, volumes and classes by name.
+struct Index<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a PersistentVolumeClaim>,
     volumes: BTreeMap<&'a str, &'a PersistentVolume>,
     classes: BTreeMap<&'a str, &'a StorageClass>,
@@ -41,7 +47,18 @@ pub(crate) fn has_claims(spec: &PodSpec) -> bool {
 }
 
 impl<'a> Storage<'a> {
-    pub(crate) fn of(input: &'a Input<'_>) -> Self {
+    pub(crate) fn of(input: &'a Input<'a>) -> Self {
+        Self { input, index: OnceCell::new() }
+    }
+
+    /// The volumes of a pod, each claim once.
+    pub(crate) fn volumes(&self, namespace: &str, pod: &str, spec: &PodSpec) -> Volumes {
+        self.index.get_or_init(|| Index::of(self.input)).volumes(namespace, pod, spec)
+    }
+}
+
+impl<'a> Index<'a> {
+    fn of(input: &'a Input<'a>) -> Self {
         let named = |claim: &'a PersistentVolumeClaim| {
             let of = |name: &'a Option<String>| name.as_deref().unwrap_or_default();
             ((of(&claim.metadata.namespace), of(&claim.metadata.name)), claim)
@@ -60,8 +77,7 @@ impl<'a> Storage<'a> {
         }
     }
 
-    /// The volumes of a pod, each claim once.
-    pub(crate) fn volumes(&self, namespace: &str, pod: &str, spec: &PodSpec) -> Volumes {
+    fn volumes(&self, namespace: &str, pod: &str, spec: &PodSpec) -> Volumes {
         let mut all = Volumes::default();
         for volume in &spec.volumes {
             let ephemeral = || volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name));

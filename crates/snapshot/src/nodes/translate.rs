@@ -12,7 +12,7 @@ use planner::{
 
 use super::{Machine, MachineStage};
 use crate::catalogues::Catalogues;
-use crate::records::{Group, Record, Records};
+use crate::records::{Record, Records};
 use crate::rescheduling::{asks_not_to_be_disrupted, full_name, is_reschedulable, uid};
 use crate::{Input, Problem, millis, quantities, shapes};
 
@@ -21,20 +21,9 @@ pub(crate) struct Scene<'a> {
     pub(crate) input: &'a Input<'a>,
     pub(crate) catalogues: &'a Catalogues,
     pub(crate) records: &'a Records,
-    pub(crate) csi_nodes: BTreeMap<&'a str, &'a Arc<CSINode>>,
 }
 
 impl<'a> Scene<'a> {
-    /// The drivers of the machine's Node.
-    pub(super) fn drivers(&self, machine: &Machine<'_>) -> Option<&'a Arc<CSINode>> {
-        self.csi_nodes.get(machine.node?.name()).copied()
-    }
-
-    /// The pods that are bound to the machine's Node.
-    pub(crate) fn group(&self, machine: &Machine<'_>) -> Option<&'a Group> {
-        self.records.on(machine.node?.name())
-    }
-
     /// What its pool or class can buy.
     pub(super) fn catalogue(&self, machine: &Machine<'_>) -> Option<&'a Arc<Catalogue>> {
         let class = &machine.claim?.spec.node_class_ref.name;
@@ -52,6 +41,7 @@ impl<'a> Scene<'a> {
 pub(super) fn node(
     scene: &Scene<'_>,
     machine: &Machine<'_>,
+    drivers: Option<&Arc<CSINode>>,
     pods: &[&Record],
     problems: &mut Vec<Problem>,
 ) -> planner::Node {
@@ -81,7 +71,7 @@ pub(super) fn node(
         allocatable: allocatable(machine, stage, likely, problems),
         used,
         daemon_used,
-        attach_limits: attach_limits(scene.drivers(machine), known.filter(|_| stage != MachineStage::Initialized)),
+        attach_limits: attach_limits(drivers, known.filter(|_| stage != MachineStage::Initialized)),
         quiet_since: machine.quiet_since().map(millis),
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt())
             || attached.any(|record| asks_not_to_be_disrupted(&record.pod, now)),

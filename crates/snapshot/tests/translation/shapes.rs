@@ -97,8 +97,8 @@ fn affinity_to_other_pods() {
         });
         let spec = json!({"affinity": {"podAffinity": both, "podAntiAffinity": both}});
         let shape = shape(spec, json!({"app": "web", "revision": "2", "tenant": "a"}));
-        assert_eq!(shape.near, [expected.clone()], "{change}");
-        assert_eq!(shape.apart, [expected.clone()], "{change}");
+        assert_eq!(shape.near, std::slice::from_ref(&expected), "{change}");
+        assert_eq!(shape.apart, std::slice::from_ref(&expected), "{change}");
         let preferred =
             |list: &[planner::PodPreference]| list.iter().map(|it| (it.weight, it.term.clone())).collect::<Vec<_>>();
         assert_eq!(preferred(&shape.prefers_near), [(7, expected.clone())], "{change}");
