@@ -172,7 +172,7 @@ fn planned<'a>(
 fn choices<'a>(catalogue: &'a Catalogue, launch: &Launch) -> Result<Vec<(&'a InstanceType, &'a Offering)>> {
     let requirements: Requirements = launch.requirements.iter().collect();
     let mut choices = Vec::new();
-    for name in &launch.instance_types {
+    for name in launch.instance_types.iter() {
         let kind = catalogue.types.iter().find(|kind| kind.name == *name);
         let kind = kind.with_context(|| format!("there is no type {name}"))?;
         let before = choices.len();
