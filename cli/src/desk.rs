@@ -26,8 +26,6 @@ pub struct Conditions {
     pub min_values: MinValuesPolicy,
     /// Which of Karpenter's features are on.
     pub gates: Gates,
-    /// Wishes that are not granted, each as a sentence.
-    pub unmet: Vec<String>,
 }
 
 impl Conditions {
@@ -41,7 +39,6 @@ impl Conditions {
             preferences: PreferencePolicy::default(),
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
-            unmet: Vec::new(),
         }
     }
 }
@@ -99,7 +96,6 @@ impl Cluster {
     /// When a catalogue or price file cannot be read, or the region is not known.
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
         let Manifests { mut objects, mut warnings, .. } = manifests;
-        warnings.extend(conditions.unmet.iter().cloned());
         warnings.extend(settle::gates(&mut objects, &conditions.gates));
         warnings.extend(workload::expand(&mut objects));
         warnings.extend(settle::settle(&mut objects, conditions.now));

@@ -67,8 +67,9 @@ fn code(outcome: &Outcome) -> u8 {
 
 /// Reads the objects, tells notes with their positions on standard error, and plans.
 fn answer(subject: &Subject) -> Result<Answer, Failure> {
-    let manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
+    let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
     tell(&manifests.notes);
+    manifests.warnings.extend(subject.settings.unmet());
     desk::answer(manifests, &conditions(subject))
 }
 
@@ -98,7 +99,6 @@ fn conditions(subject: &Subject) -> Conditions {
         preferences: settings.preference_policy,
         min_values: settings.min_values_policy,
         gates: settings.gates(),
-        unmet: settings.unmet(),
     }
 }
 
