@@ -121,6 +121,11 @@ pub enum VolumeTrouble {
         /// The class.
         class: String,
     },
+    /// The claim is for one pod in the whole cluster (`ReadWriteOncePod`), and another one has it.
+    InUse {
+        /// `namespace/name` of the other pod.
+        pod: String,
+    },
     /// The claim's class makes volumes at once, wherever its driver likes, and has not made this one yet.
     Immediate {
         /// The class.
@@ -156,6 +161,9 @@ impl fmt::Display for VolumeTrouble {
                 out.write_str("names no storage class and there is no default one: name one or mark one as default")
             }
             Self::ClassMissing { class } => write!(out, "names storage class {class}, which does not exist: create it"),
+            Self::InUse { pod } => {
+                write!(out, "is for one pod only and pod {pod} has it: it is free once that pod is gone")
+            }
             Self::Immediate { class } => write!(
                 out,
                 "is not bound yet though storage class {class} binds at once: look at its provisioner, or let the class wait for the first consumer"

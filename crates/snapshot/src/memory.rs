@@ -14,7 +14,7 @@ use crate::overlays::{self, Evaluation};
 use crate::records::Records;
 use crate::rescheduling::Sorting;
 use crate::reserved::{self, Reserved};
-use crate::volumes::Storage;
+use crate::volumes::{Singles, Storage};
 use crate::{Built, Input, Problem, Settings, buffers, daemons, millis, nodes, pools, terms};
 
 /// Records of former translations, each with the objects that it was made of. It makes the next translation faster and
@@ -98,12 +98,13 @@ impl Memory {
         machines: &[Machine<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let scene = Scene { input, catalogues, records: &self.records };
+        let scene = Scene { input, catalogues, records: &self.records, well_known: well_known() };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
     }
 
     fn sort<'a>(&self, input: &'a Input<'a>, machines: &'a [Machine<'a>]) -> Sorting<'a> {
-        let mut sorting = Sorting::new(input, nodes::promises(input, machines));
+        let singles = Singles::of(input, || self.records.with_volumes());
+        let mut sorting = Sorting::new(input, nodes::promises(input, machines), singles);
         sorting.pending(&self.records.loose());
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
@@ -169,13 +170,16 @@ fn replace<T>(former: &mut Vec<Arc<T>>, present: &[&Arc<T>]) -> bool {
 }
 
 fn policy(settings: Settings) -> Policy {
-    let well_known = label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned());
     Policy {
         max_steps: settings.max_steps,
         max_instance_types: settings.max_instance_types,
-        well_known: well_known.collect(),
+        well_known: well_known(),
         preferences: settings.preferences,
         min_values: settings.min_values,
         least_spot_types: settings.least_spot_types,
     }
+}
+
+fn well_known() -> BTreeSet<String> {
+    label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned()).collect()
 }

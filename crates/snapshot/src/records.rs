@@ -113,6 +113,11 @@ impl Records {
         self.sorted(group.into_iter().flat_map(|group| &group.members))
     }
 
+    /// Pods with volume claims, by name.
+    pub(crate) fn with_volumes(&self) -> Vec<&Record> {
+        self.sorted(&self.with_volumes)
+    }
+
     /// Pods that have no Node, by name.
     pub(crate) fn loose(&self) -> Vec<&Record> {
         self.sorted(&self.loose)

@@ -10,21 +10,24 @@ use planner::{Leaving, PodShape};
 
 use crate::ignored::{Ignored, IgnoredReason};
 use crate::records::Record;
+use crate::volumes::Singles;
 use crate::{Input, millis};
 
 /// What pods become: planned, or ignored for a reason.
 pub(crate) struct Sorting<'a> {
     input: &'a Input<'a>,
     promises: BTreeMap<&'a str, &'a str>,
+    singles: Singles,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
     pub(crate) ignored: Vec<Ignored>,
 }
 
 impl<'a> Sorting<'a> {
-    /// Nothing sorted yet. `promises` say where recent plans promised pods a place, by UID.
-    pub(crate) fn new(input: &'a Input<'a>, promises: BTreeMap<&'a str, &'a str>) -> Self {
-        Self { input, promises, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
+    /// Nothing sorted yet. `promises` say where recent plans promised pods a place, by UID; `singles` which claims are
+    /// taken.
+    pub(crate) fn new(input: &'a Input<'a>, promises: BTreeMap<&'a str, &'a str>, singles: Singles) -> Self {
+        Self { input, promises, singles, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
     }
 
     /// Pods that the scheduler found no place for, and those that wait for something else first.
@@ -67,8 +70,8 @@ impl<'a> Sorting<'a> {
     }
 
     fn plan(&mut self, record: &Record, node: Option<&str>) {
-        if let Some(reason) = record.refusal() {
-            self.ignore(record, reason.clone());
+        if let Some(reason) = record.refusal().cloned().or_else(|| self.singles.waits(record)) {
+            self.ignore(record, reason);
             return;
         }
         let pod = &record.pod;

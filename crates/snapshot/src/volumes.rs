@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::label;
 use api::objects::{
@@ -9,8 +10,13 @@ use api::objects::{
 };
 use planner::{Operator, Requirement, VolumeNeed};
 
-use crate::ignored::VolumeTrouble;
+use crate::ignored::{IgnoredReason, VolumeTrouble};
+use crate::records::Record;
+use crate::rescheduling::{full_name, uid};
 use crate::{Input, shapes};
+
+/// Access mode of a claim that one pod in the whole cluster may use.
+const ONE_POD: &str = "ReadWriteOncePod";
 
 /// Alternatives of conjunctions; empty is anywhere.
 type Alternatives = Vec<Vec<Requirement>>;
@@ -158,15 +164,31 @@ fn attached(driver: &str) -> VolumeNeed {
 /// Where a volume can be reached; `None` where its affinity selects no node at all.
 fn reach(volume: &PersistentVolume) -> Option<Alternatives> {
     let affinity = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
-    let Some(affinity) = affinity else { return Some(Vec::new()) };
-    // An empty term selects nothing.
-    let terms = affinity.node_selector_terms.iter().filter(|term| !term.match_expressions.is_empty());
-    let terms: Alternatives = terms.map(|term| conjunction(volume, term)).collect();
+    let mut terms: Alternatives = match affinity {
+        None => vec![Vec::new()],
+        // An empty term selects nothing.
+        Some(affinity) => {
+            let terms = affinity.node_selector_terms.iter().filter(|term| !term.match_expressions.is_empty());
+            terms.map(|term| conjunction(volume, term)).collect()
+        }
+    };
+    let labelled = labelled(volume);
+    terms.iter_mut().for_each(|term| term.extend(labelled.iter().cloned()));
     if terms.is_empty() {
         return None;
     }
     // A term of which nothing is left holds everywhere, and one alternative is enough.
     Some(if terms.iter().any(Vec::is_empty) { Vec::new() } else { terms })
+}
+
+/// Zone and region that a volume's own labels name, as volumes from before drivers do; several are joined by `__`.
+fn labelled(volume: &PersistentVolume) -> Vec<Requirement> {
+    let labels = volume.metadata.labels.iter().flatten();
+    let places = labels.filter_map(|(key, value)| {
+        let key = label::canonical(key);
+        (key == label::ZONE || key == label::REGION).then(|| Requirement::new(key, Operator::In, value.split("__")))
+    });
+    places.collect()
 }
 
 /// A term of a volume's affinity. The host name of a disk inside a machine says nothing of a new machine.
@@ -180,4 +202,44 @@ fn places(term: &TopologySelectorTerm) -> Vec<Requirement> {
         Requirement::new(label::canonical(&it.key), Operator::In, &it.values)
     };
     term.match_label_expressions.iter().map(one).collect()
+}
+
+/// Claims that one pod in the whole cluster may use, with the pods that have them.
+#[derive(Default)]
+pub(crate) struct Singles {
+    users: BTreeMap<String, Vec<(String, String)>>,
+}
+
+impl Singles {
+    /// The claims of this kind that bound pods have. `records` are asked for only where there are such claims.
+    pub(crate) fn of<'a>(input: &Input<'_>, records: impl FnOnce() -> Vec<&'a Record>) -> Self {
+        let single = |claim: &&&Arc<PersistentVolumeClaim>| claim.spec.access_modes.iter().any(|it| it == ONE_POD);
+        let named = |claim: &&Arc<PersistentVolumeClaim>| {
+            let of = |name: &Option<String>| name.clone().unwrap_or_default();
+            (format!("{}/{}", of(&claim.metadata.namespace), of(&claim.metadata.name)), Vec::new())
+        };
+        let mut users: BTreeMap<String, Vec<(String, String)>> =
+            input.volume_claims.iter().filter(single).map(named).collect();
+        if users.is_empty() {
+            return Self::default();
+        }
+        for record in records().into_iter().filter(|record| record.pod.is_bound()) {
+            for claim in &record.claims {
+                if let Some(users) = users.get_mut(claim) {
+                    users.push((uid(&record.pod), full_name(&record.pod)));
+                }
+            }
+        }
+        Self { users }
+    }
+
+    /// Whether another pod has one of the pod's claims.
+    pub(crate) fn waits(&self, record: &Record) -> Option<IgnoredReason> {
+        let own = uid(&record.pod);
+        record.claims.iter().find_map(|claim| {
+            let (_, pod) = self.users.get(claim)?.iter().find(|(uid, _)| *uid != own)?;
+            let trouble = VolumeTrouble::InUse { pod: pod.clone() };
+            Some(IgnoredReason::Volume { claim: claim.clone(), trouble })
+        })
+    }
 }

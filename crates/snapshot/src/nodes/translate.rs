@@ -1,6 +1,6 @@
 //! A machine as the planner sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{CSINode, Pod, ResourceList};
@@ -21,6 +21,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) input: &'a Input<'a>,
     pub(crate) catalogues: &'a Catalogues,
     pub(crate) records: &'a Records,
+    /// Labels that instance types decide.
+    pub(crate) well_known: BTreeSet<String>,
 }
 
 impl<'a> Scene<'a> {
@@ -224,17 +226,30 @@ pub(super) fn capacity(scene: &Scene<'_>, machine: &Machine<'_>) -> Resources {
 }
 
 /// The types that a claim may become.
-fn listed<'a>(scene: &Scene<'a>, machine: &Machine<'_>) -> impl Iterator<Item = &'a InstanceType> {
+fn listed<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> impl Iterator<Item = &'a InstanceType> {
     let requirements = machine.claim.map(|claim| requirements(claim)).unwrap_or_default();
+    let given = machine.claim.map(|claim| given(claim)).unwrap_or_default();
     let types = scene.catalogue(machine).map_or(&[][..], |catalogue| &catalogue.types);
     types.iter().filter(move |kind| {
-        requirements.get(label::INSTANCE_TYPE).is_none_or(|set| set.allows(Some(&kind.name)))
-            && Offer::of(kind).offerings(&requirements).next().is_some()
+        // Most claims name their types, so that is looked at first.
+        requirements.get(label::INSTANCE_TYPE).is_none_or(|set| set.allows(Some(&kind.name))) && {
+            let offer = Offer::of(kind);
+            offer.labels_match(&requirements, &given, &scene.well_known)
+                && offer.offerings(&requirements).next().is_some()
+        }
     })
 }
 
+/// Labels that the claim's node gets whatever its type.
+fn given(claim: &NodeClaim) -> BTreeMap<String, String> {
+    let mut labels = claim.metadata.labels.clone().unwrap_or_default();
+    let class = &claim.spec.node_class_ref;
+    labels.insert(label::node_class_key(&class.group, &class.kind), class.name.clone());
+    labels
+}
+
 /// The type that a claim without an instance is taken for: the cheapest that it lists and that can be had, then by name.
-fn likely_type<'a>(scene: &Scene<'a>, machine: &Machine<'_>) -> Option<&'a InstanceType> {
+fn likely_type<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> Option<&'a InstanceType> {
     if machine.stage() != MachineStage::Unlaunched {
         return None;
     }

@@ -98,6 +98,17 @@ fn a_claim_without_an_instance_is_the_cheapest_type_and_may_be_the_largest() {
 }
 
 #[test]
+fn a_claim_without_a_list_of_types_is_one_that_its_requirements_allow() {
+    let requirements = json!([
+        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["2"]},
+        {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]},
+        {"key": "karpenter.k8s.aws/ec2nodeclass", "operator": "In", "values": ["default"]},
+    ]);
+    let cluster = Cluster { claims: vec![claim("c1", requirements)], pools: default_pool(), ..Cluster::default() };
+    assert_eq!(cluster.build().snapshot.nodes[0].instance_type.as_deref(), Some("m7i.xlarge"));
+}
+
+#[test]
 fn a_launched_claim_is_what_was_launched() {
     let mut launched = claim("c1", json!([]));
     launched["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m7i.xlarge");

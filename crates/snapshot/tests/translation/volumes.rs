@@ -64,6 +64,8 @@ fn where_volumes_are_or_can_be_made() {
     ]}]);
     let on_host = || vec![vec![Requirement::new("kubernetes.io/hostname", Operator::In, ["n1"])]];
     let of_pv = |spec: Value| (bound(), vec![volume(spec)], vec![]);
+    let labelled =
+        |zones: &str| json!({"metadata": {"name": "pv", "labels": {"failure-domain.beta.kubernetes.io/zone": zones}}});
     let of_class = |change: Value| (claim(json!({"storageClassName": "gp3"})), vec![], vec![class(change)]);
     let allowed = json!({"allowedTopologies": [
         {"matchLabelExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a", "b"]}]},
@@ -79,6 +81,8 @@ fn where_volumes_are_or_can_be_made() {
         (of_pv(merged(json!({"local": {}}), within(hosts.clone()))), None, vec![]),
         (of_pv(merged(json!({"hostPath": {}}), within(hosts_in_zone))), None, vec![zone(&["a"])]),
         (of_pv(merged(csi, within(hosts))), ebs(), on_host()),
+        ((bound(), vec![labelled("a")], vec![]), None, vec![zone(&["a"])]),
+        ((bound(), vec![labelled("a__b")], vec![]), None, vec![zone(&["a", "b"])]),
         (of_class(json!({})), ebs(), vec![]),
         (of_class(allowed), ebs(), vec![zone(&["a", "b"]), zone(&["c"])]),
         (of_class(json!({"provisioner": "kubernetes.io/aws-ebs"})), ebs(), vec![]),
@@ -179,4 +183,27 @@ fn a_node_says_how_many_volumes_it_takes() {
     let csi_nodes = vec![json!({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})];
     let cluster = Cluster { nodes: vec![node], claims: vec![of_node], csi_nodes, ..Cluster::default() };
     assert_eq!(cluster.build().snapshot.nodes[0].attach_limits, [("ebs.csi.aws.com".to_owned(), 25)].into());
+}
+
+#[test]
+fn a_claim_for_one_pod_is_taken() {
+    let uses = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+    let mut holder = running("holder", "n1", "1", json!({}));
+    holder["spec"]["volumes"] = uses["volumes"].clone();
+    let ended = merged(holder.clone(), json!({"status": {"phase": "Succeeded"}}));
+    let taken = VolumeTrouble::InUse { pod: "default/holder".to_owned() };
+    let rows = [
+        (vec![holder.clone()], "ReadWriteOncePod", Some(taken)),
+        (vec![ended], "ReadWriteOncePod", None),
+        (vec![pending("another", "1", uses.clone())], "ReadWriteOncePod", None),
+        (vec![holder], "ReadWriteOnce", None),
+    ];
+    for (mut pods, mode, trouble) in rows {
+        pods.push(pending("web", "1", uses.clone()));
+        let claims = vec![merged(bound(), json!({"spec": {"accessModes": [mode]}}))];
+        let cluster = Cluster { pods, ..cluster(claims, vec![volume(json!({}))], vec![]) };
+        let expected = trouble.map(|trouble| IgnoredReason::Volume { claim: "default/data".to_owned(), trouble });
+        let built = cluster.build();
+        assert_eq!(built.ignored.first().map(|it| it.reason.clone()), expected, "{mode}");
+    }
 }
