@@ -148,7 +148,9 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
             Source { infos: &infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
         let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);
         assumed::forget_unknown_zone_ids(&mut catalogue);
-        assumed::add_reservations(&mut catalogue, &known, now);
+        if wish.reserved {
+            offer.warnings.extend(assumed::add_reservations(&mut catalogue, &known, now));
+        }
         offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     Ok(offer)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::label;
-use api::objects::Pod;
+use api::objects::{Pod, ReplicaSet};
 use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
 
 use crate::desk::Answer;
@@ -146,15 +146,23 @@ pub fn owner(answer: &Answer, pod: &Pod) -> String {
     let namespace = pod.namespace();
     let Some(owner) = pod.controller() else { return format!("Pod {namespace}/{}", pod.name()) };
     if owner.kind == "ReplicaSet" {
-        let sets = &answer.cluster.objects.replica_sets;
-        let set = sets.iter().find(|set| {
-            set.metadata.namespace.as_deref() == Some(namespace) && set.metadata.name.as_deref() == Some(&owner.name)
-        });
-        let above =
-            set.and_then(|set| set.metadata.owner_references.iter().flatten().find(|it| it.kind == "Deployment"));
+        let above = replica_set(answer, namespace, &owner.name)
+            .and_then(|set| set.metadata.owner_references.iter().flatten().find(|it| it.kind == "Deployment"));
         if let Some(above) = above {
             return format!("Deployment {namespace}/{}", above.name);
         }
     }
     format!("{} {namespace}/{}", owner.kind, owner.name)
+}
+
+/// The ReplicaSet of that name, if it is given.
+fn replica_set<'a>(answer: &'a Answer, namespace: &str, name: &str) -> Option<&'a ReplicaSet> {
+    let sets = &answer.cluster.objects.replica_sets;
+    let wanted = (Some(namespace), Some(name));
+    let first = sets.partition_point(|set| key(set) < wanted);
+    sets.get(first).map(AsRef::as_ref).filter(|set: &&ReplicaSet| key(set) == wanted)
+}
+
+fn key(set: &ReplicaSet) -> (Option<&str>, Option<&str>) {
+    (set.metadata.namespace.as_deref(), set.metadata.name.as_deref())
 }

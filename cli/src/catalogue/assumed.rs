@@ -84,8 +84,9 @@ pub(super) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
 }
 
 /// Adds the capacity reservations that the class's status shows. How much of them is left stands nowhere in a cluster's
-/// objects, so each counts as room for one machine: too little rather than too much.
-pub(super) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) {
+/// objects, so each counts as room for one machine, and a sentence says so.
+pub(super) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) -> Vec<String> {
+    let mut told = Vec::new();
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.capacity_reservations);
     let lasting = shown.iter().filter(|it| it.end_time.as_ref().is_none_or(|end| end.0 > now));
     for reservation in lasting.filter(|it| it.state == "active") {
@@ -108,5 +109,10 @@ pub(super) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, 
             labels,
             reservation: Some(Reservation { id: reservation.id.clone(), remaining: 1 }),
         });
+        told.push(format!(
+            "capacity reservation {}: how much is left is not known, taken for one machine",
+            reservation.id
+        ));
     }
+    told
 }
