@@ -43,16 +43,28 @@ use limits::Headroom;
 use open::Alone;
 use reserve::Reservations;
 use room::Rooms;
-use topology::{Domain, Topology};
+use topology::{Domain, Foreseen, Topology};
 use wants::Wants;
 
-use crate::{Nomination, Plan, PodVerdict, Resources, Snapshot, Why};
+use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
+
+/// How often a plan is begun anew, at most, because it opens domains that a spread did not count on.
+const MOST_SURPRISES: usize = 3;
 
 /// Places every pod of the snapshot, or says why not.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    let mut solver = Solver::new(snapshot);
-    solver.keep_promises();
-    solver.place_all();
+    let mut foreseen = Foreseen::new();
+    for _ in 0..MOST_SURPRISES {
+        let mut solver = Solver::new(snapshot, &foreseen);
+        solver.solve();
+        let before = foreseen.len();
+        foreseen.extend(solver.unforeseen());
+        if foreseen.len() == before {
+            return solver.finish();
+        }
+    }
+    let mut solver = Solver::new(snapshot, &foreseen);
+    solver.solve();
     solver.finish()
 }
 
@@ -61,6 +73,19 @@ pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
 struct Turn {
     shape: usize,
     level: usize,
+}
+
+/// Whether a pod will run, or only keeps room for those that will.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Real,
+    Buffer,
+}
+
+impl Kind {
+    fn of(pod: &Pod) -> Self {
+        if pod.buffer.is_some() { Self::Buffer } else { Self::Real }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -96,7 +121,7 @@ struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
+    fn new(snapshot: &'a Snapshot, foreseen: &Foreseen) -> Self {
         let dimensions = Dimensions::of(snapshot);
         let soft_taints = template::has_soft_taints(snapshot);
         let mut wants = Wants::default();
@@ -110,7 +135,7 @@ impl<'a> Solver<'a> {
         demands.iter_mut().for_each(|demand| demand.join(&topology));
         topology.count_bound(snapshot, &wants);
         let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
-        topology.find_reachable(&mut frames, &wants);
+        topology.find_reachable(&mut frames, &wants, foreseen);
         Self {
             headroom: Headroom::of(frames.templates.iter().map(|template| template.pool)),
             reservations: Reservations::of(snapshot),
@@ -132,12 +157,28 @@ impl<'a> Solver<'a> {
         }
     }
 
+    /// Real pods first; then, when their places are settled, those that only keep room for others.
+    fn solve(&mut self) {
+        for kind in [Kind::Real, Kind::Buffer] {
+            self.keep_promises(kind);
+            self.place_all(kind);
+        }
+    }
+
+    /// Domains that the plan's launches open and that a spread did not count on.
+    fn unforeseen(&self) -> Foreseen {
+        let mut frames: Vec<FrameId> = self.claims.list.iter().map(|claim| claim.frame).collect();
+        frames.sort_unstable();
+        frames.dedup();
+        frames.into_iter().flat_map(|frame| self.topology.unforeseen(frame, &self.frames, &self.wants)).collect()
+    }
+
     /// Pods without a place by shape, in the order of their turns: priority, CPU and memory, the greatest first; then the
     /// shape whose oldest pod is older.
-    fn queue(&self) -> Vec<Run> {
+    fn queue(&self, kind: Kind) -> Vec<Run> {
         let pods = &self.snapshot.pods;
         let mut runs: Vec<Run> = (0..self.demands.len()).map(|shape| Run { shape, pods: Vec::new() }).collect();
-        let waiting = |pod: &usize| !matches!(self.verdicts[*pod], Some(PodVerdict::Existing { .. }));
+        let waiting = |pod: &usize| self.verdicts[*pod].is_none() && Kind::of(&pods[*pod]) == kind;
         (0..pods.len()).filter(waiting).for_each(|pod| runs[pods[pod].shape].pods.push(pod));
         runs.retain(|run| !run.pods.is_empty());
         let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
@@ -153,11 +194,11 @@ impl<'a> Solver<'a> {
         (Reverse(shape.priority), -shape.requests.get(Resources::CPU), -shape.requests.get(Resources::MEMORY))
     }
 
-    fn keep_promises(&mut self) {
+    fn keep_promises(&mut self, kind: Kind) {
         let by_name: BTreeMap<&str, usize> =
             self.rooms.list.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect();
         let promised: Vec<(usize, usize)> = self
-            .queue()
+            .queue(kind)
             .into_iter()
             .flat_map(|run| run.pods)
             .filter_map(|pod| Some((pod, *by_name.get(self.snapshot.pods[pod].nominated.as_deref()?)?)))
@@ -180,8 +221,8 @@ impl<'a> Solver<'a> {
     }
 
     /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
-    fn place_all(&mut self) {
-        let mut queue = self.queue();
+    fn place_all(&mut self, kind: Kind) {
+        let mut queue = self.queue(kind);
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();
             for run in &mut queue {
@@ -232,6 +273,9 @@ impl<'a> Solver<'a> {
             return Some((Place::Room(room), count, Why::Room));
         }
         let alone = self.price_alone(turn);
+        if !self.demands[turn.shape].attachments.is_empty() {
+            self.claims.forget(turn.shape);
+        }
         if let Some((claim, count)) = self.join(turn, pods, alone) {
             return Some((Place::Claim(claim), count, Why::Joined));
         }

@@ -77,6 +77,16 @@ impl Place<'_> {
         }
     }
 
+    /// The same, but a node without a host's label has none: it is only as a domain that its name stands in.
+    fn labelled(&self, key: &str) -> Rc<BTreeSet<Value>> {
+        match self.node {
+            Some(node) if key == label::HOSTNAME && self.open.is_none() => {
+                Rc::new(BTreeSet::from([node.labels.get(key).cloned()]))
+            }
+            _ => self.values(key),
+        }
+    }
+
     fn host(&self) -> String {
         self.node.map_or_else(|| self.name.clone(), |node| node.name.clone())
     }
@@ -114,9 +124,9 @@ impl Place<'_> {
         let any = |holds: &dyn Fn(&Requirement) -> bool| {
             alternatives(shape).iter().any(|all| all.iter().all(|asked| holds(asked)))
         };
-        if any(&|asked| self.values(&asked.key).iter().all(|value| satisfied(asked, value.as_deref()))) {
+        if any(&|asked| self.labelled(&asked.key).iter().all(|value| satisfied(asked, value.as_deref()))) {
             Answer::Sure
-        } else if any(&|asked| self.values(&asked.key).iter().any(|value| satisfied(asked, value.as_deref()))) {
+        } else if any(&|asked| self.labelled(&asked.key).iter().any(|value| satisfied(asked, value.as_deref()))) {
             Answer::Maybe
         } else {
             Answer::Never

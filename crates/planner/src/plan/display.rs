@@ -91,14 +91,16 @@ impl Display for Standing {
 impl Display for Preference {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Near { weight, key } => write!(out, "affinity by {key} of weight {weight}"),
-            Self::Apart { weight, key } => write!(out, "anti-affinity by {key} of weight {weight}"),
+            Self::Near { weight, key } => write!(out, "the preference to be near others by {key} (weight {weight})"),
+            Self::Apart { weight, key } => {
+                write!(out, "the preference to be apart from others by {key} (weight {weight})")
+            }
             Self::Nodes { weight, term } => {
                 let keys: Vec<&str> = term.iter().map(|it| it.key.as_str()).collect();
-                write!(out, "nodes by {} of weight {weight}", keys.join(" and "))
+                write!(out, "the preference for nodes by {} (weight {weight})", keys.join(" and "))
             }
             Self::Spread { key } => write!(out, "an even spread by {key}"),
-            Self::SoftTaints => out.write_str("nodes without PreferNoSchedule taints"),
+            Self::SoftTaints => out.write_str("keeping off PreferNoSchedule taints"),
         }
     }
 }
@@ -115,7 +117,7 @@ fn without(out: &mut Formatter<'_>, dropped: &[Preference]) -> fmt::Result {
     if dropped.is_empty() {
         return Ok(());
     }
-    out.write_str(", without ")?;
+    out.write_str("; dropped: ")?;
     list(out, dropped, ", ")
 }
 

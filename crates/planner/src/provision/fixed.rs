@@ -27,9 +27,11 @@ impl Solver<'_> {
             return Vec::new();
         }
         let template = Template::of(self.snapshot, pool, daemons, &Dimensions::of(self.snapshot));
-        let Some(launch) = self.from_template(&template) else { return Vec::new() };
+        let contradicts = template.requirements.iter().any(|(_, set)| set.is_empty());
+        let Some(launch) = self.from_template(&template).filter(|_| !contradicts) else { return Vec::new() };
         let mut headroom = Headroom::of(std::iter::once(pool));
-        let largest = template.candidates.iter().map(|candidate| &candidate.footprint);
+        let listed = template.candidates.iter().filter(|it| launch.instance_types.contains(&it.offer.kind.name));
+        let largest = listed.map(|candidate| &candidate.footprint);
         let held = largest.fold(Footprint::default(), |held, it| super::limits::maximum(&held, it));
         let mut launches = Vec::new();
         for _ in 0..missing {
@@ -45,7 +47,7 @@ impl Solver<'_> {
     /// A launch that any type of the pool may serve; `None` when nothing can be had.
     fn from_template(&self, template: &Template<'_>) -> Option<Launch> {
         let all = 0..template.candidates.len();
-        let mut entries: Vec<Entry> = all.filter_map(|it| template.priced(it, &template.requirements)).collect();
+        let mut entries: Vec<Entry> = all.filter_map(|it| template.priced_any(it)).collect();
         let name = |entry: &Entry| template.candidates[entry.candidate].offer.kind.name.clone();
         entries.sort_by_key(|entry| (entry.cost, name(entry)));
         entries.truncate(self.snapshot.policy.max_instance_types.max(1));

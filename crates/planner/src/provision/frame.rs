@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::{CapacityType, Requirements, Toleration, ValueSet, label};
+use crate::{CapacityType, Offering, Requirements, Toleration, ValueSet, label};
 
 use super::dimensions::{Amounts, fits};
 use super::template::{Candidate, Template};
@@ -19,8 +19,10 @@ pub(super) type FrameId = usize;
 pub(super) struct Frame {
     pub(super) template: usize,
     pub(super) requirements: Requirements,
-    /// Types that can be had as required, by what they count for, then by name.
+    /// Types that can be had as required, by what they count for, then by name. What is reserved must be asked for by name.
     pub(super) entries: Rc<[Entry]>,
+    /// Candidates whose own labels are as required, whether they can be had or not.
+    alike: Rc<[usize]>,
     /// For each topology key the one value that is left, if one is.
     pub(super) pins: Vec<Option<Domain>>,
     /// Whether one of the types can be had as spot.
@@ -95,13 +97,8 @@ impl<'a> Frames<'a> {
         };
         for template in 0..frames.templates.len() {
             let requirements = frames.templates[template].requirements.clone();
-            let all = (0..frames.templates[template].candidates.len()).map(|it| Entry {
-                candidate: it,
-                cost: 0,
-                price: 0,
-                sold_as: CapacityTypes::default(),
-            });
-            frames.make(template, requirements, all.collect(), true, topology);
+            let all = (0..frames.templates[template].candidates.len()).collect();
+            frames.make(template, requirements, all, None, topology);
         }
         frames
     }
@@ -219,6 +216,10 @@ impl<'a> Frames<'a> {
             for entry in frame.entries.iter() {
                 template.candidates[entry.candidate].values(&frame.requirements, key, &mut values);
             }
+            for candidate in frame.alike.iter().filter(|_| template.reserves) {
+                let sold = template.candidates[*candidate].sold(&frame.requirements);
+                values.extend(sold.filter_map(|offering| offering.value(key)).map(str::to_owned));
+            }
         }
         if values.is_empty() {
             let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
@@ -255,7 +256,7 @@ impl<'a> Frames<'a> {
     fn child(&mut self, parent: FrameId, requirements: Requirements, topology: &mut Topology<'a>) -> Option<FrameId> {
         let template = self.list[parent].template;
         if let Some(known) = self.known.get(&(template, requirements.clone())) {
-            return (!self.list[*known].entries.is_empty()).then_some(*known);
+            return self.is_usable(*known).then_some(*known);
         }
         let before = &self.list[parent].requirements;
         let changed: Vec<(String, ValueSet)> = requirements
@@ -263,15 +264,23 @@ impl<'a> Frames<'a> {
             .filter(|(key, set)| before.get(key) != Some(set))
             .map(|(key, set)| (key.to_owned(), set.clone()))
             .collect();
+        let mut alike: Vec<usize> = self.list[parent].alike.to_vec();
         let mut entries: Vec<Entry> = self.list[parent].entries.to_vec();
         let mut sold = false;
         for (key, set) in changed {
             sold |= self.templates[template].sold_by.contains(key.as_str());
             let matching = self.matching(template, key, set);
+            alike.retain(|candidate| matching[*candidate]);
             entries.retain(|entry| matching[entry.candidate]);
         }
-        let frame = self.make(template, requirements, entries, sold, topology);
-        (!self.list[frame].entries.is_empty()).then_some(frame)
+        let frame = self.make(template, requirements, alike, (!sold).then_some(entries), topology);
+        self.is_usable(frame).then_some(frame)
+    }
+
+    /// Whether some type can be had, perhaps only by a reservation.
+    fn is_usable(&self, frame: FrameId) -> bool {
+        let frame = &self.list[frame];
+        !frame.entries.is_empty() || (self.templates[frame.template].reserves && !frame.alike.is_empty())
     }
 
     /// Which candidates' own labels can be as one requirement says.
@@ -288,20 +297,17 @@ impl<'a> Frames<'a> {
         matching
     }
 
-    /// Adds a frame; its types are priced anew unless its offerings are those of the wider frame.
+    /// Adds a frame; its types are priced anew unless those of the wider frame (`entries`) are as they were.
     fn make(
         &mut self,
         template: usize,
         requirements: Requirements,
-        mut entries: Vec<Entry>,
-        reprice: bool,
+        alike: Vec<usize>,
+        entries: Option<Vec<Entry>>,
         topology: &mut Topology<'a>,
     ) -> FrameId {
         let own = &self.templates[template];
-        if reprice {
-            entries = entries.iter().filter_map(|entry| own.priced(entry.candidate, &requirements)).collect();
-            entries.sort_by_key(|entry| (entry.cost, &own.candidates[entry.candidate].offer.kind.name));
-        }
+        let entries = entries.unwrap_or_else(|| own.all_priced(&alike, &requirements));
         let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
         let pin = |(key, name): &(KeyId, String), topology: &mut Topology<'a>| {
             let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
@@ -314,6 +320,7 @@ impl<'a> Frames<'a> {
             flexible: requirements.iter().any(|(_, set)| set.min_values().is_some()),
             requirements: requirements.clone(),
             entries: entries.into(),
+            alike: alike.into(),
         };
         self.list.push(frame);
         self.known.insert((template, requirements), self.list.len() - 1);
@@ -322,19 +329,34 @@ impl<'a> Frames<'a> {
 }
 
 impl Template<'_> {
-    /// A candidate with its cheapest offering; `None` when it cannot be had as required.
-    pub(super) fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
-        let own = &self.candidates[candidate];
+    /// The candidates that can be had, by what they count for, then by name.
+    fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
+        entries.sort_by_key(|entry| (entry.cost, &self.candidates[entry.candidate].offer.kind.name));
+        entries
+    }
+
+    /// A candidate with its cheapest offering; `None` when it cannot be had as required, or its daemons fill it.
+    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
+        self.cheapest(candidate, self.candidates[candidate].offerings(requirements))
+    }
+
+    /// The same for a node that anything may become, drawing on reservations too.
+    pub(super) fn priced_any(&self, candidate: usize) -> Option<Entry> {
+        self.cheapest(candidate, self.candidates[candidate].sold(&self.requirements))
+    }
+
+    fn cheapest<'o>(&self, candidate: usize, sold: impl Iterator<Item = &'o Offering>) -> Option<Entry> {
         let mut price: Option<i64> = None;
         let mut sold_as = CapacityTypes::default();
-        for offering in own.offerings(requirements) {
+        for offering in sold {
             price = Some(price.map_or(offering.price.0, |price| price.min(offering.price.0)));
             sold_as = sold_as.with(CapacityTypes::of(offering.capacity_type));
         }
-        let price = price?;
+        let (own, price) = (&self.candidates[candidate], price?);
         let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
         let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
-        (own.crowded.is_none()).then_some(Entry { candidate, cost, price, sold_as })
+        own.crowded.is_none().then_some(Entry { candidate, cost, price, sold_as })
     }
 }
 

@@ -57,6 +57,10 @@ impl Solver<'_> {
         if let Some(miss) = self.topology_miss(frame, turn) {
             return miss;
         }
+        let settled = self.settled(frame, turn);
+        if let Some((key, asked, found)) = settled.first().and_then(|it| self.values_short(*it, turn.shape)) {
+            return Miss::MinValues { key, asked, found };
+        }
         let demand = &self.demands[turn.shape];
         let template = self.frames.get(frame).template;
         let entries = self.frames.get(frame).entries.clone();
@@ -93,13 +97,17 @@ impl Solver<'_> {
             let demand = &self.demands[turn.shape];
             let rules = &demand.levels[turn.level].rules;
             let allowed = |domain: &u32| self.topology.allows(rules, &demand.shunned, key, Some(*domain));
+            let name = self.topology.key_name(key).to_owned();
+            if values.is_empty() && !self.topology.allows(rules, &demand.shunned, key, None) {
+                return Some(Miss::Requirement { key: name, near: None });
+            }
             if !values.iter().any(allowed) {
                 let standing = self.topology.standing(rules, key, &values).unwrap_or(Standing::Shunned);
-                return Some(Miss::Topology { standing, key: self.topology.key_name(key).to_owned() });
+                return Some(Miss::Topology { standing, key: name });
             }
         }
-        let key = self.demands[turn.shape].levels[turn.level].keys.first().map(|key| self.topology.key_name(*key));
-        Some(Miss::Topology { standing: Standing::Together, key: key.unwrap_or_default().to_owned() })
+        let keys = self.demands[turn.shape].levels[turn.level].keys.iter().map(|key| self.topology.key_name(*key));
+        Some(Miss::Topology { standing: Standing::Together, key: keys.min().unwrap_or_default().to_owned() })
     }
 
     /// Why every type falls out, counted by the first reason of each.

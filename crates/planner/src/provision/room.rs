@@ -71,6 +71,10 @@ impl<'a> Rooms<'a> {
         let mut best: Option<usize> = None;
         for (part, cursor) in parts.iter().zip(cursors) {
             *steps += 1;
+            if !demand.attachments.is_empty() {
+                // Who shares a volume that is attached already may fit where another of the shape did not.
+                *cursor = 0;
+            }
             let mut domains = level.fickle.iter().zip(&part.domains);
             if !domains.all(|(key, domain)| topology.allows(&level.rules, &demand.shunned, *key, *domain)) {
                 continue;
@@ -185,8 +189,7 @@ impl<'a> Room<'a> {
             && !demand.shape.ports.iter().any(clash)
             && topology.allows_host(&level.rules, &demand.shunned, Some(self.site))
             && level.keys.iter().all(|key| {
-                let domain = topology.domain_at(*key, self.spot());
-                level.fickle.contains(key) || topology.allows(&level.rules, &demand.shunned, *key, domain)
+                level.fickle.contains(key) || topology.allows_at(&level.rules, &demand.shunned, *key, self.spot())
             })
     }
 
@@ -199,10 +202,9 @@ impl<'a> Room<'a> {
         wants: &Wants<'_>,
         topology: &Topology<'_>,
     ) -> bool {
-        let at = |key: &KeyId| topology.domain_at(*key, self.spot());
         self.suits(wants.of_class(level.class), wants)
             && self.takes(demand, level, pod, topology)
-            && level.fickle.iter().all(|key| topology.allows(&level.rules, &demand.shunned, *key, at(key)))
+            && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, self.spot()))
     }
 
     /// How many more such pods there is room for.

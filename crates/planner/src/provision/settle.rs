@@ -38,9 +38,10 @@ impl Solver<'_> {
             }
             let crowd = self.topology.crowd(&level.rules, key, *domain);
             let Some(child) = self.frames.pinned(frame, key, *domain, &mut self.topology) else { continue };
-            if let Some(entry) = self.alone_in(child, turn.shape) {
-                pinned.push((self.frames.get(child).entries[entry].cost, crowd, child));
-            }
+            let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
+            // What only a reservation offers is paid for already.
+            let reserved = self.frames.template_of(child).reserves.then_some(0);
+            pinned.extend(cost.or(reserved).map(|cost| (cost, crowd, child)));
         }
         pinned.sort_by_key(|(cost, crowd, _)| (*cost, *crowd));
         pinned.into_iter().flat_map(|(_, _, child)| self.settled(child, turn)).collect()

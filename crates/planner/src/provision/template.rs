@@ -24,6 +24,8 @@ pub(super) struct Template<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
     /// Label keys that offerings decide.
     pub(super) sold_by: BTreeSet<&'a str>,
+    /// Whether any type can be had by a reservation.
+    pub(super) reserves: bool,
     well_known: &'a BTreeSet<String>,
 }
 
@@ -86,10 +88,12 @@ impl<'a> Template<'a> {
         let mut requirements = own.intersection(&Requirements::of_labels(&pool.labels));
         requirements.narrow(label::HOSTNAME, &ValueSet::one(NEW_NODE));
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let mut template = Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), well_known };
+        let mut template =
+            Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), reserves: false, well_known };
         for offer in types.iter().map(Offer::of) {
             if offer.labels_match(&template.requirements, &pool.labels, well_known) {
                 template.sold_by.extend(offer.keys());
+                template.reserves |= offer.kind.offerings.iter().any(|it| it.available && it.reservation.is_some());
                 let candidate = template.candidate(daemons, dimensions, offer);
                 template.candidates.push(candidate);
             }
@@ -139,8 +143,12 @@ impl<'a> Candidate<'a> {
     /// The offerings that a launch with these requirements can count on. What is reserved is drawn on by name only.
     pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         let named = requirements.get(label::RESERVATION_ID).is_some_and(|set| set.single().is_some());
-        let sold = self.offer.offerings(requirements);
-        sold.filter(move |it| it.available && (named || it.capacity_type != CapacityType::Reserved))
+        self.sold(requirements).filter(move |it| named || it.capacity_type != CapacityType::Reserved)
+    }
+
+    /// The offerings that can be had as required, reserved ones included.
+    pub(super) fn sold(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+        self.offer.offerings(requirements).filter(|offering| offering.available)
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::{PodTerm, Standing, label};
 
+pub(super) use census::Foreseen;
 pub(super) use groups::SpreadGroup;
 
 pub(super) type GroupId = usize;
@@ -59,7 +60,9 @@ struct Group<'a> {
     keys: Vec<KeyId>,
     /// Pods in each domain, one list a key.
     tallies: Vec<Vec<u32>>,
-    /// Pods in any domain of the first key.
+    /// Pods whose domain is one of several, counted in each of them; one list a key.
+    maybe: Vec<Vec<u32>>,
+    /// Pods in any domain of any key.
     total: u64,
     /// Anti-affinity: pods in each domain that hold the term.
     holders: Vec<u32>,
@@ -79,6 +82,8 @@ struct Key {
     known: BTreeMap<String, Domain>,
     /// The value on each of the snapshot's nodes.
     of_site: Vec<Option<Domain>>,
+    /// Values that claims in flight may still get.
+    open: BTreeMap<Domain, Vec<Domain>>,
 }
 
 /// All keys and groups of one plan.
@@ -140,6 +145,7 @@ impl<'a> Topology<'a> {
                 values: Vec::new(),
                 known: BTreeMap::new(),
                 of_site: Vec::new(),
+                open: BTreeMap::new(),
             });
             self.keys.len() - 1
         })
@@ -212,6 +218,20 @@ impl<'a> Topology<'a> {
             })
     }
 
+    /// Whether the rules allow a key's value at a node of the snapshot. A value that is still open is good enough for
+    /// those who only keep away, if they may go to each that is possible.
+    pub(super) fn allows_at(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
+        let domain = self.domain_at(key, spot);
+        let open = spot.site.filter(|_| domain.is_none()).and_then(|site| self.keys[key].open.get(&site));
+        match open {
+            None => self.allows(rules, shunned, key, domain),
+            Some(possible) => {
+                self.allows(rules, shunned, key, None)
+                    && possible.iter().all(|domain| self.allows(rules, shunned, key, Some(*domain)))
+            }
+        }
+    }
+
     /// Whether the rules allow the host: an unopened one is empty.
     pub(super) fn allows_host(&self, rules: &[Rule], shunned: &[GroupId], site: Option<Domain>) -> bool {
         self.allows(rules, shunned, HOST, Some(site.unwrap_or(Domain::MAX)))
@@ -279,18 +299,31 @@ impl<'a> Topology<'a> {
             }
         }
         for id in holds {
-            let Some(domain) = self.domain_at(self.groups[*id].keys[0], spot) else { continue };
-            *slot(&mut self.groups[*id].holders, domain) += pods;
+            let key = self.groups[*id].keys[0];
+            for domain in self.possible(key, spot) {
+                *slot(&mut self.groups[*id].holders, domain) += pods;
+            }
         }
     }
 
     fn count(&mut self, id: GroupId, spot: Spot<'_>, pods: u32) {
+        let mut somewhere = false;
         for position in 0..self.groups[id].keys.len() {
-            let Some(domain) = self.domain_at(self.groups[id].keys[position], spot) else { continue };
-            *slot(&mut self.groups[id].tallies[position], domain) += pods;
-            if position == 0 {
-                self.groups[id].total += u64::from(pods);
-            }
+            let possible = self.possible(self.groups[id].keys[position], spot);
+            somewhere |= !possible.is_empty();
+            let group = &mut self.groups[id];
+            let list = if let [_] = possible[..] { &mut group.tallies } else { &mut group.maybe };
+            possible.iter().for_each(|domain| *slot(&mut list[position], *domain) += pods);
+        }
+        self.groups[id].total += if somewhere { u64::from(pods) } else { 0 };
+    }
+
+    /// The values that a key has or may get at a spot.
+    fn possible(&self, key: KeyId, spot: Spot<'_>) -> Vec<Domain> {
+        match (self.domain_at(key, spot), spot.site, spot.pins) {
+            (Some(domain), ..) => vec![domain],
+            (None, Some(site), None) => self.keys[key].open.get(&site).cloned().unwrap_or_default(),
+            _ => Vec::new(),
         }
     }
 }
@@ -298,16 +331,20 @@ impl<'a> Topology<'a> {
 impl Group<'_> {
     fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>) -> bool {
         let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
-        let tally = domain.map(|domain| at(&self.tallies[position], domain));
-        match (rule.kind, tally) {
-            (RuleKind::Apart, None) => true,
-            (RuleKind::Apart, Some(tally)) => tally == 0,
-            (_, None) => false,
-            (RuleKind::Near, Some(tally)) => tally > 0 || (self.total == 0 && rule.own),
-            (RuleKind::Spread { max_skew, min_domains }, Some(tally)) => {
-                tally + u32::from(rule.own) <= self.emptiest(key, min_domains).saturating_add(max_skew)
+        let Some(domain) = domain else { return rule.kind == RuleKind::Apart };
+        let (sure, most) = (at(&self.tallies[position], domain), self.most(position, domain));
+        match rule.kind {
+            RuleKind::Apart => most == 0,
+            RuleKind::Near => sure > 0 || (self.total == 0 && rule.own),
+            RuleKind::Spread { max_skew, min_domains } => {
+                most + u32::from(rule.own) <= self.emptiest(key, min_domains).saturating_add(max_skew)
             }
         }
+    }
+
+    /// Pods in a domain, those that may be in another counted too.
+    fn most(&self, position: usize, domain: Domain) -> u32 {
+        at(&self.tallies[position], domain) + at(&self.maybe[position], domain)
     }
 
     /// Pods in the emptiest domain that counts.

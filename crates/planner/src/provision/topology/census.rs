@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::provision::frame::Frames;
+use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::{Tolerance, Wants, first_untolerated};
-use crate::{Node, PodShape, Snapshot};
+use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, ValueSet};
 
 use super::groups::SpreadGroup;
-use super::{Domain, HOST, Kind, Spot, Topology};
+use super::{Domain, GroupId, HOST, Kind, Spot, Topology};
+
+/// Groups with values of their key.
+pub(in crate::provision) type Foreseen = BTreeSet<(GroupId, String)>;
 
 impl<'a> Topology<'a> {
     /// Makes groups of the anti-affinity that bound pods hold.
@@ -55,6 +58,26 @@ impl<'a> Topology<'a> {
             let values = snapshot.nodes.iter().map(|node| node.labels.get(&name));
             let domains = values.map(|value| value.map(|value| self.domain(key, value)));
             self.keys[key].of_site = domains.collect();
+            for (site, node) in snapshot.nodes.iter().enumerate().filter(|_| key != HOST) {
+                self.leave_open(snapshot, key, site, node);
+            }
+        }
+    }
+
+    /// Notes the values that a claim in flight may still get; one is as good as known.
+    fn leave_open(&mut self, snapshot: &Snapshot, key: usize, site: usize, node: &Node) {
+        if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
+            return;
+        }
+        let name = self.keys[key].name.clone();
+        let domains: Vec<Domain> =
+            possible_values(snapshot, node, &name).iter().map(|value| self.domain(key, value)).collect();
+        match domains[..] {
+            [] => {}
+            [only] => self.keys[key].of_site[site] = Some(only),
+            _ => {
+                self.keys[key].open.insert(Domain::try_from(site).unwrap_or(Domain::MAX), domains);
+            }
         }
     }
 
@@ -68,8 +91,14 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Works out over which domains each spread goes: those of nodes that count and those that pools can open.
-    pub(in crate::provision) fn find_reachable(&mut self, frames: &mut Frames<'a>, wants: &Wants<'a>) {
+    /// Works out over which domains each spread goes: those of nodes that count, those that pools can open for its pods,
+    /// and those that launches of other pods are known to open (`foreseen`).
+    pub(in crate::provision) fn find_reachable(
+        &mut self,
+        frames: &mut Frames<'a>,
+        wants: &Wants<'a>,
+        foreseen: &Foreseen,
+    ) {
         for id in 0..self.groups.len() {
             let Kind::Spread(spread) = self.groups[id].kind.clone() else { continue };
             let key = self.groups[id].keys[0];
@@ -87,8 +116,24 @@ impl<'a> Topology<'a> {
                     }
                 }
             }
+            let more: Vec<&String> = foreseen.iter().filter(|(of, _)| *of == id).map(|(_, value)| value).collect();
+            reachable.extend(more.into_iter().map(|value| self.domain(key, value)));
             self.groups[id].reachable = reachable.into_iter().collect();
         }
+    }
+
+    /// Domains that launches of a frame open and on which a spread that counts there did not count.
+    pub(in crate::provision) fn unforeseen(&self, frame: FrameId, frames: &Frames<'a>, wants: &Wants<'a>) -> Foreseen {
+        let mut found = Foreseen::new();
+        for (id, group) in self.groups.iter().enumerate() {
+            let Kind::Spread(spread) = &group.kind else { continue };
+            let key = &self.keys[group.keys[0]];
+            let value = frames.get(frame).requirements.get(&key.name).and_then(ValueSet::single);
+            let known = |value: &str| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
+            let new = value.filter(|value| group.keys[0] != HOST && !known(value));
+            found.extend(new.filter(|_| frames.could_count(frame, spread, wants)).map(|value| (id, value.to_owned())));
+        }
+        found
     }
 }
 
@@ -102,6 +147,29 @@ impl SpreadGroup<'_> {
             && self.wants.as_ref().is_none_or(suits)
             && self.tolerations.as_ref().is_none_or(bears)
     }
+}
+
+/// The values of a label that a claim in flight may come up with: those of its requirements, or of its types and all
+/// their offerings, for what is sold out now may have been bought before.
+fn possible_values(snapshot: &Snapshot, node: &Node, key: &str) -> BTreeSet<String> {
+    let requirements: Requirements = node.requirements.iter().collect();
+    let allowed = |value: &str| requirements.get(key).is_none_or(|set| set.allows(Some(value)));
+    let mut values = BTreeSet::new();
+    let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
+    let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
+    for offer in types.iter().map(Offer::of) {
+        if !offer.labels_match(&requirements, &node.labels, &snapshot.policy.well_known) {
+            continue;
+        }
+        let own = offer.kind.labels.get(key).into_iter().flatten().map(String::as_str);
+        let sold = offer.offerings(&requirements).filter_map(|offering| offering.value(key));
+        values.extend(own.chain(sold).filter(|value| allowed(value)).map(str::to_owned));
+    }
+    if values.is_empty() {
+        let named = node.requirements.iter().filter(|it| it.key == key && it.operator == Operator::In);
+        values.extend(named.flat_map(|it| it.values.iter().cloned()).filter(|value| allowed(value)));
+    }
+    values
 }
 
 /// Distinct shapes of bound pods; pods of one owner share theirs, so the address tells them apart.

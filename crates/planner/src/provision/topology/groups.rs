@@ -78,6 +78,7 @@ impl<'a> Topology<'a> {
         self.groups.push(Group {
             kind,
             tallies: vec![Vec::new(); keys.len()],
+            maybe: vec![Vec::new(); keys.len()],
             keys,
             total: 0,
             holders: Vec::new(),
