@@ -253,6 +253,9 @@ fn add_node(snapshot: &mut Snapshot, name: &str, draft: &Draft) {
     let mut labels: BTreeMap<String, String> =
         kind.labels.iter().map(|(key, values)| (key.clone(), values[0].clone())).collect();
     labels.insert(label::INSTANCE_TYPE.to_owned(), kind.name.clone());
+    if draft.stage != Stage::InFlight {
+        labels.insert(label::HOSTNAME.to_owned(), name.to_owned());
+    }
     labels.insert(label::ZONE.to_owned(), kind.offerings[0].zone.clone());
     labels.insert(label::CAPACITY_TYPE.to_owned(), kind.offerings[0].capacity_type.as_str().to_owned());
     let mut node = Node {
