@@ -114,6 +114,7 @@ async fn launchable(cloud: &FakeCloud, token: &str) -> FleetRequest {
         configs: vec![FleetConfig { launch_template: template.name, overrides: vec![pool] }],
         tags: [("kerf.sh/case".to_owned(), token.to_owned())].into(),
         context: None,
+        prioritized: true,
     }
 }
 

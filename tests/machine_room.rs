@@ -104,6 +104,7 @@ impl Stage {
             configs: vec![FleetConfig { launch_template: template.name, overrides: vec![choice] }],
             tags: Tags::new(),
             context: None,
+            prioritized: false,
         };
         let answer = self.cloud.create_fleet(&request).await?;
         let instance =

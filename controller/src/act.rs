@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::objects::{Node, Pod};
-use api::{EC2NodeClass, NodeClaim, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
@@ -47,7 +47,7 @@ pub enum Step {
     Note(Note),
 }
 
-/// A cluster-scoped object of ours, or a Node.
+/// An object of ours, or a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A NodeClaim by name.
@@ -58,6 +58,15 @@ pub enum Target {
     Class(String),
     /// A Node by name.
     Node(String),
+    /// A NodeOverlay by name.
+    Overlay(String),
+    /// A CapacityBuffer.
+    Buffer {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
 }
 
 /// A pod in one life.
@@ -188,18 +197,27 @@ impl Act {
 
     async fn patch(&self, target: Target, body: Value, status: bool) -> Result<(), ActError> {
         match target {
-            Target::Claim(name) => self.patch_one::<NodeClaim>(&name, &body, status).await,
-            Target::Pool(name) => self.patch_one::<NodePool>(&name, &body, status).await,
-            Target::Class(name) => self.patch_one::<EC2NodeClass>(&name, &body, status).await,
-            Target::Node(name) => self.patch_one::<Node>(&name, &body, status).await,
+            Target::Claim(name) => self.patch_one(self.all::<NodeClaim>(), &name, &body, status).await,
+            Target::Pool(name) => self.patch_one(self.all::<NodePool>(), &name, &body, status).await,
+            Target::Class(name) => self.patch_one(self.all::<EC2NodeClass>(), &name, &body, status).await,
+            Target::Node(name) => self.patch_one(self.all::<Node>(), &name, &body, status).await,
+            Target::Overlay(name) => self.patch_one(self.all::<NodeOverlay>(), &name, &body, status).await,
+            Target::Buffer { namespace, name } => self.patch_one(self.buffers(&namespace), &name, &body, status).await,
         }
     }
 
-    async fn patch_one<K>(&self, name: &str, body: &Value, status: bool) -> Result<(), ActError>
+    fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    fn buffers(&self, namespace: &str) -> Api<CapacityBuffer> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn patch_one<K>(&self, api: Api<K>, name: &str, body: &Value, status: bool) -> Result<(), ActError>
     where
         K: Kept + DeserializeOwned,
     {
-        let api: Api<K> = Api::all(self.client.clone());
         let (params, patch) = (PatchParams::default(), Patch::Merge(body));
         let patched = match status {
             true => api.patch_status(name, &params, &patch).await?,
@@ -211,23 +229,12 @@ impl Act {
 
     async fn delete(&self, target: Target, uid: String) -> Result<(), ActError> {
         match target {
-            Target::Claim(name) => self.delete_one::<NodeClaim>(&name, uid).await,
-            Target::Pool(name) => self.delete_one::<NodePool>(&name, uid).await,
-            Target::Class(name) => self.delete_one::<EC2NodeClass>(&name, uid).await,
-            Target::Node(name) => self.delete_one::<Node>(&name, uid).await,
-        }
-    }
-
-    async fn delete_one<K>(&self, name: &str, uid: String) -> Result<(), ActError>
-    where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-    {
-        let api: Api<K> = Api::all(self.client.clone());
-        let only_this = Preconditions { uid: Some(uid), resource_version: None };
-        match api.delete(name, &DeleteParams::default().preconditions(only_this)).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(error.into()),
+            Target::Claim(name) => delete_one(self.all::<NodeClaim>(), &name, uid).await,
+            Target::Pool(name) => delete_one(self.all::<NodePool>(), &name, uid).await,
+            Target::Class(name) => delete_one(self.all::<EC2NodeClass>(), &name, uid).await,
+            Target::Node(name) => delete_one(self.all::<Node>(), &name, uid).await,
+            Target::Overlay(name) => delete_one(self.all::<NodeOverlay>(), &name, uid).await,
+            Target::Buffer { namespace, name } => delete_one(self.buffers(&namespace), &name, uid).await,
         }
     }
 
@@ -262,6 +269,18 @@ impl Act {
             ..DeleteParams::default()
         };
         api.delete(&pod.name, &params).await.map(drop).map_err(ActError::from)
+    }
+}
+
+async fn delete_one<K>(api: Api<K>, name: &str, uid: String) -> Result<(), ActError>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let only_this = Preconditions { uid: Some(uid), resource_version: None };
+    match api.delete(name, &DeleteParams::default().preconditions(only_this)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A planned launch becomes NodeClaim objects (core 2.13). Pure, and the same launch always gives the same names,
 //! so that creating them twice creates them once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
 use api::{
@@ -9,7 +9,8 @@ use api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
-use planner::Launch;
+use planner::{Launch, Purpose};
+use snapshot::Overlaid;
 
 /// Letters for name endings: no vowels, so that no words come out, and nothing that looks like something else.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -17,22 +18,36 @@ const ENDING: usize = 6;
 /// A node's name may have 63 characters, and the pool's name is its front.
 const POOL_LETTERS: usize = 63 - 1 - ENDING;
 
-/// The NodeClaim of one launch; `index` is its position in the plan of that id.
+/// Where a launch comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The plan's id.
+    pub plan: u64,
+    /// The launch's position in that plan.
+    pub position: usize,
+    /// What overlays say of the pool's types, if any does.
+    pub overlaid: Option<&'a Overlaid>,
+}
+
+/// The NodeClaim of one launch.
 #[must_use]
-pub fn claim(launch: &Launch, plan: u64, index: usize, pool: &NodePool, class: &EC2NodeClass) -> NodeClaim {
+pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2NodeClass) -> NodeClaim {
     let template = &pool.spec.template;
     let spec = NodeClaimSpec {
         taints: template.spec.taints.clone(),
         startup_taints: startup_taints(pool, class),
-        requirements: requirements(launch),
+        requirements: match launch.purpose {
+            Purpose::Provision => requirements(launch),
+            Purpose::Static => template_requirements(pool),
+        },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },
         node_class_ref: template.spec.node_class_ref.clone(),
         termination_grace_period: template.spec.termination_grace_period.clone(),
         expire_after: template.spec.expire_after.clone(),
     };
-    let mut claim = NodeClaim::new(&name(&launch.pool, plan, index), spec);
+    let mut claim = NodeClaim::new(&name(&launch.pool, origin.plan, origin.position), spec);
     claim.metadata.labels = Some(labels(launch, pool));
-    claim.metadata.annotations = Some(annotations(pool, class));
+    claim.metadata.annotations = Some(annotations(launch, origin, pool, class));
     claim.metadata.finalizers = Some(vec![finalizer::TERMINATION.to_owned()]);
     claim.metadata.owner_references = Some(vec![owner(pool)]);
     claim
@@ -91,8 +106,14 @@ fn labels(launch: &Launch, pool: &NodePool) -> BTreeMap<String, String> {
     labels
 }
 
-/// The template's annotations, and the hashes that pool and class carry: by them the claim will be found to drift.
-fn annotations(pool: &NodePool, class: &EC2NodeClass) -> BTreeMap<String, String> {
+/// The template's annotations, the hashes that pool and class carry, by which the claim will be found to drift, and what the
+/// plan did that the launch must know of.
+fn annotations(
+    launch: &Launch,
+    origin: &Origin<'_>,
+    pool: &NodePool,
+    class: &EC2NodeClass,
+) -> BTreeMap<String, String> {
     let mut annotations = pool.spec.template.metadata.annotations.clone().unwrap_or_default();
     let written = [&pool.metadata.annotations, &class.metadata.annotations];
     for key in [
@@ -104,7 +125,32 @@ fn annotations(pool: &NodePool, class: &EC2NodeClass) -> BTreeMap<String, String
         let value = written.iter().find_map(|all| all.as_ref()?.get(key));
         annotations.extend(value.map(|value| (key.to_owned(), value.clone())));
     }
+    let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
+    if launch.purpose == Purpose::Provision {
+        set(annotation::MIN_VALUES_RELAXED, launch.min_values_relaxed.to_string());
+    }
+    let spoken_of = |names: &BTreeSet<String>| launch.instance_types.iter().any(|name| names.contains(name));
+    if let Some(overlaid) = origin.overlaid {
+        for (key, names) in [
+            (annotation::PRICE_OVERLAY_APPLIED, &overlaid.price),
+            (annotation::CAPACITY_OVERLAY_APPLIED, &overlaid.capacity),
+        ] {
+            if spoken_of(names) {
+                set(key, annotation::TRUE.to_owned());
+            }
+        }
+    }
     annotations
+}
+
+/// A static pool's claim asks for what the template says, word for word; with no word on the capacity type that is
+/// on-demand (aws 4.2).
+fn template_requirements(pool: &NodePool) -> Vec<Requirement> {
+    let mut all = pool.spec.template.spec.requirements.clone();
+    if !all.iter().any(|asked| label::canonical(&asked.key) == label::CAPACITY_TYPE) {
+        all.push(Requirement::new(label::CAPACITY_TYPE, api::Operator::In, [label::CAPACITY_ON_DEMAND]));
+    }
+    all
 }
 
 fn requirements(launch: &Launch) -> Vec<Requirement> {
@@ -117,7 +163,7 @@ fn requirements(launch: &Launch) -> Vec<Requirement> {
             requirement
         })
         .collect();
-    let mut types = Requirement::new(label::INSTANCE_TYPE, api::Operator::In, launch.instance_types.clone());
+    let mut types = Requirement::new(label::INSTANCE_TYPE, api::Operator::In, launch.instance_types.iter().cloned());
     types.min_values = launch.min_instance_types.and_then(|count| i32::try_from(count).ok());
     all.push(types);
     all

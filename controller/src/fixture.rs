@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::objects::{Node, Pod};
-use api::{EC2NodeClass, NodeClaim, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -130,6 +130,33 @@ pub fn class(change: &Value) -> Arc<EC2NodeClass> {
     made(base, change)
 }
 
+/// An overlay that makes everything dear.
+pub fn overlay(change: &Value) -> Arc<NodeOverlay> {
+    let base = json!({
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {
+            "name": "dear", "uid": "overlay-uid", "resourceVersion": "6", "generation": 1, "creationTimestamp": CREATED,
+        },
+        "spec": {"requirements": [], "price": "5"},
+    });
+    made(base, change)
+}
+
+/// A buffer for two pods of the PodTemplate `web`.
+pub fn buffer(change: &Value) -> Arc<CapacityBuffer> {
+    let base = json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {
+            "name": "spare", "namespace": "default", "uid": "buffer-uid", "resourceVersion": "8", "generation": 1,
+            "creationTimestamp": CREATED,
+        },
+        "spec": {"podTemplateRef": {"name": "web"}, "replicas": 2},
+    });
+    made(base, change)
+}
+
 /// What each step does to what, such as `patch node-1`.
 pub fn words(steps: &[Step]) -> Vec<String> {
     steps.iter().map(word).collect()
@@ -141,6 +168,8 @@ fn word(step: &Step) -> String {
         Target::Pool(name) => format!("pool {name}"),
         Target::Class(name) => format!("class {name}"),
         Target::Node(name) => format!("node {name}"),
+        Target::Overlay(name) => format!("overlay {name}"),
+        Target::Buffer { namespace, name } => format!("buffer {namespace}/{name}"),
     };
     match step {
         Step::CreateClaim(_) => "create".to_owned(),

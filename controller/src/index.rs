@@ -3,13 +3,17 @@
 //! Tests push objects in directly; nothing here does I/O.
 
 mod consequences;
+mod context;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{DaemonSet, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment};
-use api::{EC2NodeClass, NodeClaim, NodePool};
+use api::objects::{
+    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
 
 pub use consequences::Kept;
@@ -38,6 +42,28 @@ pub struct Index {
     pub attachments: Table<VolumeAttachment>,
     /// PersistentVolumeClaims by `namespace/name`.
     pub volume_claims: Table<PersistentVolumeClaim>,
+    /// PersistentVolumes by name.
+    pub volumes: Table<PersistentVolume>,
+    /// StorageClasses by name.
+    pub storage_classes: Table<StorageClass>,
+    /// CSINodes by name, which is the Node's.
+    pub csi_nodes: Table<CSINode>,
+    /// Namespaces by name.
+    pub namespaces: Table<Namespace>,
+    /// NodeOverlays by name; none while their gate is closed.
+    pub overlays: Table<NodeOverlay>,
+    /// CapacityBuffers by `namespace/name`; none while their gate is closed, as all that they refer to.
+    pub buffers: Table<CapacityBuffer>,
+    /// PodTemplates by `namespace/name`.
+    pub pod_templates: Table<PodTemplate>,
+    /// Deployments by `namespace/name`.
+    pub deployments: Table<Deployment>,
+    /// ReplicaSets by `namespace/name`.
+    pub replica_sets: Table<ReplicaSet>,
+    /// StatefulSets by `namespace/name`.
+    pub stateful_sets: Table<StatefulSet>,
+    /// Pods that the scheduler found no place for.
+    waiting: BTreeSet<Key>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
@@ -46,7 +72,8 @@ pub struct Index {
 
 impl Index {
     /// Takes in one object. `live` is false while a watch replays what exists already.
-    pub fn apply<K: Kept>(&mut self, object: K, now: Timestamp, live: bool) -> Consequences {
+    pub fn apply<K: Kept>(&mut self, mut object: K, now: Timestamp, live: bool) -> Consequences {
+        object.slim();
         let object = Arc::new(object);
         let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Consequences::default() };
         if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
@@ -76,6 +103,11 @@ impl Index {
         all
     }
 
+    /// A kind that nobody watches has no objects, and all of them are known.
+    pub fn do_without<K: Kept>(&mut self) {
+        K::table_mut(self).mark_synced();
+    }
+
     /// Whether every table was complete once.
     #[must_use]
     pub fn is_synced(&self) -> bool {
@@ -95,8 +127,24 @@ impl Index {
             ("poddisruptionbudgets", self.budgets.is_synced()),
             ("volumeattachments", self.attachments.is_synced()),
             ("persistentvolumeclaims", self.volume_claims.is_synced()),
+            ("persistentvolumes", self.volumes.is_synced()),
+            ("storageclasses", self.storage_classes.is_synced()),
+            ("csinodes", self.csi_nodes.is_synced()),
+            ("namespaces", self.namespaces.is_synced()),
+            ("nodeoverlays", self.overlays.is_synced()),
+            ("capacitybuffers", self.buffers.is_synced()),
+            ("podtemplates", self.pod_templates.is_synced()),
+            ("deployments", self.deployments.is_synced()),
+            ("replicasets", self.replica_sets.is_synced()),
+            ("statefulsets", self.stateful_sets.is_synced()),
         ];
         tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
+    }
+
+    /// Whether any pod waits for a place.
+    #[must_use]
+    pub fn has_waiting_pods(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Pods bound to a node.
@@ -218,6 +266,27 @@ mod tests {
             let mut index = Index::default();
             assert!(index.apply(registered(status), NOW, true).plan.is_empty());
             assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "Registered={status}");
+        }
+    }
+
+    #[test]
+    fn a_static_pool_is_planned_anew_from_the_moment_in_which_a_claim_begins_to_go() {
+        let claim = |version: &str, leaves: bool| {
+            let moment = leaves.then(|| crate::fixture::at(9).to_string());
+            let registered = [crate::fixture::condition(api::condition::REGISTERED, "True", 0)];
+            let mut change = crate::fixture::status(&registered);
+            let metadata = serde_json::json!({"resourceVersion": version, "deletionTimestamp": moment});
+            crate::fixture::merge(&mut change, &serde_json::json!({"metadata": metadata}));
+            crate::fixture::claim(&change).as_ref().clone()
+        };
+        for (replicas, plan) in [(Some(2), vec!["nodeclaim/default-1".to_owned()]), (None, Vec::new())] {
+            let mut index = Index::default();
+            let pool = crate::fixture::pool(&serde_json::json!({"spec": {"replicas": replicas}}));
+            drop(index.apply(pool.as_ref().clone(), NOW, true));
+            assert!(index.apply(claim("7", false), NOW, true).plan.is_empty());
+            assert_eq!(index.apply(claim("8", true), NOW, true).plan, plan, "{replicas:?}");
+            assert!(index.apply(claim("9", true), NOW, true).plan.is_empty(), "once");
+            assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "{replicas:?}");
         }
     }
 

@@ -99,7 +99,7 @@ impl Launcher {
     /// `None` while the class or the market is not known.
     fn choose(&self, claim: &NodeClaim, now: Timestamp) -> Option<Result<Choice, Refusal>> {
         let class = self.market.class(&claim.spec.node_class_ref.name)?;
-        let catalogue = self.market.catalogue(&claim.spec.node_class_ref.name, now)?;
+        let catalogue = self.market.catalogue_of(claim, now)?;
         let shortages = self.market.shortages(now);
         let offer = Offer {
             class: &class,
@@ -209,7 +209,7 @@ impl Launcher {
     async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), ActError> {
         let find = |index: &Index| index.claims.get(&claim.name).cloned();
         let Some(before) = self.cluster.read(find) else { return Ok(()) };
-        let catalogue = self.market.catalogue(&before.spec.node_class_ref.name, Timestamp::now());
+        let catalogue = self.market.catalogue_of(&before, Timestamp::now());
         let kinds = catalogue.as_ref().map(|catalogue| catalogue.types.as_slice()).unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
         let parts = cloud::claim::describe(instance, kind, self.market.settings());
@@ -322,6 +322,12 @@ fn hold(claim: &NodeClaim) -> Held {
     }
 }
 
+/// Whether the claim carries a switch that is on.
+fn says(claim: &NodeClaim, key: &str) -> bool {
+    let annotations = claim.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(key)).is_some_and(|value| value == annotation::TRUE)
+}
+
 /// What the claim asks for, in the words of the shop.
 fn ask(claim: &NodeClaim) -> Ask {
     let requests: Resources = claim
@@ -339,5 +345,7 @@ fn ask(claim: &NodeClaim) -> Ask {
         labels: claim.metadata.labels.clone().unwrap_or_default(),
         taints: claim.spec.taints.clone().unwrap_or_default(),
         startup_taints: claim.spec.startup_taints.clone().unwrap_or_default(),
+        overlay_priced: says(claim, annotation::PRICE_OVERLAY_APPLIED),
+        min_values_relaxed: says(claim, annotation::MIN_VALUES_RELAXED),
     }
 }

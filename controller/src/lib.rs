@@ -3,6 +3,7 @@
 
 pub mod act;
 pub mod batch;
+pub mod buffer;
 pub mod claims;
 pub mod class;
 pub mod cluster;
@@ -18,6 +19,7 @@ pub mod lifecycle;
 pub mod market;
 pub mod metrics;
 pub mod nominations;
+pub mod overlay;
 pub mod patch;
 pub mod pool;
 pub mod provision;
@@ -27,5 +29,6 @@ pub mod run;
 pub mod settings;
 pub mod tally;
 pub mod termination;
+pub mod verdicts;
 pub mod watch;
 pub mod work;

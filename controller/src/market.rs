@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::EC2NodeClass;
+use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud::nodeclass::ResolvedClass;
@@ -17,7 +17,8 @@ use jiff::Timestamp;
 use planner::Catalogue;
 
 use crate::cluster::Cluster;
-use crate::settings::Settings;
+use crate::lifecycle;
+use crate::settings::{Gates, Settings};
 use crate::work::Work;
 
 /// Types, zones and prices change slowly (aws 3.1, 5).
@@ -30,6 +31,7 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 pub struct Market {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
+    gates: Gates,
     state: Mutex<State>,
 }
 
@@ -41,6 +43,8 @@ struct State {
     classes: BTreeMap<String, Class>,
     /// Classes that this process has looked at, ready or not.
     judged: BTreeSet<String>,
+    /// Catalogues of pools to which something of their own applies, as the last plan saw them; `None` before the first.
+    pools: Option<BTreeMap<String, Arc<Catalogue>>>,
     /// Grows with every refresh.
     version: u64,
 }
@@ -88,8 +92,8 @@ fn pem(certificates: &[Vec<u8>]) -> String {
 impl Market {
     /// A market that has not asked EC2 anything yet.
     #[must_use]
-    pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings) -> Self {
-        Self { cloud, settings, state: Mutex::default() }
+    pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
+        Self { cloud, settings, gates, state: Mutex::default() }
     }
 
     /// The calls.
@@ -203,9 +207,31 @@ impl Market {
         }
         let facts = cloud::data::facts().ok()?;
         let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
-        let catalogue = Arc::new(cloud::types::catalogue(&source, &class.settings, &self.settings, now));
+        let mut catalogue = cloud::types::catalogue(&source, &class.settings, &self.settings, now);
+        if !self.gates.reserved_capacity {
+            drop_reserved(&mut catalogue);
+        }
+        let catalogue = Arc::new(catalogue);
         class.catalogue = Some((made_from, Arc::clone(&catalogue)));
         Some(catalogue)
+    }
+
+    /// Takes over what the last plan's pools can buy where that is not what their classes can: overlays say otherwise.
+    pub fn learn_pools(&self, pools: BTreeMap<String, Arc<Catalogue>>) {
+        self.state().pools = Some(pools);
+    }
+
+    /// What can be bought for a claim: as the last plan saw it where overlays speak of its pool, else as its class can now.
+    /// `None` while that is not known.
+    #[must_use]
+    pub fn catalogue_of(&self, claim: &NodeClaim, now: Timestamp) -> Option<Arc<Catalogue>> {
+        let own = match &self.state().pools {
+            Some(pools) => pools.get(lifecycle::pool(claim)).cloned(),
+            // The price or the room that the claim was planned by is known again after the first plan.
+            None if is_overlaid(claim) => return None,
+            None => None,
+        };
+        own.or_else(|| self.catalogue(&claim.spec.node_class_ref.name, now))
     }
 
     /// The hash by which machines of the class drift; the cluster's CA is part of it.
@@ -238,5 +264,56 @@ impl Market {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Without their gate, capacity reservations are as if they were not there.
+fn drop_reserved(catalogue: &mut Catalogue) {
+    let reserved = |offering: &planner::Offering| {
+        offering.capacity_type == planner::CapacityType::Reserved || offering.reservation.is_some()
+    };
+    for kind in &mut catalogue.types {
+        kind.offerings.retain(|offering| !reserved(offering));
+    }
+}
+
+/// Whether overlays had a say in what the claim lists.
+#[must_use]
+pub fn is_overlaid(claim: &NodeClaim) -> bool {
+    let annotations = claim.metadata.annotations.as_ref();
+    [annotation::PRICE_OVERLAY_APPLIED, annotation::CAPACITY_OVERLAY_APPLIED]
+        .iter()
+        .any(|key| annotations.is_some_and(|all| all.contains_key(*key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation};
+
+    use super::drop_reserved;
+
+    #[test]
+    fn without_the_gate_reservations_are_not_there() {
+        let offering = |capacity_type, reservation| Offering {
+            zone: "a".to_owned(),
+            capacity_type,
+            price: MicroDollars(1),
+            available: true,
+            labels: BTreeMap::new(),
+            reservation,
+        };
+        let reservation = Some(Reservation { id: "cr-1".to_owned(), remaining: 1 });
+        let offerings = vec![
+            offering(CapacityType::Reserved, reservation),
+            offering(CapacityType::Spot, None),
+            offering(CapacityType::OnDemand, None),
+        ];
+        let kind = InstanceType { offerings, ..InstanceType::default() };
+        let mut catalogue = Catalogue { name: "default".to_owned(), types: vec![kind] };
+        drop_reserved(&mut catalogue);
+        let left: Vec<CapacityType> = catalogue.types[0].offerings.iter().map(|one| one.capacity_type).collect();
+        assert_eq!(left, [CapacityType::Spot, CapacityType::OnDemand]);
     }
 }

@@ -12,7 +12,7 @@ use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{NodeVerdict, Plan};
-use snapshot::{Built, Input};
+use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
@@ -24,6 +24,7 @@ use crate::lifecycle;
 use crate::market::Market;
 use crate::metrics;
 use crate::nominations::Nominations;
+use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
 use consequences::Removed;
 
@@ -32,26 +33,43 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
 const UNSYNCED: Duration = Duration::from_millis(100);
 
+/// When to plan, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// When.
+    pub window: Window,
+    /// How.
+    pub planning: snapshot::Settings,
+}
+
+/// What the provisioner shares with others: the cluster, the market, metrics, and where verdicts are left.
+pub type Shared = (Arc<Cluster>, Arc<Market>, Arc<Metrics>, Arc<Verdicts>);
+
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {
     cluster: Arc<Cluster>,
     market: Arc<Market>,
     act: Act,
     metrics: Arc<Metrics>,
-    window: Window,
+    verdicts: Arc<Verdicts>,
+    rules: Rules,
     nominations: Mutex<Nominations>,
+    /// What was translated for the last plan and has not changed since.
+    memory: Mutex<Memory>,
 }
 
 impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
-    pub fn new(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, metrics: Arc<Metrics>, window: Window) -> Self {
-        Self { cluster, market, act, metrics, window, nominations: Mutex::default() }
+    pub fn new(shared: Shared, act: Act, rules: Rules) -> Self {
+        let (cluster, market, metrics, verdicts) = shared;
+        let (nominations, memory) = (Mutex::default(), Mutex::default());
+        Self { cluster, market, act, metrics, verdicts, rules, nominations, memory }
     }
 
     /// Runs passes until every sender of triggers is gone.
     pub async fn run(self, mut triggers: UnboundedReceiver<String>) {
-        let mut batch = Batch::new(self.window);
+        let mut batch = Batch::new(self.rules.window);
         let mut due = Instant::now();
         loop {
             let wake = batch.closes().map_or(due, |closes| closes.min(due));
@@ -76,7 +94,8 @@ impl Provisioner {
         }
         let started = Instant::now();
         let now = Timestamp::now();
-        let built = self.cluster.read(|index| self.snapshot(index, now));
+        let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
+        self.market.learn_pools(own_catalogues(&built));
         let snapshot_took = started.elapsed();
         let planned = tokio::task::spawn_blocking(move || checked_plan(built)).await;
         let took = started.elapsed();
@@ -89,6 +108,9 @@ impl Provisioner {
             return LOOK_AGAIN;
         }
         self.carry_out(&built, &plan, now).await;
+        for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
+            self.cluster.queue.add(work);
+        }
         next_look(&plan)
     }
 
@@ -96,7 +118,8 @@ impl Provisioner {
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         nominations.expire(now);
         self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
-        snapshot::build(&Input {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.build(&Input {
             seed: plan_id(now),
             pods: index.pods.values().collect(),
             nodes: index.nodes.values().collect(),
@@ -104,10 +127,22 @@ impl Provisioner {
             pools: index.pools.values().collect(),
             daemon_sets: index.daemonsets.values().collect(),
             budgets: index.budgets.values().collect(),
+            volume_claims: index.volume_claims.values().collect(),
+            volumes: index.volumes.values().collect(),
+            storage_classes: index.storage_classes.values().collect(),
+            csi_nodes: index.csi_nodes.values().collect(),
+            namespaces: index.namespaces.values().collect(),
+            overlays: index.overlays.values().collect(),
+            buffers: index.buffers.values().collect(),
+            pod_templates: index.pod_templates.values().collect(),
+            deployments: index.deployments.values().collect(),
+            replica_sets: index.replica_sets.values().collect(),
+            stateful_sets: index.stateful_sets.values().collect(),
             catalogues: self.catalogues(index, now),
             nominations: nominations.by_pod(),
             nominated_until: nominations.by_node(),
-            ..Input::at(now)
+            settings: self.rules.planning,
+            now,
         })
     }
 
@@ -171,7 +206,7 @@ impl Provisioner {
     }
 
     fn promise(&self, pods: &[String], node: &str, now: Timestamp) {
-        let until = crate::nominations::after(now, crate::nominations::lifetime(self.window.max));
+        let until = crate::nominations::after(now, crate::nominations::lifetime(self.rules.window.max));
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         for pod in pods {
             nominations.promise(pod, node, until);
@@ -188,6 +223,14 @@ fn checked_plan(built: Built) -> (Built, Plan, Vec<String>) {
     let plan = planner::plan(&built.snapshot);
     let findings = planner::check::check(&built.snapshot, &plan).iter().map(ToString::to_string).collect();
     (built, plan, findings)
+}
+
+/// What pools can buy where overlays or factors speak of it.
+fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
+    let pools = built.snapshot.pools.iter().filter(|pool| built.overlaid.contains_key(&pool.name));
+    let own =
+        pools.filter_map(|pool| Some((pool.name.clone(), Arc::clone(built.snapshot.catalogues.get(pool.catalogue)?))));
+    own.collect()
 }
 
 /// The next quiet node's time, if that is sooner than the regular look.

@@ -19,8 +19,9 @@ use crate::launch::Launcher;
 use crate::lifecycle::{self, Instance};
 use crate::market::Market;
 use crate::queue::Next;
+use crate::verdicts::Verdicts;
 use crate::work::Work;
-use crate::{metrics, pool, tally, termination};
+use crate::{buffer, metrics, overlay, pool, tally, termination};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;
@@ -34,6 +35,7 @@ pub struct Reconciler {
     metrics: Arc<Metrics>,
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
+    verdicts: Arc<Verdicts>,
 }
 
 impl Reconciler {
@@ -45,6 +47,7 @@ impl Reconciler {
         act: Act,
         launcher: Launcher,
         metrics: Arc<Metrics>,
+        verdicts: Arc<Verdicts>,
     ) -> Self {
         Self {
             cluster,
@@ -54,6 +57,7 @@ impl Reconciler {
             metrics,
             drains: Mutex::default(),
             registrations: Registrations::default(),
+            verdicts,
         }
     }
 
@@ -83,6 +87,8 @@ impl Reconciler {
             Work::Gather => self.launcher.gather().await,
             Work::Launch(token) => self.launcher.launch(token).await,
             Work::Node(name) => self.node(name).await,
+            Work::Overlay(name) => self.overlay(name).await,
+            Work::Buffer(key) => self.buffer(key).await,
         };
         result.unwrap_or_else(|error| self.failed(work, &error))
     }
@@ -175,6 +181,20 @@ impl Reconciler {
             tally::node_gone(&self.metrics, &view.node, drained, Timestamp::now());
         }
         Ok(decision.after.map_or(Next::Wait, Next::After))
+    }
+
+    async fn overlay(&self, name: &str) -> Result<Next, ActError> {
+        let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else { return Ok(Next::Wait) };
+        let view = overlay::View { overlay, finding: self.verdicts.overlay(name), now: Timestamp::now() };
+        self.act.run_all(overlay::decide(&view)).await?;
+        Ok(Next::Wait)
+    }
+
+    async fn buffer(&self, key: &str) -> Result<Next, ActError> {
+        let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else { return Ok(Next::Wait) };
+        let view = buffer::View { buffer, finding: self.verdicts.buffer(key), now: Timestamp::now() };
+        self.act.run_all(buffer::decide(&view)).await?;
+        Ok(Next::Wait)
     }
 
     fn drains(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Drain>> {

@@ -4,24 +4,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use api::objects::{DaemonSet, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment};
-use api::{EC2NodeClass, NodeClaim, NodePool};
+use api::objects::{
+    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
 use kube::{Client, Config};
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 
 use crate::act::Act;
 use crate::cluster::Cluster;
 use crate::event::{self, Notes};
-use crate::index::Index;
+use crate::index::{Index, Kept};
 use crate::lease::Leadership;
 use crate::market::Market;
-use crate::provision::Provisioner;
+use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
-use crate::settings::Settings;
+use crate::settings::{Gates, Settings};
+use crate::verdicts::Verdicts;
+use crate::work::Consequences;
 use crate::{garbage, launch, metrics, watch};
 
 /// Runs until a signal comes or leadership is lost.
@@ -50,7 +56,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let leading = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     serve_admin(&settings, &cluster, &metrics, &mut tasks).await?;
-    watch_all(&clients.0, &cluster, &mut tasks);
+    watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
     tasks.spawn(event::send(clients.0.clone(), outgoing));
 
     let mut leadership = lead(&settings, &clients.0, &leading).await;
@@ -58,10 +64,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
     let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
-    let provisioner =
-        Provisioner::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics), settings.batch);
+    let verdicts = Arc::new(Verdicts::default());
+    let rules = Rules { window: settings.batch, planning: settings.planning };
+    let shared = (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts));
+    let provisioner = Provisioner::new(shared, act.clone(), rules);
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics)).run());
+    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, verdicts)).run());
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(&mut leadership).await;
@@ -82,16 +90,47 @@ fn clients(config: &Config) -> anyhow::Result<(Client, Client)> {
     Ok((client, evictions))
 }
 
-fn watch_all(client: &Client, cluster: &Arc<Cluster>, tasks: &mut JoinSet<()>) {
-    tasks.spawn(watch::watch::<Pod>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<Node>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<NodeClaim>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<NodePool>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<EC2NodeClass>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<DaemonSet>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<PodDisruptionBudget>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<VolumeAttachment>(client.clone(), Arc::clone(cluster)));
-    tasks.spawn(watch::watch::<PersistentVolumeClaim>(client.clone(), Arc::clone(cluster)));
+/// Watches every kind that plans and looks depend on; what a closed gate keeps out is not even listed.
+fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut JoinSet<()>) {
+    let mut kinds = Kinds { client, cluster, tasks };
+    kinds.watch::<Pod>(true);
+    kinds.watch::<Node>(true);
+    kinds.watch::<NodeClaim>(true);
+    kinds.watch::<NodePool>(true);
+    kinds.watch::<EC2NodeClass>(true);
+    kinds.watch::<DaemonSet>(true);
+    kinds.watch::<PodDisruptionBudget>(true);
+    kinds.watch::<VolumeAttachment>(true);
+    kinds.watch::<PersistentVolumeClaim>(true);
+    kinds.watch::<PersistentVolume>(true);
+    kinds.watch::<StorageClass>(true);
+    kinds.watch::<CSINode>(true);
+    kinds.watch::<Namespace>(true);
+    kinds.watch::<NodeOverlay>(gates.node_overlay);
+    kinds.watch::<CapacityBuffer>(gates.capacity_buffer);
+    kinds.watch::<PodTemplate>(gates.capacity_buffer);
+    kinds.watch::<Deployment>(gates.capacity_buffer);
+    kinds.watch::<ReplicaSet>(gates.capacity_buffer);
+    kinds.watch::<StatefulSet>(gates.capacity_buffer);
+}
+
+struct Kinds<'a> {
+    client: &'a Client,
+    cluster: &'a Arc<Cluster>,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Kinds<'_> {
+    fn watch<K: Kept + DeserializeOwned>(&mut self, wanted: bool) {
+        if wanted {
+            self.tasks.spawn(watch::watch::<K>(self.client.clone(), Arc::clone(self.cluster)));
+        } else {
+            self.cluster.change(|index| {
+                index.do_without::<K>();
+                Consequences::default()
+            });
+        }
+    }
 }
 
 /// Waits for leadership if replicas share the work.
@@ -135,7 +174,7 @@ async fn market(
     let version = client.apiserver_version().await.context("the API server does not tell its version")?;
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     let facts = crate::market::cluster_facts(settings, config, format!("{}.{minor}", version.major));
-    Ok(Market::new(cloud, facts))
+    Ok(Market::new(cloud, facts, settings.gates))
 }
 
 struct Probes {

@@ -1,13 +1,17 @@
 //! The controller's settings under Karpenter's names: the environment gives the default, a flag wins.
 
+mod gates;
 mod inherited;
 
 use std::time::Duration;
 
 use clap::Parser;
 use inherited::Inherited;
+use planner::{MinValuesPolicy, PreferencePolicy};
 
 use crate::batch::Window;
+
+pub use gates::Gates;
 
 /// Flags and environment as written.
 #[derive(Clone, Debug, Parser)]
@@ -43,6 +47,15 @@ pub struct Args {
     /// Plan once no new pod came for this long.
     #[arg(long, env = "BATCH_IDLE_DURATION", default_value = "200ms", value_parser = duration)]
     batch_idle_duration: Duration,
+    /// Respect or Ignore preferences of pods.
+    #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
+    preference_policy: PreferencePolicy,
+    /// Strict or BestEffort.
+    #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = min_values)]
+    min_values_policy: MinValuesPolicy,
+    /// Comma-separated NAME=true|false.
+    #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates::read)]
+    feature_gates: gates::Written,
     /// Port of /metrics.
     #[arg(long, env = "METRICS_PORT", default_value_t = 8080)]
     metrics_port: u16,
@@ -95,6 +108,10 @@ pub struct Settings {
     pub reserved_enis: u32,
     /// When to plan.
     pub batch: Window,
+    /// Which feature gates are open.
+    pub gates: Gates,
+    /// How to plan.
+    pub planning: snapshot::Settings,
     /// Where /metrics listens.
     pub metrics: std::net::SocketAddr,
     /// Where the probes listen.
@@ -122,6 +139,15 @@ impl Args {
     /// The settings that these arguments mean.
     #[must_use]
     pub fn settings(self) -> Settings {
+        let gates = self.feature_gates.gates();
+        let planning = snapshot::Settings {
+            preferences: self.preference_policy,
+            min_values: self.min_values_policy,
+            static_pools: gates.static_capacity,
+            ..snapshot::Settings::default()
+        };
+        let closed = self.feature_gates.unserved();
+        let closed = closed.map(|name| format!("feature gate {name} is on, but Kerf does not have that feature yet"));
         let namespace = Some(self.leader_election_namespace).filter(|name| !name.is_empty());
         let lease =
             LeaseName { namespace: namespace.unwrap_or(self.system_namespace), name: self.leader_election_name };
@@ -135,13 +161,31 @@ impl Args {
             memory_overhead_per_mille: self.vm_memory_overhead_percent,
             reserved_enis: self.reserved_enis,
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
+            gates,
+            planning,
             metrics: (self.listen_address, self.metrics_port).into(),
             probes: (self.listen_address, self.health_probe_port).into(),
             lease: (!self.disable_leader_election).then_some(lease),
             log_level: self.log_level,
             log_format: self.log_format,
-            unmet: self.inherited.unmet(),
+            unmet: closed.chain(self.inherited.unmet()).collect(),
         }
+    }
+}
+
+fn preferences(text: &str) -> Result<PreferencePolicy, String> {
+    match text {
+        "Respect" => Ok(PreferencePolicy::Respect),
+        "Ignore" => Ok(PreferencePolicy::Ignore),
+        _ => Err(format!("{text:?} is no such policy: write Respect or Ignore")),
+    }
+}
+
+fn min_values(text: &str) -> Result<MinValuesPolicy, String> {
+    match text {
+        "Strict" => Ok(MinValuesPolicy::Strict),
+        "BestEffort" => Ok(MinValuesPolicy::BestEffort),
+        _ => Err(format!("{text:?} is no such policy: write Strict or BestEffort")),
     }
 }
 
@@ -183,7 +227,7 @@ fn log_level(text: &str) -> Result<log::LevelFilter, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Duration, per_mille};
+    use super::{Args, Duration, MinValuesPolicy, PreferencePolicy, per_mille};
     use clap::Parser;
 
     fn args(more: &[&str]) -> Result<Args, clap::Error> {
@@ -210,6 +254,9 @@ mod tests {
             ("--cluster-endpoint=localhost", "absolute URL"),
             ("--log-level=loud", "use debug, info or error"),
             ("--vm-memory-overhead-percent=7.5", "between 0 and 1"),
+            ("--preference-policy=ignore", "write Respect or Ignore"),
+            ("--min-values-policy=Loose", "write Strict or BestEffort"),
+            ("--feature-gates=NodeOverlays=true", "known are NodeRepair"),
         ];
         for (flag, cure) in rows {
             let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();
@@ -229,6 +276,19 @@ mod tests {
             assert!(settings.unmet.iter().any(|sentence| sentence.contains(word)), "{word}: {:?}", settings.unmet);
         }
         assert!(!settings.unmet.iter().any(|sentence| sentence.contains("ReservedCapacity")));
+    }
+
+    #[test]
+    fn policies_and_gates_reach_the_planner() {
+        let planning = |flags: &[&str]| args(flags).map(|args| args.settings().planning).unwrap_or_default();
+        let defaults = planning(&[]);
+        assert_eq!((defaults.preferences, defaults.min_values), (PreferencePolicy::Respect, MinValuesPolicy::Strict));
+        assert!(!defaults.static_pools, "the gate is closed by default");
+        let flags =
+            ["--preference-policy=Ignore", "--min-values-policy=BestEffort", "--feature-gates=StaticCapacity=true"];
+        let wished = planning(&flags);
+        assert_eq!((wished.preferences, wished.min_values), (PreferencePolicy::Ignore, MinValuesPolicy::BestEffort));
+        assert!(wished.static_pools);
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub enum Work {
     Launch(String),
     /// A Node by name.
     Node(String),
+    /// A NodeOverlay by name.
+    Overlay(String),
+    /// A CapacityBuffer by `namespace/name`.
+    Buffer(String),
 }
 
 impl std::fmt::Display for Work {
@@ -26,6 +30,8 @@ impl std::fmt::Display for Work {
             Self::Gather => write!(out, "gather"),
             Self::Launch(token) => write!(out, "launch/{token}"),
             Self::Node(name) => write!(out, "node/{name}"),
+            Self::Overlay(name) => write!(out, "nodeoverlay/{name}"),
+            Self::Buffer(key) => write!(out, "capacitybuffer/{key}"),
         }
     }
 }

@@ -121,6 +121,7 @@ async fn a_fleet_and_its_instances() {
         configs: vec![plain.configs[0].clone(), second],
         tags: awkward_tags(),
         context: Some(text("a context")),
+        prioritized: true,
         ..plain
     };
     let answer = line.aws.create_fleet(&request).await.unwrap();

@@ -42,6 +42,7 @@ pub struct Stage {
     pub room: MachineRoom,
     ccm: CloudController,
     controller: Option<Process>,
+    gates: String,
     ports: (u16, u16),
 }
 
@@ -59,7 +60,8 @@ impl Stage {
         let options = RoomOptions::new(ec2.clone(), signer(&control_plane), folder.join("machines"), Programs::find()?);
         let room = MachineRoom::start(options).await?;
         let ports = (free_port()?, free_port()?);
-        Ok(Self { control_plane, client, ec2, wire, room, ccm, controller: None, ports })
+        let gates = String::new();
+        Ok(Self { control_plane, client, ec2, wire, room, ccm, controller: None, gates, ports })
     }
 
     /// The folder with every log.
@@ -70,6 +72,11 @@ impl Stage {
     /// Keeps the logs after the end.
     pub fn keep_logs(&self) {
         self.control_plane.keep_logs();
+    }
+
+    /// Sets the feature gates, such as `NodeOverlay=true`, of controllers that start from now on.
+    pub fn set_gates(&mut self, gates: &str) {
+        gates.clone_into(&mut self.gates);
     }
 
     /// Starts the controller, also after it was killed.
@@ -90,6 +97,7 @@ impl Stage {
             .env("LISTEN_ADDRESS", Ipv4Addr::LOCALHOST.to_string())
             .env("METRICS_PORT", self.ports.0.to_string())
             .env("HEALTH_PROBE_PORT", self.ports.1.to_string())
+            .env("FEATURE_GATES", &self.gates)
             .env("LOG_LEVEL", "debug");
         self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
         Ok(())

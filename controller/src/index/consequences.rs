@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::objects::{DaemonSet, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, VolumeAttachment};
+use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, VolumeAttachment};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, condition, label};
+use api::{EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
 use jiff::Timestamp;
 use kube::Resource;
+use kube::api::ObjectMeta;
 
 use super::{Index, Key, Table, key_of, launch_token, provider_id};
 use crate::work::{Consequences, Work};
@@ -17,10 +18,26 @@ pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sy
     fn table(index: &Index) -> &Table<Self>;
     /// Its table, to change it.
     fn table_mut(index: &mut Index) -> &mut Table<Self>;
+    /// Drops what nobody here reads: a large cluster has many objects, and people write much on them.
+    fn slim(&mut self) {
+        let meta = self.meta_mut();
+        meta.managed_fields = None;
+        keep_annotations(meta, |key| key != annotation::LAST_APPLIED);
+    }
     /// Keeps what is derived from the kind's objects true. Most kinds have nothing derived.
     fn changed(_: &mut Index, _before: Option<&Self>, _after: Option<&Self>, _now: Timestamp, _live: bool) {}
     /// What the change calls for.
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences;
+}
+
+/// Keeps annotations whose key is `wanted`.
+pub(super) fn keep_annotations(meta: &mut ObjectMeta, wanted: impl Fn(&str) -> bool) {
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.retain(|key, _| wanted(key));
+        if annotations.is_empty() {
+            meta.annotations = None;
+        }
+    }
 }
 
 impl Kept for Pod {
@@ -32,8 +49,18 @@ impl Kept for Pod {
         &mut index.pods
     }
 
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |key| [annotation::DO_NOT_DISRUPT, annotation::MIRROR_POD].contains(&key));
+    }
+
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {
         move_between(&mut index.pods_by_node, before.or(after), before.and_then(node_name), after.and_then(node_name));
+        if let Some(key) = after.or(before).map(key_of) {
+            match after.is_some_and(Pod::is_unschedulable) {
+                true => index.waiting.insert(key),
+                false => index.waiting.remove(&key),
+            };
+        }
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);
         }
@@ -161,14 +188,26 @@ impl Kept for NodeClaim {
             all.work.extend(launch_token(claim).map(|token| Work::Launch(token.to_owned())));
         }
         all.work.dedup();
-        // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
-        if let (Some(claim), None) = (before, after)
-            && !claim.is_true(condition::REGISTERED)
-        {
-            all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+        let leaves = |claim: &Self| claim.metadata.deletion_timestamp.is_some();
+        match (before, after) {
+            // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
+            (Some(claim), None) if !claim.is_true(condition::REGISTERED) || is_static(index, claim) => {
+                all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+            }
+            // A static pool lacks a node from the moment in which one begins to go.
+            (Some(old), Some(claim)) if leaves(claim) && !leaves(old) && is_static(index, claim) => {
+                all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+            }
+            _ => {}
         }
         all
     }
+}
+
+/// Whether the claim's pool keeps a fixed number of nodes.
+fn is_static(index: &Index, claim: &NodeClaim) -> bool {
+    let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
+    pool.and_then(|pool| index.pools.get(pool)).is_some_and(|pool| pool.spec.replicas.is_some())
 }
 
 impl Kept for NodePool {
@@ -248,19 +287,5 @@ impl Kept for VolumeAttachment {
         let name = after.or(before).map(|attachment| attachment.spec.node_name.as_str()).unwrap_or_default();
         let leaving = index.nodes.get(name).filter(|node| node.metadata.deletion_timestamp.is_some());
         Consequences { work: leaving.map(|_| Work::Node(name.to_owned())).into_iter().collect(), plan: Vec::new() }
-    }
-}
-
-impl Kept for PersistentVolumeClaim {
-    fn table(index: &Index) -> &Table<Self> {
-        &index.volume_claims
-    }
-
-    fn table_mut(index: &mut Index) -> &mut Table<Self> {
-        &mut index.volume_claims
-    }
-
-    fn consequences(_: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
-        Consequences::default()
     }
 }

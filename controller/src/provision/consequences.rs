@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, Taint, reason, taint};
-use planner::{Plan, PodVerdict};
+use planner::{Plan, PodVerdict, Preference};
 use serde_json::json;
 use snapshot::{Built, Problem};
 
@@ -47,8 +47,10 @@ pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
     let names: Vec<String> =
         outcome.launches.iter().map(|(claim, _)| claim.metadata.name.clone().unwrap_or_default()).collect();
     for nomination in &plan.nominations {
-        let uid = built.snapshot.pods[nomination.pod].uid.clone();
-        outcome.nominations.entry(nomination.node.clone()).or_default().push(uid);
+        let pod = &built.snapshot.pods[nomination.pod];
+        if pod.buffer.is_none() {
+            outcome.nominations.entry(nomination.node.clone()).or_default().push(pod.uid.clone());
+        }
     }
     tell_pods(index, built, plan, &names, &mut outcome);
     tell_ignored(index, built, &mut outcome);
@@ -61,25 +63,33 @@ fn launches(index: &Index, built: &Built, plan: &Plan) -> Vec<(NodeClaim, Vec<St
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
-        let claim = claims::claim(launch, built.snapshot.seed, position, pool, class);
-        let pods = launch.pods.iter().map(|pod| built.snapshot.pods[*pod].uid.clone()).collect();
+        let origin = claims::Origin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
+        let claim = claims::claim(launch, &origin, pool, class);
+        let pods = launch.pods.iter().map(|pod| &built.snapshot.pods[*pod]);
+        let pods = pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect();
         Some((claim, pods))
     };
     plan.launches.iter().enumerate().filter_map(claim).collect()
 }
 
-/// Each pod's event: where it should go, or what stands in its way in every pool.
+/// Each pod's event: where it should go and without what, or what stands in its way in every pool. Pods that stand for a
+/// buffer's room exist for nobody but the planner.
 fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], outcome: &mut Outcome) {
     let absent = absent_pools(index, built);
-    for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
+    let all = built.snapshot.pods.iter().zip(&plan.report.pods);
+    for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
         let Some(object) = index.pods.get(&pod.name).map(|pod| Object::of::<Pod>(pod.as_ref())) else { continue };
-        let nominated =
-            |place: String| Note::normal(object.clone(), reason::NOMINATED, format!("Pod should schedule on: {place}"));
+        let nominated = |place: String, dropped: &[Preference]| {
+            let message = format!("Pod should schedule on: {place}{}", without(dropped));
+            Note::normal(object.clone(), reason::NOMINATED, message)
+        };
         match verdict {
-            PodVerdict::Existing { node, .. } => outcome.notes.push(nominated(format!("node/{node}"))),
-            PodVerdict::Launch { launch, .. } => {
+            PodVerdict::Existing { node, dropped, .. } => {
+                outcome.notes.push(nominated(format!("node/{node}"), dropped));
+            }
+            PodVerdict::Launch { launch, dropped, .. } => {
                 let name = launches.get(*launch).map_or("", String::as_str);
-                outcome.notes.push(nominated(format!("nodeclaim/{name}")));
+                outcome.notes.push(nominated(format!("nodeclaim/{name}"), dropped));
             }
             PodVerdict::Unschedulable { .. } => {
                 outcome.unschedulable += 1;
@@ -89,6 +99,12 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], out
             PodVerdict::Postponed => {}
         }
     }
+}
+
+/// Wishes that had to be dropped, as the end of a sentence.
+fn without(dropped: &[Preference]) -> String {
+    let wishes: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+    if wishes.is_empty() { String::new() } else { format!(", without {}", wishes.join(", ")) }
 }
 
 /// Pools that the plan did not see, each with its own reason, as the end of a sentence.
@@ -170,3 +186,6 @@ fn stale_taints(index: &Index, plan: &Plan) -> Vec<Step> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,28 +3,9 @@
 
 use clap::Args;
 
-/// Karpenter's feature gates with their defaults (core 7.3).
-const GATES: [(&str, bool); 6] = [
-    ("NodeRepair", false),
-    ("ReservedCapacity", true),
-    ("SpotToSpotConsolidation", false),
-    ("NodeOverlay", false),
-    ("StaticCapacity", false),
-    ("CapacityBuffer", false),
-];
-
 /// Flags and environment as written.
 #[derive(Args, Clone, Debug)]
 pub struct Inherited {
-    /// Respect or Ignore; preferences are not weighed yet.
-    #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = ["Respect", "Ignore"])]
-    preference_policy: String,
-    /// Strict or BestEffort; Strict is what happens.
-    #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = ["Strict", "BestEffort"])]
-    min_values_policy: String,
-    /// Comma-separated NAME=true|false.
-    #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates)]
-    feature_gates: Gates,
     /// Name of an SQS queue with EC2's notices; agents hear of them without one.
     #[arg(long, env = "INTERRUPTION_QUEUE", default_value = "")]
     interruption_queue: String,
@@ -75,43 +56,11 @@ pub struct Inherited {
     log_error_output_paths: String,
 }
 
-/// Gates as written, known ones only.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Gates(Vec<(String, bool)>);
-
-fn gates(text: &str) -> Result<Gates, String> {
-    let mut all = Vec::new();
-    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse::<bool>().ok()?)));
-        let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
-        if !GATES.iter().any(|(known, _)| *known == name) {
-            let known: Vec<&str> = GATES.iter().map(|(known, _)| *known).collect();
-            return Err(format!("there is no feature gate {name:?}; known are {}", known.join(", ")));
-        }
-        all.push((name.to_owned(), value));
-    }
-    Ok(Gates(all))
-}
-
 impl Inherited {
     /// One sentence for every wish that is not granted.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
-        let mut unmet = Vec::new();
-        for (name, value) in &self.feature_gates.0 {
-            if *value && GATES.iter().any(|(known, default)| known == name && !default) {
-                unmet.push(format!("feature gate {name} is on, but Kerf does not have that feature yet"));
-            }
-        }
         let wishes = [
-            (
-                self.preference_policy == "Ignore",
-                "PREFERENCE_POLICY Ignore is what happens in any case: preferences are not weighed yet",
-            ),
-            (
-                self.min_values_policy == "BestEffort",
-                "MIN_VALUES_POLICY BestEffort is not supported yet: Strict applies",
-            ),
             (!self.interruption_queue.is_empty(), "INTERRUPTION_QUEUE is not read: spot notices come from the agents"),
             (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT is not supported yet: zonal shifts are not followed"),
             (
@@ -119,24 +68,6 @@ impl Inherited {
                 "IGNORE_DRA_REQUESTS=false is not supported yet: ResourceClaims of pods are not looked at",
             ),
         ];
-        unmet.extend(wishes.iter().filter(|(wished, _)| *wished).map(|(_, sentence)| (*sentence).to_owned()));
-        unmet
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Gates, gates};
-
-    #[test]
-    fn gates_are_read_as_karpenter_reads_them() {
-        let on = |name: &str| (name.to_owned(), true);
-        assert_eq!(
-            gates("NodeRepair=true, StaticCapacity=true"),
-            Ok(Gates(vec![on("NodeRepair"), on("StaticCapacity")]))
-        );
-        assert_eq!(gates(""), Ok(Gates::default()));
-        assert!(gates("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
-        assert!(gates("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
+        wishes.iter().filter(|(wished, _)| *wished).map(|(_, sentence)| (*sentence).to_owned()).collect()
     }
 }

@@ -66,5 +66,8 @@ pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-c
 /// The older spelling of [`DEFAULT_STORAGE_CLASS`].
 pub const BETA_DEFAULT_STORAGE_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-class";
 
+/// On anything: the object as `kubectl apply` last sent it, as large as the object itself.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// The value `true` of annotations that are switches.
 pub const TRUE: &str = "true";

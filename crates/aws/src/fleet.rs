@@ -28,7 +28,7 @@ pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<Fl
         .set_launch_template_configs(Some(request.configs.iter().map(config).collect()))
         .set_tag_specifications(tags::specifications(&TAGGED, &request.tags))
         .set_context(request.context.clone());
-    let answer = with_strategy(call, &request.capacity_type).send().await.map_err(|error| failure(CALL, error))?;
+    let answer = with_strategy(call, request).send().await.map_err(|error| failure(CALL, error))?;
     Ok(FleetAnswer {
         fleet_id: answer.fleet_id.unwrap_or_default(),
         instances: answer.instances.unwrap_or_default().into_iter().flat_map(launched).collect(),
@@ -36,16 +36,23 @@ pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<Fl
     })
 }
 
-/// Spot weighs price against the chance of an interruption, on-demand takes the cheapest (aws 4.3).
+/// Spot weighs price against the chance of an interruption, on-demand takes the cheapest; where overlays have a say in the
+/// prices, the order of the overrides is theirs (aws 4.3).
 fn with_strategy(
     call: aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder,
-    capacity_type: &str,
+    request: &FleetRequest,
 ) -> aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder {
-    if capacity_type == "spot" {
-        let strategy = ec2::SpotAllocationStrategy::PriceCapacityOptimized;
+    if request.capacity_type == "spot" {
+        let strategy = match request.prioritized {
+            true => ec2::SpotAllocationStrategy::CapacityOptimizedPrioritized,
+            false => ec2::SpotAllocationStrategy::PriceCapacityOptimized,
+        };
         call.spot_options(ec2::SpotOptionsRequest::builder().allocation_strategy(strategy).build())
     } else {
-        let strategy = ec2::FleetOnDemandAllocationStrategy::LowestPrice;
+        let strategy = match request.prioritized {
+            true => ec2::FleetOnDemandAllocationStrategy::Prioritized,
+            false => ec2::FleetOnDemandAllocationStrategy::LowestPrice,
+        };
         call.on_demand_options(ec2::OnDemandOptionsRequest::builder().allocation_strategy(strategy).build())
     }
 }

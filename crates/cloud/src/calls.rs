@@ -281,6 +281,8 @@ pub struct FleetRequest {
     pub tags: Tags,
     /// The class's opaque context.
     pub context: Option<String>,
+    /// Whether the priorities of the overrides decide, not EC2's own prices.
+    pub prioritized: bool,
 }
 
 /// One launch template of a fleet.

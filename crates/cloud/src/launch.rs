@@ -74,6 +74,10 @@ pub struct Ask {
     pub taints: Vec<Taint>,
     /// `spec.startupTaints`.
     pub startup_taints: Vec<Taint>,
+    /// Whether an overlay has priced what the claim lists: then its prices decide, not EC2's.
+    pub overlay_priced: bool,
+    /// Whether `minValues` were lowered to what there was: then they no longer stand in the way.
+    pub min_values_relaxed: bool,
 }
 
 /// Everything that a choice depends on besides the ask.
@@ -121,6 +125,8 @@ pub struct Choice {
     pub tags: Tags,
     /// The class's context.
     pub context: Option<String>,
+    /// Whether the prices of the catalogue decide, not EC2's.
+    pub prioritized: bool,
 }
 
 /// A claim's name and UID.
@@ -148,6 +154,7 @@ impl Choice {
             configs: self.configs.clone(),
             tags,
             context: self.context.clone(),
+            prioritized: self.prioritized,
         }
     }
 }

@@ -219,6 +219,25 @@ async fn min_values_hold_or_nothing_is_bought() {
     assert!(world.choose(&ask(&[family(3)])).is_ok());
     let Err(Refusal::InsufficientCapacity(message)) = world.choose(&ask(&[family(4)])) else { panic!("only three") };
     assert!(message.contains("minValues"), "{message}");
+    let lowered = Ask { min_values_relaxed: true, ..ask(&[family(4)]) };
+    assert!(world.choose(&lowered).is_ok(), "the plan has made do with less");
+}
+
+/// A context is for instances as they were asked for, and EC2's own prices are not those that an overlay states.
+#[tokio::test]
+async fn how_a_claim_was_planned_decides_how_it_is_bought() {
+    let mut world = world("").await;
+    world.class.spec.context = Some("ctx".to_owned());
+    let bought = |relaxed, priced| {
+        let ask = Ask { min_values_relaxed: relaxed, overlay_priced: priced, ..ask(&[]) };
+        let choice = world.choose(&ask).unwrap();
+        let members = claims(&["a"]);
+        let request = choice.request(&Token::new(&choice, &members, world.cloud.now()), &members);
+        (request.context, request.prioritized)
+    };
+    assert_eq!(bought(false, false), (Some("ctx".to_owned()), false));
+    assert_eq!(bought(true, false), (None, false));
+    assert_eq!(bought(false, true), (Some("ctx".to_owned()), true));
 }
 
 #[tokio::test]

@@ -151,7 +151,14 @@ fn fleet_request(form: &Form) -> Result<FleetRequest, Failure> {
         configs,
         tags: specified(form, "instance"),
         context: form.get("Context").map(str::to_owned),
+        prioritized: is_prioritized(form),
     })
+}
+
+/// Whether the request's strategy, of the kind of capacity that it asks for, goes by the priorities of its overrides.
+fn is_prioritized(form: &Form) -> bool {
+    let strategy = |options: &str| form.at(options).owned("AllocationStrategy");
+    strategy("SpotOptions") == "capacity-optimized-prioritized" || strategy("OnDemandOptions") == "prioritized"
 }
 
 fn fleet_config(config: &Form) -> Result<FleetConfig, Failure> {

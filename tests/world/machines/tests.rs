@@ -83,6 +83,7 @@ impl Stage {
             configs: vec![FleetConfig { launch_template: template.name, overrides: vec![choice] }],
             tags: Tags::new(),
             context: None,
+            prioritized: false,
         };
         let answer = self.cloud.create_fleet(&request).await?;
         ensure!(answer.instances.len() == count as usize, "{:?}", answer.errors);

@@ -75,6 +75,7 @@ impl<'a> Stage<'a> {
             configs: vec![FleetConfig { launch_template: self.name.clone(), overrides }],
             tags: self.tags(),
             context: None,
+            prioritized: true,
         })
     }
 

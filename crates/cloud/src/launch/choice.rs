@@ -43,7 +43,9 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
     candidates.retain(|candidate| !candidate.offerings.is_empty());
     candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
     candidates.truncate(MAX_TYPES);
-    check_min_values(ask, &candidates)?;
+    if !ask.min_values_relaxed {
+        check_min_values(ask, &candidates)?;
+    }
     assemble(ask, offer, capacity_type, &candidates, &subnets)
 }
 
@@ -194,5 +196,7 @@ fn assemble(
         templates.push(template);
     }
     let tags = template::tags(ask, offer);
-    Ok(Choice { capacity_type, templates, configs, tags, context: offer.class.spec.context.clone() })
+    // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
+    let context = offer.class.spec.context.clone().filter(|_| !ask.min_values_relaxed);
+    Ok(Choice { capacity_type, templates, configs, tags, context, prioritized: ask.overlay_priced })
 }

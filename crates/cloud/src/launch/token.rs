@@ -22,7 +22,14 @@ impl Token {
         let mut uids: Vec<&str> = claims.iter().map(|claim| claim.uid.as_str()).collect();
         uids.sort_unstable();
         let templates: Vec<&str> = choice.templates.iter().map(|template| template.name.as_str()).collect();
-        let hash = fingerprint(&(uids, choice.capacity_type.as_str(), templates, &choice.configs, &choice.tags));
+        let hash = fingerprint(&(
+            uids,
+            choice.capacity_type.as_str(),
+            templates,
+            &choice.configs,
+            &choice.tags,
+            choice.prioritized,
+        ));
         Self(format!("kerf-{:x}-{hash:016x}", now.as_second()))
     }
 

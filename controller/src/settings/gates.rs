@@ -1,0 +1,112 @@
+//! Karpenter's feature gates: which are known, which are on, and which Kerf cannot open yet.
+
+/// Karpenter's feature gates with their defaults (core 7.3).
+const KNOWN: [(&str, bool); 6] = [
+    ("NodeRepair", false),
+    (RESERVED_CAPACITY, true),
+    ("SpotToSpotConsolidation", false),
+    (NODE_OVERLAY, false),
+    (STATIC_CAPACITY, false),
+    (CAPACITY_BUFFER, false),
+];
+const RESERVED_CAPACITY: &str = "ReservedCapacity";
+const NODE_OVERLAY: &str = "NodeOverlay";
+const STATIC_CAPACITY: &str = "StaticCapacity";
+const CAPACITY_BUFFER: &str = "CapacityBuffer";
+/// Gates behind which something is.
+const SERVED: [&str; 4] = [RESERVED_CAPACITY, NODE_OVERLAY, STATIC_CAPACITY, CAPACITY_BUFFER];
+
+/// What the gates let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// Offerings that draw on capacity reservations.
+    pub reserved_capacity: bool,
+    /// NodeOverlays.
+    pub node_overlay: bool,
+    /// NodePools with a fixed number of nodes.
+    pub static_capacity: bool,
+    /// CapacityBuffers.
+    pub capacity_buffer: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Written::default().gates()
+    }
+}
+
+/// Gates as written, known ones only; of several the last counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Written(Vec<(String, bool)>);
+
+/// Reads `NAME=true,NAME=false`.
+pub(super) fn read(text: &str) -> Result<Written, String> {
+    let mut all = Vec::new();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse::<bool>().ok()?)));
+        let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
+        if !KNOWN.iter().any(|(known, _)| *known == name) {
+            let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
+            return Err(format!("there is no feature gate {name:?}; known are {}", known.join(", ")));
+        }
+        all.push((name.to_owned(), value));
+    }
+    Ok(Written(all))
+}
+
+impl Written {
+    /// What these gates let through; those that are not mentioned keep their defaults.
+    pub(super) fn gates(&self) -> Gates {
+        Gates {
+            reserved_capacity: self.is_open(RESERVED_CAPACITY),
+            node_overlay: self.is_open(NODE_OVERLAY),
+            static_capacity: self.is_open(STATIC_CAPACITY),
+            capacity_buffer: self.is_open(CAPACITY_BUFFER),
+        }
+    }
+
+    /// Gates that are open though nothing is behind them yet.
+    pub(super) fn unserved(&self) -> impl Iterator<Item = &'static str> {
+        KNOWN.iter().map(|(name, _)| *name).filter(|name| !SERVED.contains(name) && self.is_open(name))
+    }
+
+    fn is_open(&self, name: &str) -> bool {
+        let written = self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value);
+        written.unwrap_or_else(|| KNOWN.iter().any(|(known, default)| *known == name && *default))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gates, read};
+
+    const DEFAULTS: Gates =
+        Gates { reserved_capacity: true, node_overlay: false, static_capacity: false, capacity_buffer: false };
+
+    #[test]
+    fn gates_are_read_as_karpenter_reads_them() {
+        let rows = [
+            ("", DEFAULTS),
+            ("NodeRepair=true", DEFAULTS),
+            ("NodeOverlay=true, StaticCapacity=true", Gates { node_overlay: true, static_capacity: true, ..DEFAULTS }),
+            (
+                "CapacityBuffer=true,ReservedCapacity=false",
+                Gates { capacity_buffer: true, reserved_capacity: false, ..DEFAULTS },
+            ),
+            ("NodeOverlay=true,NodeOverlay=false", DEFAULTS),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(read(text).map(|written| written.gates()), Ok(expected), "{text:?}");
+        }
+        assert_eq!(Gates::default(), DEFAULTS);
+    }
+
+    #[test]
+    fn a_gate_that_nobody_knows_is_refused_and_one_with_nothing_behind_it_is_told() {
+        assert!(read("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
+        assert!(read("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
+        let unserved = |text: &str| read(text).map(|written| written.unserved().collect::<Vec<_>>());
+        assert_eq!(unserved("NodeRepair=true,NodeOverlay=true"), Ok(vec!["NodeRepair"]));
+        assert_eq!(unserved("NodeRepair=false"), Ok(vec![]));
+    }
+}
