@@ -80,7 +80,8 @@ fn volume_claim(dice: &mut Dice, namespace: &str, name: &str) -> Value {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{namespace}-{name}")},
         "spec": {
-            "storageClassName": dice.one(&CLASSES), "accessModes": ["ReadWriteOnce"],
+            "storageClassName": dice.one(&CLASSES),
+            "accessModes": [dice.one(&["ReadWriteOnce", "ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod"])],
             "resources": {"requests": {"storage": "1Gi"}},
         },
         "status": {"phase": "Pending"},
@@ -99,7 +100,7 @@ fn bound_volume(dice: &mut Dice, name: &str, claim: &Value, zone: Option<&str>) 
     json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
         "spec": {
-            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"}, "accessModes": claim["spec"]["accessModes"],
             "storageClassName": claim["spec"]["storageClassName"],
             "csi": {"driver": DRIVER, "volumeHandle": name},
             "claimRef": {"namespace": claim["metadata"]["namespace"], "name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]},
