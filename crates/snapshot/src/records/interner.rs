@@ -7,39 +7,53 @@ use planner::PodShape;
 
 use crate::terms;
 
-/// Distinct shapes, with their users.
+/// Distinct shapes in use.
 #[derive(Default)]
-pub(super) struct Interner(BTreeMap<Arc<PodShape>, usize>);
+pub(super) struct Interner {
+    /// How many users each shape has.
+    users: BTreeMap<Arc<PodShape>, usize>,
+    /// How many times the shapes' selectors look at each pod label.
+    keys: BTreeMap<String, usize>,
+}
 
 impl Interner {
     /// The one shape that is equal to this one, with one user more.
     pub(super) fn intern(&mut self, shape: PodShape) -> Arc<PodShape> {
-        let known = self.0.get_key_value(&shape).map(|(known, _)| Arc::clone(known));
+        let known = self.users.get_key_value(&shape).map(|(known, _)| Arc::clone(known));
         self.share(&known.unwrap_or_else(|| Arc::new(shape)))
     }
 
     /// The same shape with one user more.
     pub(super) fn share(&mut self, shape: &Arc<PodShape>) -> Arc<PodShape> {
-        *self.0.entry(Arc::clone(shape)).or_default() += 1;
+        let users = self.users.entry(Arc::clone(shape)).or_default();
+        *users += 1;
+        if *users == 1 {
+            for key in terms::keys(shape) {
+                *self.keys.entry(key.to_owned()).or_default() += 1;
+            }
+        }
         Arc::clone(shape)
     }
 
     /// One user less; without users a shape is forgotten.
     pub(super) fn release(&mut self, shape: &Arc<PodShape>) {
-        if let Some(users) = self.0.get_mut(shape) {
-            *users -= 1;
-            if *users == 0 {
-                self.0.remove(shape);
+        let Some(users) = self.users.get_mut(shape) else { return };
+        *users -= 1;
+        if *users > 0 {
+            return;
+        }
+        self.users.remove(shape);
+        for key in terms::keys(shape) {
+            let Some(count) = self.keys.get_mut(key) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.keys.remove(key);
             }
         }
     }
 
     /// Adds the pod labels that a selector of any shape looks at.
     pub(super) fn collect_keys(&self, keys: &mut BTreeSet<String>) {
-        for key in self.0.keys().flat_map(|shape| terms::keys(shape)) {
-            if !keys.contains(key) {
-                keys.insert(key.to_owned());
-            }
-        }
+        keys.extend(self.keys.keys().cloned());
     }
 }
