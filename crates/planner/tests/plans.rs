@@ -7,6 +7,8 @@ mod applied;
 mod clusters;
 #[path = "plans/judged.rs"]
 mod judged;
+#[path = "plans/large.rs"]
+mod large;
 #[path = "plans/spoilt.rs"]
 mod spoilt;
 
@@ -207,7 +209,7 @@ proptest! {
 
 #[test]
 fn a_thousand_pods_over_seven_hundred_types() {
-    let snapshot = clusters::large(1000, 700);
+    let snapshot = large::large(1000, 700);
     let decided = plan(&snapshot);
     assert!(check(&snapshot, &decided).is_empty());
     assert!(decided.launches.len() < 1000, "{} launches", decided.launches.len());

@@ -11,16 +11,16 @@ use planner::{
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, option, sample};
 
-const ARCH: &str = "kubernetes.io/arch";
+pub const ARCH: &str = "kubernetes.io/arch";
 pub const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
 const POOL: &str = "karpenter.sh/nodepool";
-const NOW: i64 = 1_000_000;
+pub const NOW: i64 = 1_000_000;
 
 /// A snapshot; the wrapper gives the test functions something to name.
 #[derive(Clone, Debug)]
 pub struct Cluster(pub Snapshot);
 
-fn amounts(cpu: i64, memory: i64, pods: i64) -> Resources {
+pub fn amounts(cpu: i64, memory: i64, pods: i64) -> Resources {
     Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, memory), (Resources::PODS, pods)])
 }
 
@@ -221,7 +221,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
     )
 }
 
-fn well_known() -> BTreeSet<String> {
+pub fn well_known() -> BTreeSet<String> {
     let keys = [ARCH, CPUS, POOL, label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE, label::RESERVATION_ID];
     keys.map(str::to_owned).into()
 }
@@ -231,7 +231,7 @@ fn catalogue(types: Vec<InstanceType>) -> Arc<Catalogue> {
     Arc::new(Catalogue { name: "default".to_owned(), types: types.into_iter().enumerate().map(name).collect() })
 }
 
-fn named(pools: Vec<Pool>) -> Vec<Pool> {
+pub fn named(pools: Vec<Pool>) -> Vec<Pool> {
     let mut pools = pools;
     for (position, pool) in pools.iter_mut().enumerate() {
         pool.name = format!("pool-{position}");
@@ -240,7 +240,7 @@ fn named(pools: Vec<Pool>) -> Vec<Pool> {
     pools
 }
 
-fn add_pod(snapshot: &mut Snapshot, name: &str, shape: usize, created: i64) {
+pub fn add_pod(snapshot: &mut Snapshot, name: &str, shape: usize, created: i64) {
     let created = Millis(created);
     snapshot.pods.push(Pod { uid: name.to_owned(), name: name.to_owned(), shape, created, ..Pod::default() });
 }
@@ -299,48 +299,4 @@ pub fn giant(snapshot: &mut Snapshot) {
     let requests = amounts(1_000_000, 0, 1);
     snapshot.shapes.push(Arc::new(PodShape { requests, ..PodShape::default() }));
     add_pod(snapshot, "giant", shape, 0);
-}
-
-/// Many pods of a few shapes over many types whose prices follow their size.
-pub fn large(pods: usize, types: usize) -> Snapshot {
-    let kind = |position: usize| {
-        let cpus = [2i64, 4, 8, 16, 32][position % 5];
-        let family = i64::try_from(position / 5).unwrap();
-        let sold = |zone: &str, capacity_type, price| Offering {
-            zone: zone.to_owned(),
-            capacity_type,
-            price: MicroDollars(price),
-            available: true,
-            labels: BTreeMap::new(),
-            reservation: None,
-        };
-        let price = cpus * (40_000 + 500 * family);
-        InstanceType {
-            name: format!("family-{family:03}.{cpus:02}"),
-            labels: BTreeMap::from([(ARCH.into(), vec!["amd64".into()]), (CPUS.into(), vec![cpus.to_string()])]),
-            capacity: amounts(cpus * 1000, cpus * 4096, 110),
-            allocatable: amounts(cpus * 1000 - 100, cpus * 4096 - 500, 110),
-            offerings: vec![
-                sold("a", CapacityType::OnDemand, price),
-                sold("b", CapacityType::OnDemand, price),
-                sold("a", CapacityType::Spot, price / 3),
-            ],
-            ..InstanceType::default()
-        }
-    };
-    let mut all: Vec<InstanceType> = (0..types).map(kind).collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    let shape = |cpu, memory| Arc::new(PodShape { requests: amounts(cpu, memory, 1), ..PodShape::default() });
-    let mut snapshot = Snapshot {
-        now: Millis(NOW),
-        policy: Policy { well_known: well_known(), ..Policy::default() },
-        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: all })],
-        pools: named(vec![Pool::default()]),
-        shapes: vec![shape(250, 512), shape(500, 1024), shape(1000, 4096), shape(1500, 1024), shape(3000, 9000)],
-        ..Snapshot::default()
-    };
-    for pod in 0..pods {
-        add_pod(&mut snapshot, &format!("pod-{pod:05}"), pod % 5, 0);
-    }
-    snapshot
 }

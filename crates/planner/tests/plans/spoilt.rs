@@ -7,11 +7,11 @@ use planner::{
     RemovalReason, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
-use crate::clusters;
+use crate::large;
 
 /// Ten pods over ten types, with one empty node that goes and one that is full enough to stay.
 fn cluster() -> Snapshot {
-    let mut snapshot = clusters::large(10, 10);
+    let mut snapshot = large::large(10, 10);
     let kind = snapshot.catalogues[0].types[0].clone();
     let pool: &mut Pool = &mut snapshot.pools[0];
     pool.disruption = Disruption { consolidate_after: Some(1000), empty_budget: 1 };
@@ -43,8 +43,12 @@ const ROWS: [(&str, Spoil); 27] = [
     ("verdicts for", |_, plan| plan.report.pods.truncate(3)),
     ("the verdict says", |_, plan| plan.report.pods[0] = PodVerdict::Postponed),
     ("lacks cpu", |snapshot, _| Arc::make_mut(&mut snapshot.shapes[4]).requests.set(Resources::CPU, 90_000)),
-    ("memory 19536 of", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).insert(0, "family-000.02".to_owned())),
-    ("is not in the pool's catalogue", |_, plan| Arc::make_mut(&mut plan.launches[0].instance_types).push("other.large".to_owned())),
+    ("memory 19536 of", |_, plan| {
+        Arc::make_mut(&mut plan.launches[0].instance_types).insert(0, "family-000.02".to_owned())
+    }),
+    ("is not in the pool's catalogue", |_, plan| {
+        Arc::make_mut(&mut plan.launches[0].instance_types).push("other.large".to_owned())
+    }),
     ("lists a type twice", |_, plan| {
         let first = plan.launches[0].instance_types[0].clone();
         Arc::make_mut(&mut plan.launches[0].instance_types).insert(0, first);
