@@ -13,9 +13,7 @@ use crate::crowds::{crowd, unreserved};
 /// use all yet.
 pub fn tiny() -> impl Strategy<Value = Cluster> {
     crowd().prop_map(|Cluster(mut snapshot)| {
-        snapshot
-            .pods
-            .retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name < "pod-05".to_owned());
+        snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name.as_str() < "pod-05");
         snapshot.pods.truncate(6);
         let names: Vec<String> = snapshot.nodes.iter().skip(3).map(|node| node.name.clone()).collect();
         snapshot.nodes.truncate(3);
