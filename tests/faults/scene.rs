@@ -63,6 +63,7 @@ impl Scene {
         for file in ["ec2nodeclass.yaml", "nodepool.yaml", "aws-node.yaml"] {
             stage.apply(file).await?;
         }
+        stage.set_gates("NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true");
         stage.start_controller()?;
         let client = stage.client.clone();
         let scene = Self { stage, client, before: BTreeSet::new(), told_before: BTreeSet::new() };
@@ -210,6 +211,14 @@ impl Scene {
             Ok(found)
         })
         .await
+    }
+
+    /// Events of ours on objects whose names begin like this.
+    pub async fn events_on(&self, prefix: &str) -> Result<Vec<String>> {
+        let events = self.events().await?.into_iter();
+        let ours =
+            events.filter(|event| event.involved_object.name.as_deref().is_some_and(|name| name.starts_with(prefix)));
+        Ok(ours.filter_map(|event| event.message).collect())
     }
 
     /// Waits for a condition of a class to have that status and returns its message.

@@ -1,0 +1,144 @@
+//! Pods that care where they run: the plan and kube-scheduler must mean the same by it, or the pods wait for ever beside
+//! nodes that were made for them.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use api::objects::{Node, PersistentVolumeClaim};
+use api::{NodeClaim, label};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams};
+use serde_json::{Value, json};
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+/// Zones of the nodes of running pods of `app`, one entry a pod, once so many run.
+async fn zones_of(scene: &Scene, app: &str, count: usize) -> Result<BTreeMap<String, String>> {
+    eventually(&format!("{count} pods of {app} to run"), LIMIT, async || {
+        let pods = scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
+        let running = pods.iter().filter(|pod| pod.status.phase == "Running").count();
+        ensure!(running == count && pods.len() == count, "{running} of {} run", pods.len());
+        let mut zones = BTreeMap::new();
+        for pod in &pods {
+            let node = scene.api::<Node>().get(&pod.spec.node_name).await?;
+            let zone = node.label(label::ZONE).context("a node without zone")?.to_owned();
+            ensure!(zones.insert(pod.spec.node_name.clone(), zone).is_none(), "two pods share a node");
+        }
+        Ok(Some(zones))
+    })
+    .await
+}
+
+/// Three pods that each want a node and a zone of their own, though one node would be cheapest.
+#[test]
+fn spread_over_zones_and_nodes() {
+    play(async |scene| {
+        let app = json!({"app": "wide"});
+        let spread = json!([{
+            "maxSkew": 1, "topologyKey": label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": app},
+        }]);
+        let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
+            "topologyKey": label::HOSTNAME, "labelSelector": {"matchLabels": app},
+        }]}});
+        let pod = json!({
+            "affinity": apart, "topologySpreadConstraints": spread, "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "500m"}}}],
+        });
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "wide", "namespace": "default"},
+            "spec": {"replicas": 3, "selector": {"matchLabels": app}, "template": {"metadata": {"labels": app}, "spec": pod}},
+        });
+        scene.stage.apply_value(deployment).await?;
+        let zones = zones_of(scene, "wide", 3).await?;
+        let mut distinct: Vec<&String> = zones.values().collect();
+        distinct.sort();
+        distinct.dedup();
+        ensure!(distinct.len() == 3, "the pods run in {zones:?}");
+        scene.one_instance_each().await?;
+        ensure!(scene.launched().len() == 3, "{} instances were launched", scene.launched().len());
+        let deployments: Api<Deployment> = Api::namespaced(scene.client.clone(), "default");
+        deployments.delete("wide", &DeleteParams::background()).await?;
+        Ok(())
+    });
+}
+
+/// A class whose volumes are made where the first pod goes, but only in one zone.
+fn class(zone: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"},
+        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": label::ZONE, "values": [zone]}]}],
+    })
+}
+
+/// A volume of that class that can be reached in one zone.
+fn volume(name: &str, zone: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "late",
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": label::ZONE, "operator": "In", "values": [zone]}]},
+            ]}},
+        },
+    })
+}
+
+/// First the class says where the volume can be; when the pod has to move, the volume that it is bound to does.
+#[test]
+fn a_volume_in_one_zone() {
+    play(async |scene| {
+        let zone = "us-west-2c";
+        scene.stage.apply_value(class(zone)).await?;
+        scene.stage.apply_value(volume("disk", zone)).await?;
+        let app = json!({"app": "database"});
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "database", "namespace": "default"},
+            "spec": {
+                "replicas": 1, "serviceName": "database", "selector": {"matchLabels": app},
+                "template": {"metadata": {"labels": app}, "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}],
+                }},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
+                    "accessModes": ["ReadWriteOnce"], "storageClassName": "late",
+                    "resources": {"requests": {"storage": "1Gi"}},
+                }}],
+            },
+        });
+        scene.stage.apply_value(set).await?;
+        let first = zones_of(scene, "database", 1).await?;
+        ensure!(first.values().all(|found| found == zone), "the pod runs in {first:?}");
+        scene.one_instance_each().await?;
+        ensure!(scene.launched().len() == 1, "{} instances were launched", scene.launched().len());
+        let claim = scene.only_claim().await?.name_any();
+        scene.api::<NodeClaim>().delete(&claim, &DeleteParams::default()).await?;
+        let second = eventually("the pod to run on another node", LIMIT, async || {
+            let zones = zones_of(scene, "database", 1).await?;
+            ensure!(zones.keys().all(|node| !first.contains_key(node)), "it runs on the first one still");
+            Ok(Some(zones))
+        })
+        .await?;
+        ensure!(second.values().all(|found| found == zone), "the pod runs in {second:?}");
+        tidy_up(scene).await
+    });
+}
+
+async fn tidy_up(scene: &Scene) -> Result<()> {
+    let sets: Api<StatefulSet> = Api::namespaced(scene.client.clone(), "default");
+    sets.delete("database", &DeleteParams::background()).await?;
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(scene.client.clone(), "default");
+    for claim in claims.list(&ListParams::default()).await?.items {
+        ensure!(claim.spec.volume_name == "disk", "{} is bound to {}", claim.name_any(), claim.spec.volume_name);
+        claims.delete(&claim.name_any(), &DeleteParams::default()).await?;
+    }
+    scene.api::<PersistentVolume>().delete("disk", &DeleteParams::default()).await?;
+    scene.api::<StorageClass>().delete("late", &DeleteParams::default()).await?;
+    Ok(())
+}
