@@ -1,4 +1,11 @@
 //! The planner beside its peers: Karpenter's own scheduler, kube-scheduler as referee, and a lower bound on the price.
 
+pub mod bound;
 pub mod clusters;
+pub mod fixture;
+pub mod karpenter;
+pub mod price;
+mod program;
 pub mod referee;
+pub mod run;
+pub mod workloads;

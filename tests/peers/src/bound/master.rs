@@ -1,0 +1,56 @@
+//! The master program: the greatest worth of all pods such that no known filling is worth more than its machine costs.
+
+use anyhow::Context;
+use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
+
+use super::{Filling, Market};
+
+/// How much more than the machine's price a filling must be worth to be taken in, as a share of the price.
+const WORTH_ADDING: f64 = 1e-6;
+
+/// Known fillings: the machine's price and how many of each item, by position.
+pub(super) struct Columns(Vec<(f64, Vec<(usize, f64)>)>);
+
+impl Columns {
+    /// Each item alone on the machine where that is cheapest: enough to keep every worth finite.
+    pub(super) fn singles(market: &Market) -> Self {
+        let single = |position: usize| {
+            let loads = market.machines.iter().filter(|it| it.takes[position]).map(|machine| {
+                let item = &market.items[position];
+                let fits = item.needs.iter().zip(&machine.room).filter(|(need, _)| **need > 0.0);
+                let load = fits.map(|(need, room)| (room / need).floor()).fold(item.most, f64::min);
+                (machine.price, vec![(position, load)])
+            });
+            loads.min_by(|(one, a), (other, b)| (one / a[0].1).total_cmp(&(other / b[0].1)))
+        };
+        Self((0..market.items.len()).filter_map(single).collect())
+    }
+
+    /// Takes in the fillings that are worth more than their machines cost; whether there was any.
+    pub(super) fn add(&mut self, market: &Market, worths: &[f64], found: Vec<Filling>) -> bool {
+        let before = self.0.len();
+        for (machine, filling) in market.machines.iter().zip(found) {
+            let worth: f64 = filling.counts.iter().map(|(item, count)| worths[*item] * count).sum();
+            if worth > machine.price * (1.0 + WORTH_ADDING) {
+                self.0.push((machine.price, filling.counts));
+            }
+        }
+        self.0.len() > before
+    }
+
+    /// The best worths, dollars per hour for one pod of each item, and what all pods are worth together.
+    pub(super) fn solve(&self, market: &Market) -> anyhow::Result<(Vec<f64>, f64)> {
+        let mut variables = ProblemVariables::new();
+        let worths: Vec<Variable> = market.items.iter().map(|_| variables.add(variable().min(0.0))).collect();
+        let total: Expression = worths.iter().zip(&market.items).map(|(worth, item)| *worth * item.count).sum();
+        let mut program = variables.maximise(total).using(clarabel);
+        for (price, counts) in &self.0 {
+            let worth: Expression = counts.iter().map(|(item, count)| worths[*item] * *count).sum();
+            program = program.with(constraint!(worth <= *price));
+        }
+        let solution = program.solve().context("the bound's linear program")?;
+        let values: Vec<f64> = worths.iter().map(|worth| solution.value(*worth).max(0.0)).collect();
+        let sum = values.iter().zip(&market.items).map(|(value, item)| value * item.count).sum();
+        Ok((values, sum))
+    }
+}

@@ -1,0 +1,59 @@
+//! EC2's types in three zones of us-east-1 at list price, as a catalogue file.
+
+use std::collections::BTreeMap;
+
+use api::quantity;
+use api::{EC2NodeClass, EC2NodeClassSpec};
+use cloud::Image;
+use cloud::data;
+use cloud::nodeclass::ResolvedImage;
+use cloud::shortage::Shortages;
+use cloud::types::{ClassSettings, Market, Source, Zone, catalogue};
+use jiff::Timestamp;
+use planner::{CapacityType, InstanceType, Resources};
+use serde_json::{Value, json};
+
+const REGION: &str = "us-east-1";
+/// A cluster has three zones more often than six, and in these three nearly everything can be bought.
+const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+
+/// Every type with a list price, on-demand only.
+pub(super) fn on_demand() -> anyhow::Result<Value> {
+    let facts = data::facts()?;
+    let infos: Vec<_> = data::instance_types()?.values().cloned().collect();
+    let mut market = Market::new(facts.on_demand.clone());
+    market.set_offerings(data::type_offerings(REGION)?);
+    let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
+    let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
+    let class = ClassSettings::of(&class, ZONES.iter().map(zone).collect::<BTreeMap<_, _>>())?;
+    let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
+    let source = Source { infos: &infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
+    let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
+    let all = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
+    let types: Vec<Value> = all.types.iter().filter_map(row).collect();
+    Ok(json!({"instanceTypes": types}))
+}
+
+fn row(kind: &InstanceType) -> Option<Value> {
+    let sold = kind.offerings.iter().filter(|it| it.available && it.capacity_type == CapacityType::OnDemand);
+    let offering = |it: &planner::Offering| {
+        json!({
+            "zone": it.zone, "capacityType": "on-demand", "available": true, "price": it.price.0 as f64 / 1e6,
+            "reservationID": null, "reservationCapacity": null,
+        })
+    };
+    let offerings: Vec<Value> = sold.map(offering).collect();
+    let mut overhead = kind.capacity.clone();
+    overhead.subtract(&kind.allocatable);
+    (!offerings.is_empty()).then(|| {
+        json!({
+            "name": kind.name, "capacity": amounts(&kind.capacity), "overhead": amounts(&overhead),
+            "labels": kind.labels, "offerings": offerings,
+        })
+    })
+}
+
+/// Amounts as Kubernetes writes them, without those that are zero.
+fn amounts(resources: &Resources) -> BTreeMap<&str, String> {
+    resources.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name, quantity::text(name, amount))).collect()
+}
