@@ -16,12 +16,14 @@
 
 mod claim;
 mod demand;
+mod design;
 mod dimensions;
 mod finish;
 mod fixed;
 mod frame;
 mod join;
 mod limits;
+mod manner;
 mod open;
 mod reasons;
 mod reserve;
@@ -40,6 +42,7 @@ use demand::{Compiler, Demand};
 use dimensions::Dimensions;
 use frame::{FrameId, Frames};
 use limits::Headroom;
+use manner::Manner;
 use open::Alone;
 use reserve::Reservations;
 use room::Rooms;
@@ -53,19 +56,40 @@ const MOST_SURPRISES: usize = 3;
 
 /// Places every pod of the snapshot, or says why not.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
+    let mut manners = manner::manners(snapshot.pods.len(), snapshot.shapes.len()).iter();
+    let mut best = manners
+        .next()
+        .map_or_else(|| Solver::new(snapshot, &Foreseen::new(), Manner::FIRST), |it| solved(snapshot, *it));
+    let mut steps = best.steps;
+    for manner in manners {
+        if best.claims.list.is_empty() || best.is_spent() {
+            break;
+        }
+        let other = solved(snapshot, *manner);
+        steps += other.steps;
+        if other.score() < best.score() {
+            best = other;
+        }
+    }
+    best.steps = steps;
+    best.finish()
+}
+
+/// One solution, begun anew while it opens domains that a spread did not count on.
+fn solved(snapshot: &Snapshot, manner: Manner) -> Solver<'_> {
     let mut foreseen = Foreseen::new();
+    let mut solver = Solver::new(snapshot, &foreseen, manner);
+    solver.solve();
     for _ in 0..MOST_SURPRISES {
-        let mut solver = Solver::new(snapshot, &foreseen);
-        solver.solve();
         let before = foreseen.len();
         foreseen.extend(solver.unforeseen());
         if foreseen.len() == before {
-            return solver.finish();
+            break;
         }
+        solver = Solver::new(snapshot, &foreseen, manner);
+        solver.solve();
     }
-    let mut solver = Solver::new(snapshot, &foreseen);
-    solver.solve();
-    solver.finish()
+    solver
 }
 
 /// A shape at one of its levels.
@@ -117,11 +141,14 @@ struct Solver<'a> {
     nominations: Vec<Nomination>,
     order: Vec<usize>,
     names: BTreeMap<(FrameId, Vec<usize>), Arc<Vec<String>>>,
+    manner: Manner,
+    /// By shape, pods without a place for which no launch keeps a seat.
+    waiting: Vec<usize>,
     steps: u64,
 }
 
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot, foreseen: &Foreseen) -> Self {
+    fn new(snapshot: &'a Snapshot, foreseen: &Foreseen, manner: Manner) -> Self {
         let dimensions = Dimensions::of(snapshot);
         let soft_taints = template::has_soft_taints(snapshot);
         let mut wants = Wants::default();
@@ -146,6 +173,8 @@ impl<'a> Solver<'a> {
             nominations: Vec::new(),
             order: Vec::new(),
             names: BTreeMap::new(),
+            manner,
+            waiting: vec![0; snapshot.shapes.len()],
             steps: 0,
             snapshot,
             dimensions,
@@ -163,6 +192,7 @@ impl<'a> Solver<'a> {
             self.keep_promises(kind);
             self.place_all(kind);
         }
+        self.trim();
     }
 
     /// Domains that the plan's launches open and that a spread did not count on.
@@ -185,13 +215,14 @@ impl<'a> Solver<'a> {
         for run in &mut runs {
             run.pods.sort_by_key(|pod| age(*pod));
         }
-        runs.sort_by_key(|run| (self.greatness(run.shape), run.pods.first().map(|pod| age(*pod))));
+        runs.sort_by_key(|run| (self.greatness(run), run.pods.first().map(|pod| age(*pod))));
         runs
     }
 
-    fn greatness(&self, shape: usize) -> (Reverse<i32>, i64, i64) {
-        let shape = self.demands[shape].shape;
-        (Reverse(shape.priority), -shape.requests.get(Resources::CPU), -shape.requests.get(Resources::MEMORY))
+    fn greatness(&self, run: &Run) -> (Reverse<i32>, Reverse<usize>, i64, i64) {
+        let shape = self.demands[run.shape].shape;
+        let hosts = self.hosts_needed(run.shape, run.pods.len());
+        (Reverse(shape.priority), hosts, -shape.requests.get(Resources::CPU), -shape.requests.get(Resources::MEMORY))
     }
 
     fn keep_promises(&mut self, kind: Kind) {
@@ -223,6 +254,7 @@ impl<'a> Solver<'a> {
     /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
     fn place_all(&mut self, kind: Kind) {
         let mut queue = self.queue(kind);
+        queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();
             for run in &mut queue {

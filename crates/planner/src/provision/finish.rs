@@ -95,7 +95,7 @@ impl Solver<'_> {
     }
 
     /// What the launch's pods request in fact, without seats that nobody took.
-    fn seated(&self, claim: &Claim) -> (Resources, Amounts) {
+    pub(super) fn seated(&self, claim: &Claim) -> (Resources, Amounts) {
         let mut seated = Resources::default();
         let mut attachments: Amounts = self.dimensions.amounts(&Resources::default());
         for pod in &claim.pods {

@@ -194,6 +194,20 @@ impl<'a> Frames<'a> {
         left
     }
 
+    /// Whether pods of a class can go to launches of the frame without narrowing it.
+    pub(super) fn suits_as_it_is(&self, frame: FrameId, class: ClassId, wants: &Wants<'a>) -> bool {
+        let template = self.template_of(frame);
+        let (own, class) = (&self.list[frame].requirements, wants.of_class(class));
+        let implied = |want: &WantId| {
+            let asked = wants.get(*want);
+            asked.iter().all(|(key, set)| match own.get(key) {
+                Some(own) => own.is_subset(set),
+                None => !template.decides(key) && set.allows(None),
+            })
+        };
+        class.first_untolerated(&template.pool.taints).is_none() && class.wants.iter().any(implied)
+    }
+
     /// The values of a key that the frame leaves open, in the order of their names.
     pub(super) fn values(&mut self, frame: FrameId, key: KeyId, topology: &mut Topology<'a>) -> Rc<[Domain]> {
         if let Some(known) = self.values.get(&(frame, key)) {

@@ -85,7 +85,8 @@ impl<'a> Solver<'a> {
         let demand = &self.demands[turn.shape];
         let claim = &mut self.claims.list[position];
         self.headroom.exchange(template, &claim.held, &joined.held);
-        claim.seat(turn.shape, pods.len());
+        let unseated = claim.seat(turn.shape, pods.len());
+        self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(unseated);
         claim.used = joined.used.into_vec();
         claim.entry = joined.entry;
         claim.least = joined.least;

@@ -13,6 +13,7 @@ use super::dimensions::{Amounts, add, times};
 use super::frame::FrameId;
 use super::join::holding;
 use super::limits::{Footprint, maximum};
+use super::manner::Load;
 use super::room::attach;
 use super::topology::Domain;
 use super::{Solver, Turn};
@@ -20,12 +21,12 @@ use super::{Solver, Turn};
 /// The best launch for one pod alone.
 #[derive(Clone)]
 pub(super) struct Fresh {
-    frame: FrameId,
-    entry: usize,
+    pub(super) frame: FrameId,
+    pub(super) entry: usize,
     cost: i64,
     /// The capacity reservation that it draws on.
     reservation: Option<String>,
-    lowered: BTreeMap<String, u32>,
+    pub(super) lowered: BTreeMap<String, u32>,
 }
 
 /// What was found out about launches of a turn's own, and when.
@@ -48,12 +49,13 @@ impl Solver<'_> {
         let level = &self.demands[turn.shape].levels[turn.level];
         let settles = !level.keys.is_empty() || !level.fickle.is_empty();
         let fresh = self.best_alone(turn, settles)?;
-        let (entry, load) = self.best_load(&fresh, turn, pods.len());
+        let (entry, load) = self.load(&fresh, turn, pods.len());
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
-        let now = if level.single { 1 } else { load };
+        let own = load[0].1;
+        let now = if level.single { 1 } else { own };
         let mut used: Amounts = vec![0; demand.requests.len()].into();
-        add(&mut used, &demand.requests, load);
+        load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
         let template = self.frames.get(fresh.frame).template;
         let held = self.reservation(fresh.frame, entry, &used, &demand.shape.ports);
         self.headroom.exchange(template, &[], &held);
@@ -63,19 +65,46 @@ impl Solver<'_> {
             pods: Vec::new(),
             used: used.into_vec(),
             entry,
-            seats: vec![(turn.shape, load - now)],
+            seats: load.iter().map(|(of, count)| (*of, if *of == turn.shape { own - now } else { *count })).collect(),
             ports: demand.shape.ports.clone(),
             attached: super::room::Attached::new(),
             held,
             least: 0,
             lowered: fresh.lowered.clone(),
         };
+        for (shape, kept) in &claim.seats {
+            self.waiting[*shape] = self.waiting[*shape].saturating_sub(*kept);
+        }
+        self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(now);
+        let demand = &self.demands[turn.shape];
         pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &self.snapshot.pods[*pod]));
         claim.least = self.least_types(fresh.frame, turn.shape);
         if let Some(id) = fresh.reservation {
             self.reservations.draw(&id);
         }
         Some((self.claims.add(claim), now))
+    }
+
+    /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
+    fn load(&self, fresh: &Fresh, turn: Turn, left: usize) -> (usize, Vec<(usize, usize)>) {
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
+        let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
+        let mixed = || {
+            let free = !self.headroom.is_bounded(self.frames.get(fresh.frame).template) && fresh.reservation.is_none();
+            let design = self.design(fresh, turn, cap).filter(|_| free && demand.shape.ports.is_empty());
+            design.map(|design| (design.entry, design.pods))
+        };
+        let own = || {
+            let (entry, load) = self.best_load(fresh, turn, cap);
+            (entry, vec![(turn.shape, load)])
+        };
+        match self.manner.load {
+            Load::One => (fresh.entry, vec![(turn.shape, 1)]),
+            Load::Own => own(),
+            Load::Mixed => mixed().unwrap_or_else(own),
+        }
     }
 
     fn next_site(&self) -> Domain {
@@ -175,11 +204,9 @@ impl Solver<'_> {
     }
 
     /// The entry and the number of pods that make each pod cheapest; the most among equally cheap ways.
-    fn best_load(&self, fresh: &Fresh, turn: Turn, left: usize) -> (usize, usize) {
+    fn best_load(&self, fresh: &Fresh, turn: Turn, cap: usize) -> (usize, usize) {
         let demand = &self.demands[turn.shape];
-        let level = &demand.levels[turn.level];
-        let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
-        if cap <= 1 || !demand.shape.ports.is_empty() {
+        if cap <= 1 {
             return (fresh.entry, 1);
         }
         let frame = self.frames.get(fresh.frame);
