@@ -36,6 +36,7 @@ mod wants;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 
 use claim::Claims;
 use demand::{Compiler, Demand};
@@ -54,25 +55,21 @@ use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
 /// How often a plan is begun anew, at most, because it opens domains that a spread did not count on.
 const MOST_SURPRISES: usize = 3;
 
-/// Places every pod of the snapshot, or says why not.
+/// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals. They are
+/// worked out side by side, each on its own.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    let mut manners = manner::manners(snapshot.pods.len(), snapshot.shapes.len()).iter();
-    let mut best = manners
-        .next()
-        .map_or_else(|| Solver::new(snapshot, &Foreseen::new(), Manner::FIRST), |it| solved(snapshot, *it));
-    let mut steps = best.steps;
-    for manner in manners {
-        if best.claims.list.is_empty() || best.is_spent() {
-            break;
-        }
-        let other = solved(snapshot, *manner);
-        steps += other.steps;
-        if other.score() < best.score() {
-            best = other;
-        }
-    }
-    best.steps = steps;
-    best.finish()
+    let (first, others) = manner::manners(snapshot.pods.len(), snapshot.shapes.len());
+    let solve = |manner: Manner| {
+        let solver = solved(snapshot, manner);
+        (solver.score(), solver.finish())
+    };
+    thread::scope(|scope| {
+        let others = scope.spawn(|| others.iter().map(|manner| solve(*manner)).collect::<Vec<_>>());
+        let first = solve(first);
+        let all = std::iter::once(first).chain(others.join().unwrap_or_default());
+        let best = all.reduce(|best, other| if other.0 < best.0 { other } else { best });
+        best.map(|(_, plan)| plan).unwrap_or_default()
+    })
 }
 
 /// One solution, begun anew while it opens domains that a spread did not count on.

@@ -63,7 +63,7 @@ impl Solver<'_> {
             .filter_map(|shape| self.guest(frame, shape))
             .map(|guest| (self.bulk(&guest), guest))
             .collect();
-        others.sort_by_key(|(bulk, guest)| (-bulk, guest.shape));
+        others.sort_by_key(|(bulk, guest)| (-bulk, self.demands[guest.shape].shape));
         guests.extend(others.into_iter().take(MOST_SHAPES).map(|(_, guest)| guest));
         guests
     }
@@ -145,7 +145,7 @@ impl Solver<'_> {
         let enough = self.enough_types(fresh.frame, entry, &used, &[], self.least_types(fresh.frame, guests[0].shape));
         let pods = guests.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(it, count)| (it.shape, count));
         let cost = i128::from(self.frames.get(fresh.frame).entries[entry].cost).max(1);
-        let keeps = self.keeps_values(fresh.frame, &used, &[], &fresh.lowered);
+        let keeps = self.keeps_values(fresh.frame, &used, &[], &[], &fresh.lowered);
         (enough && keeps).then(|| Design { entry, pods: pods.collect(), value, cost })
     }
 

@@ -71,7 +71,7 @@ impl Solver<'_> {
 
     /// Labels of which there are fewer values than `minValues` asks for, with their number; and whether there are any.
     fn lowered(&self, claim: &Claim, used: &[i64]) -> (BTreeMap<String, u32>, bool) {
-        let found = |key: &String| self.count_values(claim.frame, key, used, &claim.ports);
+        let found = |key: &String| self.count_values(claim.frame, key, used, &claim.ports, &claim.held);
         let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
         let asked = self.min_values(claim.frame);
         let relaxed = asked.iter().any(|(key, asked)| lowered.get(key).is_some_and(|found| found < asked));

@@ -28,7 +28,7 @@ impl Solver<'_> {
         }
         let template = Template::of(self.snapshot, pool, daemons, &Dimensions::of(self.snapshot));
         let contradicts = template.requirements.iter().any(|(_, set)| set.is_empty());
-        let Some(launch) = self.from_template(&template).filter(|_| !contradicts) else { return Vec::new() };
+        let Some(launch) = self.straight_from(&template).filter(|_| !contradicts) else { return Vec::new() };
         let mut headroom = Headroom::of(std::iter::once(pool));
         let listed = template.candidates.iter().filter(|it| launch.instance_types.contains(&it.offer.kind.name));
         let largest = listed.map(|candidate| &candidate.footprint);
@@ -45,7 +45,7 @@ impl Solver<'_> {
     }
 
     /// A launch that any type of the pool may serve; `None` when nothing can be had.
-    fn from_template(&self, template: &Template<'_>) -> Option<Launch> {
+    fn straight_from(&self, template: &Template<'_>) -> Option<Launch> {
         let all = 0..template.candidates.len();
         let mut entries: Vec<Entry> = all.filter_map(|it| template.priced_any(it)).collect();
         let name = |entry: &Entry| template.candidates[entry.candidate].offer.kind.name.clone();

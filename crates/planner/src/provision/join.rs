@@ -165,8 +165,8 @@ impl Joiner<'_, '_> {
         }
         let least = claim.least.min(self.least);
         let kept = self.solver.enough_types(self.frame, entry, &used, &ports, least)
-            && self.solver.keeps_values(self.frame, &used, &ports, &claim.lowered);
-        let held = self.solver.reservation(self.frame, entry, &used, &ports);
+            && self.solver.keeps_values(self.frame, &used, &ports, &claim.held, &claim.lowered);
+        let held = self.solver.reservation(self.frame, entry, &used, &ports, &claim.held);
         kept.then_some(Joined { frame: self.frame, used, entry, least, held, pods })
     }
 
@@ -225,6 +225,6 @@ pub(super) fn holding<'f>(
     (from..own.entries.len()).filter(move |position| template.holds(&own.entries[*position], used, ports))
 }
 
-fn within(headroom: &Headroom, template: usize, wanted: &[i64], held: &[i64]) -> bool {
+pub(super) fn within(headroom: &Headroom, template: usize, wanted: &[i64], held: &[i64]) -> bool {
     !headroom.is_bounded(template) || headroom.first_exceeded(template, wanted, held).is_none()
 }

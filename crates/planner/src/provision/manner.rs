@@ -12,11 +12,6 @@ pub(super) struct Manner {
     pub(super) load: Load,
 }
 
-impl Manner {
-    /// What is done without a choice.
-    pub(super) const FIRST: Self = Self { order: Order::Size, load: Load::Own };
-}
-
 /// Who goes first among pods of one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -50,10 +45,10 @@ const MANNERS: [Manner; 6] = [
 /// Up to so many pods, and pods times shapes, every manner is tried.
 const SMALL: (usize, usize) = (2_000, 60_000);
 
-/// The manners that a plan of this size is worth.
-pub(super) fn manners(pods: usize, shapes: usize) -> &'static [Manner] {
+/// The manners that a plan of this size is worth: one, and others beside it.
+pub(super) fn manners(pods: usize, shapes: usize) -> (Manner, &'static [Manner]) {
     let small = pods <= SMALL.0 && pods.saturating_mul(shapes) <= SMALL.1;
-    if small { &MANNERS } else { &MANNERS[1..3] }
+    if small { (MANNERS[0], &MANNERS[1..]) } else { (MANNERS[1], &MANNERS[2..3]) }
 }
 
 impl Solver<'_> {

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::{MinValuesPolicy, label};
+use crate::{HostPort, MinValuesPolicy};
 
 use super::claim::Claim;
 use super::dimensions::{Amounts, add, times};
 use super::frame::FrameId;
-use super::join::holding;
+use super::join::{holding, within};
 use super::limits::{Footprint, maximum};
 use super::manner::Load;
 use super::room::attach;
@@ -57,7 +57,7 @@ impl Solver<'_> {
         let mut used: Amounts = vec![0; demand.requests.len()].into();
         load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
         let template = self.frames.get(fresh.frame).template;
-        let held = self.reservation(fresh.frame, entry, &used, &demand.shape.ports);
+        let held = self.reservation(fresh.frame, entry, &used, &demand.shape.ports, &[]);
         self.headroom.exchange(template, &[], &held);
         let mut claim = Claim {
             frame: fresh.frame,
@@ -174,7 +174,7 @@ impl Solver<'_> {
         let ports = &demand.shape.ports;
         let entry = self.first_holding(frame, from, &demand.requests, ports, &[])?;
         let lowered = self.lowered_values(frame, &demand.requests, ports)?;
-        let wanted = self.reservation(frame, entry, &demand.requests, ports);
+        let wanted = self.reservation(frame, entry, &demand.requests, ports, &[]);
         let template = self.frames.get(frame).template;
         let within =
             !self.headroom.is_bounded(template) || self.headroom.first_exceeded(template, &wanted, &[]).is_none();
@@ -199,7 +199,8 @@ impl Solver<'_> {
         }
         let demand = &self.demands[shape];
         let alone = holding(&self.frames, frame, 0, &demand.requests, &demand.shape.ports);
-        let least = self.snapshot.policy.least_spot_types;
+        let policy = &self.snapshot.policy;
+        let least = policy.least_spot_types.min(policy.max_instance_types);
         if alone.take(least).count() >= least { least.max(1) } else { 1 }
     }
 
@@ -236,11 +237,11 @@ impl Solver<'_> {
         let entry = self.first_holding(fresh.frame, fresh.entry, &used, ports, &[])?;
         let separate = fresh.cost.saturating_mul(i64::try_from(load).unwrap_or(i64::MAX));
         let template = self.frames.get(fresh.frame).template;
-        let wanted = self.reservation(fresh.frame, entry, &used, ports);
+        let wanted = self.reservation(fresh.frame, entry, &used, ports, &[]);
         let within =
             !self.headroom.is_bounded(template) || self.headroom.first_exceeded(template, &wanted, &[]).is_none();
         let cheap = self.frames.get(fresh.frame).entries[entry].cost <= separate;
-        (within && cheap && self.keeps_values(fresh.frame, &used, ports, &fresh.lowered)).then_some(entry)
+        (within && cheap && self.keeps_values(fresh.frame, &used, ports, &[], &fresh.lowered)).then_some(entry)
     }
 
     /// The most pods that leave a launch as many types as it must keep.
@@ -261,7 +262,8 @@ impl Solver<'_> {
         frame: FrameId,
         entry: usize,
         used: &[i64],
-        ports: &[crate::HostPort],
+        ports: &[HostPort],
+        held: &[i64],
     ) -> Footprint {
         let own = self.frames.get(frame);
         if !self.headroom.is_bounded(own.template) {
@@ -269,16 +271,34 @@ impl Solver<'_> {
         }
         let counted = if own.flexible { self.snapshot.policy.max_instance_types.max(1) } else { 1 };
         let candidates = &self.frames.templates[own.template].candidates;
-        let listed = holding(&self.frames, frame, entry, used, ports).take(counted);
-        listed.fold(Footprint::default(), |held, it| maximum(&held, &candidates[own.entries[it].candidate].footprint))
+        let listed = self.bearable(frame, entry, used, ports, held).take(counted);
+        listed.fold(Footprint::default(), |all, it| maximum(&all, &candidates[own.entries[it].candidate].footprint))
+    }
+
+    /// Positions of the entries from one on that hold what is used and that the limits allow.
+    fn bearable<'s>(
+        &'s self,
+        frame: FrameId,
+        from: usize,
+        used: &'s [i64],
+        ports: &'s [HostPort],
+        held: &'s [i64],
+    ) -> impl Iterator<Item = usize> + 's {
+        let own = self.frames.get(frame);
+        let candidates = &self.frames.templates[own.template].candidates;
+        let fits = move |position: &usize| {
+            let wanted = &candidates[own.entries[*position].candidate].footprint;
+            within(&self.headroom, own.template, wanted, held)
+        };
+        holding(&self.frames, frame, from, used, ports).filter(fits)
     }
 
     /// Labels of which types that hold what is used leave fewer values than `minValues` asks for, with the number that
     /// there is; `None` when that is not allowed.
-    fn lowered_values(&self, frame: FrameId, used: &[i64], ports: &[crate::HostPort]) -> Option<BTreeMap<String, u32>> {
+    fn lowered_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
         let mut lowered = BTreeMap::new();
         for (key, asked) in self.min_values(frame) {
-            let found = self.count_values(frame, &key, used, ports);
+            let found = self.count_values(frame, &key, used, ports, &[]);
             if found < asked {
                 lowered.insert(key, found);
             }
@@ -292,12 +312,13 @@ impl Solver<'_> {
         &self,
         frame: FrameId,
         used: &[i64],
-        ports: &[crate::HostPort],
+        ports: &[HostPort],
+        held: &[i64],
         lowered: &BTreeMap<String, u32>,
     ) -> bool {
         self.min_values(frame).into_iter().all(|(key, asked)| {
             let asked = lowered.get(&key).map_or(asked, |lowered| asked.min(*lowered));
-            self.count_values(frame, &key, used, ports) >= asked
+            self.count_values(frame, &key, used, ports, held) >= asked
         })
     }
 
@@ -311,16 +332,23 @@ impl Solver<'_> {
     }
 
     /// How many values of a label the types have that a launch may list.
-    pub(super) fn count_values(&self, frame: FrameId, key: &str, used: &[i64], ports: &[crate::HostPort]) -> u32 {
+    pub(super) fn count_values(
+        &self,
+        frame: FrameId,
+        key: &str,
+        used: &[i64],
+        ports: &[HostPort],
+        held: &[i64],
+    ) -> u32 {
         let own = self.frames.get(frame);
         let candidates = &self.frames.templates[own.template].candidates;
-        let listed = holding(&self.frames, frame, 0, used, ports).take(self.snapshot.policy.max_instance_types.max(1));
+        let most = self.snapshot.policy.max_instance_types.max(1);
+        let listed = self.bearable(frame, 0, used, ports, held).take(most);
         let mut values = std::collections::BTreeSet::new();
         for position in listed {
             candidates[own.entries[position].candidate].values(&own.requirements, key, &mut values);
         }
         values.retain(|value| own.requirements.get(key).is_none_or(|set| set.allows(Some(value))));
-        debug_assert!(key != label::HOSTNAME, "no pool asks for several hosts");
         u32::try_from(values.len()).unwrap_or(u32::MAX)
     }
 }

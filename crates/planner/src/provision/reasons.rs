@@ -74,7 +74,7 @@ impl Solver<'_> {
 
     fn values_short(&self, frame: FrameId, shape: usize) -> Option<(String, u32, usize)> {
         let demand = &self.demands[shape];
-        let count = |key: &str| self.count_values(frame, key, &demand.requests, &demand.shape.ports);
+        let count = |key: &str| self.count_values(frame, key, &demand.requests, &demand.shape.ports, &[]);
         let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
         let counted = self.min_values(frame).into_iter().map(|(key, asked)| (count(&key), key, asked));
         let short = counted.filter(|(found, _, asked)| strict && found < asked);
