@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub shapes: Vec<Arc<PodShape>>,
     /// Pods that need a place: pending ones and those of nodes that are leaving.
     pub pods: Vec<Pod>,
+    /// `namespace/name` of claims of these pods that only one pod at a time may use (`ReadWriteOncePod`).
+    pub single_claims: BTreeSet<String>,
     /// DaemonSets, whose pods come with every node that they fit.
     pub daemons: Vec<Daemon>,
     /// The labels of every namespace, for terms that select namespaces.

@@ -263,6 +263,8 @@ pub enum Standing {
     Apart,
     /// Anti-affinity of others against it.
     Shunned,
+    /// Another pod has a volume claim that only one pod at a time may use.
+    Claimed,
     /// Each demand alone could be met, all together cannot.
     Together,
 }

@@ -29,6 +29,7 @@ mod reasons;
 mod reserve;
 mod room;
 mod settle;
+mod shared;
 mod template;
 mod topology;
 mod wants;
@@ -47,6 +48,7 @@ use manner::Manner;
 use open::Alone;
 use reserve::Reservations;
 use room::Rooms;
+use shared::Shared;
 use topology::{Domain, Foreseen, Topology};
 use wants::Wants;
 
@@ -89,7 +91,7 @@ fn solved(snapshot: &Snapshot, manner: Manner) -> Solver<'_> {
     solver
 }
 
-/// A shape at one of its levels.
+/// A shape (with the claims that its pods share, if they do) at one of its levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     shape: usize,
@@ -127,6 +129,8 @@ struct Solver<'a> {
     wants: Wants<'a>,
     topology: Topology<'a>,
     demands: Vec<Demand<'a>>,
+    /// Which demand each pod has.
+    demand_of: Vec<usize>,
     frames: Frames<'a>,
     headroom: Headroom,
     reservations: Reservations,
@@ -153,11 +157,11 @@ impl<'a> Solver<'a> {
         let policy = snapshot.policy.preferences;
         let mut compiler =
             Compiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
-        let mut demands: Vec<Demand<'a>> =
-            snapshot.shapes.iter().map(|shape| Demand::of(shape, &mut compiler)).collect();
+        let shared = Shared::of(snapshot, compiler.topology);
+        let (mut demands, demand_of) = shared.demands(snapshot, &mut compiler);
         topology.heed_bound(snapshot);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
-        topology.count_bound(snapshot, &wants);
+        topology.count_bound(snapshot, &wants, &shared);
         let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
         Self {
@@ -171,13 +175,14 @@ impl<'a> Solver<'a> {
             order: Vec::new(),
             names: BTreeMap::new(),
             manner,
-            waiting: vec![0; snapshot.shapes.len()],
+            waiting: vec![0; demands.len()],
             steps: 0,
             snapshot,
             dimensions,
             wants,
             topology,
             demands,
+            demand_of,
             frames,
             soft_taints,
         }
@@ -206,7 +211,7 @@ impl<'a> Solver<'a> {
         let pods = &self.snapshot.pods;
         let mut runs: Vec<Run> = (0..self.demands.len()).map(|shape| Run { shape, pods: Vec::new() }).collect();
         let waiting = |pod: &usize| self.verdicts[*pod].is_none() && Kind::of(&pods[*pod]) == kind;
-        (0..pods.len()).filter(waiting).for_each(|pod| runs[pods[pod].shape].pods.push(pod));
+        (0..pods.len()).filter(waiting).for_each(|pod| runs[self.demand_of[pod]].pods.push(pod));
         runs.retain(|run| !run.pods.is_empty());
         let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
         for run in &mut runs {
@@ -237,7 +242,7 @@ impl<'a> Solver<'a> {
     }
 
     fn keep_promise(&mut self, pod: usize, room: usize) {
-        let shape = self.snapshot.pods[pod].shape;
+        let shape = self.demand_of[pod];
         let demand = &self.demands[shape];
         let admits = |level: &usize| {
             let room = &self.rooms.list[room];

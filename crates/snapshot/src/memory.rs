@@ -61,6 +61,7 @@ impl Memory {
         self.take_machines(input, &catalogues, &machines, &mut problems);
         let mut sorting = self.sort(input, &machines);
         rooms.into_iter().for_each(|room| room.add_pods(&mut sorting));
+        let single_claims = sorting.single_claims();
         let (shapes, pods, ignored) = sorting.finish();
         let snapshot = Snapshot {
             now: millis(input.now),
@@ -71,6 +72,7 @@ impl Memory {
             nodes: self.kept.iter().map(|kept| Arc::clone(&kept.node)).collect(),
             shapes,
             pods,
+            single_claims,
             daemons,
             namespaces: input.namespaces.iter().map(|it| (it.name().to_owned(), it.labels())).collect(),
         };

@@ -1,6 +1,6 @@
 //! Which pods need a place: those that the scheduler refused, and those whose node is leaving (core 2.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Pod, PodDisruptionBudget};
@@ -63,6 +63,12 @@ impl<'a> Sorting<'a> {
         self.pods.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
         self.ignored.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
         (self.shapes.list, self.pods, self.ignored)
+    }
+
+    /// The claims of pods to be placed that are for one pod at a time.
+    pub(crate) fn single_claims(&self) -> BTreeSet<String> {
+        let claims = self.pods.iter().flat_map(|pod| &pod.claims);
+        claims.filter(|claim| self.singles.contains(claim)).cloned().collect()
     }
 
     fn ignore(&mut self, record: &Record, reason: IgnoredReason) {

@@ -233,6 +233,10 @@ impl Singles {
         Self { users }
     }
 
+    pub(crate) fn contains(&self, claim: &str) -> bool {
+        self.users.contains_key(claim)
+    }
+
     /// Whether another pod has one of the pod's claims.
     pub(crate) fn waits(&self, record: &Record) -> Option<IgnoredReason> {
         let own = uid(&record.pod);

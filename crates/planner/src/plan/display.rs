@@ -80,6 +80,7 @@ impl Display for Standing {
             Self::Spread { max_skew } => {
                 write!(out, "its spread allows domains to differ by {max_skew}, and the emptiest cannot be reached")
             }
+            Self::Claimed => out.write_str("another pod has its volume claim, which only one pod at a time may use"),
             Self::Near => out.write_str("the pods that it must be near are nowhere that it can go"),
             Self::Apart => out.write_str("pods that it must keep away from are everywhere that it can go"),
             Self::Shunned => out.write_str("pods that keep it away are everywhere that it can go"),

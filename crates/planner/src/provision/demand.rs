@@ -18,6 +18,8 @@ pub(super) struct Demand<'a> {
     pub(super) requests: Amounts,
     /// Volumes whose attachments are counted: position in the shape, and dimension.
     pub(super) attachments: Vec<(usize, usize)>,
+    /// Claims that the pods share with others.
+    claims: Vec<Rule>,
     /// Never empty; each level drops one preference more than the one before.
     pub(super) levels: Vec<Level>,
     /// Groups that count a pod of this shape wherever it is.
@@ -71,6 +73,7 @@ impl<'a> Demand<'a> {
             shape,
             requests: compiler.dimensions.requests(shape),
             attachments: compiler.dimensions.attachments(shape),
+            claims: Vec::new(),
             levels,
             counts: Vec::new(),
             holds,
@@ -78,9 +81,17 @@ impl<'a> Demand<'a> {
         }
     }
 
+    /// The same for pods that share claims with others.
+    pub(super) fn sharing(mut self, claims: &[Rule]) -> Self {
+        self.levels.iter_mut().for_each(|level| level.rules.extend_from_slice(claims));
+        self.claims = claims.to_vec();
+        self
+    }
+
     /// Notes which groups count the shape, once all groups are known.
     pub(super) fn join(&mut self, topology: &Topology<'a>) {
         self.counts = topology.counting(self.shape);
+        self.counts.extend(self.claims.iter().map(|rule| rule.group));
         self.shunned = topology.shunning(self.shape);
         for level in &mut self.levels {
             for rule in &mut level.rules {

@@ -79,7 +79,7 @@ impl Solver<'_> {
         let level = &demand.levels[0];
         let simple = demand.shape.ports.is_empty() && demand.attachments.is_empty();
         let steady = level.rules.iter().all(|rule| match rule.kind {
-            RuleKind::Near => false,
+            RuleKind::Near | RuleKind::Alone => false,
             RuleKind::Apart => !self.topology.limits_each_other(rule),
             RuleKind::Spread { .. } => true,
         });

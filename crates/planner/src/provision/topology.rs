@@ -36,9 +36,14 @@ pub(super) struct Rule {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleKind {
-    Spread { max_skew: u32, min_domains: usize },
+    Spread {
+        max_skew: u32,
+        min_domains: usize,
+    },
     Near,
     Apart,
+    /// Only where nobody of the group is anywhere.
+    Alone,
 }
 
 impl Rule {
@@ -51,8 +56,16 @@ impl Rule {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind<'a> {
     Spread(SpreadGroup<'a>),
-    Near { namespace: &'a str, terms: Vec<&'a PodTerm> },
-    Apart { namespace: &'a str, term: &'a PodTerm },
+    Near {
+        namespace: &'a str,
+        terms: Vec<&'a PodTerm>,
+    },
+    Apart {
+        namespace: &'a str,
+        term: &'a PodTerm,
+    },
+    /// Pods with one volume claim, told one by one.
+    Claim(&'a str),
 }
 
 struct Group<'a> {
@@ -168,7 +181,7 @@ impl<'a> Topology<'a> {
         let on_host = self.groups[rule.group].keys == [HOST];
         match rule.kind {
             RuleKind::Spread { .. } | RuleKind::Apart => !on_host,
-            RuleKind::Near => false,
+            RuleKind::Near | RuleKind::Alone => false,
         }
     }
 
@@ -189,7 +202,7 @@ impl<'a> Topology<'a> {
         let mut keys = Vec::new();
         for rule in rules {
             match rule.kind {
-                RuleKind::Near => keys.extend(&self.groups[rule.group].keys),
+                RuleKind::Near | RuleKind::Alone => keys.extend(&self.groups[rule.group].keys),
                 RuleKind::Spread { .. } => keys.extend(self.groups[rule.group].keys.iter().filter(|key| **key != HOST)),
                 RuleKind::Apart => {}
             }
@@ -245,7 +258,7 @@ impl<'a> Topology<'a> {
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
                 RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
-                RuleKind::Apart => usize::from(there == 0),
+                RuleKind::Apart | RuleKind::Alone => usize::from(there == 0),
                 RuleKind::Near => usize::MAX,
             }
         };
@@ -261,6 +274,7 @@ impl<'a> Topology<'a> {
             RuleKind::Spread { max_skew, .. } => Standing::Spread { max_skew },
             RuleKind::Near => Standing::Near,
             RuleKind::Apart => Standing::Apart,
+            RuleKind::Alone => Standing::Claimed,
         })
     }
 
@@ -335,6 +349,7 @@ impl Group<'_> {
         let (sure, most) = (at(&self.tallies[position], domain), self.most(position, domain));
         match rule.kind {
             RuleKind::Apart => most == 0,
+            RuleKind::Alone => self.total == 0,
             RuleKind::Near => sure > 0 || (self.total == 0 && rule.own),
             RuleKind::Spread { max_skew, min_domains } => {
                 most + u32::from(rule.own) <= self.emptiest(key, min_domains).saturating_add(max_skew)

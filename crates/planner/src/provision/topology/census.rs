@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::provision::frame::{FrameId, Frames};
+use crate::provision::shared::Shared;
 use crate::provision::wants::{Tolerance, Wants, first_untolerated};
 use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, ValueSet};
 
@@ -23,7 +24,7 @@ impl<'a> Topology<'a> {
     }
 
     /// Counts all pods that are bound and not to be placed anew.
-    pub(in crate::provision) fn count_bound(&mut self, snapshot: &'a Snapshot, wants: &Wants<'a>) {
+    pub(in crate::provision) fn count_bound(&mut self, snapshot: &'a Snapshot, wants: &Wants<'a>, shared: &Shared<'a>) {
         if self.is_empty() {
             return;
         }
@@ -43,6 +44,10 @@ impl<'a> Topology<'a> {
                 if let Some((counts, holds)) = memberships.get(&std::ptr::from_ref(pod.shape.as_ref())) {
                     self.record(counts, holds, spot, 1, |_| true);
                 }
+            }
+            for pod in node.pods.iter().filter(|pod| !pod.claims.is_empty() && !moving.contains(pod.uid.as_str())) {
+                let groups: Vec<usize> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
+                self.record(&groups, &[], spot, 1, |_| true);
             }
         }
     }

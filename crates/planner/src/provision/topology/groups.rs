@@ -1,6 +1,6 @@
 //! Which groups there are, and whom they count.
 
-use crate::{PodShape, PodTerm, Selector, Spread, Toleration};
+use crate::{PodShape, PodTerm, Selector, Spread, Toleration, label};
 
 use crate::provision::wants::WantId;
 
@@ -64,12 +64,21 @@ impl<'a> Topology<'a> {
         group
     }
 
+    /// The rule of those who share a claim: one pod at a time (`single`), or all in the zone of the first.
+    pub(in crate::provision) fn claim(&mut self, claim: &'a str, single: bool) -> Rule {
+        let key = if single { label::HOSTNAME } else { label::ZONE };
+        let group = self.intern(Kind::Claim(claim), &[key]);
+        self.groups[group].constrained = true;
+        Rule { group, kind: if single { RuleKind::Alone } else { RuleKind::Near }, own: true }
+    }
+
     fn intern(&mut self, kind: Kind<'a>, keys: &[&str]) -> GroupId {
         if let Some(known) = self.known.get(&kind) {
             return *known;
         }
         let id = self.groups.len();
         match kind.telling_label() {
+            _ if matches!(kind, Kind::Claim(_)) => {}
             Some(label) => self.by_label.entry(label).or_default().push(id),
             None => self.by_any_label.push(id),
         }
@@ -118,6 +127,7 @@ impl<'a> Kind<'a> {
             Self::Spread(spread) => spread.selector,
             Self::Near { terms, .. } => terms.first().and_then(|term| term.selector.as_ref()),
             Self::Apart { term, .. } => term.selector.as_ref(),
+            Self::Claim(_) => None,
         };
         selector?.0.iter().find_map(|it| match (it.operator, it.values.as_slice()) {
             (crate::Operator::In, [value]) => Some((it.key.as_str(), value.as_str())),
@@ -134,6 +144,7 @@ impl<'a> Kind<'a> {
             }
             Self::Near { namespace, terms } => terms.iter().all(|term| means(namespace, term)),
             Self::Apart { namespace, term } => means(namespace, term),
+            Self::Claim(_) => false,
         }
     }
 }
