@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint bench bless controlplane agent moto
+.PHONY: help demo test lint bench fidelity bless controlplane agent moto
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,12 @@ test: controlplane agent moto ## Runs every test.
 lint: ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint
 
-bench: ## Runs the planner's benchmark.
+bench: ## Runs the planner's benchmarks.
 	cargo bench --locked -p planner --bench provisioning
+
+fidelity: ## Has the real kube-scheduler judge 10,000 random clusters.
+	@KERF_FIDELITY_CLUSTERS=10000 tests/steps/run "judging 10,000 clusters" "5 to 10 minutes" \
+		cargo test --release --locked -p peers --test referee -- --nocapture
 
 bless: ## Writes generated files and transcripts anew; review the difference.
 	BLESS=1 cargo test --workspace --locked --test generated --test scenarios --test transcripts
