@@ -130,7 +130,8 @@ impl Crowd {
     /// A second pool with the same types that comes first and has nothing left of its limit.
     pub fn with_full_pool(mut self) -> Self {
         let full: Resources = [(Resources::CPU, 1_000_000)].into_iter().collect();
-        let pool = Pool { name: "full".to_owned(), weight: 10, limits: Some(full.clone()), usage: full, ..Pool::default() };
+        let pool =
+            Pool { name: "full".to_owned(), weight: 10, limits: Some(full.clone()), usage: full, ..Pool::default() };
         self.snapshot.pools.push(pool);
         self
     }

@@ -56,7 +56,8 @@ impl Karpenter {
     /// When the fixture cannot be read.
     pub fn solve(&self, folder: &Path) -> Result<Solved> {
         let output = self.run("solve", folder)?;
-        serde_json::from_slice(&output).with_context(|| format!("{}: {}", folder.display(), String::from_utf8_lossy(&output)))
+        serde_json::from_slice(&output)
+            .with_context(|| format!("{}: {}", folder.display(), String::from_utf8_lossy(&output)))
     }
 
     fn run(&self, verb: &str, folder: &Path) -> Result<Vec<u8>> {

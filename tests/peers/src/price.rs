@@ -11,7 +11,8 @@ use crate::bound::{self, Bound};
 use crate::fixture;
 
 /// The names of what a [`Judged`] prints.
-pub const HEADING: &str = "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds";
+pub const HEADING: &str =
+    "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds";
 
 /// One workload's line.
 #[derive(Clone, Debug)]

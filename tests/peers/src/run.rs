@@ -7,7 +7,8 @@ use anyhow::bail;
 
 use crate::{price, workloads};
 
-const USAGE: &str = "usage: peers bound [WORKLOAD...]     cost of Kerf's plans over the lower bound, one line a workload";
+const USAGE: &str =
+    "usage: peers bound [WORKLOAD...]     cost of Kerf's plans over the lower bound, one line a workload";
 
 /// Runs the command line. Exit code 1 says that a comparison could not be made, or that a plan breaks its own rules.
 pub fn run(arguments: impl Iterator<Item = String>) -> ExitCode {

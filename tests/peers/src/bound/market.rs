@@ -51,7 +51,8 @@ impl Market {
         snapshot.pods.iter().for_each(|pod| *counts.entry(pod.shape).or_default() += 1.0);
         let shapes: Vec<(&PodShape, f64)> =
             counts.iter().map(|(shape, count)| (snapshot.shapes[*shape].as_ref(), *count)).collect();
-        let names: BTreeSet<&str> = shapes.iter().flat_map(|(shape, _)| shape.requests.iter().map(|(name, _)| name)).collect();
+        let names: BTreeSet<&str> =
+            shapes.iter().flat_map(|(shape, _)| shape.requests.iter().map(|(name, _)| name)).collect();
         let amounts = |of: &Resources| -> Vec<f64> { names.iter().map(|name| of.get(name) as f64).collect() };
         let items = shapes.iter().map(|(shape, count)| Item {
             needs: amounts(&shape.requests),
@@ -117,14 +118,13 @@ fn machine(
     let own = own.intersection(&Requirements::of_labels(&pool.labels));
     let suits = |asked: &Requirements| {
         let both = own.intersection(asked);
-        own.first_conflict(asked, well_known).is_none() && offer.labels_match(&both, &pool.labels, well_known)
+        own.first_conflict(asked, well_known).is_none()
+            && offer.labels_match(&both, &pool.labels, well_known)
             && offer.price(&both).is_some()
     };
     let nothing = Requirements::default();
     let price = offer.price(&own).filter(|_| suits(&nothing))?;
-    let goes = |shape: &PodShape| {
-        bears(&shape.tolerations, &pool.taints) && alternatives(shape).iter().any(suits)
-    };
+    let goes = |shape: &PodShape| bears(&shape.tolerations, &pool.taints) && alternatives(shape).iter().any(suits);
     // A daemon that asks for a zone may not come; one that the type alone decides does.
     let by_type = |shape: &PodShape| {
         alternatives(shape).iter().all(|asked| asked.iter().all(|(key, _)| !offer.keys().any(|sold| sold == key)))

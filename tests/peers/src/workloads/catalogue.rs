@@ -55,5 +55,9 @@ fn row(kind: &InstanceType) -> Option<Value> {
 
 /// Amounts as Kubernetes writes them, without those that are zero.
 fn amounts(resources: &Resources) -> BTreeMap<&str, String> {
-    resources.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name, quantity::text(name, amount))).collect()
+    resources
+        .iter()
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(name, amount)| (name, quantity::text(name, amount)))
+        .collect()
 }

@@ -69,9 +69,7 @@ impl Deployment {
             "restartPolicy": "Always", "schedulerName": "default-scheduler",
         });
         let keys = [(self.zone_spread, "topology.kubernetes.io/zone"), (self.host_spread, "kubernetes.io/hostname")];
-        let spread = |key: &str| {
-            json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own})
-        };
+        let spread = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own});
         let spreads: Vec<Value> = keys.iter().filter(|(wanted, _)| *wanted).map(|(_, key)| spread(key)).collect();
         if !spreads.is_empty() {
             spec["topologySpreadConstraints"] = Value::from(spreads);
@@ -131,9 +129,8 @@ pub(super) fn class() -> Value {
 
 /// The one pool: on-demand Linux and what else is asked for.
 pub(super) fn pool(asked: &[(&str, &str, Vec<&str>)]) -> Value {
-    let requirement = |(key, operator, values): &(&str, &str, Vec<&str>)| {
-        json!({"key": key, "operator": operator, "values": values})
-    };
+    let requirement =
+        |(key, operator, values): &(&str, &str, Vec<&str>)| json!({"key": key, "operator": operator, "values": values});
     let mut requirements = vec![
         requirement(&("karpenter.sh/capacity-type", "In", vec!["on-demand"])),
         requirement(&("kubernetes.io/os", "In", vec!["linux"])),
