@@ -25,8 +25,10 @@ mod join;
 mod limits;
 mod manner;
 mod open;
+mod present;
 mod reasons;
 mod reserve;
+mod retinue;
 mod room;
 mod settle;
 mod shared;
@@ -47,6 +49,7 @@ use limits::Headroom;
 use manner::Manner;
 use open::Alone;
 use reserve::Reservations;
+use retinue::Retinue;
 use room::Rooms;
 use shared::Shared;
 use topology::{Domain, Foreseen, Topology};
@@ -131,6 +134,7 @@ struct Solver<'a> {
     demands: Vec<Demand<'a>>,
     /// Which demand each pod has.
     demand_of: Vec<usize>,
+    retinue: Retinue,
     frames: Frames<'a>,
     headroom: Headroom,
     reservations: Reservations,
@@ -162,6 +166,7 @@ impl<'a> Solver<'a> {
         topology.heed_bound(snapshot);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
         topology.count_bound(snapshot, &wants, &shared);
+        let retinue = Retinue::of(snapshot, &mut topology);
         let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
         Self {
@@ -183,6 +188,7 @@ impl<'a> Solver<'a> {
             topology,
             demands,
             demand_of,
+            retinue,
             frames,
             soft_taints,
         }
@@ -266,6 +272,7 @@ impl<'a> Solver<'a> {
             queue.retain(|run| !run.pods.is_empty());
             let after: usize = queue.iter().map(|run| run.pods.len()).sum();
             if after == before || after == 0 || self.is_spent() {
+                self.place_at_present(&mut queue);
                 return self.give_up(&queue);
             }
             queue.iter().for_each(|run| self.claims.forget(run.shape));

@@ -82,7 +82,9 @@ impl Solver<'_> {
         if let Some(id) = fresh.reservation {
             self.reservations.draw(&id);
         }
-        Some((self.claims.add(claim), now))
+        let position = self.claims.add(claim);
+        self.count_retinue(position);
+        Some((position, now))
     }
 
     /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
@@ -179,7 +181,7 @@ impl Solver<'_> {
         let within =
             !self.headroom.is_bounded(template) || self.headroom.first_exceeded(template, &wanted, &[]).is_none();
         let cost = self.frames.get(frame).entries[entry].cost;
-        within.then_some(Fresh { frame, entry, cost, reservation: None, lowered })
+        (within && self.bears_retinue(frame, turn)).then_some(Fresh { frame, entry, cost, reservation: None, lowered })
     }
 
     /// The cheapest entry of a frame that holds one pod, limits aside.

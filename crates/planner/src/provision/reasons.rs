@@ -89,6 +89,10 @@ impl Solver<'_> {
             let standing = self.topology.standing(&level.rules, HOST, &[])?;
             return Some(Miss::Topology { standing, key: self.topology.key_name(HOST).to_owned() });
         }
+        if !self.bears_retinue(frame, turn) {
+            let key = self.topology.key_name(HOST).to_owned();
+            return Some(Miss::Topology { standing: Standing::Apart, key });
+        }
         if !self.settled(frame, turn).is_empty() {
             return None;
         }

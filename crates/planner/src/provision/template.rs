@@ -32,7 +32,9 @@ pub(super) struct Template<'a> {
 /// An instance type under one pool.
 pub(super) struct Candidate<'a> {
     pub(super) offer: Offer<'a>,
-    /// Requests of the DaemonSet pods that come with such a node.
+    /// Positions of the DaemonSets whose pods come with such a node.
+    pub(super) daemons: Vec<usize>,
+    /// Requests of these pods.
     pub(super) overhead: Resources,
     /// What is left of the allocatable resources for other pods.
     pub(super) room: Amounts,
@@ -105,7 +107,10 @@ impl<'a> Template<'a> {
         let mut overhead = Resources::default();
         let mut ports = Vec::new();
         let mould = Mould { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
-        for demand in daemons.iter().filter(|demand| demand.comes_with(&mould, &self.requirements, &offer)) {
+        let mut coming = Vec::new();
+        let comes = |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&mould, &self.requirements, &offer);
+        for (position, demand) in daemons.iter().enumerate().filter(comes) {
+            coming.push(position);
             overhead.add(&demand.daemon.shape.requests);
             ports.extend(demand.daemon.shape.ports.iter().cloned());
         }
@@ -119,6 +124,7 @@ impl<'a> Template<'a> {
             ),
             footprint: footprint(self.pool, offer.kind),
             offer,
+            daemons: coming,
             overhead,
             ports,
         }

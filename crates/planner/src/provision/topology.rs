@@ -8,6 +8,7 @@
 
 mod census;
 mod groups;
+mod present;
 
 use std::collections::BTreeMap;
 
@@ -85,6 +86,8 @@ struct Group<'a> {
     held: bool,
     /// Spread: the domains that a pod with this constraint could reach.
     reachable: Vec<Domain>,
+    /// Spread: pods in the emptiest domain that exists, while only those are looked at.
+    least: Option<u32>,
     /// Spread: the sites whose pods count.
     eligible: Vec<bool>,
 }
@@ -183,6 +186,11 @@ impl<'a> Topology<'a> {
             RuleKind::Spread { .. } | RuleKind::Apart => !on_host,
             RuleKind::Near | RuleKind::Alone => false,
         }
+    }
+
+    /// Whether a group's domains are those of one key.
+    pub(super) fn is_of(&self, group: GroupId, key: KeyId) -> bool {
+        self.groups[group].keys == [key]
     }
 
     /// Keys whose value must be known wherever a pod with these rules and memberships goes.
@@ -364,6 +372,9 @@ impl Group<'_> {
 
     /// Pods in the emptiest domain that counts.
     fn emptiest(&self, key: KeyId, min_domains: usize) -> u32 {
+        if let Some(least) = self.least {
+            return least;
+        }
         if key == HOST || self.reachable.len() < min_domains {
             return 0;
         }

@@ -14,9 +14,10 @@ use super::{Domain, GroupId, HOST, Kind, Spot, Topology};
 pub(in crate::provision) type Foreseen = BTreeSet<(GroupId, String)>;
 
 impl<'a> Topology<'a> {
-    /// Makes groups of the anti-affinity that bound pods hold.
+    /// Makes groups of the anti-affinity that bound pods and daemons hold.
     pub(in crate::provision) fn heed_bound(&mut self, snapshot: &'a Snapshot) {
-        for shape in bound_shapes(snapshot).values() {
+        let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
+        for shape in bound_shapes(snapshot).into_values().chain(daemons) {
             for term in &shape.apart {
                 self.held(&shape.namespace, term);
             }
@@ -52,7 +53,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    fn holding(&mut self, shape: &'a PodShape) -> Vec<usize> {
+    /// The groups of the anti-affinity that a shape holds.
+    pub(in crate::provision) fn holding(&mut self, shape: &'a PodShape) -> Vec<usize> {
         shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
     }
 

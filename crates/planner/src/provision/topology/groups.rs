@@ -94,6 +94,7 @@ impl<'a> Topology<'a> {
             constrained: false,
             held: false,
             reachable: Vec::new(),
+            least: None,
             eligible: Vec::new(),
         });
         id

@@ -1,0 +1,66 @@
+//! The last resort of pods that are spread: nodes that exist, judged as kube-scheduler judges them at this moment.
+//!
+//! A spread counts every domain that pools could open, for launches of this plan may open it. kube-scheduler counts only
+//! those that exist, so it may bind a pod that the stricter rule leaves without a place. Nothing is launched afterwards.
+
+use crate::Why;
+
+use super::frame::FrameId;
+use super::topology::{Domain, RuleKind};
+use super::{Place, Run, Solver, Turn};
+
+impl Solver<'_> {
+    /// Goes round the queue until a whole round places nobody; whom no spread holds back is asked only when others moved.
+    pub(super) fn place_at_present(&mut self, queue: &mut Vec<Run>) {
+        let mut moved = false;
+        loop {
+            let mut placed = 0;
+            for run in queue.iter_mut() {
+                if !moved && !self.is_spread(run.shape) {
+                    continue;
+                }
+                let count = self.place_run_at_present(run);
+                run.pods.drain(..count);
+                placed += count;
+            }
+            queue.retain(|run| !run.pods.is_empty());
+            moved = placed > 0;
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn is_spread(&self, shape: usize) -> bool {
+        let level = self.demands[shape].levels.last();
+        level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
+    }
+
+    fn place_run_at_present(&mut self, run: &Run) -> usize {
+        let mut placed = 0;
+        while let Some(pod) = run.pods.get(placed).filter(|_| !self.is_spent()) {
+            let Some((turn, room)) = self.room_at_present(run.shape, *pod) else { break };
+            self.record(turn, Place::Room(room), &[*pod], Why::Room);
+            placed += 1;
+        }
+        placed
+    }
+
+    fn room_at_present(&mut self, shape: usize, pod: usize) -> Option<(Turn, usize)> {
+        let launches: Vec<(FrameId, Domain)> = self.claims.list.iter().map(|claim| (claim.frame, claim.site)).collect();
+        for level in 0..self.demands[shape].levels.len() {
+            self.steps += self.rooms.list.len() as u64;
+            let demand = &self.demands[shape];
+            let own = &demand.levels[level];
+            self.topology.look_at_present(&own.rules, &launches, &self.frames, &self.wants);
+            let object = &self.snapshot.pods[pod];
+            let admits = |room: &super::room::Room<'_>| room.admits(demand, own, object, &self.wants, &self.topology);
+            let found = self.rooms.list.iter().position(admits);
+            self.topology.look_ahead(&own.rules);
+            if let Some(room) = found {
+                return Some((Turn { shape, level }, room));
+            }
+        }
+        None
+    }
+}
