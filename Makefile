@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint bench fidelity bless controlplane agent moto
+.PHONY: help demo test lint bench fidelity peers bless controlplane agent moto
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ bench: ## Runs the planner's benchmarks.
 fidelity: ## Has the real kube-scheduler judge 10,000 random clusters.
 	@KERF_FIDELITY_CLUSTERS=10000 tests/steps/run "judging 10,000 clusters" "5 to 10 minutes" \
 		cargo test --release --locked -p peers --test referee -- --nocapture
+
+peers: ## Puts the planner beside Karpenter's scheduler and a lower bound; writes docs/performance.md. Wants a quiet machine.
+	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
+	@$(CARGO_TARGET_DIR)/release/peers
 
 bless: ## Writes generated files and transcripts anew; review the difference.
 	BLESS=1 cargo test --workspace --locked --test generated --test scenarios --test transcripts

@@ -317,7 +317,8 @@ impl<'a> Solver<'a> {
         if !self.demands[turn.shape].attachments.is_empty() {
             self.claims.forget(turn.shape);
         }
-        if let Some((claim, count)) = self.join(turn, pods, alone) {
+        let bearable = alone.map(|alone| self.bearable_price(turn, alone));
+        if let Some((claim, count)) = self.join(turn, pods, bearable) {
             return Some((Place::Claim(claim), count, Why::Joined));
         }
         if let Some((claim, count)) = self.open(turn, pods) {

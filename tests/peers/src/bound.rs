@@ -23,11 +23,11 @@ pub use filling::Filling;
 pub use market::{Item, Machine, Market};
 
 /// Search steps for one machine in one round; more when rounds find nothing new.
-const STEPS: [u64; 4] = [500, 5_000, 50_000, 500_000];
+const STEPS: [u64; 3] = [300, 3_000, 20_000];
 /// Rounds that the search may take in all.
-const ROUNDS: usize = 400;
+const ROUNDS: usize = 150;
 /// How close worths must come to the master program's optimum, as a share of it.
-const CLOSE: f64 = 5e-4;
+const CLOSE: f64 = 1e-3;
 
 /// A proven bound.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,10 +2,14 @@
 
 pub mod bound;
 pub mod clusters;
+pub mod compare;
+pub mod curve;
 pub mod fixture;
 pub mod karpenter;
+pub mod memory;
 pub mod price;
 mod program;
 pub mod referee;
+pub mod report;
 pub mod run;
 pub mod workloads;

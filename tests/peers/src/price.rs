@@ -1,68 +1,68 @@
-//! What a plan costs beside what any plan would cost at least.
+//! What a plan costs beside what any plan would cost at least, and beside Karpenter's.
 
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
-use planner::{Plan, Snapshot};
+use anyhow::ensure;
 
 use crate::bound::{self, Bound};
+use crate::compare::{Answer, answer, checked, theirs};
 use crate::fixture;
+use crate::karpenter::Karpenter;
 
 /// The names of what a [`Judged`] prints.
 pub const HEADING: &str =
-    "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds";
+    "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds  karpenter";
 
 /// One workload's line.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The workload.
     pub name: String,
+    /// What it is.
+    pub about: String,
     /// What any fleet costs at least.
     pub bound: Bound,
-    /// What Kerf's fleet costs, dollars per hour.
-    pub dollars: f64,
-    /// Machines of Kerf's fleet.
-    pub nodes: usize,
-    /// How long the plan took.
-    pub planned: Duration,
+    /// Kerf's fleet.
+    pub ours: Answer,
+    /// Karpenter's fleet, where it was asked.
+    pub peer: Option<Answer>,
     /// How long the bound took.
     pub bounded: Duration,
 }
 
-/// Plans a fixture and bounds it.
+/// Plans a fixture and bounds it; Karpenter plans it too, where it is given.
 ///
 /// # Errors
-/// When the fixture cannot be read, when a pod finds no place, or when the plan breaks its own rules.
-pub fn judge(name: &str, folder: &Path) -> anyhow::Result<Judged> {
+/// When the fixture cannot be read, when a pod finds no place, or when our plan breaks its own rules.
+pub fn judge(name: &str, about: &str, folder: &Path, karpenter: Option<&Karpenter>) -> anyhow::Result<Judged> {
     let snapshot = fixture::read(folder)?;
     let started = Instant::now();
     let plan = planner::plan(&snapshot);
-    let planned = started.elapsed();
-    let dollars = cost(name, &snapshot, &plan)?;
+    let ours = answer(&plan, started.elapsed());
+    checked(name, &snapshot, &plan)?;
+    let pods = snapshot.pods.len();
+    ensure!(ours.scheduled == pods, "{name}: {} of {pods} pods have a place", ours.scheduled);
     let started = Instant::now();
     let bound = bound::of_snapshot(&snapshot)?;
     let bounded = started.elapsed();
-    Ok(Judged { name: name.to_owned(), bound, dollars, nodes: plan.launches.len(), planned, bounded })
-}
-
-/// What a plan's launches cost, if it is a plan.
-fn cost(name: &str, snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<f64> {
-    if let Some(finding) = planner::check(snapshot, plan).first() {
-        bail!("{name}: the plan breaks its own rules: {finding}");
-    }
-    if plan.report.order.len() != snapshot.pods.len() {
-        bail!("{name}: {} of {} pods have a place", plan.report.order.len(), snapshot.pods.len());
-    }
-    Ok(plan.launches.iter().map(|launch| launch.price.0).sum::<i64>() as f64 / 1e6)
+    let peer = karpenter.map(|karpenter| theirs(&karpenter.solve(folder)?)).transpose()?;
+    Ok(Judged { name: name.to_owned(), about: about.to_owned(), bound, ours, peer, bounded })
 }
 
 impl Judged {
     /// Cost over the proven bound.
     #[must_use]
     pub fn over(&self) -> f64 {
-        self.dollars / self.bound.dollars
+        self.ours.dollars / self.bound.dollars
+    }
+
+    /// Karpenter's cost over the proven bound, where it was asked and placed every pod.
+    #[must_use]
+    pub fn peer_over(&self) -> Option<f64> {
+        let peer = self.peer.filter(|peer| peer.scheduled == self.ours.scheduled)?;
+        Some(peer.dollars / self.bound.dollars)
     }
 }
 
@@ -73,13 +73,14 @@ impl fmt::Display for Judged {
             "{:<18} {:>11.4} {:>10.4}  {:.4} ({:.4})  {:>6} {:>8.1} {:>8.1} {:>7}",
             self.name,
             self.bound.dollars,
-            self.dollars,
+            self.ours.dollars,
             self.over(),
-            self.dollars / self.bound.ceiling,
-            self.nodes,
-            self.planned.as_secs_f64() * 1e3,
+            self.ours.dollars / self.bound.ceiling,
+            self.ours.launched,
+            self.ours.took.as_secs_f64() * 1e3,
             self.bounded.as_secs_f64(),
             self.bound.rounds,
-        )
+        )?;
+        self.peer_over().map_or(Ok(()), |over| write!(out, "    {over:.4}"))
     }
 }

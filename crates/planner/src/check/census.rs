@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{PodShape, PodTerm, Selector, Snapshot, Spread};
 
-use super::labels::{Labels, satisfied};
+use super::labels::{Labels, alternatives, satisfied};
 use super::mould::Value;
 use super::places::{Answer, Place};
 
@@ -108,7 +108,8 @@ impl<'a> Sight<'a> {
             let values = place.values(&spread.key);
             let sure = *counted == Answer::Sure && values.len() == 1;
             let into = if sure { &mut even.domains } else { &mut even.perhaps };
-            into.extend(values.iter().flatten().filter(|_| *counted != Answer::Never).cloned());
+            let own = |value: &&String| !spread.honor_affinity || allows(owner, &spread.key, value);
+            into.extend(values.iter().flatten().filter(|_| *counted != Answer::Never).filter(own).cloned());
         }
         even.filled.insert(0, even.domains.union(&even.perhaps).count());
         even
@@ -186,10 +187,10 @@ impl Even<'_> {
     pub(super) fn fault(&self, shape: usize, place: &Place<'_>) -> Option<String> {
         let key = &self.spread.key;
         let itself = i64::from(self.means[shape]);
-        let least = self.least();
         let values = place.values(key);
-        let worst = values.iter().map(|value| value.as_ref().map(|it| self.tally.most(it) + itself - least)).min();
-        let most = values.iter().flatten().map(|it| self.tally.most(it) + itself - least).max();
+        let skew = |value: &String| self.tally.most(value) + itself - self.least(value);
+        let worst = values.iter().map(|value| value.as_ref().map(skew)).min();
+        let most = values.iter().flatten().map(skew).max();
         match (worst, most) {
             (Some(Some(_)), Some(skew)) if skew <= i64::from(self.spread.max_skew) => None,
             (Some(Some(_)), Some(skew)) => Some(format!("skew {skew} over {key}, at most {}", self.spread.max_skew)),
@@ -209,12 +210,22 @@ impl Even<'_> {
         }
     }
 
-    /// The fewest matching pods that a domain may have.
-    fn least(&self) -> i64 {
-        let scarce = self.domains.len() < self.spread.min_domains.unwrap_or(1) as usize;
-        let least = self.filled.iter().find(|(_, domains)| **domains > 0);
-        if scarce { 0 } else { least.map_or(0, |(pods, _)| *pods) }
+    /// The fewest matching pods that a domain may have, while `value` has as many as it may.
+    fn least(&self, value: &str) -> i64 {
+        if self.domains.len() < self.spread.min_domains.unwrap_or(1) as usize {
+            return 0;
+        }
+        let known = self.domains.contains(value) || self.perhaps.contains(value);
+        let own = known.then(|| self.tally.sure(value));
+        let others = self.filled.iter().find(|(pods, domains)| **domains > usize::from(own == Some(**pods)));
+        let most = self.tally.most(value);
+        others.map_or(most, |(pods, _)| most.min(*pods))
     }
+}
+
+/// Whether some alternative of the pod's own node selector and affinity allows that value of a label.
+fn allows(owner: &PodShape, key: &str, value: &str) -> bool {
+    alternatives(owner).iter().any(|all| all.iter().all(|asked| asked.key != key || satisfied(asked, Some(value))))
 }
 
 /// Whether a term of a pod like `owner` means pods like `other`.

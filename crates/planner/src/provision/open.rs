@@ -44,6 +44,29 @@ impl Solver<'_> {
         }
     }
 
+    /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or, where launches
+    /// are made for whatever fills them, by the pod's share of a machine that is full.
+    pub(super) fn bearable_price(&self, turn: Turn, alone: i64) -> i64 {
+        let known = self.alone.get(&turn).and_then(|known| known.best.as_ref());
+        match (self.manner.load, known) {
+            (Load::Mixed, Some(fresh)) => self.share(fresh.frame, turn.shape).min(alone),
+            _ => alone,
+        }
+    }
+
+    /// What a pod costs as a part of a machine that is full of such pods.
+    fn share(&self, frame: FrameId, shape: usize) -> i64 {
+        let requests = &self.demands[shape].requests;
+        let own = self.frames.get(frame);
+        let shares = own.entries.iter().enumerate().map(|(position, entry)| {
+            let room = &self.frames.candidate(frame, position).room;
+            let parts = requests.iter().zip(room.iter()).filter(|(asked, room)| **asked > 0 && **room > 0);
+            let part = parts.map(|(asked, room)| i128::from(entry.cost) * i128::from(*asked) / i128::from(*room));
+            part.max().unwrap_or(0)
+        });
+        shares.min().and_then(|share| i64::try_from(share).ok()).unwrap_or(0)
+    }
+
     /// Opens a launch for the first pods. Says which, and how many of them it takes now.
     pub(super) fn open(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
         let level = &self.demands[turn.shape].levels[turn.level];

@@ -3,10 +3,12 @@
 use anyhow::Context;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
-use super::{Filling, Market};
+use super::{Filling, Machine, Market};
 
 /// How much more than the machine's price a filling must be worth to be taken in, as a share of the price.
 const WORTH_ADDING: f64 = 1e-6;
+/// Fillings taken in at once: more would make the program larger than it makes the rounds fewer.
+const AT_ONCE: usize = 30;
 
 /// Known fillings: the machine's price and how many of each item, by position.
 pub(super) struct Columns(Vec<(f64, Vec<(usize, f64)>)>);
@@ -26,16 +28,19 @@ impl Columns {
         Self((0..market.items.len()).filter_map(single).collect())
     }
 
-    /// Takes in the fillings that are worth more than their machines cost; whether there was any.
+    /// Takes in the fillings that are worth most beyond what their machines cost; whether there was any.
     pub(super) fn add(&mut self, market: &Market, worths: &[f64], found: Vec<Filling>) -> bool {
-        let before = self.0.len();
-        for (machine, filling) in market.machines.iter().zip(found) {
+        let over = |(machine, filling): (&Machine, Filling)| {
             let worth: f64 = filling.counts.iter().map(|(item, count)| worths[*item] * count).sum();
-            if worth > machine.price * (1.0 + WORTH_ADDING) {
-                self.0.push((machine.price, filling.counts));
-            }
-        }
-        self.0.len() > before
+            (worth / machine.price, machine.price, filling.counts)
+        };
+        let mut over: Vec<_> = market.machines.iter().zip(found).map(over).collect();
+        over.retain(|(ratio, ..)| *ratio > 1.0 + WORTH_ADDING);
+        over.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+        over.truncate(AT_ONCE);
+        let any = !over.is_empty();
+        self.0.extend(over.into_iter().map(|(_, price, counts)| (price, counts)));
+        any
     }
 
     /// The best worths, dollars per hour for one pod of each item, and what all pods are worth together.

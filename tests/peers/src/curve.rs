@@ -1,0 +1,69 @@
+//! How the time for a plan grows: with pods, with distinct shapes, and with what cannot be placed.
+
+#[expect(dead_code, reason = "the planner's benchmark has more kinds of crowds than the curve")]
+#[path = "../../../crates/planner/benches/crowd.rs"]
+mod crowd;
+
+use std::time::Duration;
+
+use planner::Snapshot;
+
+use crate::compare::fastest;
+use crowd::Crowd;
+
+/// Pods by row and shapes by column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Curve {
+    /// Distinct shapes of each column.
+    pub shapes: Vec<usize>,
+    /// Pods of each row, with a time for each column; `None` where there are more shapes than pods.
+    pub rows: Vec<(usize, Vec<Option<Duration>>)>,
+}
+
+/// A snapshot that tells something, with the time for its plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What it is.
+    pub about: String,
+    /// Pods that need a place.
+    pub pods: usize,
+    /// Pods that found one.
+    pub scheduled: usize,
+    /// Time for the plan.
+    pub took: Duration,
+}
+
+/// Measures the curve.
+#[must_use]
+pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
+    let point = |pods: usize, shapes: usize| {
+        (shapes <= pods).then(|| tell("", &Crowd::new().plain(pods, shapes).finish()).took)
+    };
+    let row = |pods: &usize| (*pods, shapes.iter().map(|shapes| point(*pods, *shapes)).collect());
+    Curve { shapes: shapes.to_vec(), rows: pods.iter().map(row).collect() }
+}
+
+/// What others cost those who can be placed: `pods` of 100 shapes alone, beside half as many unplaceable ones, and beside
+/// a pool that is at its limit.
+#[must_use]
+pub fn strangers(pods: usize) -> Vec<Told> {
+    let placeable = || Crowd::new().plain(pods, 100.min(pods));
+    let lost = pods / 2;
+    vec![
+        tell("alone", &placeable().finish()),
+        tell(
+            &format!("beside {lost} pods of 50 shapes that fit nowhere"),
+            &placeable().with_unplaceable(lost, 50).finish(),
+        ),
+        tell(
+            &format!("beside {lost} pods of {lost} shapes that fit nowhere"),
+            &placeable().with_unplaceable(lost, lost).finish(),
+        ),
+        tell("beside a pool of greater weight that is at its limit", &placeable().with_full_pool().finish()),
+    ]
+}
+
+fn tell(about: &str, snapshot: &Snapshot) -> Told {
+    let (plan, took) = fastest(|| planner::plan(snapshot));
+    Told { about: about.to_owned(), pods: snapshot.pods.len(), scheduled: plan.report.order.len(), took }
+}

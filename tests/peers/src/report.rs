@@ -1,0 +1,282 @@
+//! What was measured, as `target/peers/planner.json` for programs and docs/performance.md for people.
+
+mod machine;
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::compare::Compared;
+use crate::curve::{Curve, Told};
+use crate::memory::Measured;
+use crate::price::Judged;
+
+pub use machine::Machine;
+
+/// The unit of costs.
+const OVER: &str = "times the lower bound";
+
+/// Everything of one run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where and when, and with which versions.
+    pub machine: Machine,
+    /// Both planners on the fixtures of Karpenter's benchmark and its like.
+    pub compared: Vec<Compared>,
+    /// Fleets beside the lower bound.
+    pub judged: Vec<Judged>,
+    /// The large snapshot.
+    pub memory: Measured,
+    /// Time by pods and shapes.
+    pub curve: Curve,
+    /// Time beside what cannot be placed.
+    pub strangers: Vec<Told>,
+}
+
+/// One line of `planner.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measure {
+    /// What was measured.
+    pub measure: String,
+    /// Kerf's figure.
+    pub ours: f64,
+    /// Karpenter's figure, where it has one.
+    pub peer: Option<f64>,
+    /// How many times better ours is.
+    pub ratio: Option<f64>,
+    /// The figures' unit; less is better.
+    pub unit: &'static str,
+}
+
+impl Measure {
+    fn beside(measure: String, ours: f64, peer: f64, unit: &'static str) -> Self {
+        Self { measure, ours, peer: Some(peer), ratio: Some(peer / ours), unit }
+    }
+
+    fn alone(measure: String, ours: f64, unit: &'static str) -> Self {
+        Self { measure, ours, peer: None, ratio: None, unit }
+    }
+}
+
+impl Report {
+    /// The lines of `planner.json`.
+    #[must_use]
+    pub fn measures(&self) -> Vec<Measure> {
+        let seconds = |it: &Compared| {
+            Measure::beside(it.name.clone(), it.ours.took.as_secs_f64(), it.peer.took.as_secs_f64(), "s")
+        };
+        let over = |it: &Judged| {
+            let name = format!("cost-over-bound/{}", it.name);
+            match it.peer_over() {
+                Some(peer) => Measure::beside(name, it.over(), peer, OVER),
+                None => Measure::alone(name, it.over(), OVER),
+            }
+        };
+        let pods = self.memory.size.pods;
+        let mut all: Vec<Measure> = self.compared.iter().map(seconds).collect();
+        all.extend(self.judged.iter().map(over));
+        all.push(Measure::alone(format!("memory-{pods}-pods"), mebibytes(self.memory.bytes), "MiB"));
+        all.push(Measure::alone(format!("snapshot-{pods}-pods"), self.memory.again.as_secs_f64(), "s"));
+        all
+    }
+
+    /// docs/performance.md.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut page = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut page);
+        page
+    }
+
+    fn write(&self, page: &mut String) -> fmt::Result {
+        writeln!(page, "# Performance\n")?;
+        writeln!(page, "`make peers` measures and writes this page; it is never edited by hand. The same figures for")?;
+        writeln!(
+            page,
+            "programs: `target/peers/planner.json`. Both planners read the same fixture files and run one after the"
+        )?;
+        writeln!(page, "other on the same machine in the same run, never at the same time.\n")?;
+        write!(page, "{}", self.machine)?;
+        self.write_compared(page)?;
+        self.write_judged(page)?;
+        self.write_curve(page)?;
+        self.write_memory(page)
+    }
+
+    fn write_compared(&self, page: &mut String) -> fmt::Result {
+        writeln!(page, "\n## Time for a plan, beside Karpenter\n")?;
+        writeln!(
+            page,
+            "Kerf's time is that of `planner::plan`, the best of three runs; Karpenter's is that of its `Solve`, one run;"
+        )?;
+        writeln!(
+            page,
+            "each with everything that it needs in memory. `planner::check`, which shares no code with the planner, found"
+        )?;
+        writeln!(
+            page,
+            "nothing wrong in any of our plans. The fixtures are described in `tests/peers/karpenter/workloads.go`.\n"
+        )?;
+        writeln!(
+            page,
+            "| workload | nodes | pods | shapes | Kerf | Karpenter | times faster | Kerf pods/s | Karpenter pods/s |"
+        )?;
+        writeln!(page, "|---|---|---|---|---|---|---|---|---|")?;
+        for it in &self.compared {
+            let rate = |took: Duration| it.pods as f64 / took.as_secs_f64();
+            writeln!(
+                page,
+                "| {} | {} | {} | {} | {} | {} | {:.0} | {:.0} | {:.0} |",
+                it.name,
+                it.nodes,
+                it.pods,
+                it.shapes,
+                time(it.ours.took),
+                time(it.peer.took),
+                it.ratio(),
+                rate(it.ours.took),
+                rate(it.peer.took),
+            )?;
+        }
+        writeln!(
+            page,
+            "\n| workload | placed: Kerf | Karpenter | new nodes: Kerf | Karpenter | $/h: Kerf | Karpenter | cheaper by |"
+        )?;
+        writeln!(page, "|---|---|---|---|---|---|---|---|")?;
+        for it in &self.compared {
+            let saved = 100.0 * (1.0 - it.ours.dollars / it.peer.dollars);
+            writeln!(
+                page,
+                "| {} | {} | {} | {} | {} | {:.2} | {:.2} | {saved:.1} % |",
+                it.name,
+                it.ours.scheduled,
+                it.peer.scheduled,
+                it.ours.launched,
+                it.peer.launched,
+                it.ours.dollars,
+                it.peer.dollars,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_judged(&self, page: &mut String) -> fmt::Result {
+        writeln!(page, "\n## Cost of the fleet, over a lower bound\n")?;
+        writeln!(
+            page,
+            "EC2's types in three zones of us-east-1 at on-demand list prices. No fleet can cost less than the bound, which"
+        )?;
+        writeln!(
+            page,
+            "comes from column generation over all ways to fill a machine (`tests/peers/src/bound.rs`). It honours requests,"
+        )?;
+        writeln!(
+            page,
+            "what kubelet and each type's daemons leave, requirements and hostname anti-affinity of a kind against itself; it"
+        )?;
+        writeln!(
+            page,
+            "ignores that machines come in whole numbers and how pods are spread, so even the best fleet may cost more.\n"
+        )?;
+        writeln!(
+            page,
+            "| workload | bound $/h | Kerf $/h | over the bound | Karpenter $/h | over the bound | nodes: Kerf | Karpenter |"
+        )?;
+        writeln!(page, "|---|---|---|---|---|---|---|---|")?;
+        for it in &self.judged {
+            let peer = match (it.peer, it.peer_over()) {
+                (Some(peer), Some(over)) => {
+                    [format!("{:.4}", peer.dollars), format!("{over:.4}"), peer.launched.to_string()]
+                }
+                (Some(peer), None) => {
+                    [format!("places only {}", peer.scheduled), String::new(), peer.launched.to_string()]
+                }
+                (None, _) => [const { String::new() }; 3],
+            };
+            writeln!(
+                page,
+                "| {} | {:.4} | {:.4} | {:.4} | {} | {} | {} | {} |",
+                it.name,
+                it.bound.dollars,
+                it.ours.dollars,
+                it.over(),
+                peer[0],
+                peer[1],
+                it.ours.launched,
+                peer[2],
+            )?;
+        }
+        let ours = mean(self.judged.iter().map(Judged::over));
+        let peer = mean(self.judged.iter().filter_map(Judged::peer_over));
+        writeln!(page, "| mean | | | {ours:.4} | | {peer:.4} | | |\n")?;
+        for it in &self.judged {
+            writeln!(page, "- **{}**: {}.", it.name, it.about)?;
+        }
+        Ok(())
+    }
+
+    fn write_curve(&self, page: &mut String) -> fmt::Result {
+        writeln!(page, "\n## Time against pods and shapes\n")?;
+        writeln!(
+            page,
+            "Pods without constraints beyond their size, the 400 types of Karpenter's benchmark; columns are numbers of"
+        )?;
+        writeln!(page, "distinct shapes, times are the best of three.\n")?;
+        let shapes: Vec<String> = self.curve.shapes.iter().map(|shapes| format!("{shapes} shapes")).collect();
+        writeln!(page, "| pods | {} |", shapes.join(" | "))?;
+        writeln!(page, "|---{}|", "|---".repeat(shapes.len()))?;
+        for (pods, times) in &self.curve.rows {
+            let times: Vec<String> = times.iter().map(|took| took.map_or_else(String::new, time)).collect();
+            writeln!(page, "| {pods} | {} |", times.join(" | "))?;
+        }
+        writeln!(page, "\nWhat cannot be placed beside what can:\n")?;
+        writeln!(page, "| pods | placed | time |\n|---|---|---|")?;
+        for it in &self.strangers {
+            writeln!(page, "| {} {} | {} | {} |", it.scheduled, it.about, it.scheduled, time(it.took))?;
+        }
+        Ok(())
+    }
+
+    fn write_memory(&self, page: &mut String) -> fmt::Result {
+        let it = &self.memory;
+        writeln!(page, "\n## Snapshot of a large cluster\n")?;
+        writeln!(
+            page,
+            "{} nodes, {} bound pods of {} owners. The API objects themselves, which the index holds anyway, are not",
+            it.size.nodes, it.size.pods, it.size.owners
+        )?;
+        writeln!(page, "counted.\n")?;
+        writeln!(page, "| what | figure |\n|---|---|")?;
+        writeln!(
+            page,
+            "| snapshot with the records behind it | {:.1} MiB, {} bytes a pod |",
+            mebibytes(it.bytes),
+            it.bytes / it.size.pods as u64
+        )?;
+        writeln!(page, "| the most during the first translation | {:.1} MiB |", mebibytes(it.peak))?;
+        writeln!(page, "| first translation | {} |", time(it.first))?;
+        writeln!(page, "| translation after {} pods have changed | {} |", it.changed, time(it.again))
+    }
+}
+
+fn mean(figures: impl Iterator<Item = f64>) -> f64 {
+    let all: Vec<f64> = figures.collect();
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// A duration with three digits or so.
+fn time(took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    match seconds {
+        s if s >= 100.0 => format!("{s:.0} s"),
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 0.1 => format!("{:.0} ms", s * 1e3),
+        s => format!("{:.2} ms", s * 1e3),
+    }
+}

@@ -1,0 +1,29 @@
+//! A small sample of `make peers`: both planners answer, ours passes the checker, and what is written has the form that
+//! programs read. How fast they are is not a test's business.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+#[test]
+fn a_small_comparison_has_a_figure_for_every_measure() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    fs::create_dir_all(&folder).unwrap();
+    peers::run::quick(&folder).unwrap();
+    let text = fs::read_to_string(folder.join("planner.json")).unwrap();
+    let measures: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let names: Vec<&str> = measures.iter().filter_map(|it| it["measure"].as_str()).collect();
+    let expected = ["diverse-1000", "cost-over-bound/small-and-large", "memory-1000-pods", "snapshot-1000-pods"];
+    assert_eq!(names, expected);
+    for measure in &measures {
+        let keys: Vec<&str> = measure.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["measure", "ours", "peer", "ratio", "unit"]);
+        assert!(measure["ours"].as_f64().unwrap() > 0.0, "{measure}");
+    }
+    assert!(measures[0]["ratio"].as_f64().unwrap() > 0.0, "Karpenter must answer: {}", measures[0]);
+    assert!(measures[1]["ours"].as_f64().unwrap() >= 1.0, "no fleet undercuts the bound: {}", measures[1]);
+    assert!(measures[1]["peer"].as_f64().unwrap() >= 1.0, "no fleet undercuts the bound: {}", measures[1]);
+    let page = fs::read_to_string(folder.join("performance.md")).unwrap();
+    assert!(page.starts_with("# Performance\n") && page.contains("| diverse-1000 |"), "{page}");
+}
