@@ -28,7 +28,7 @@ pub struct Crowd {
 
 impl Crowd {
     /// Nobody yet; one pool with all types.
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         let well_known = [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE, "kubernetes.io/arch"];
         let mut snapshot = Snapshot {
             pools: vec![Pool { name: "default".to_owned(), ..Pool::default() }],

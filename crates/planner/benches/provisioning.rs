@@ -26,7 +26,7 @@ fn measure(criterion: &mut Criterion, group: &str, rows: Vec<(String, Snapshot)>
 fn curve(criterion: &mut Criterion) {
     let points = [(1_000, 30), (10_000, 30), (100_000, 30), (10_000, 1), (10_000, 100), (10_000, 1_000)];
     let row = |(pods, shapes): (usize, usize)| {
-        (format!("{pods}-pods-{shapes}-shapes"), Crowd::new().plain(pods, shapes).finish())
+        (format!("{pods}-pods-{shapes}-shapes"), Crowd::empty().plain(pods, shapes).finish())
     };
     measure(criterion, "curve", points.map(row).into());
 }
@@ -34,17 +34,17 @@ fn curve(criterion: &mut Criterion) {
 /// The workloads of the comparison.
 fn workloads(criterion: &mut Criterion) {
     let rows = vec![
-        ("diverse-5000".to_owned(), Crowd::new().diverse(5_000).finish()),
-        ("preferences-1000".to_owned(), Crowd::new().preferring(1_000).finish()),
-        ("existing-500".to_owned(), Crowd::new().beside(500).diverse(2_000).finish()),
-        ("pending-33000".to_owned(), Crowd::new().beside(2_000).plain(33_000, 50).finish()),
+        ("diverse-5000".to_owned(), Crowd::empty().diverse(5_000).finish()),
+        ("preferences-1000".to_owned(), Crowd::empty().preferring(1_000).finish()),
+        ("existing-500".to_owned(), Crowd::empty().beside(500).diverse(2_000).finish()),
+        ("pending-33000".to_owned(), Crowd::empty().beside(2_000).plain(33_000, 50).finish()),
     ];
     measure(criterion, "workloads", rows);
 }
 
 /// What cannot be placed must not slow what can.
 fn strangers(criterion: &mut Criterion) {
-    let placeable = || Crowd::new().plain(10_000, 100);
+    let placeable = || Crowd::empty().plain(10_000, 100);
     let rows = vec![
         ("alone".to_owned(), placeable().finish()),
         ("beside-5000-unplaceable".to_owned(), placeable().with_unplaceable(5_000, 50).finish()),

@@ -38,6 +38,7 @@ mod wants;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 
@@ -46,34 +47,53 @@ use demand::{Compiler, Demand};
 use dimensions::Dimensions;
 use frame::{FrameId, Frames};
 use limits::Headroom;
-use manner::Manner;
+use manner::{Manner, Score};
 use open::Alone;
 use reserve::Reservations;
 use retinue::Retinue;
 use room::Rooms;
 use shared::Shared;
 use topology::{Domain, Foreseen, Topology};
-use wants::Wants;
+use wants::{WantId, Wants};
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
 
 /// How often a plan is begun anew, at most, because it opens domains that a spread did not count on.
 const MOST_SURPRISES: usize = 3;
 
-/// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals. They are
-/// worked out side by side, each on its own.
+/// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    let (first, others) = manner::manners(snapshot.pods.len(), snapshot.shapes.len());
-    let solve = |manner: Manner| {
-        let solver = solved(snapshot, manner);
-        (solver.score(), solver.finish())
+    let (always, more) = manner::MANNERS.split_at(manner::ALWAYS);
+    let best = side_by_side(snapshot, always);
+    let launched = best.iter().flat_map(|(_, plan)| &plan.launches).map(|launch| launch.pods.len()).sum();
+    let others =
+        if manner::is_worth_more(launched, snapshot.shapes.len()) { side_by_side(snapshot, more) } else { None };
+    let all = best.into_iter().chain(others);
+    all.reduce(better).map(|(_, plan)| plan).unwrap_or_default()
+}
+
+/// A plan with what speaks for it.
+type Scored = (Score, Plan);
+
+fn better(best: Scored, other: Scored) -> Scored {
+    if other.0 < best.0 { other } else { best }
+}
+
+/// The best of the solutions in some manners. They are worked out on two threads, each on its own: which is the best does
+/// not depend on it.
+fn side_by_side(snapshot: &Snapshot, manners: &[Manner]) -> Option<Scored> {
+    let solve = |manners: &[Manner]| {
+        let solutions = manners.iter().map(|manner| {
+            let solver = solved(snapshot, *manner);
+            (solver.score(), solver.finish())
+        });
+        solutions.reduce(better)
     };
+    let (ones, others) = manners.split_at(manners.len().div_ceil(2));
     thread::scope(|scope| {
-        let others = scope.spawn(|| others.iter().map(|manner| solve(*manner)).collect::<Vec<_>>());
-        let first = solve(first);
-        let all = std::iter::once(first).chain(others.join().unwrap_or_default());
-        let best = all.reduce(|best, other| if other.0 < best.0 { other } else { best });
-        best.map(|(_, plan)| plan).unwrap_or_default()
+        let others = scope.spawn(|| solve(others));
+        let ones = solve(ones);
+        ones.into_iter().chain(others.join().ok().flatten()).reduce(better)
     })
 }
 
@@ -146,6 +166,8 @@ struct Solver<'a> {
     nominations: Vec<Nomination>,
     order: Vec<usize>,
     names: BTreeMap<(FrameId, Vec<usize>), Arc<Vec<String>>>,
+    /// By template and requirements, the label that rules each type out.
+    mismatches: BTreeMap<(usize, WantId), Rc<[Option<String>]>>,
     manner: Manner,
     /// By shape, pods without a place for which no launch keeps a seat.
     waiting: Vec<usize>,
@@ -179,6 +201,7 @@ impl<'a> Solver<'a> {
             nominations: Vec::new(),
             order: Vec::new(),
             names: BTreeMap::new(),
+            mismatches: BTreeMap::new(),
             manner,
             waiting: vec![0; demands.len()],
             steps: 0,

@@ -37,7 +37,7 @@ pub struct Told {
 #[must_use]
 pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
     let point = |pods: usize, shapes: usize| {
-        (shapes <= pods).then(|| tell("", &Crowd::new().plain(pods, shapes).finish()).took)
+        (shapes <= pods).then(|| tell("", &Crowd::empty().plain(pods, shapes).finish()).took)
     };
     let row = |pods: &usize| (*pods, shapes.iter().map(|shapes| point(*pods, *shapes)).collect());
     Curve { shapes: shapes.to_vec(), rows: pods.iter().map(row).collect() }
@@ -47,7 +47,7 @@ pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
 /// a pool that is at its limit.
 #[must_use]
 pub fn strangers(pods: usize) -> Vec<Told> {
-    let placeable = || Crowd::new().plain(pods, 100.min(pods));
+    let placeable = || Crowd::empty().plain(pods, 100.min(pods));
     let lost = pods / 2;
     vec![
         tell("alone", &placeable().finish()),

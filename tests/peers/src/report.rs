@@ -146,10 +146,13 @@ impl Report {
         )?;
         writeln!(page, "|---|---|---|---|---|---|---|---|")?;
         for it in &self.compared {
-            let saved = 100.0 * (1.0 - it.ours.dollars / it.peer.dollars);
+            let saved = match it.peer.dollars {
+                0.0 => "–".to_owned(),
+                dollars => format!("{:.1} %", 100.0 * (1.0 - it.ours.dollars / dollars)),
+            };
             writeln!(
                 page,
-                "| {} | {} | {} | {} | {} | {:.2} | {:.2} | {saved:.1} % |",
+                "| {} | {} | {} | {} | {} | {:.2} | {:.2} | {saved} |",
                 it.name,
                 it.ours.scheduled,
                 it.peer.scheduled,

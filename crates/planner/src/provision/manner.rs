@@ -32,28 +32,33 @@ pub(super) enum Load {
     Mixed,
 }
 
-/// All manners, the most useful first.
-const MANNERS: [Manner; 6] = [
-    Manner { order: Order::Hosts, load: Load::Mixed },
+/// All manners, the quickest first.
+pub(super) const MANNERS: [Manner; 6] = [
     Manner { order: Order::Size, load: Load::Own },
     Manner { order: Order::Size, load: Load::One },
+    Manner { order: Order::Hosts, load: Load::Mixed },
     Manner { order: Order::Size, load: Load::Mixed },
     Manner { order: Order::Hosts, load: Load::Own },
     Manner { order: Order::Hosts, load: Load::One },
 ];
 
-/// Up to so many pods, and pods times shapes, every manner is tried.
-const SMALL: (usize, usize) = (2_000, 60_000);
+/// How many of them every plan is made in.
+pub(super) const ALWAYS: usize = 2;
 
-/// The manners that a plan of this size is worth: one, and others beside it.
-pub(super) fn manners(pods: usize, shapes: usize) -> (Manner, &'static [Manner]) {
-    let small = pods <= SMALL.0 && pods.saturating_mul(shapes) <= SMALL.1;
-    if small { (MANNERS[0], &MANNERS[1..]) } else { (MANNERS[1], &MANNERS[2..3]) }
+/// Up to so many pods on launches, and pods times shapes, the others are tried too.
+const SMALL: (usize, usize) = (2_000, 400_000);
+
+/// What speaks for a solution, less is better: pods without a place, what its launches count for, their number.
+pub(super) type Score = (usize, i64, usize);
+
+/// Whether a plan that launches nodes for so many pods is worth the other manners.
+pub(super) fn is_worth_more(launched: usize, shapes: usize) -> bool {
+    launched > 0 && launched <= SMALL.0 && launched.saturating_mul(shapes) <= SMALL.1
 }
 
 impl Solver<'_> {
-    /// What speaks for a solution, less is better: pods without a place, what its launches count for, their number.
-    pub(super) fn score(&self) -> (usize, i64, usize) {
+    /// What speaks for this solution.
+    pub(super) fn score(&self) -> Score {
         let placed = self.order.len();
         let cost = self.claims.list.iter().map(|claim| self.frames.get(claim.frame).entries[claim.entry].cost);
         (self.snapshot.pods.len() - placed, cost.sum(), self.claims.list.len())

@@ -3,6 +3,7 @@
 //! What counts is the pod without its preferences. Of several alternatives the one that came nearest is told.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::{LabelMiss, MinValuesPolicy, Miss, Offer, PoolMiss, Relief, Requirements, Standing, TypesMiss};
 
@@ -115,18 +116,17 @@ impl Solver<'_> {
     }
 
     /// Why every type falls out, counted by the first reason of each.
-    fn types_miss(&self, template: usize, want: usize, shape: usize) -> TypesMiss {
+    fn types_miss(&mut self, template: usize, want: usize, shape: usize) -> TypesMiss {
+        let mismatches = self.mismatches(template, want);
         let own = &self.frames.templates[template];
-        let asked = self.wants.get(want);
-        let requirements = own.requirements.narrowed(asked, own.well_known());
         let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
         let mut tally = Tally::default();
-        for kind in types {
-            let offer = Offer::of(kind);
-            let candidate = own.candidates.iter().find(|candidate| candidate.offer.kind.name == kind.name);
-            let unfit = mismatch(own, &offer, &requirements);
-            if let Some(key) = unfit {
-                *tally.labels.entry(key.to_owned()).or_default() += 1;
+        // Candidates stand in the order of the types that they are.
+        let mut candidates = own.candidates.iter().peekable();
+        for (kind, mismatch) in types.iter().zip(mismatches.iter()) {
+            let candidate = candidates.next_if(|candidate| std::ptr::eq(candidate.offer.kind, kind));
+            if let Some(key) = mismatch {
+                *tally.labels.entry(key.clone()).or_default() += 1;
             } else if let Some(resource) = candidate.and_then(|candidate| self.lacking(candidate, shape)) {
                 *tally.small.entry(resource).or_default() += 1;
             } else {
@@ -141,6 +141,20 @@ impl Solver<'_> {
             relief: self.relief(template, want, shape),
             suspicious_cpu: self.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
         }
+    }
+
+    /// For each type of a pool's catalogue the first label that cannot be as the pool and a pod require together.
+    fn mismatches(&mut self, template: usize, want: usize) -> Rc<[Option<String>]> {
+        if let Some(known) = self.mismatches.get(&(template, want)) {
+            return known.clone();
+        }
+        let own = &self.frames.templates[template];
+        let requirements = own.requirements.narrowed(self.wants.get(want), own.well_known());
+        let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
+        let found: Rc<[Option<String>]> =
+            types.iter().map(|kind| mismatch(own, &Offer::of(kind), &requirements).map(str::to_owned)).collect();
+        self.mismatches.insert((template, want), found.clone());
+        found
     }
 
     /// What a type has too little of for one pod, daemons counted.
