@@ -104,7 +104,7 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], out
 /// Wishes that had to be dropped, as the end of a sentence.
 fn without(dropped: &[Preference]) -> String {
     let wishes: Vec<String> = dropped.iter().map(ToString::to_string).collect();
-    if wishes.is_empty() { String::new() } else { format!(", without {}", wishes.join(", ")) }
+    if wishes.is_empty() { String::new() } else { format!("; dropped: {}", wishes.join(", ")) }
 }
 
 /// Pools that the plan did not see, each with its own reason, as the end of a sentence.

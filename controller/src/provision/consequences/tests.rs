@@ -66,7 +66,7 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
         (Vec::new(), "Pod should schedule on: node/node-1"),
         (
             spread(),
-            "Pod should schedule on: node/node-1, without an even spread by zone, nodes without PreferNoSchedule taints",
+            "Pod should schedule on: node/node-1; dropped: an even spread by zone, keeping off PreferNoSchedule taints",
         ),
     ];
     for (dropped, message) in rows {
@@ -77,7 +77,7 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
     let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: spread() });
     let name = outcome.launches[0].0.metadata.name.clone().unwrap_or_default();
     let [(reason::NOMINATED, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
-    assert!(message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}, without an even")), "{message}");
+    assert!(message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: an even")), "{message}");
     assert_eq!(outcome.launches[0].1, ["pod-uid"]);
 }
 
