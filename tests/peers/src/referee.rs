@@ -8,17 +8,16 @@ mod case;
 mod tally;
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::program;
+
 pub use case::{Case, Variant};
 pub use tally::Tally;
-
-/// Names the folder for what is built once and outlives a checkout.
-const CACHE: &str = "KERF_CACHE";
 
 /// The program that holds kube-scheduler.
 #[derive(Clone, Debug)]
@@ -70,16 +69,7 @@ impl Referee {
     /// # Errors
     /// When it is not there and cannot be built, because Go is missing for example.
     pub fn find() -> Result<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler/build.sh");
-        let output = Command::new(&script)
-            .arg(cache()?.join("peers"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("cannot run {}", script.display()))?;
-        ensure!(output.status.success(), "{} failed ({}); it needs Go", script.display(), output.status);
-        let path = String::from_utf8(output.stdout).context("a path that is not UTF-8")?;
-        Ok(Self { program: PathBuf::from(path.trim_end()) })
+        Ok(Self { program: program::built("scheduler")? })
     }
 
     /// Judges the cases, in their order.
@@ -120,12 +110,4 @@ fn talk(child: &mut Child, cases: &[Case]) -> Result<Vec<Verdict>> {
         drop(writer.join());
         verdicts
     })
-}
-
-fn cache() -> Result<PathBuf> {
-    if let Some(cache) = std::env::var_os(CACHE) {
-        return Ok(PathBuf::from(cache));
-    }
-    let home = std::env::home_dir().with_context(|| format!("no home folder to cache programs in; set {CACHE}"))?;
-    Ok(home.join(".cache/kerf"))
 }

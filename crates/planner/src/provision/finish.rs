@@ -12,8 +12,8 @@ use super::Solver;
 use super::claim::Claim;
 use super::dimensions::Amounts;
 use super::frame::{CapacityTypes, Entry, FrameId};
-use super::join::holding;
-use super::limits::{Headroom, maximum};
+use super::join::{holding, within};
+use super::limits::maximum;
 use super::template::Template;
 
 impl Solver<'_> {
@@ -125,7 +125,7 @@ impl Solver<'_> {
                 break;
             }
             let wanted = maximum(&held, &candidates[frame.entries[position].candidate].footprint);
-            if wanted == held || bears(&self.headroom, frame.template, &wanted, &held) {
+            if wanted == held || within(&self.headroom, frame.template, &wanted, &held) {
                 self.headroom.exchange(frame.template, &held, &wanted);
                 held = wanted;
                 kept.push(position);
@@ -133,10 +133,6 @@ impl Solver<'_> {
         }
         kept
     }
-}
-
-fn bears(headroom: &Headroom, template: usize, wanted: &[i64], held: &[i64]) -> bool {
-    headroom.first_exceeded(template, wanted, held).is_none()
 }
 
 /// Requirements as objects write them: settled where only the claim can, with the capacity types that can be had.

@@ -117,8 +117,9 @@ impl Solver<'_> {
         let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
         let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
         let mixed = || {
-            let free = !self.headroom.is_bounded(self.frames.get(fresh.frame).template) && fresh.reservation.is_none();
-            let design = self.design(fresh, turn, cap).filter(|_| free && demand.shape.ports.is_empty());
+            let bounded = self.headroom.is_bounded(self.frames.get(fresh.frame).template);
+            let free = !bounded && fresh.reservation.is_none() && demand.shape.ports.is_empty();
+            let design = if free { self.design(fresh, turn, cap) } else { None };
             design.map(|design| (design.entry, design.pods))
         };
         let own = || {
@@ -201,8 +202,7 @@ impl Solver<'_> {
         let lowered = self.lowered_values(frame, &demand.requests, ports)?;
         let wanted = self.reservation(frame, entry, &demand.requests, ports, &[]);
         let template = self.frames.get(frame).template;
-        let within =
-            !self.headroom.is_bounded(template) || self.headroom.first_exceeded(template, &wanted, &[]).is_none();
+        let within = within(&self.headroom, template, &wanted, &[]);
         let cost = self.frames.get(frame).entries[entry].cost;
         (within && self.bears_retinue(frame, turn)).then_some(Fresh { frame, entry, cost, reservation: None, lowered })
     }
@@ -263,8 +263,7 @@ impl Solver<'_> {
         let separate = fresh.cost.saturating_mul(i64::try_from(load).unwrap_or(i64::MAX));
         let template = self.frames.get(fresh.frame).template;
         let wanted = self.reservation(fresh.frame, entry, &used, ports, &[]);
-        let within =
-            !self.headroom.is_bounded(template) || self.headroom.first_exceeded(template, &wanted, &[]).is_none();
+        let within = within(&self.headroom, template, &wanted, &[]);
         let cheap = self.frames.get(fresh.frame).entries[entry].cost <= separate;
         (within && cheap && self.keeps_values(fresh.frame, &used, ports, &[], &fresh.lowered)).then_some(entry)
     }
