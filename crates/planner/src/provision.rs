@@ -53,7 +53,7 @@ use reserve::Reservations;
 use retinue::Retinue;
 use room::Rooms;
 use shared::Shared;
-use topology::{Domain, Foreseen, Topology};
+use topology::{Counts, Domain, Foreseen, Topology};
 use wants::{WantId, Wants};
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
@@ -402,13 +402,13 @@ impl<'a> Solver<'a> {
         match place {
             Place::Room(room) => {
                 let spot = self.rooms.list[room].spot();
-                self.topology.record(&demand.counts, &demand.holds, spot, pods, |_| true);
+                self.topology.record(&demand.counts, &demand.holds, spot, pods, |_, _| Counts::Surely);
             }
             Place::Claim(claim) => {
                 let claim = &self.claims.list[claim];
                 let frame = self.frames.get(claim.frame);
                 let (frames, wants) = (&self.frames, &self.wants);
-                let suits = |spread: &topology::SpreadGroup<'a>| frames.could_count(claim.frame, spread, wants);
+                let suits = |id, spread: &topology::SpreadGroup<'a>| frames.counts(claim.frame, id, spread, wants);
                 self.topology.record(&demand.counts, &demand.holds, claim.spot(frame), pods, suits);
             }
         }

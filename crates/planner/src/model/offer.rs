@@ -29,6 +29,12 @@ impl<'a> Offer<'a> {
         self.keys.iter().copied()
     }
 
+    /// Whether the type or its offerings say what a label is.
+    #[must_use]
+    pub fn carries(&self, key: &str) -> bool {
+        key == label::INSTANCE_TYPE || self.keys.contains(key) || self.kind.labels.contains_key(key)
+    }
+
     /// Whether the type's own labels can be as required. Labels that the node gets anyway (`given`) and labels that
     /// are not the type's business are not asked for.
     #[must_use]

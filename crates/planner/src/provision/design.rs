@@ -86,7 +86,7 @@ impl Solver<'_> {
         if !simple || !steady || !self.frames.suits_as_it_is(frame, level.class, &self.wants) {
             return None;
         }
-        let settled = level.keys.iter().all(|key| self.frames.get(frame).pins[*key].is_some());
+        let settled = level.keys.iter().all(|key| self.frames.settles(frame, *key, &self.topology));
         let share = self.waiting[shape].div_ceil(self.topology.breadth(&level.rules));
         let most = self.topology.host_room(&level.rules, None).min(share);
         let placeable = holding(&self.frames, frame, 0, &demand.requests, &[]).next().is_some();

@@ -3,6 +3,7 @@
 //! Launches with the same frame are alike, so a frame's types and prices are worked out once: from those of the wider
 //! frame, and only for the labels that became narrower.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -10,7 +11,7 @@ use crate::{CapacityType, Offering, Requirements, Toleration, ValueSet, label};
 
 use super::dimensions::{Amounts, fits};
 use super::template::{Candidate, Template};
-use super::topology::{Domain, HOST, KeyId, SpreadGroup, Topology};
+use super::topology::{Counts, Domain, GroupId, HOST, KeyId, Outlook, SpreadGroup, Topology};
 use super::wants::{ClassId, Tolerance, WantId, Wants, first_untolerated};
 
 pub(super) type FrameId = usize;
@@ -76,6 +77,10 @@ pub(super) struct Frames<'a> {
     narrowed: BTreeMap<(FrameId, WantId), Option<FrameId>>,
     pinned: BTreeMap<(FrameId, KeyId, Domain), Option<FrameId>>,
     values: BTreeMap<(FrameId, KeyId), Rc<[Domain]>>,
+    /// Whether a frame's nodes will be without a label.
+    lacking: RefCell<BTreeMap<(FrameId, KeyId), bool>>,
+    /// Whether spreads count pods on launches of a frame.
+    counting: RefCell<BTreeMap<(FrameId, GroupId), Counts>>,
     classes: BTreeMap<(FrameId, ClassId), Rc<[FrameId]>>,
     matching: BTreeMap<(usize, String, ValueSet), Rc<[bool]>>,
     first_fits: BTreeMap<(FrameId, Amounts), Option<usize>>,
@@ -91,6 +96,8 @@ impl<'a> Frames<'a> {
             narrowed: BTreeMap::new(),
             pinned: BTreeMap::new(),
             values: BTreeMap::new(),
+            lacking: RefCell::default(),
+            counting: RefCell::default(),
             classes: BTreeMap::new(),
             matching: BTreeMap::new(),
             first_fits: BTreeMap::new(),
@@ -238,21 +245,37 @@ impl<'a> Frames<'a> {
         if values.is_empty() {
             let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
             values.extend(own.into_iter().filter(|it| it.operator == crate::Operator::In).flat_map(|it| it.values));
-            values.extend(set.filter(|_| values.is_empty()).and_then(ValueSet::any));
+            let must = set.filter(|set| values.is_empty() && !template.decides(key) && !set.allows(None));
+            values.extend(must.and_then(ValueSet::any));
         }
         values.retain(|value| set.is_none_or(|set| set.allows(Some(value))));
         values
     }
 
-    /// Whether a spread may count pods on a launch of this frame.
-    pub(super) fn could_count(&self, frame: FrameId, spread: &SpreadGroup<'_>, wants: &Wants<'_>) -> bool {
-        let template = self.template_of(frame);
-        let own = &self.list[frame].requirements;
-        let agrees = |want: &WantId| own.first_conflict(wants.get(*want), template.well_known()).is_none();
-        let bears = |tolerations: &[Toleration]| {
-            first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
-        };
-        spread.wants.as_ref().is_none_or(|wants| wants.iter().any(agrees)) && spread.tolerations.is_none_or(bears)
+    /// Whether a key is settled in a frame: its nodes will have one value that is known, or none at all.
+    pub(super) fn settles(&self, frame: FrameId, key: KeyId, topology: &Topology<'a>) -> bool {
+        let lacks = || self.value_names(frame, topology.key_name(key)).is_empty();
+        self.list[frame].pins[key].is_some() || *self.lacking.borrow_mut().entry((frame, key)).or_insert_with(lacks)
+    }
+
+    /// Whether a spread counts pods on a launch of this frame.
+    pub(super) fn counts(&self, frame: FrameId, id: GroupId, spread: &SpreadGroup<'_>, wants: &Wants<'_>) -> Counts {
+        if spread.shuns(&self.template_of(frame).pool.taints) {
+            return Counts::Never;
+        }
+        let judged = || spread.counts_on(wants, |key| self.outlook(frame, key));
+        *self.counting.borrow_mut().entry((frame, id)).or_insert_with(judged)
+    }
+
+    /// What a label may be on a node of this frame.
+    fn outlook(&self, frame: FrameId, key: &str) -> Outlook {
+        let own = &self.list[frame];
+        let template = &self.templates[own.template];
+        let values = self.value_names(frame, key);
+        let by_type = template.sold_by.contains(key) || template.well_known().contains(key);
+        let free = own.requirements.get(key).is_none_or(|set| set.allows(None));
+        let without = |entry: &Entry| !template.candidates[entry.candidate].offer.carries(key);
+        Outlook { lacking: values.is_empty() || (by_type && free && own.entries.iter().any(without)), values }
     }
 
     /// The cheapest entry that holds these amounts alone.

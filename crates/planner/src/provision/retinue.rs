@@ -65,7 +65,7 @@ impl Solver<'_> {
             let frame = self.frames.get(claim.frame);
             let spot = Spot { site: Some(claim.site), pins: Some(&frame.pins) };
             let (frames, wants) = (&self.frames, &self.wants);
-            let suits = |spread: &SpreadGroup<'_>| frames.could_count(claim.frame, spread, wants);
+            let suits = |id, spread: &SpreadGroup<'_>| frames.counts(claim.frame, id, spread, wants);
             self.topology.record(counts, holds, spot, 1, suits);
         }
     }

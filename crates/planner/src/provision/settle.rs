@@ -8,16 +8,22 @@ use super::{Solver, Turn};
 
 impl Solver<'_> {
     /// What a frame becomes when every key that matters to the turn's pods is settled as their rules allow; best first.
+    /// A label that the new node will not have is settled too: it is in no domain, which suits those who only keep away.
     pub(super) fn settled(&mut self, frame: FrameId, turn: Turn) -> Vec<FrameId> {
-        let demand = &self.demands[turn.shape];
-        let level = &demand.levels[turn.level];
-        let open = level.keys.iter().copied().find(|key| self.frames.get(frame).pins[*key].is_none());
-        let allowed = level.keys.iter().all(|key| {
-            let pin = self.frames.get(frame).pins[*key];
-            pin.is_none() || self.topology.allows(&level.rules, &demand.shunned, *key, pin)
-        });
+        let mut open = None;
+        for position in 0..self.demands[turn.shape].levels[turn.level].keys.len() {
+            let key = self.demands[turn.shape].levels[turn.level].keys[position];
+            let pin = self.frames.get(frame).pins[key];
+            if pin.is_none() && !self.frames.values(frame, key, &mut self.topology).is_empty() {
+                open = open.or(Some(key));
+                continue;
+            }
+            let demand = &self.demands[turn.shape];
+            if !self.topology.allows(&demand.levels[turn.level].rules, &demand.shunned, key, pin) {
+                return Vec::new();
+            }
+        }
         match open {
-            _ if !allowed => Vec::new(),
             None => vec![frame],
             Some(key) => self.pin(frame, key, turn),
         }
@@ -25,9 +31,6 @@ impl Solver<'_> {
 
     fn pin(&mut self, frame: FrameId, key: usize, turn: Turn) -> Vec<FrameId> {
         let values = self.frames.values(frame, key, &mut self.topology);
-        if values.is_empty() {
-            return self.unsettled(frame, key, turn);
-        }
         let mut pinned = Vec::new();
         for domain in values.iter() {
             self.steps += 1;
@@ -45,15 +48,5 @@ impl Solver<'_> {
         }
         pinned.sort_by_key(|(cost, crowd, _)| (*cost, *crowd));
         pinned.into_iter().flat_map(|(_, _, child)| self.settled(child, turn)).collect()
-    }
-
-    /// A label that the new node will not have: fine for those who only keep away from others.
-    fn unsettled(&mut self, frame: FrameId, key: usize, turn: Turn) -> Vec<FrameId> {
-        let demand = &self.demands[turn.shape];
-        let level = &demand.levels[turn.level];
-        let rest = level.keys.iter().filter(|other| **other != key);
-        let settled = rest.clone().all(|other| self.frames.get(frame).pins[*other].is_some());
-        let allowed = self.topology.allows(&level.rules, &demand.shunned, key, None);
-        if allowed && settled { vec![frame] } else { Vec::new() }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::{PodTerm, Standing, label};
 
 pub(super) use census::Foreseen;
-pub(super) use groups::SpreadGroup;
+pub(super) use groups::{Counts, Outlook, SpreadGroup};
 
 pub(super) type GroupId = usize;
 /// A node label; 0 is the host's name.
@@ -74,7 +74,7 @@ struct Group<'a> {
     keys: Vec<KeyId>,
     /// Pods in each domain, one list a key.
     tallies: Vec<Vec<u32>>,
-    /// Pods whose domain is one of several, counted in each of them; one list a key.
+    /// Pods that count perhaps, or whose domain is one of several, counted in each of them; one list a key.
     maybe: Vec<Vec<u32>>,
     /// Pods in any domain of any key.
     total: u64,
@@ -88,8 +88,8 @@ struct Group<'a> {
     reachable: Vec<Domain>,
     /// Spread: pods in the emptiest domain that exists, while only those are looked at.
     least: Option<u32>,
-    /// Spread: the sites whose pods count.
-    eligible: Vec<bool>,
+    /// Spread: whether pods on each site count.
+    eligible: Vec<Counts>,
 }
 
 struct Key {
@@ -193,14 +193,14 @@ impl<'a> Topology<'a> {
         self.groups[group].keys == [key]
     }
 
-    /// Keys whose value must be known wherever a pod with these rules and memberships goes.
+    /// Keys whose value must be known wherever a pod with these rules and memberships goes, in the order of their names.
     pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], shunned: &[GroupId]) -> Vec<KeyId> {
         let rules = rules.iter().map(|rule| &self.groups[rule.group]);
         let counting = counts.iter().map(|group| &self.groups[*group]).filter(|group| group.constrained);
         let shunning = shunned.iter().map(|group| &self.groups[*group]).filter(|group| group.held);
         let all = rules.chain(counting).chain(shunning).flat_map(|group| group.keys.iter().copied());
         let mut keys: Vec<KeyId> = all.filter(|key| *key != HOST).collect();
-        keys.sort_unstable();
+        keys.sort_unstable_by_key(|key| &self.keys[*key].name);
         keys.dedup();
         keys
     }
@@ -300,24 +300,24 @@ impl<'a> Topology<'a> {
         wide.map(|group| group.reachable.len()).max().unwrap_or(1).max(1)
     }
 
-    /// Counts pods of one membership at a spot. `suits` says whether a launch can be what a spread's own pods ask for.
+    /// Counts pods of one membership at a spot. `suits` says whether a spread counts pods on that launch.
     pub(super) fn record(
         &mut self,
         counts: &[GroupId],
         holds: &[GroupId],
         spot: Spot<'_>,
         pods: u32,
-        suits: impl Fn(&SpreadGroup<'a>) -> bool,
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
     ) {
         for id in counts {
             let group = &self.groups[*id];
             let counted = match (&group.kind, spot.pins, spot.site) {
-                (Kind::Spread(spread), Some(_), _) => suits(spread),
+                (Kind::Spread(spread), Some(_), _) => suits(*id, spread),
                 (Kind::Spread(_), None, Some(site)) => group.eligible[site as usize],
-                _ => true,
+                _ => Counts::Surely,
             };
-            if counted {
-                self.count(*id, spot, pods);
+            if counted != Counts::Never {
+                self.count(*id, spot, pods, counted);
             }
         }
         for id in holds {
@@ -328,13 +328,14 @@ impl<'a> Topology<'a> {
         }
     }
 
-    fn count(&mut self, id: GroupId, spot: Spot<'_>, pods: u32) {
+    fn count(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
         let mut somewhere = false;
         for position in 0..self.groups[id].keys.len() {
             let possible = self.possible(self.groups[id].keys[position], spot);
             somewhere |= !possible.is_empty();
             let group = &mut self.groups[id];
-            let list = if let [_] = possible[..] { &mut group.tallies } else { &mut group.maybe };
+            let sure = possible.len() == 1 && counted == Counts::Surely;
+            let list = if sure { &mut group.tallies } else { &mut group.maybe };
             possible.iter().for_each(|domain| *slot(&mut list[position], *domain) += pods);
         }
         self.groups[id].total += if somewhere { u64::from(pods) } else { 0 };

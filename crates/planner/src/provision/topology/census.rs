@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::shared::Shared;
-use crate::provision::wants::{Tolerance, Wants, first_untolerated};
-use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, ValueSet};
+use crate::provision::wants::Wants;
+use crate::{Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint, ValueSet};
 
-use super::groups::SpreadGroup;
+use super::groups::{Counts, Outlook, SpreadGroup};
 use super::{Domain, GroupId, HOST, Kind, Spot, Topology};
 
 /// Groups with values of their key.
@@ -43,12 +43,12 @@ impl<'a> Topology<'a> {
             let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
             for pod in node.pods.iter().filter(|pod| !pod.ending && !moving.contains(pod.uid.as_str())) {
                 if let Some((counts, holds)) = memberships.get(&std::ptr::from_ref(pod.shape.as_ref())) {
-                    self.record(counts, holds, spot, 1, |_| true);
+                    self.record(counts, holds, spot, 1, |_, _| Counts::Surely);
                 }
             }
             for pod in node.pods.iter().filter(|pod| !pod.claims.is_empty() && !moving.contains(pod.uid.as_str())) {
                 let groups: Vec<usize> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
-                self.record(&groups, &[], spot, 1, |_| true);
+                self.record(&groups, &[], spot, 1, |_, _| Counts::Surely);
             }
         }
     }
@@ -76,9 +76,8 @@ impl<'a> Topology<'a> {
         if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
             return;
         }
-        let name = self.keys[key].name.clone();
-        let domains: Vec<Domain> =
-            possible_values(snapshot, node, &name).iter().map(|value| self.domain(key, value)).collect();
+        let values = outlook(snapshot, node, &self.keys[key].name).values;
+        let domains: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
         match domains[..] {
             [] => {}
             [only] => self.keys[key].of_site[site] = Some(only),
@@ -92,8 +91,7 @@ impl<'a> Topology<'a> {
     fn find_eligible(&mut self, snapshot: &Snapshot, wants: &Wants<'a>) {
         for group in &mut self.groups {
             if let Kind::Spread(spread) = &group.kind {
-                let counts = |node: &Node| node.leaving.is_none() && spread.counts_on(node, wants);
-                group.eligible = snapshot.nodes.iter().map(|node| counts(node)).collect();
+                group.eligible = snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
             }
         }
     }
@@ -112,9 +110,11 @@ impl<'a> Topology<'a> {
             if key == HOST {
                 continue;
             }
-            let sites = self.groups[id].eligible.iter().zip(&self.keys[key].of_site);
-            let mut reachable: BTreeSet<Domain> =
-                sites.filter(|(eligible, _)| **eligible).filter_map(|(_, domain)| *domain).collect();
+            let sites = (0..).zip(&self.groups[id].eligible).filter(|(_, counts)| **counts != Counts::Never);
+            let mut reachable: BTreeSet<Domain> = sites
+                .flat_map(|(site, _)| self.possible(key, Spot { site: Some(site), pins: None }))
+                .filter(|domain| spread.knows(self.value(key, *domain), wants))
+                .collect();
             let (alternatives, tolerations) = &spread.reach;
             for base in frames.bases_bearing(tolerations) {
                 for want in alternatives {
@@ -138,45 +138,56 @@ impl<'a> Topology<'a> {
             let value = frames.get(frame).requirements.get(&key.name).and_then(ValueSet::single);
             let known = |value: &str| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
             let new = value.filter(|value| group.keys[0] != HOST && !known(value));
-            found.extend(new.filter(|_| frames.could_count(frame, spread, wants)).map(|value| (id, value.to_owned())));
+            let counts = |_: &&str| frames.counts(frame, id, spread, wants) != Counts::Never;
+            found.extend(new.filter(counts).map(|value| (id, value.to_owned())));
         }
         found
     }
 }
 
 impl SpreadGroup<'_> {
-    fn counts_on(&self, node: &Node, wants: &Wants<'_>) -> bool {
-        let suits = |alternatives: &Vec<usize>| alternatives.iter().any(|it| wants.get(*it).allow_labels(&node.labels));
-        let bears = |tolerations: &&[crate::Toleration]| {
-            first_untolerated(tolerations, &node.taints, Tolerance::Lenient).is_none()
-        };
-        self.beside.iter().all(|key| *key == crate::label::HOSTNAME || node.labels.contains_key(*key))
-            && self.wants.as_ref().is_none_or(suits)
-            && self.tolerations.as_ref().is_none_or(bears)
+    /// Whether pods on a node count. A node that leaves is no domain of what is to come; a cordon is a taint.
+    fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &Wants<'_>) -> Counts {
+        let key = "node.kubernetes.io/unschedulable".to_owned();
+        let cordon = Taint { key, value: String::new(), effect: Effect::NoSchedule };
+        if node.leaving.is_some() || self.shuns(&node.taints) || (node.unschedulable && self.shuns(&[cordon])) {
+            return Counts::Never;
+        }
+        self.counts_on(wants, |key| outlook(snapshot, node, key))
     }
 }
 
-/// The values of a label that a claim in flight may come up with: those of its requirements, or of its types and all
-/// their offerings, for what is sold out now may have been bought before.
-fn possible_values(snapshot: &Snapshot, node: &Node, key: &str) -> BTreeSet<String> {
+/// What a label of a node may be. A claim in flight may come up with any value of its requirements, or of its types and
+/// all their offerings, for what is sold out now may have been bought before.
+fn outlook(snapshot: &Snapshot, node: &Node, key: &str) -> Outlook {
+    if let Some(value) = node.labels.get(key) {
+        return Outlook { values: BTreeSet::from([value.clone()]), lacking: false };
+    }
+    if node.stage != Stage::InFlight || node.requirements.is_empty() {
+        return Outlook { values: BTreeSet::new(), lacking: true };
+    }
     let requirements: Requirements = node.requirements.iter().collect();
-    let allowed = |value: &str| requirements.get(key).is_none_or(|set| set.allows(Some(value)));
-    let mut values = BTreeSet::new();
     let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
     let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
+    let mut values = BTreeSet::new();
+    let mut lacking = false;
     for offer in types.iter().map(Offer::of) {
-        if !offer.labels_match(&requirements, &node.labels, &snapshot.policy.well_known) {
-            continue;
+        let alike = offer.labels_match(&requirements, &node.labels, &snapshot.policy.well_known);
+        if alike && offer.offerings(&requirements).next().is_some() {
+            let own = offer.kind.labels.get(key).into_iter().flatten().map(String::as_str);
+            let sold = offer.offerings(&requirements).filter_map(|offering| offering.value(key));
+            let before = values.len();
+            values.extend(own.chain(sold).map(str::to_owned));
+            lacking |= values.len() == before && !offer.carries(key);
         }
-        let own = offer.kind.labels.get(key).into_iter().flatten().map(String::as_str);
-        let sold = offer.offerings(&requirements).filter_map(|offering| offering.value(key));
-        values.extend(own.chain(sold).filter(|value| allowed(value)).map(str::to_owned));
     }
+    let asked = requirements.get(key);
     if values.is_empty() {
         let named = node.requirements.iter().filter(|it| it.key == key && it.operator == Operator::In);
-        values.extend(named.flat_map(|it| it.values.iter().cloned()).filter(|value| allowed(value)));
+        values.extend(named.flat_map(|it| it.values.iter().cloned()));
     }
-    values
+    values.retain(|value| asked.is_none_or(|set| set.allows(Some(value))));
+    Outlook { lacking: values.is_empty() || (lacking && asked.is_none_or(|set| set.allows(None))), values }
 }
 
 /// Distinct shapes of bound pods; pods of one owner share theirs, so the address tells them apart.

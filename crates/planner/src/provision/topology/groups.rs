@@ -1,8 +1,10 @@
 //! Which groups there are, and whom they count.
 
-use crate::{PodShape, PodTerm, Selector, Spread, Toleration, label};
+use std::collections::BTreeSet;
 
-use crate::provision::wants::WantId;
+use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, label};
+
+use crate::provision::wants::{Tolerance, WantId, Wants, first_untolerated};
 
 use super::{Group, GroupId, Kind, Rule, RuleKind, Topology};
 
@@ -20,6 +22,67 @@ pub(in crate::provision) struct SpreadGroup<'a> {
     pub(in crate::provision) reach: (Vec<WantId>, &'a [Toleration]),
     /// Keys of the pod's other hard constraints: nodes without one of them do not count.
     pub(in crate::provision) beside: Vec<&'a str>,
+}
+
+/// Whether a spread counts the pods of a node, as far as can be known before the node is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::provision) enum Counts {
+    Never,
+    Perhaps,
+    Surely,
+}
+
+/// What a label may turn out to be on a node: its possible values, and whether it may be missing.
+pub(in crate::provision) struct Outlook {
+    pub(in crate::provision) values: BTreeSet<String>,
+    pub(in crate::provision) lacking: bool,
+}
+
+impl Outlook {
+    /// Everything that the label may be.
+    fn all(&self) -> impl Iterator<Item = Option<&str>> {
+        self.values.iter().map(|value| Some(value.as_str())).chain(self.lacking.then_some(None))
+    }
+}
+
+impl Counts {
+    fn of(surely: bool, perhaps: bool) -> Self {
+        match (surely, perhaps) {
+            (true, _) => Self::Surely,
+            (false, true) => Self::Perhaps,
+            (false, false) => Self::Never,
+        }
+    }
+}
+
+impl SpreadGroup<'_> {
+    /// Whether taints keep the pod off a node in a way that matters to the spread.
+    pub(in crate::provision) fn shuns(&self, taints: &[Taint]) -> bool {
+        self.tolerations.is_some_and(|own| first_untolerated(own, taints, Tolerance::Lenient).is_some())
+    }
+
+    /// Whether pods count on a node whose labels are as the outlook says, its taints aside.
+    pub(in crate::provision) fn counts_on(&self, wants: &Wants<'_>, outlook: impl Fn(&str) -> Outlook) -> Counts {
+        let carried = self.beside.iter().filter(|key| **key != label::HOSTNAME).map(|key| {
+            let found = outlook(key);
+            Counts::of(!found.lacking, !found.values.is_empty())
+        });
+        let meets = |asked: &Requirements| {
+            let each = asked.iter().map(|(key, set)| {
+                let found = outlook(key);
+                Counts::of(found.all().all(|it| set.allows(it)), found.all().any(|it| set.allows(it)))
+            });
+            each.min().unwrap_or(Counts::Surely)
+        };
+        let affine = self.wants.iter().map(|any| any.iter().map(|want| meets(wants.get(*want))).max());
+        carried.chain(affine.flatten()).min().unwrap_or(Counts::Surely)
+    }
+
+    /// Whether a value of the spread's key is a domain for its pods: not where their own requirements rule it out.
+    pub(in crate::provision) fn knows(&self, value: &str, wants: &Wants<'_>) -> bool {
+        let allows = |want: &WantId| wants.get(*want).get(self.key).is_none_or(|set| set.allows(Some(value)));
+        self.wants.as_ref().is_none_or(|any| any.iter().any(allows))
+    }
 }
 
 impl<'a> Topology<'a> {

@@ -3,7 +3,7 @@
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::Wants;
 
-use super::{Domain, GroupId, HOST, Kind, Rule, RuleKind, Spot, Topology, at};
+use super::{Counts, Domain, GroupId, HOST, Kind, Rule, RuleKind, Spot, Topology, at};
 
 impl<'a> Topology<'a> {
     /// Judges these rules by the domains that exist, until [`Self::look_ahead`]. `launches` are frames and sites.
@@ -39,10 +39,11 @@ impl<'a> Topology<'a> {
         let group = &self.groups[id];
         let Kind::Spread(spread) = &group.kind else { return Vec::new() };
         let key = group.keys[0];
-        let sites = (0..).zip(&group.eligible).filter(|(_, eligible)| **eligible);
+        let sites = (0..).zip(&group.eligible).filter(|(_, counts)| **counts != Counts::Never);
         let mut domains: Vec<Domain> =
             sites.flat_map(|(site, _)| self.possible(key, Spot { site: Some(site), pins: None })).collect();
-        for (frame, site) in launches.iter().filter(|(frame, _)| frames.could_count(*frame, spread, wants)) {
+        let counting = |frame: FrameId| frames.counts(frame, id, spread, wants) != Counts::Never;
+        for (frame, site) in launches.iter().filter(|(frame, _)| counting(*frame)) {
             match frames.get(*frame).pins[key] {
                 _ if key == HOST => domains.push(*site),
                 Some(domain) => domains.push(domain),
