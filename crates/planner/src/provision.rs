@@ -53,13 +53,13 @@ use reserve::Reservations;
 use retinue::Retinue;
 use room::Rooms;
 use shared::Shared;
-use topology::{Counts, Domain, Foreseen, Topology};
+use topology::{Counts, Foreseen, Membership, Pods, Topology};
 use wants::{WantId, Wants};
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
 
 /// How often a plan is begun anew, at most, because it opens domains that a spread did not count on.
-const MOST_SURPRISES: usize = 3;
+const MOST_SURPRISES: usize = 4;
 
 /// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
@@ -154,7 +154,7 @@ struct Solver<'a> {
     demands: Vec<Demand<'a>>,
     /// Which demand each pod has.
     demand_of: Vec<usize>,
-    retinue: Retinue,
+    retinue: Retinue<'a>,
     frames: Frames<'a>,
     headroom: Headroom,
     reservations: Reservations,
@@ -398,18 +398,18 @@ impl<'a> Solver<'a> {
         if demand.counts.is_empty() && demand.holds.is_empty() {
             return;
         }
-        let pods = Domain::try_from(pods).unwrap_or(Domain::MAX);
+        let membership = Membership { counts: &demand.counts, holds: &demand.holds };
+        let pods = Pods { count: u32::try_from(pods).unwrap_or(u32::MAX), there: Counts::Surely };
         match place {
             Place::Room(room) => {
                 let spot = self.rooms.list[room].spot();
-                self.topology.record(&demand.counts, &demand.holds, spot, pods, |_, _| Counts::Surely);
+                self.topology.record(membership, spot, pods, |_, _| Counts::Surely);
             }
             Place::Claim(claim) => {
                 let claim = &self.claims.list[claim];
-                let frame = self.frames.get(claim.frame);
-                let (frames, wants) = (&self.frames, &self.wants);
-                let suits = |id, spread: &topology::SpreadGroup<'a>| frames.counts(claim.frame, id, spread, wants);
-                self.topology.record(&demand.counts, &demand.holds, claim.spot(frame), pods, suits);
+                let spot = claim.spot(self.frames.get(claim.frame));
+                let suits = |id, spread: &_| self.frames.counts(claim.frame, id, spread, &self.wants);
+                self.topology.record(membership, spot, pods, suits);
             }
         }
     }

@@ -7,7 +7,9 @@
 mod case;
 mod tally;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::mem::take;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -34,7 +36,7 @@ pub struct Verdict {
     pub variant: String,
     /// Placements that it would not make, and DaemonSet pods that planned nodes have no room for.
     pub disagreements: Vec<Disagreement>,
-    /// Pods without a place that it would put on a node that is ready.
+    /// Pods without a place that it would put on a node that is ready; after [`Verdict::reconcile`], whatever EC2 chooses.
     pub missed: Vec<Place>,
     /// Pods without a place that it would put on a node that is planned or on its way. Not a fault in itself: what EC2
     /// chose for this case may be larger than what the plan can count on.
@@ -61,6 +63,21 @@ pub struct Place {
     pub pod: String,
     /// The node.
     pub node: String,
+}
+
+impl Verdict {
+    /// Leaves, of the verdicts on all choices of one plan, those missed pods that none of the choices keeps away: where EC2
+    /// decides whether there is a place, the plan cannot promise it. The others become roomy.
+    pub fn reconcile(mut choices: Vec<&mut Self>) {
+        let missed = |it: &&mut Self| it.missed.iter().map(|place| place.pod.clone()).collect::<BTreeSet<String>>();
+        let each: Vec<BTreeSet<String>> = choices.iter().map(missed).collect();
+        for choice in &mut choices {
+            let (always, sometimes) =
+                take(&mut choice.missed).into_iter().partition(|place| each.iter().all(|it| it.contains(&place.pod)));
+            choice.missed = always;
+            choice.roomy.extend::<Vec<Place>>(sometimes);
+        }
+    }
 }
 
 impl Referee {

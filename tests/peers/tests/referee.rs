@@ -1,7 +1,8 @@
 //! Random clusters, planned by us and judged by the real kube-scheduler: no placement may be one that it would not make.
 //!
-//! `KERF_FIDELITY_CLUSTERS` says how many (300), `KERF_FIDELITY_SEED` replays one, `KERF_FIDELITY_KINDS` narrows them to
-//! some kinds of constraint (names with commas between them).
+//! `KERF_FIDELITY_CLUSTERS` says how many (300), `KERF_FIDELITY_SEED` where they begin (alone, it replays one),
+//! `KERF_FIDELITY_TOLD` how many failures are told (8), `KERF_FIDELITY_KINDS` narrows the clusters to some kinds of
+//! constraint (names with commas between them).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::fmt::Write;
@@ -32,19 +33,20 @@ fn kube_scheduler_would_do_as_we_plan() {
     let referee = Referee::find().unwrap();
     let kinds = setting("KINDS").map_or_else(Kinds::all, |names| Kinds::parse(&names).unwrap());
     let number = |name| setting(name).map(|text| text.parse::<u64>().unwrap());
-    let seeds: Vec<u64> = match number("SEED") {
-        Some(seed) => vec![seed],
-        None => (0..number("CLUSTERS").unwrap_or(300)).collect(),
-    };
+    let first = number("SEED");
+    let count = number("CLUSTERS").unwrap_or(if first.is_some() { 1 } else { 300 });
+    let most_told = number("TOLD").map_or(TOLD, |told| usize::try_from(told).unwrap());
+    let seeds: Vec<u64> = (first.unwrap_or(0)..).take(usize::try_from(count).unwrap()).collect();
     println!("seeds {} to {}", seeds[0], seeds[seeds.len() - 1]);
     let mut tally = Tally::default();
     let mut told = Vec::new();
     let mut failures = 0;
     for batch in seeds.chunks(BATCH) {
         let answered: Vec<Answered> = batch.iter().map(|seed| answer(*seed, kinds)).collect();
-        for (it, verdicts) in answered.iter().zip(judge(&referee, &answered)) {
+        for (it, mut verdicts) in answered.iter().zip(judge(&referee, &answered)) {
+            Verdict::reconcile(verdicts.iter_mut().map(|(_, verdict)| verdict).collect());
             tally.add_plan(&it.cluster, &it.built, &it.plan);
-            let mut faults = Vec::from_iter(checked(it));
+            let mut faults = Vec::from_iter(checked(it, &verdicts[0]));
             for (case, verdict) in &verdicts {
                 tally.add_verdict(&it.cluster, verdict);
                 if !verdict.disagreements.is_empty() || !verdict.missed.is_empty() {
@@ -53,7 +55,7 @@ fn kube_scheduler_would_do_as_we_plan() {
             }
             failures += faults.len();
             told.extend(faults);
-            told.truncate(TOLD);
+            told.truncate(most_told);
         }
     }
     println!("{tally}");
@@ -100,9 +102,12 @@ fn judge(referee: &Referee, answered: &[Answered]) -> Vec<Vec<(Case, Verdict)>> 
 }
 
 /// What our own checker says against the plan.
-fn checked(it: &Answered) -> Option<String> {
+fn checked(it: &Answered, (case, verdict): &(Case, Verdict)) -> Option<String> {
     let findings: Vec<String> = check(&it.built.snapshot, &it.plan).iter().map(ToString::to_string).collect();
-    (!findings.is_empty()).then(|| format!("seed {}: our own checker: {}\n", it.cluster.seed, findings.join("; ")))
+    (!findings.is_empty()).then(|| {
+        let (found, dump) = (findings.join("; "), dump(it, case, verdict));
+        format!("seed {}: our own checker: {found}; all of it is in {}\n", it.cluster.seed, dump.display())
+    })
 }
 
 /// A failure in full.

@@ -18,10 +18,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, values: &BTreeSet<Value>) {
+    /// One more pod with these values; `surely` says whether it is there at all.
+    fn add(&mut self, values: &BTreeSet<Value>, surely: bool) {
         for value in values.iter().flatten() {
             *self.most.entry(value.clone()).or_default() += 1;
-            if values.len() == 1 {
+            if surely && values.len() == 1 {
                 *self.sure.entry(value.clone()).or_default() += 1;
             }
         }
@@ -42,6 +43,8 @@ pub(super) struct Near<'a> {
     means: Vec<bool>,
     tallies: Vec<Tally>,
     here: BTreeSet<usize>,
+    /// Whether anybody surely stands anywhere that counts.
+    begun: bool,
 }
 
 /// One anti-affinity term of one shape.
@@ -87,6 +90,7 @@ impl<'a> Sight<'a> {
             means: (0..self.shapes.len()).map(|shape| each.iter().all(|means| means[shape])).collect(),
             tallies: owner.near.iter().map(|_| Tally::default()).collect(),
             here: BTreeSet::new(),
+            begun: false,
         }
     }
 
@@ -97,7 +101,9 @@ impl<'a> Sight<'a> {
     pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[Place<'_>]) -> Even<'a> {
         let selects = |other: &&PodShape| {
             let own = other.namespace == owner.namespace;
-            own && spread.selector.as_ref().is_some_and(|selector| selects(selector, &other.labels))
+            // An empty selector means everybody elsewhere; kube-scheduler's spread counts nobody for it.
+            let named = spread.selector.as_ref().filter(|selector| !selector.0.is_empty());
+            own && named.is_some_and(|selector| selects(selector, &other.labels))
         };
         let counted =
             places.iter().map(|it| it.counts_for(owner, spread.honor_affinity, spread.honor_taints)).collect();
@@ -117,11 +123,13 @@ impl<'a> Sight<'a> {
 }
 
 impl Near<'_> {
-    pub(super) fn add(&mut self, shape: usize, position: usize, place: &Place<'_>) {
+    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &Place<'_>) {
         if self.means[shape] {
-            self.here.insert(position);
+            self.here.extend(surely.then_some(position));
             for (term, tally) in self.terms.iter().zip(&mut self.tallies) {
-                tally.add(&place.values(&term.key));
+                let values = place.values(&term.key);
+                self.begun |= surely && values.iter().any(Option::is_some);
+                tally.add(&values, surely);
             }
         }
     }
@@ -129,7 +137,7 @@ impl Near<'_> {
     /// Whether every term holds for a pod of this shape, or it is the first of its kind and means itself.
     pub(super) fn holds(&self, shape: usize, position: usize, place: &Place<'_>) -> bool {
         let labelled = self.terms.iter().all(|term| place.values(&term.key).iter().all(Option::is_some));
-        let first = self.tallies.iter().all(|tally| tally.most.is_empty()) && self.means[shape];
+        let first = !self.begun && self.means[shape];
         let beside = |(term, tally): (&PodTerm, &Tally)| {
             place.values(&term.key).iter().flatten().all(|value| tally.sure(value) > 0)
         };
@@ -150,10 +158,10 @@ impl Apart<'_> {
     pub(super) fn add(&mut self, shape: usize, owned: bool, place: &Place<'_>) {
         let values = place.values(&self.term.key);
         if self.means[shape] {
-            self.meant.add(&values);
+            self.meant.add(&values, true);
         }
         if owned {
-            self.owners.add(&values);
+            self.owners.add(&values, true);
         }
     }
 
@@ -169,18 +177,16 @@ impl Apart<'_> {
 }
 
 impl Even<'_> {
-    pub(super) fn add(&mut self, shape: usize, position: usize, place: &Place<'_>) {
+    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &Place<'_>) {
         if !self.means[shape] || self.counted[position] == Answer::Never {
             return;
         }
         let values = place.values(&self.spread.key);
-        match self.counted[position] {
-            Answer::Sure => {
-                self.fill(&values);
-                self.tally.add(&values);
-            }
-            _ => values.iter().flatten().for_each(|value| *self.tally.most.entry(value.clone()).or_default() += 1),
+        let surely = surely && self.counted[position] == Answer::Sure;
+        if surely {
+            self.fill(&values);
         }
+        self.tally.add(&values, surely);
     }
 
     /// How far a pod of this shape would lean here at worst, if that is too far or the node has no such label.

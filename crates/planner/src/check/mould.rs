@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::{InstanceType, Launch, Node, Offering, Operator, PodShape, Pool, Requirement, Snapshot, label};
 
 use super::labels::{Labels, alternatives, carries, possible, satisfied};
+use super::places::Answer;
 
 /// Stands for a value that nobody mentions, and for the name that a new node will have.
 const UNMENTIONED: &str = "a value that nobody mentions";
@@ -121,6 +122,27 @@ impl<'a> Mould<'a> {
             (0..self.snapshot.daemons.len()).filter(comes).collect()
         };
         self.daemons.get_or_init(|| self.kinds.iter().map(all).collect())
+    }
+
+    /// Whether a daemon's pod comes with a node of one of the listed kinds (all, when there is no list), taints aside.
+    pub(super) fn brings(&self, daemon: usize, listed: Option<&[usize]>) -> Answer {
+        let shape = &self.snapshot.daemons[daemon].shape;
+        let all: Vec<usize> = (0..self.kinds.len()).collect();
+        let of_kind = |position: &usize| {
+            let (kind, offerings) = &self.kinds[*position];
+            let sure = offerings.iter().all(|offering| self.surely(kind, offering, shape));
+            match (self.daemons()[*position].contains(&daemon), sure) {
+                (true, true) => Answer::Sure,
+                (true, false) => Answer::Maybe,
+                (false, _) => Answer::Never,
+            }
+        };
+        let answers: BTreeSet<Answer> = listed.unwrap_or(&all).iter().map(of_kind).collect();
+        match (answers.first(), answers.last()) {
+            (Some(least), Some(most)) if least == most => *most,
+            (_, Some(Answer::Never) | None) => Answer::Never,
+            _ => Answer::Maybe,
+        }
     }
 
     /// Whether the pod's required terms hold for whatever node this type and offering give.

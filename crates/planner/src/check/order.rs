@@ -1,6 +1,7 @@
 //! The plan in the order in which kube-scheduler could carry it out: each pod finds its topology as it needs it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{Plan, PodShape, Snapshot, label};
@@ -21,18 +22,46 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[Place<'_>], find
         findings.add("report", "its order does not name every placed pod once");
         return;
     }
-    let (shapes, bound) = shapes(snapshot);
+    let (mut shapes, bound) = shapes(snapshot);
+    let daemons = shapes.len()..shapes.len() + snapshot.daemons.len();
+    shapes.extend(snapshot.daemons.iter().map(|daemon| &daemon.shape));
     let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
-    let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).collect();
+    let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
     let mut census = Census::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
-    bound.iter().for_each(|(position, shape)| census.add(*shape, *position));
+    let coming = coming(snapshot, &census, daemons);
+    bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
+    coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
     // Pods that keep room for others are never bound, so nobody may count on them.
     let (buffers, real): (Vec<usize>, Vec<usize>) =
         plan.report.order.iter().partition(|pod| snapshot.pods[**pod].buffer.is_some());
     for pod in real.into_iter().chain(buffers) {
         census.bind(snapshot.pods[pod].shape, stands[&pod], &verdicts::name(snapshot, pod), findings);
     }
-    census.settled(&stands, snapshot, findings);
+    census.settled(&stands, &coming, snapshot, findings);
+}
+
+/// A DaemonSet's pod that comes with a node.
+struct Coming {
+    /// The node, among the places.
+    position: usize,
+    /// The pod's shape; those of DaemonSets follow all others.
+    shape: usize,
+    surely: bool,
+}
+
+/// The pods of DaemonSets that are still to come, as far as they matter to anybody: kube-scheduler finds them on every
+/// node before the plan's first pod.
+fn coming(snapshot: &Snapshot, census: &Census<'_>, shapes: Range<usize>) -> Vec<Coming> {
+    let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
+    let mut all = Vec::new();
+    for (position, place) in census.places.iter().enumerate() {
+        for (daemon, shape) in &seen {
+            let answer = place.awaits(snapshot, *daemon);
+            let coming = Coming { position, shape: *shape, surely: answer == Answer::Sure };
+            all.extend((answer != Answer::Never).then_some(coming));
+        }
+    }
+    all
 }
 
 /// Where the verdict puts a pod, as a position among the places.
@@ -89,11 +118,18 @@ impl<'a> Census<'a> {
         Self { places, near, apart, even }
     }
 
-    fn add(&mut self, shape: usize, position: usize) {
+    /// Whether any term or constraint means pods of a shape, or they have one themselves.
+    fn sees(&self, shape: usize) -> bool {
+        self.near.iter().any(|(_, near)| near.means(shape))
+            || self.apart.iter().any(|(owner, apart)| *owner == shape || apart.means[shape])
+            || self.even.iter().any(|(_, even)| even.means[shape])
+    }
+
+    fn add(&mut self, shape: usize, position: usize, surely: bool) {
         let place = &self.places[position];
-        self.near.iter_mut().for_each(|(_, near)| near.add(shape, position, place));
+        self.near.iter_mut().for_each(|(_, near)| near.add(shape, (position, surely), place));
         self.apart.iter_mut().for_each(|(owner, apart)| apart.add(shape, *owner == shape, place));
-        self.even.iter_mut().for_each(|(_, even)| even.add(shape, position, place));
+        self.even.iter_mut().for_each(|(_, even)| even.add(shape, (position, surely), place));
     }
 
     /// One more pod is bound, and nothing may forbid it.
@@ -114,14 +150,25 @@ impl<'a> Census<'a> {
                 findings.add(name, format!("is spread badly on {}: {fault}", place.name));
             }
         }
-        self.add(shape, position);
+        self.add(shape, position, true);
     }
 
     /// A launch leaves no choice of a domain on which a pod there depends.
-    fn settled(&self, stands: &BTreeMap<usize, usize>, snapshot: &Snapshot, findings: &mut Findings) {
+    fn settled(
+        &self,
+        stands: &BTreeMap<usize, usize>,
+        coming: &[Coming],
+        snapshot: &Snapshot,
+        findings: &mut Findings,
+    ) {
         let mut guests: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (pod, position) in stands.iter().filter(|(_, position)| self.places[**position].node.is_none()) {
             guests.entry(*position).or_default().insert(snapshot.pods[*pod].shape);
+        }
+        for it in coming {
+            if let Some(guests) = guests.get_mut(&it.position) {
+                guests.insert(it.shape);
+            }
         }
         for (position, shapes) in guests {
             let place = &self.places[position];

@@ -91,6 +91,31 @@ impl Place<'_> {
         self.node.map_or_else(|| self.name.clone(), |node| node.name.clone())
     }
 
+    /// Whether the pod of a DaemonSet, the one at this position, is still to come here. One that a node is ready without may
+    /// never come.
+    pub(super) fn awaits(&self, snapshot: &Snapshot, position: usize) -> Answer {
+        let daemon = &snapshot.daemons[position].shape;
+        if unborne(self.taints, &daemon.tolerations).is_some() {
+            return Answer::Never;
+        }
+        let comes = |open: &Open<'_>| open.mould.brings(position, open.listed.as_deref());
+        let Some(node) = self.node else { return self.open.as_ref().map_or(Answer::Never, comes) };
+        let there = node.pods.iter().map(|pod| &pod.shape).any(|shape| {
+            let labels = &shape.labels;
+            shape.namespace == daemon.namespace
+                && daemon.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        });
+        if there || node.leaving.is_some() {
+            return Answer::Never;
+        }
+        let settled = || {
+            let suits = pleased(daemon, |asked| satisfied(asked, node.labels.get(&asked.key).map(String::as_str)));
+            if suits { Answer::Sure } else { Answer::Never }
+        };
+        let most = if node.stage == Stage::Initialized { Answer::Maybe } else { Answer::Sure };
+        self.open.as_ref().map_or_else(settled, comes).min(most)
+    }
+
     /// Whether the node is one that a spread constraint looks at, under its policies.
     pub(super) fn counts_for(&self, shape: &PodShape, honor_affinity: bool, honor_taints: bool) -> Answer {
         if self.node.is_some_and(|node| node.leaving.is_some()) || (honor_taints && self.repels(&shape.tolerations)) {

@@ -22,7 +22,7 @@ pub struct Spread {
     /// With fewer domains than this the emptiest one counts as empty; `None` is one.
     #[serde(default)]
     pub min_domains: Option<u32>,
-    /// Which pods of the pod's own namespace count, `matchLabelKeys` merged in; `None` counts none.
+    /// Which pods of the pod's own namespace count, `matchLabelKeys` merged in; see [`Spread::counted`].
     pub selector: Option<Selector>,
     /// `DoNotSchedule`; otherwise `ScheduleAnyway`, which is a preference.
     pub hard: bool,
@@ -61,6 +61,15 @@ impl Selector {
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|it| super::ValueSet::of(it).allows(labels.get(&it.key).map(String::as_str)))
+    }
+}
+
+impl Spread {
+    /// Which pods of the pod's own namespace count, if any do: as kube-scheduler has it, an empty selector counts nobody,
+    /// so that such a constraint asks for nothing but the node's label.
+    #[must_use]
+    pub fn counted(&self) -> Option<&Selector> {
+        self.selector.as_ref().filter(|selector| !selector.0.is_empty())
     }
 }
 

@@ -252,6 +252,15 @@ impl<'a> Frames<'a> {
         values
     }
 
+    /// The values that a label may have on launches of a frame as it is: one that the claim itself brings has none until it
+    /// is settled.
+    pub(super) fn settled_values(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
+        let template = self.template_of(frame);
+        let single = self.list[frame].requirements.get(key).is_some_and(|set| set.single().is_some());
+        let decided = template.sold_by.contains(key) || template.decides(key);
+        if single || decided { self.value_names(frame, key) } else { BTreeSet::new() }
+    }
+
     /// Whether a key is settled in a frame: its nodes will have one value that is known, or none at all.
     pub(super) fn settles(&self, frame: FrameId, key: KeyId, topology: &Topology<'a>) -> bool {
         let lacks = || self.value_names(frame, topology.key_name(key)).is_empty();
@@ -267,15 +276,19 @@ impl<'a> Frames<'a> {
         *self.counting.borrow_mut().entry((frame, id)).or_insert_with(judged)
     }
 
-    /// What a label may be on a node of this frame.
-    fn outlook(&self, frame: FrameId, key: &str) -> Outlook {
+    /// What a label may turn out to be on a node of this frame, whatever the frame is narrowed to.
+    pub(super) fn outlook(&self, frame: FrameId, key: &str) -> Outlook {
         let own = &self.list[frame];
         let template = &self.templates[own.template];
         let values = self.value_names(frame, key);
         let by_type = template.sold_by.contains(key) || template.well_known().contains(key);
-        let free = own.requirements.get(key).is_none_or(|set| set.allows(None));
+        let set = own.requirements.get(key);
+        let free = set.is_none_or(|set| set.allows(None));
         let without = |entry: &Entry| !template.candidates[entry.candidate].offer.carries(key);
-        Outlook { lacking: values.is_empty() || (by_type && free && own.entries.iter().any(without)), values }
+        // What the claim itself brings is there only when it is settled.
+        let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
+        let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
+        Outlook { lacking, values }
     }
 
     /// The cheapest entry that holds these amounts alone.

@@ -70,7 +70,7 @@ impl Solver<'_> {
     /// Opens a launch for the first pods. Says which, and how many of them it takes now.
     pub(super) fn open(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
         let level = &self.demands[turn.shape].levels[turn.level];
-        let settles = !level.keys.is_empty() || !level.fickle.is_empty();
+        let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.retinue.is_empty();
         let fresh = self.best_alone(turn, settles)?;
         let (entry, load) = self.load(&fresh, turn, pods.len());
         let demand = &self.demands[turn.shape];

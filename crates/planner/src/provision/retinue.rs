@@ -1,30 +1,48 @@
-//! DaemonSet pods that come with a new node: they are there before any other pod, and other pods see them.
+//! DaemonSet pods that come with a node: they are there before any other pod, and other pods see them.
 
-use crate::Snapshot;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::{Node, Snapshot};
 
 use super::demand::{Demand, Level};
-use super::frame::FrameId;
-use super::topology::{GroupId, HOST, RuleKind, Spot, SpreadGroup, Topology};
+use super::frame::{FrameId, Frames};
+use super::template::{self, DaemonDemand};
+use super::topology::{self, Counts, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology};
 use super::{Solver, Turn};
 
-/// By DaemonSet, the groups that count its pods and those of the anti-affinity that they hold.
-pub(super) struct Retinue {
-    members: Vec<Member>,
+/// The DaemonSets that it matters to somebody where their pods are.
+pub(super) struct Retinue<'a> {
+    members: Vec<Member<'a>>,
+    /// By frame, which of the members come with its launches.
+    known: BTreeMap<FrameId, Rc<[(usize, Counts)]>>,
 }
 
-struct Member {
+struct Member<'a> {
+    demand: DaemonDemand<'a>,
+    /// Its place among the snapshot's DaemonSets.
+    position: usize,
     counts: Vec<GroupId>,
     holds: Vec<GroupId>,
+    /// Required anti-affinity of others against its pods.
+    shunned: Vec<GroupId>,
+    rules: Vec<Rule>,
+    /// Keys whose value must be known where its pods are.
+    keys: Vec<KeyId>,
 }
 
-impl Member {
-    fn matters(&self) -> bool {
-        !self.counts.is_empty() || !self.holds.is_empty()
+impl<'a> Member<'a> {
+    fn of(demand: DaemonDemand<'a>, position: usize, topology: &mut Topology<'a>) -> Self {
+        let shape = &demand.daemon.shape;
+        let (counts, holds, shunned) = (topology.counting(shape), topology.holding(shape), topology.shunning(shape));
+        let rules: Vec<Rule> = holds.iter().map(|group| Rule::apart(*group)).collect();
+        let keys = topology.keys_to_settle(&rules, &counts, &shunned);
+        Self { demand, position, counts, holds, shunned, rules, keys }
     }
 
     /// Whether a pod may stand beside this one on a node where nobody else is.
     fn bears(&self, demand: &Demand<'_>, level: &Level, topology: &Topology<'_>) -> bool {
-        let refuses = |rule: &super::topology::Rule| match rule.kind {
+        let refuses = |rule: &Rule| match rule.kind {
             RuleKind::Apart => true,
             RuleKind::Spread { max_skew, .. } => topology.is_of(rule.group, HOST) && max_skew <= u32::from(rule.own),
             RuleKind::Near | RuleKind::Alone => false,
@@ -32,52 +50,111 @@ impl Member {
         !demand.shunned.iter().any(|group| self.holds.contains(group))
             && !level.rules.iter().any(|rule| self.counts.contains(&rule.group) && refuses(rule))
     }
+
+    /// Whether those who are there already let it come to a launch of a frame.
+    fn may_come(&self, frame: FrameId, frames: &Frames<'_>, topology: &Topology<'_>) -> bool {
+        let pins = &frames.get(frame).pins;
+        self.keys.iter().all(|key| topology.allows(&self.rules, &self.shunned, *key, pins[*key]))
+    }
+
+    /// Whether a launch of a frame brings it along.
+    fn comes_with(&self, frame: FrameId, frames: &Frames<'_>) -> Counts {
+        let own = frames.get(frame);
+        let candidates = &frames.templates[own.template].candidates;
+        let mut brought = own.entries.iter().map(|it| candidates[it.candidate].daemons.contains(&self.position));
+        let by_type = match (brought.clone().any(|it| it), brought.all(|it| it)) {
+            (true, true) => Counts::Surely,
+            (true, false) => Counts::Perhaps,
+            (false, _) => Counts::Never,
+        };
+        by_type.min(self.demand.suits(|key| frames.outlook(frame, key)))
+    }
+
+    /// Whether it will come to a node of the snapshot where it is not yet. One that a node is ready without may never come.
+    fn comes_to(&self, snapshot: &Snapshot, node: &Node) -> Counts {
+        let own = &self.demand.daemon.shape;
+        let is_own = |pod: &&crate::BoundPod| {
+            let labels = &pod.shape.labels;
+            pod.shape.namespace == own.namespace && own.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        };
+        if node.leaving.is_some() || !self.demand.bears(&node.taints) || node.pods.iter().any(|pod| is_own(&pod)) {
+            return Counts::Never;
+        }
+        let most = if node.stage == crate::Stage::Initialized { Counts::Perhaps } else { Counts::Surely };
+        most.min(self.demand.suits(|key| topology::outlook(snapshot, node, key)))
+    }
 }
 
-impl Retinue {
-    pub(super) fn of<'a>(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
-        let member = |daemon: &'a crate::Daemon| Member {
-            counts: topology.counting(&daemon.shape),
-            holds: topology.holding(&daemon.shape),
+impl<'a> Retinue<'a> {
+    /// Finds the DaemonSets that matter, and counts their pods that are still to come to the snapshot's nodes.
+    pub(super) fn of(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
+        let all = template::daemons(snapshot).into_iter().enumerate();
+        let mut members: Vec<Member<'a>> = all.map(|(position, it)| Member::of(it, position, topology)).collect();
+        members.retain(|member| !member.counts.is_empty() || !member.holds.is_empty());
+        for member in &members {
+            let membership = Membership { counts: &member.counts, holds: &member.holds };
+            for (site, node) in (0..).zip(&snapshot.nodes) {
+                let there = member.comes_to(snapshot, node);
+                if there != Counts::Never {
+                    let spot = Spot { site: Some(site), pins: None };
+                    topology.record(membership, spot, Pods { count: 1, there }, |_, _| Counts::Never);
+                }
+            }
+        }
+        Self { members, known: BTreeMap::new() }
+    }
+
+    /// Whether nobody looks at the pods of any DaemonSet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The members that come with launches of a frame.
+    fn with(&mut self, frame: FrameId, frames: &Frames<'a>) -> Rc<[(usize, Counts)]> {
+        let members = &self.members;
+        let all = || {
+            let each = members.iter().enumerate().map(|(position, it)| (position, it.comes_with(frame, frames)));
+            each.filter(|(_, there)| *there != Counts::Never).collect()
         };
-        Self { members: snapshot.daemons.iter().map(member).collect() }
+        Rc::clone(self.known.entry(frame).or_insert_with(all))
     }
 }
 
 impl Solver<'_> {
-    /// Whether a pod may stand beside the daemons of every type that a fresh launch lists.
-    pub(super) fn bears_retinue(&self, frame: FrameId, turn: Turn) -> bool {
+    /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be.
+    pub(super) fn bears_retinue(&mut self, frame: FrameId, turn: Turn) -> bool {
+        if self.retinue.is_empty() {
+            return true;
+        }
+        let coming = self.retinue.with(frame, &self.frames);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
-        let refuses = |member: &Member| member.matters() && !member.bears(demand, level, &self.topology);
-        let unborne: Vec<bool> = self.retinue.members.iter().map(refuses).collect();
-        !unborne.contains(&true) || !self.daemons_of(frame).into_iter().any(|daemon| unborne[daemon])
+        coming.iter().map(|(member, _)| &self.retinue.members[*member]).all(|member| {
+            member.bears(demand, level, &self.topology) && member.may_come(frame, &self.frames, &self.topology)
+        })
     }
 
     /// Counts the daemons that may come with a launch.
     pub(super) fn count_retinue(&mut self, claim: usize) {
-        if !self.retinue.members.iter().any(Member::matters) {
+        if self.retinue.is_empty() {
             return;
         }
         let claim = &self.claims.list[claim];
-        for daemon in self.daemons_of(claim.frame) {
-            let Member { counts, holds } = &self.retinue.members[daemon];
-            let frame = self.frames.get(claim.frame);
-            let spot = Spot { site: Some(claim.site), pins: Some(&frame.pins) };
-            let (frames, wants) = (&self.frames, &self.wants);
-            let suits = |id, spread: &SpreadGroup<'_>| frames.counts(claim.frame, id, spread, wants);
-            self.topology.record(counts, holds, spot, 1, suits);
+        let spot = claim.spot(self.frames.get(claim.frame));
+        for (member, there) in self.retinue.with(claim.frame, &self.frames).iter() {
+            let member = &self.retinue.members[*member];
+            let membership = Membership { counts: &member.counts, holds: &member.holds };
+            let suits = |id, spread: &_| self.frames.counts(claim.frame, id, spread, &self.wants);
+            self.topology.record(membership, spot, Pods { count: 1, there: *there }, suits);
         }
     }
 
-    /// Positions of the DaemonSets whose pods come with one of a frame's types at least.
-    fn daemons_of(&self, frame: FrameId) -> Vec<usize> {
-        let own = self.frames.get(frame);
-        let candidates = &self.frames.templates[own.template].candidates;
-        let mut daemons: Vec<usize> =
-            own.entries.iter().flat_map(|entry| &candidates[entry.candidate].daemons).copied().collect();
-        daemons.sort_unstable();
-        daemons.dedup();
-        daemons
+    /// Keys whose value a launch of a frame must have settled for its daemons' sake.
+    pub(super) fn keys_of_retinue(&mut self, frame: FrameId) -> Vec<KeyId> {
+        if self.retinue.is_empty() {
+            return Vec::new();
+        }
+        let coming = self.retinue.with(frame, &self.frames);
+        coming.iter().flat_map(|(member, _)| self.retinue.members[*member].keys.iter().copied()).collect()
     }
 }

@@ -1,18 +1,22 @@
 //! Which zone, or other domain, a launch is for: settled as soon as a pod on it counts for somebody.
 //!
 //! A launch whose zone is open could come up in any of them. What counts in a domain must therefore know its domain, so
-//! the launch is pinned to one: where the rules allow it, the cheapest, then the emptiest, then the first by name.
+//! the launch is pinned to one: where the rules allow it, one that surprises no spread, the cheapest, then the emptiest,
+//! then the first by name.
 
 use super::frame::FrameId;
 use super::{Solver, Turn};
 
 impl Solver<'_> {
-    /// What a frame becomes when every key that matters to the turn's pods is settled as their rules allow; best first.
+    /// What a frame becomes when every key that matters to the turn's pods, to the daemons that come along, or to a spread
+    /// that may count there is settled as their rules allow; best first.
     /// A label that the new node will not have is settled too: it is in no domain, which suits those who only keep away.
     pub(super) fn settled(&mut self, frame: FrameId, turn: Turn) -> Vec<FrameId> {
+        let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
+        keys.extend(self.keys_of_retinue(frame));
+        keys.extend(self.topology.guarded_keys(frame, &self.frames, &self.wants));
         let mut open = None;
-        for position in 0..self.demands[turn.shape].levels[turn.level].keys.len() {
-            let key = self.demands[turn.shape].levels[turn.level].keys[position];
+        for key in keys {
             let pin = self.frames.get(frame).pins[key];
             if pin.is_none() && !self.frames.values(frame, key, &mut self.topology).is_empty() {
                 open = open.or(Some(key));
@@ -44,9 +48,10 @@ impl Solver<'_> {
             let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
             // What only a reservation offers is paid for already.
             let reserved = self.frames.template_of(child).reserves.then_some(0);
-            pinned.extend(cost.or(reserved).map(|cost| (cost, crowd, child)));
+            let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
+            pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, crowd, child)));
         }
-        pinned.sort_by_key(|(cost, crowd, _)| (*cost, *crowd));
-        pinned.into_iter().flat_map(|(_, _, child)| self.settled(child, turn)).collect()
+        pinned.sort_by_key(|(surprises, cost, crowd, _)| (*surprises, *cost, *crowd));
+        pinned.into_iter().flat_map(|(.., child)| self.settled(child, turn)).collect()
     }
 }

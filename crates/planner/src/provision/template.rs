@@ -11,6 +11,7 @@ use crate::{
 use super::demand::with_volumes;
 use super::dimensions::{Amounts, Dimensions, first_lacking};
 use super::limits::{Footprint, footprint};
+use super::topology::{Counts, Outlook};
 use super::wants::{Tolerance, first_untolerated};
 
 /// Stands for the name that a new node will have; no label value can contain a space.
@@ -183,6 +184,11 @@ impl<'a> DaemonDemand<'a> {
     /// Whether the DaemonSet's pod bears these taints.
     pub(super) fn bears(&self, taints: &[Taint]) -> bool {
         first_untolerated(&self.daemon.shape.tolerations, taints, Tolerance::Lenient).is_none()
+    }
+
+    /// Whether a node is what the DaemonSet's pod asks for, when its labels are as the outlook says.
+    pub(super) fn suits(&self, outlook: impl Fn(&str) -> Outlook) -> Counts {
+        Counts::of_any(&self.alternatives, outlook)
     }
 
     /// Whether one of the alternatives holds.

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use crate::{PodTerm, Standing, label};
 
 pub(super) use census::Foreseen;
+pub(super) use census::outlook;
 pub(super) use groups::{Counts, Outlook, SpreadGroup};
 
 pub(super) type GroupId = usize;
@@ -76,7 +77,7 @@ struct Group<'a> {
     tallies: Vec<Vec<u32>>,
     /// Pods that count perhaps, or whose domain is one of several, counted in each of them; one list a key.
     maybe: Vec<Vec<u32>>,
-    /// Pods in any domain of any key.
+    /// Pods that are surely in some domain of some key.
     total: u64,
     /// Anti-affinity: pods in each domain that hold the term.
     holders: Vec<u32>,
@@ -86,6 +87,8 @@ struct Group<'a> {
     held: bool,
     /// Spread: the domains that a pod with this constraint could reach.
     reachable: Vec<Domain>,
+    /// Spread: whether launches that it may count must not leave their domain open.
+    guarded: bool,
     /// Spread: pods in the emptiest domain that exists, while only those are looked at.
     least: Option<u32>,
     /// Spread: whether pods on each site count.
@@ -120,6 +123,20 @@ pub(super) struct Spot<'p> {
     pub(super) site: Option<Domain>,
     /// Values by key for a launch; for a node of the snapshot they are looked up.
     pub(super) pins: Option<&'p [Option<Domain>]>,
+}
+
+/// The groups that count a pod, and those of the anti-affinity that it holds.
+#[derive(Clone, Copy)]
+pub(super) struct Membership<'m> {
+    pub(super) counts: &'m [GroupId],
+    pub(super) holds: &'m [GroupId],
+}
+
+/// Pods to be counted, and whether they will be where they are said to be.
+#[derive(Clone, Copy)]
+pub(super) struct Pods {
+    pub(super) count: u32,
+    pub(super) there: Counts,
 }
 
 impl<'a> Topology<'a> {
@@ -303,27 +320,27 @@ impl<'a> Topology<'a> {
     /// Counts pods of one membership at a spot. `suits` says whether a spread counts pods on that launch.
     pub(super) fn record(
         &mut self,
-        counts: &[GroupId],
-        holds: &[GroupId],
+        membership: Membership<'_>,
         spot: Spot<'_>,
-        pods: u32,
+        pods: Pods,
         suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
     ) {
-        for id in counts {
+        for id in membership.counts {
             let group = &self.groups[*id];
             let counted = match (&group.kind, spot.pins, spot.site) {
                 (Kind::Spread(spread), Some(_), _) => suits(*id, spread),
                 (Kind::Spread(_), None, Some(site)) => group.eligible[site as usize],
                 _ => Counts::Surely,
             };
+            let counted = counted.min(pods.there);
             if counted != Counts::Never {
-                self.count(*id, spot, pods, counted);
+                self.count(*id, spot, pods.count, counted);
             }
         }
-        for id in holds {
+        for id in membership.holds {
             let key = self.groups[*id].keys[0];
             for domain in self.possible(key, spot) {
-                *slot(&mut self.groups[*id].holders, domain) += pods;
+                *slot(&mut self.groups[*id].holders, domain) += pods.count;
             }
         }
     }
@@ -338,7 +355,8 @@ impl<'a> Topology<'a> {
             let list = if sure { &mut group.tallies } else { &mut group.maybe };
             possible.iter().for_each(|domain| *slot(&mut list[position], *domain) += pods);
         }
-        self.groups[id].total += if somewhere { u64::from(pods) } else { 0 };
+        // A daemon that may come keeps nobody from being the first of his kind.
+        self.groups[id].total += if somewhere && counted == Counts::Surely { u64::from(pods) } else { 0 };
     }
 
     /// The values that a key has or may get at a spot.

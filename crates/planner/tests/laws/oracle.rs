@@ -155,7 +155,7 @@ fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
     shape.spread.iter().filter(|it| it.hard).any(|spread| {
         let domain = value(snapshot, plan, pod, &spread.key);
         let counts = |other: &PodShape| {
-            let selected = spread.selector.as_ref().is_some_and(|it| it.selects(&other.labels));
+            let selected = spread.counted().is_some_and(|it| it.selects(&other.labels));
             selected && other.namespace == shape.namespace
         };
         let planned = (0..snapshot.pods.len()).filter(|other| there(plan, *other).is_some());

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::shared::Shared;
 use crate::provision::wants::Wants;
-use crate::{Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint, ValueSet};
+use crate::{Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint};
 
 use super::groups::{Counts, Outlook, SpreadGroup};
-use super::{Domain, GroupId, HOST, Kind, Spot, Topology};
+use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Spot, Topology};
 
-/// Groups with values of their key.
-pub(in crate::provision) type Foreseen = BTreeSet<(GroupId, String)>;
+/// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
+pub(in crate::provision) type Foreseen = BTreeSet<(GroupId, Option<String>)>;
+/// One pod that is there.
+const ONE: Pods = Pods { count: 1, there: Counts::Surely };
 
 impl<'a> Topology<'a> {
     /// Makes groups of the anti-affinity that bound pods and daemons hold.
@@ -43,12 +45,12 @@ impl<'a> Topology<'a> {
             let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
             for pod in node.pods.iter().filter(|pod| !pod.ending && !moving.contains(pod.uid.as_str())) {
                 if let Some((counts, holds)) = memberships.get(&std::ptr::from_ref(pod.shape.as_ref())) {
-                    self.record(counts, holds, spot, 1, |_, _| Counts::Surely);
+                    self.record(Membership { counts, holds }, spot, ONE, |_, _| Counts::Surely);
                 }
             }
             for pod in node.pods.iter().filter(|pod| !pod.claims.is_empty() && !moving.contains(pod.uid.as_str())) {
                 let groups: Vec<usize> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
-                self.record(&groups, &[], spot, 1, |_, _| Counts::Surely);
+                self.record(Membership { counts: &groups, holds: &[] }, spot, ONE, |_, _| Counts::Surely);
             }
         }
     }
@@ -123,25 +125,68 @@ impl<'a> Topology<'a> {
                     }
                 }
             }
-            let more: Vec<&String> = foreseen.iter().filter(|(of, _)| *of == id).map(|(_, value)| value).collect();
+            let more: Vec<&String> =
+                foreseen.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
             reachable.extend(more.into_iter().map(|value| self.domain(key, value)));
+            self.groups[id].guarded = foreseen.contains(&(id, None));
             self.groups[id].reachable = reachable.into_iter().collect();
         }
     }
 
-    /// Domains that launches of a frame open and on which a spread that counts there did not count.
+    /// Domains that launches of a frame open, or may open, and on which a spread that counts there did not count.
     pub(in crate::provision) fn unforeseen(&self, frame: FrameId, frames: &Frames<'a>, wants: &Wants<'a>) -> Foreseen {
         let mut found = Foreseen::new();
-        for (id, group) in self.groups.iter().enumerate() {
-            let Kind::Spread(spread) = &group.kind else { continue };
+        for (id, group) in self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] != HOST) {
             let key = &self.keys[group.keys[0]];
-            let value = frames.get(frame).requirements.get(&key.name).and_then(ValueSet::single);
-            let known = |value: &str| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
-            let new = value.filter(|value| group.keys[0] != HOST && !known(value));
-            let counts = |_: &&str| frames.counts(frame, id, spread, wants) != Counts::Never;
-            found.extend(new.filter(counts).map(|value| (id, value.to_owned())));
+            let known = |value: &String| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
+            let values = frames.settled_values(frame, &key.name);
+            let settles = values.len() <= 1 || group.guarded;
+            let new = values.into_iter().filter(|value| !known(value));
+            found.extend(new.map(|value| (id, settles.then_some(value))));
         }
         found
+    }
+
+    /// Keys that launches of a frame must not leave open, for they could open domains on which a spread does not count.
+    pub(in crate::provision) fn guarded_keys(
+        &self,
+        frame: FrameId,
+        frames: &Frames<'a>,
+        wants: &Wants<'a>,
+    ) -> Vec<KeyId> {
+        if !self.groups.iter().any(|group| group.guarded) {
+            return Vec::new();
+        }
+        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.guarded);
+        spreads.map(|(_, group)| group.keys[0]).collect()
+    }
+
+    /// How many spreads are surprised by a launch of a frame in a domain of a key.
+    pub(in crate::provision) fn surprises(
+        &self,
+        (key, domain): (KeyId, Domain),
+        frame: FrameId,
+        frames: &Frames<'a>,
+        wants: &Wants<'a>,
+    ) -> usize {
+        if !self.groups.iter().any(|group| group.guarded) {
+            return 0;
+        }
+        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] == key);
+        spreads.filter(|(_, group)| !group.reachable.contains(&domain)).count()
+    }
+
+    /// The spreads that may count pods on launches of a frame.
+    fn spreads_on<'s>(
+        &'s self,
+        frame: FrameId,
+        frames: &'s Frames<'a>,
+        wants: &'s Wants<'a>,
+    ) -> impl Iterator<Item = (GroupId, &'s Group<'a>)> {
+        self.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
+            Kind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
+            _ => false,
+        })
     }
 }
 
@@ -159,7 +204,7 @@ impl SpreadGroup<'_> {
 
 /// What a label of a node may be. A claim in flight may come up with any value of its requirements, or of its types and
 /// all their offerings, for what is sold out now may have been bought before.
-fn outlook(snapshot: &Snapshot, node: &Node, key: &str) -> Outlook {
+pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str) -> Outlook {
     if let Some(value) = node.labels.get(key) {
         return Outlook { values: BTreeSet::from([value.clone()]), lacking: false };
     }

@@ -53,6 +53,21 @@ impl Counts {
             (false, false) => Self::Never,
         }
     }
+
+    /// Whether a node is as one of these alternatives asks, when its labels are as the outlook says.
+    pub(in crate::provision) fn of_any<'r>(
+        alternatives: impl IntoIterator<Item = &'r Requirements>,
+        outlook: impl Fn(&str) -> Outlook,
+    ) -> Self {
+        let meets = |asked: &Requirements| {
+            let each = asked.iter().map(|(key, set)| {
+                let found = outlook(key);
+                Self::of(found.all().all(|it| set.allows(it)), found.all().any(|it| set.allows(it)))
+            });
+            each.min().unwrap_or(Self::Surely)
+        };
+        alternatives.into_iter().map(meets).max().unwrap_or(Self::Surely)
+    }
 }
 
 impl SpreadGroup<'_> {
@@ -67,15 +82,8 @@ impl SpreadGroup<'_> {
             let found = outlook(key);
             Counts::of(!found.lacking, !found.values.is_empty())
         });
-        let meets = |asked: &Requirements| {
-            let each = asked.iter().map(|(key, set)| {
-                let found = outlook(key);
-                Counts::of(found.all().all(|it| set.allows(it)), found.all().any(|it| set.allows(it)))
-            });
-            each.min().unwrap_or(Counts::Surely)
-        };
-        let affine = self.wants.iter().map(|any| any.iter().map(|want| meets(wants.get(*want))).max());
-        carried.chain(affine.flatten()).min().unwrap_or(Counts::Surely)
+        let affine = Counts::of_any(self.wants.iter().flatten().map(|want| wants.get(*want)), &outlook);
+        carried.chain([affine]).min().unwrap_or(Counts::Surely)
     }
 
     /// Whether a value of the spread's key is a domain for its pods: not where their own requirements rule it out.
@@ -93,7 +101,7 @@ impl<'a> Topology<'a> {
         let kind = Kind::Spread(SpreadGroup {
             key: &spread.key,
             namespace: &shape.namespace,
-            selector: spread.selector.as_ref(),
+            selector: spread.counted(),
             wants: spread.honor_affinity.then(|| strict.to_vec()),
             tolerations: spread.honor_taints.then_some(shape.tolerations.as_slice()),
             reach: (strict.to_vec(), &shape.tolerations),
@@ -157,6 +165,7 @@ impl<'a> Topology<'a> {
             constrained: false,
             held: false,
             reachable: Vec::new(),
+            guarded: false,
             least: None,
             eligible: Vec::new(),
         });

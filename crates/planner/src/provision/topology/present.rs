@@ -48,7 +48,7 @@ impl<'a> Topology<'a> {
                 _ if key == HOST => domains.push(*site),
                 Some(domain) => domains.push(domain),
                 None => {
-                    let values = frames.value_names(*frame, &self.keys[key].name);
+                    let values = frames.settled_values(*frame, &self.keys[key].name);
                     let known = |value: &String| self.keys[key].known.get(value).copied();
                     // Nobody is counted in a domain that has no number yet.
                     domains.extend(values.iter().map(|value| known(value).unwrap_or(Domain::MAX)));
