@@ -1,7 +1,8 @@
 //! What we decide: a [`Snapshot`] goes in, a [`Plan`] with a reason for every answer comes out.
 //!
-//! The crate is pure on purpose. It has no clock, no randomness, no I/O and no float: the same snapshot
-//! gives the same bytes, so that a decision seen in production can be replayed at a desk.
+//! The crate is pure on purpose. It has no clock, no randomness, no I/O and, but for one room that says why
+//! (`provision/blueprint`), no float: the same snapshot gives the same bytes, so that a decision seen in production can be
+//! replayed at a desk.
 #![deny(clippy::float_arithmetic)]
 
 pub mod check;

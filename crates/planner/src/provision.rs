@@ -5,7 +5,8 @@
 //! after the other dropped (`demand`). At each of these levels its pods go
 //! 1. where a recent plan promised them a place, if they still fit there;
 //! 2. on the first node that takes them, initialized ones before those on their way, by name (`room`);
-//! 3. into the first open launch of this plan that takes them at no more than a launch of their own would cost (`join`);
+//! 3. into the first open launch of this plan that keeps a seat for them, or that takes them at no more than a launch of
+//!    their own would cost (`join`);
 //! 4. into a new launch from the pool with the greatest weight; among equal weights the cheapest (`open`).
 //!
 //! Whoever counts for affinity, anti-affinity or spread (`topology`) is put where the domain is known: a launch that
@@ -14,12 +15,17 @@
 //! the limits leave in the end is spent on listing further types (`finish`). Who has no place in the end is told the
 //! nearest miss of every pool (`reasons`).
 
+#[expect(
+    clippy::float_arithmetic,
+    reason = "worths of a linear program; the room says why they are the same everywhere"
+)]
+mod blueprint;
 mod claim;
 mod demand;
-mod design;
 mod dimensions;
 mod finish;
 mod fixed;
+mod fleet;
 mod frame;
 mod join;
 mod limits;
@@ -37,7 +43,7 @@ mod topology;
 mod wants;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
@@ -45,6 +51,7 @@ use std::thread;
 use claim::Claims;
 use demand::{Compiler, Demand};
 use dimensions::Dimensions;
+use fleet::Fleets;
 use frame::{FrameId, Frames};
 use limits::Headroom;
 use manner::{Manner, Score};
@@ -63,13 +70,18 @@ const MOST_SURPRISES: usize = 4;
 
 /// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    let (always, more) = manner::MANNERS.split_at(manner::ALWAYS);
-    let best = side_by_side(snapshot, always);
-    let launched = best.iter().flat_map(|(_, plan)| &plan.launches).map(|launch| launch.pods.len()).sum();
-    let others =
-        if manner::is_worth_more(launched, snapshot.shapes.len()) { side_by_side(snapshot, more) } else { None };
+    let best = side_by_side(snapshot, &manner::ALWAYS);
+    let (pods, shapes) = best.as_ref().map_or((0, 0), |(_, plan)| launched(snapshot, plan));
+    let others = side_by_side(snapshot, manner::more(pods, shapes));
     let all = best.into_iter().chain(others);
     all.reduce(better).map(|(_, plan)| plan).unwrap_or_default()
+}
+
+/// How many pods a plan launches nodes for, and how many shapes they have.
+fn launched(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
+    let pods = || plan.launches.iter().flat_map(|launch| &launch.pods);
+    let shapes: BTreeSet<usize> = pods().map(|pod| snapshot.pods[*pod].shape).collect();
+    (pods().count(), shapes.len())
 }
 
 /// A plan with what speaks for it.
@@ -160,6 +172,7 @@ struct Solver<'a> {
     reservations: Reservations,
     rooms: Rooms<'a>,
     claims: Claims,
+    fleets: Fleets,
     alone: BTreeMap<Turn, Alone>,
     soft_taints: bool,
     verdicts: Vec<Option<PodVerdict>>,
@@ -169,7 +182,7 @@ struct Solver<'a> {
     /// By template and requirements, the label that rules each type out.
     mismatches: BTreeMap<(usize, WantId), Rc<[Option<String>]>>,
     manner: Manner,
-    /// By shape, pods without a place for which no launch keeps a seat.
+    /// By shape, pods without a place.
     waiting: Vec<usize>,
     steps: u64,
 }
@@ -196,6 +209,7 @@ impl<'a> Solver<'a> {
             reservations: Reservations::of(snapshot),
             rooms: Rooms::of(snapshot, &dimensions),
             claims: Claims::default(),
+            fleets: Fleets::default(),
             alone: BTreeMap::new(),
             verdicts: vec![None; snapshot.pods.len()],
             nominations: Vec::new(),
@@ -285,6 +299,7 @@ impl<'a> Solver<'a> {
     /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
     fn place_all(&mut self, kind: Kind) {
         let mut queue = self.queue(kind);
+        self.fleets = Fleets::default();
         queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();
@@ -336,11 +351,14 @@ impl<'a> Solver<'a> {
         if let Some((room, count)) = self.find_room(turn, pods) {
             return Some((Place::Room(room), count, Why::Room));
         }
+        if let Some((claim, count)) = self.sit(turn, pods) {
+            return Some((Place::Claim(claim), count, Why::Joined));
+        }
         let alone = self.price_alone(turn);
         if !self.demands[turn.shape].attachments.is_empty() {
             self.claims.forget(turn.shape);
         }
-        let bearable = alone.map(|alone| self.bearable_price(turn, alone));
+        let bearable = alone.map(|alone| self.bearable_price(alone));
         if let Some((claim, count)) = self.join(turn, pods, bearable) {
             return Some((Place::Claim(claim), count, Why::Joined));
         }
@@ -380,6 +398,7 @@ impl<'a> Solver<'a> {
                 PodVerdict::Launch { launch: claim, why, dropped }
             }
         };
+        self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(pods.len());
         self.count(turn, place, pods.len());
         self.order.extend_from_slice(pods);
         for pod in pods {

@@ -39,6 +39,10 @@ pub(super) struct Claim {
 #[derive(Default)]
 pub(super) struct Claims {
     pub(super) list: Vec<Claim>,
+    /// By shape, launches that keep seats for it, in the order in which they were opened.
+    seats: BTreeMap<usize, Vec<usize>>,
+    /// By shape, how many seats there are.
+    kept: BTreeMap<usize, usize>,
     buckets: Vec<Bucket>,
     of_frame: BTreeMap<FrameId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
@@ -63,8 +67,34 @@ impl Claims {
     pub(super) fn add(&mut self, claim: Claim) -> usize {
         let position = self.list.len();
         self.file(position, claim.frame);
+        for (shape, kept) in claim.seats.iter().filter(|(_, kept)| *kept > 0) {
+            self.seats.entry(*shape).or_default().push(position);
+            *self.kept.entry(*shape).or_default() += kept;
+        }
         self.list.push(claim);
         position
+    }
+
+    /// Launches that keep seats for a shape, in the order in which they were opened.
+    pub(super) fn with_seats(&self, shape: usize) -> Vec<usize> {
+        self.seats.get(&shape).cloned().unwrap_or_default()
+    }
+
+    /// How many seats are kept for a shape.
+    pub(super) fn kept(&self, shape: usize) -> usize {
+        self.kept.get(&shape).copied().unwrap_or(0)
+    }
+
+    /// Gives seats that a launch keeps for a shape to so many pods, as far as there are some.
+    pub(super) fn seat(&mut self, position: usize, shape: usize, pods: usize) {
+        let Some((_, kept)) = self.list[position].seats.iter_mut().find(|(of, _)| *of == shape) else { return };
+        let seated = pods.min(*kept);
+        *kept -= seated;
+        let gone = *kept == 0;
+        *self.kept.entry(shape).or_default() -= seated;
+        if gone {
+            self.seats.entry(shape).or_default().retain(|launch| *launch != position);
+        }
     }
 
     /// Notes that a launch has another frame now.
@@ -131,14 +161,6 @@ impl Claim {
     /// How many pods of a shape have room kept for them.
     pub(super) fn seats_for(&self, shape: usize) -> usize {
         self.seats.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count)
-    }
-
-    /// Gives kept seats to pods of the shape; says how many pods have to find room beside.
-    pub(super) fn seat(&mut self, shape: usize, pods: usize) -> usize {
-        let Some((_, kept)) = self.seats.iter_mut().find(|(of, _)| *of == shape) else { return pods };
-        let seated = pods.min(*kept);
-        *kept -= seated;
-        pods - seated
     }
 }
 

@@ -68,12 +68,6 @@ impl Dimensions {
         volumes.filter_map(|(position, it)| Some((position, self.of_driver(it.driver.as_deref()?)?))).collect()
     }
 
-    /// The positions of CPU and memory, where pods ask for both.
-    pub(super) fn main(&self) -> Option<(usize, usize)> {
-        let of = |name: &str| self.resources.iter().position(|it| it == name);
-        Some((of(Resources::CPU)?, of(Resources::MEMORY)?))
-    }
-
     /// What people call a dimension.
     pub(super) fn name(&self, dimension: usize) -> String {
         match self.resources.get(dimension) {

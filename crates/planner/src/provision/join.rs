@@ -59,6 +59,28 @@ impl<'a> Solver<'a> {
         None
     }
 
+    /// Puts pods where a launch keeps seats for their shape, as far as the rules let them go there by now.
+    pub(super) fn sit(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+        let class = self.demands[turn.shape].levels[turn.level].class;
+        for position in self.claims.with_seats(turn.shape) {
+            let frame = self.claims.list[position].frame;
+            let children = self.frames.for_class(frame, class, &self.wants, &mut self.topology);
+            let settled: Vec<FrameId> = children.iter().flat_map(|child| self.settled(*child, turn)).collect();
+            for frame in settled {
+                self.steps += 1;
+                let least = self.least_types(frame, turn.shape);
+                let first = &self.snapshot.pods[pods[0]];
+                let joiner = Joiner { solver: self, turn, frame, first, left: pods.len(), alone: Some(0), least };
+                if let Some(joined) = joiner.join(&self.claims.list[position]) {
+                    let count = joined.pods;
+                    self.apply(turn, position, joined, &pods[..count]);
+                    return Some((position, count));
+                }
+            }
+        }
+        None
+    }
+
     fn find_joinable(
         &mut self,
         turn: Turn,
@@ -83,10 +105,9 @@ impl<'a> Solver<'a> {
     fn apply(&mut self, turn: Turn, position: usize, joined: Joined, pods: &[usize]) {
         let template = self.frames.get(joined.frame).template;
         let demand = &self.demands[turn.shape];
+        self.claims.seat(position, turn.shape, pods.len());
         let claim = &mut self.claims.list[position];
         self.headroom.exchange(template, &claim.held, &joined.held);
-        let unseated = claim.seat(turn.shape, pods.len());
-        self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(unseated);
         claim.used = joined.used.into_vec();
         claim.entry = joined.entry;
         claim.least = joined.least;

@@ -1,5 +1,5 @@
 //! Ways to go about one plan. None is best for every fleet, so small plans are made in all of them and the cheapest is
-//! kept; large ones, where the differences even out, in the first few.
+//! kept; large ones in those that are worth their time.
 
 use std::cmp::Reverse;
 
@@ -26,35 +26,48 @@ pub(super) enum Order {
 pub(super) enum Load {
     /// One pod; others join while that pays.
     One,
+    /// One pod; others join where they fit beside it.
+    Fit,
     /// As many pods of one shape as make each cheapest.
     Own,
-    /// Whatever waits and fills a type best.
-    Mixed,
+    /// Its part in the cheapest fleet for all that waits.
+    Fleet,
 }
 
-/// All manners, the quickest first.
-pub(super) const MANNERS: [Manner; 6] = [
-    Manner { order: Order::Size, load: Load::Own },
-    Manner { order: Order::Size, load: Load::One },
-    Manner { order: Order::Hosts, load: Load::Mixed },
-    Manner { order: Order::Size, load: Load::Mixed },
+/// Manners that every plan is made in.
+pub(super) const ALWAYS: [Manner; 2] =
+    [Manner { order: Order::Size, load: Load::Own }, Manner { order: Order::Size, load: Load::One }];
+
+/// Manners for plans of few pods.
+const FEW_PODS: [Manner; 4] = [
     Manner { order: Order::Hosts, load: Load::Own },
     Manner { order: Order::Hosts, load: Load::One },
+    Manner { order: Order::Size, load: Load::Fit },
+    Manner { order: Order::Size, load: Load::Fleet },
 ];
 
-/// How many of them every plan is made in.
-pub(super) const ALWAYS: usize = 2;
+/// Manners for plans of many pods but few shapes.
+const FEW_SHAPES: [Manner; 1] = [Manner { order: Order::Size, load: Load::Fleet }];
 
-/// Up to so many pods on launches, and pods times shapes, the others are tried too.
-const SMALL: (usize, usize) = (2_000, 400_000);
+/// Up to so many pods on launches, and pods times shapes, are few pods.
+const MOST_PODS: (usize, usize) = (2_000, 400_000);
+/// Up to so many are few shapes.
+const MOST_SHAPES: usize = 120;
+
+/// In which more manners a plan is worth being made that launches nodes for so many pods of so many shapes. One shape has
+/// but one fleet.
+pub(super) fn more(pods: usize, shapes: usize) -> &'static [Manner] {
+    let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
+    match shapes {
+        0 | 1 => &[],
+        _ if few_pods => &FEW_PODS,
+        2..=MOST_SHAPES => &FEW_SHAPES,
+        _ => &[],
+    }
+}
 
 /// What speaks for a solution, less is better: pods without a place, what its launches count for, their number.
 pub(super) type Score = (usize, i64, usize);
-
-/// Whether a plan that launches nodes for so many pods is worth the other manners.
-pub(super) fn is_worth_more(launched: usize, shapes: usize) -> bool {
-    launched > 0 && launched <= SMALL.0 && launched.saturating_mul(shapes) <= SMALL.1
-}
 
 impl Solver<'_> {
     /// What speaks for this solution.

@@ -25,7 +25,7 @@ pub(super) struct Fresh {
     pub(super) entry: usize,
     cost: i64,
     /// The capacity reservation that it draws on.
-    reservation: Option<String>,
+    pub(super) reservation: Option<String>,
     pub(super) lowered: BTreeMap<String, u32>,
 }
 
@@ -44,18 +44,16 @@ impl Solver<'_> {
         }
     }
 
-    /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or, where launches
-    /// are made for whatever fills them, by the pod's share of a machine that is full.
-    pub(super) fn bearable_price(&self, turn: Turn, alone: i64) -> i64 {
-        let known = self.alone.get(&turn).and_then(|known| known.best.as_ref());
-        match (self.manner.load, known) {
-            (Load::Mixed, Some(fresh)) => self.share(fresh.frame, turn.shape).min(alone),
-            _ => alone,
+    /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or not at all.
+    pub(super) fn bearable_price(&self, alone: i64) -> i64 {
+        match self.manner.load {
+            Load::One | Load::Own => alone,
+            Load::Fit | Load::Fleet => 0,
         }
     }
 
     /// What a pod costs as a part of a machine that is full of such pods.
-    fn share(&self, frame: FrameId, shape: usize) -> i64 {
+    pub(super) fn share(&self, frame: FrameId, shape: usize) -> i64 {
         let requests = &self.demands[shape].requests;
         let own = self.frames.get(frame);
         let shares = own.entries.iter().enumerate().map(|(position, entry)| {
@@ -95,10 +93,6 @@ impl Solver<'_> {
             least: 0,
             lowered: fresh.lowered.clone(),
         };
-        for (shape, kept) in &claim.seats {
-            self.waiting[*shape] = self.waiting[*shape].saturating_sub(*kept);
-        }
-        self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(now);
         let demand = &self.demands[turn.shape];
         pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &self.snapshot.pods[*pod]));
         claim.least = self.least_types(fresh.frame, turn.shape);
@@ -111,26 +105,21 @@ impl Solver<'_> {
     }
 
     /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
-    fn load(&self, fresh: &Fresh, turn: Turn, left: usize) -> (usize, Vec<(usize, usize)>) {
+    fn load(&mut self, fresh: &Fresh, turn: Turn, left: usize) -> (usize, Vec<(usize, usize)>) {
+        if self.manner.load == Load::Fleet
+            && let Some(planned) = self.next_planned(fresh, turn)
+        {
+            return planned;
+        }
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
         let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
-        let mixed = || {
-            let bounded = self.headroom.is_bounded(self.frames.get(fresh.frame).template);
-            let free = !bounded && fresh.reservation.is_none() && demand.shape.ports.is_empty();
-            let design = if free { self.design(fresh, turn, cap) } else { None };
-            design.map(|design| (design.entry, design.pods))
-        };
-        let own = || {
-            let (entry, load) = self.best_load(fresh, turn, cap);
-            (entry, vec![(turn.shape, load)])
-        };
-        match self.manner.load {
-            Load::One => (fresh.entry, vec![(turn.shape, 1)]),
-            Load::Own => own(),
-            Load::Mixed => mixed().unwrap_or_else(own),
+        if matches!(self.manner.load, Load::One | Load::Fit) {
+            return (fresh.entry, vec![(turn.shape, 1)]);
         }
+        let (entry, load) = self.best_load(fresh, turn, cap);
+        (entry, vec![(turn.shape, load)])
     }
 
     fn next_site(&self) -> Domain {

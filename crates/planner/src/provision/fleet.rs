@@ -1,0 +1,236 @@
+//! What new launches of a frame are made for: the patterns of the cheapest fleet for all that waits and may come (`blueprint`).
+//!
+//! A fleet is worked out when the first launch of its frame is opened, and its patterns are used up one by one. Each
+//! launch keeps seats for the pods of its pattern; the rules decide when who takes them. What a fleet does not know of
+//! (others' anti-affinity, what a reservation holds, ports) is not planned but placed as it comes.
+
+use std::collections::BTreeMap;
+
+use super::blueprint::{self, Item, Kind, Pattern};
+use super::dimensions::{Amounts, add, fits};
+use super::frame::FrameId;
+use super::join::{holding, within};
+use super::open::Fresh;
+use super::topology::RuleKind;
+use super::{Solver, Turn};
+use crate::Resources;
+
+/// How many shapes one fleet is worked out for; the least bulky are left to join.
+const MOST_SHAPES: usize = 500;
+/// How many steps one fleet may take.
+const MOST_STEPS: u64 = 8_000_000;
+
+/// Fleets by frame.
+#[derive(Default)]
+pub(super) struct Fleets {
+    of_frame: BTreeMap<FrameId, Vec<Planned>>,
+    /// What was worked out last, for frames that differ by their zone only.
+    last: Option<Worked>,
+}
+
+struct Worked {
+    kinds: Vec<Kind>,
+    items: Vec<Item>,
+    patterns: Vec<Pattern>,
+}
+
+/// Launches that are still to be opened: pods by shape, and how often.
+struct Planned {
+    load: Vec<(usize, usize)>,
+    times: usize,
+}
+
+/// A shape that may come along.
+struct Guest {
+    shape: usize,
+    count: usize,
+    /// How many of them one machine may hold.
+    most: usize,
+    elsewhere: Option<i64>,
+}
+
+impl Solver<'_> {
+    /// The entry and the pods by shape of the next launch in the frame's fleet that takes the turn's shape, the turn's own
+    /// first; `None` when there is none or when it cannot be had any more.
+    pub(super) fn next_planned(&mut self, fresh: &Fresh, turn: Turn) -> Option<(usize, Vec<(usize, usize)>)> {
+        let bounded = self.headroom.is_bounded(self.frames.get(fresh.frame).template);
+        if fresh.reservation.is_some() || !self.is_simple(turn.shape) {
+            return None;
+        }
+        if !self.fleets.of_frame.contains_key(&fresh.frame) {
+            let fleet = self.fleet(fresh.frame, turn, bounded);
+            self.fleets.of_frame.insert(fresh.frame, fleet);
+        }
+        let mut load = self.fleets.next(fresh.frame, turn.shape)?;
+        load.iter_mut().for_each(|(shape, count)| *count = (*count).min(self.unseated(*shape)));
+        load.retain(|(_, count)| *count > 0);
+        load.sort_by_key(|(shape, _)| (*shape != turn.shape, *shape));
+        load.first().filter(|(shape, _)| *shape == turn.shape)?;
+        Some((self.entry_for(fresh, turn, &load)?, load))
+    }
+
+    /// The cheapest entry that holds a load, within the limits and with types enough.
+    fn entry_for(&self, fresh: &Fresh, turn: Turn, load: &[(usize, usize)]) -> Option<usize> {
+        let mut used: Amounts = vec![0; self.demands[turn.shape].requests.len()].into();
+        load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
+        let entry = self.first_holding(fresh.frame, fresh.entry, &used, &[], &[])?;
+        let enough = self.enough_types(fresh.frame, entry, &used, &[], self.least_types(fresh.frame, turn.shape));
+        let wanted = self.reservation(fresh.frame, entry, &used, &[], &[]);
+        let bearable = within(&self.headroom, self.frames.get(fresh.frame).template, &wanted, &[]);
+        (enough && bearable && self.keeps_values(fresh.frame, &used, &[], &[], &fresh.lowered)).then_some(entry)
+    }
+
+    /// The fleet for all that waits and may go to launches of the frame.
+    fn fleet(&mut self, frame: FrameId, turn: Turn, bounded: bool) -> Vec<Planned> {
+        let guests = self.guests(frame, turn, bounded);
+        let kinds = self.kinds(frame, turn.shape);
+        let items: Vec<Item> = guests
+            .iter()
+            .map(|guest| Item {
+                needs: self.demands[guest.shape].requests.to_vec(),
+                count: guest.count,
+                most: guest.most,
+                elsewhere: guest.elsewhere,
+            })
+            .collect();
+        let known = self.fleets.last.take().filter(|last| last.kinds == kinds && last.items == items);
+        let worked = known.unwrap_or_else(|| {
+            let most_steps = MOST_STEPS.min(self.snapshot.policy.max_steps.saturating_sub(self.steps) / 2);
+            let (patterns, steps) = blueprint::fleet(&kinds, &items, most_steps);
+            self.steps += steps;
+            Worked { kinds, items, patterns }
+        });
+        let shaped = |pattern: &Pattern| {
+            let load = pattern.counts.iter().map(|(item, count)| (guests[*item].shape, *count)).collect();
+            Planned { load, times: pattern.times }
+        };
+        let fleet = worked.patterns.iter().map(shaped).collect();
+        self.fleets.last = Some(worked);
+        fleet
+    }
+
+    /// Machines that launches of a frame may become within the limits, without those that others replace for less; while
+    /// spot needs a choice, only what leaves one.
+    fn kinds(&self, frame: FrameId, shape: usize) -> Vec<Kind> {
+        let own = self.frames.get(frame);
+        let least = self.least_types(frame, shape);
+        let mut kinds: Vec<Kind> = Vec::new();
+        for (position, entry) in own.entries.iter().enumerate() {
+            let candidate = self.frames.candidate(frame, position);
+            let replaced = kinds.iter().any(|kind| fits(&candidate.room, &kind.room));
+            if replaced
+                || !within(&self.headroom, own.template, &candidate.footprint, &[])
+                || (least > 1 && holding(&self.frames, frame, 0, &candidate.room, &[]).take(least).count() < least)
+            {
+                continue;
+            }
+            kinds.push(Kind { cost: entry.cost.max(1), room: candidate.room.to_vec() });
+        }
+        kinds
+    }
+
+    /// Shapes that wait and that the frame suits as it is, the turn's own first, then the bulkiest.
+    fn guests(&mut self, frame: FrameId, turn: Turn, bounded: bool) -> Vec<Guest> {
+        let priority = self.demands[turn.shape].shape.priority;
+        let shapes = (0..self.demands.len()).filter(|shape| *shape != turn.shape);
+        let peers = shapes.filter(|shape| !bounded || self.demands[*shape].shape.priority == priority);
+        let mut guests: Vec<Guest> =
+            peers.collect::<Vec<_>>().into_iter().filter_map(|it| self.guest(frame, it)).collect();
+        guests.sort_by_cached_key(|guest| (-self.bulk(guest), self.demands[guest.shape].shape));
+        guests.truncate(MOST_SHAPES - 1);
+        let level = &self.demands[turn.shape].levels[turn.level];
+        let count = self.waiting[turn.shape].max(1).div_ceil(self.topology.breadth(&level.rules));
+        let most = self.topology.host_room(&level.rules, None).min(count).max(1);
+        guests.insert(0, Guest { shape: turn.shape, count, most, elsewhere: None });
+        guests
+    }
+
+    fn bulk(&self, guest: &Guest) -> i64 {
+        let requests = &self.demands[guest.shape].shape.requests;
+        let count = i64::try_from(guest.count).unwrap_or(i64::MAX);
+        (requests.get(Resources::CPU) + (requests.get(Resources::MEMORY) >> 22)).saturating_mul(count)
+    }
+
+    fn guest(&mut self, frame: FrameId, shape: usize) -> Option<Guest> {
+        let demand = &self.demands[shape];
+        let level = &demand.levels[0];
+        if self.unseated(shape) == 0
+            || !self.is_simple(shape)
+            || !self.frames.suits_as_it_is(frame, level.class, &self.wants)
+            || level.keys.iter().any(|key| !self.frames.settles(frame, *key, &self.topology))
+            || holding(&self.frames, frame, 0, &demand.requests, &[]).next().is_none()
+        {
+            return None;
+        }
+        let breadth = self.topology.breadth(&level.rules);
+        let planned = if breadth == 1 { self.fleets.planned(shape) } else { 0 };
+        let count = self.unseated(shape).saturating_sub(planned).div_ceil(breadth);
+        let most = self.topology.host_room(&level.rules, None).min(count);
+        (most > 0).then(|| Guest { shape, count, most, elsewhere: self.elsewhere(frame, shape) })
+    }
+
+    /// Whether nothing but size and rules that are known beforehand decides where pods of a shape fit.
+    fn is_simple(&self, shape: usize) -> bool {
+        let demand = &self.demands[shape];
+        let steady = demand.levels[0].rules.iter().all(|rule| match rule.kind {
+            RuleKind::Near | RuleKind::Alone => false,
+            RuleKind::Apart => !self.topology.limits_each_other(rule),
+            RuleKind::Spread { .. } => true,
+        });
+        demand.shape.ports.is_empty() && demand.attachments.is_empty() && steady
+    }
+
+    /// What a place on other machines costs a pod, where that is less than its share of these.
+    fn elsewhere(&mut self, frame: FrameId, shape: usize) -> Option<i64> {
+        let weight = self.frames.template_of(frame).pool.weight;
+        let mut least: Option<i64> = None;
+        for base in 0..self.frames.templates.len() {
+            let other = self.frames.templates[base].pool.weight;
+            if other < weight {
+                continue;
+            }
+            for child in self.natural(base, frame, shape).into_iter().filter(|child| *child != frame) {
+                let share = if other > weight { 0 } else { self.share(child, shape) };
+                least = Some(least.map_or(share, |least| least.min(share)));
+            }
+        }
+        least.filter(|least| *least < self.share(frame, shape))
+    }
+
+    /// What a base becomes for pods of a shape, in the domains of a frame where they need to know theirs.
+    fn natural(&mut self, base: FrameId, frame: FrameId, shape: usize) -> Vec<FrameId> {
+        let level = &self.demands[shape].levels[0];
+        let children = self.frames.for_class(base, level.class, &self.wants, &mut self.topology);
+        let pins: Vec<_> =
+            level.keys.iter().filter_map(|key| Some((*key, self.frames.get(frame).pins[*key]?))).collect();
+        let mut pinned = |child: FrameId| {
+            pins.iter()
+                .try_fold(child, |child, (key, domain)| self.frames.pinned(child, *key, *domain, &mut self.topology))
+        };
+        children.iter().filter_map(|child| pinned(*child)).collect()
+    }
+
+    /// Pods of a shape that have neither a place nor a seat that is kept for them.
+    fn unseated(&self, shape: usize) -> usize {
+        self.waiting[shape].saturating_sub(self.claims.kept(shape))
+    }
+}
+
+impl Fleets {
+    /// The load of the next launch that takes a shape.
+    fn next(&mut self, frame: FrameId, shape: usize) -> Option<Vec<(usize, usize)>> {
+        let fleet = self.of_frame.get_mut(&frame)?;
+        let planned = fleet.iter_mut().find(|it| it.times > 0 && it.load.iter().any(|(of, _)| *of == shape))?;
+        planned.times -= 1;
+        Some(planned.load.clone())
+    }
+
+    /// How many pods of a shape have a place in launches that are still to be opened.
+    fn planned(&self, shape: usize) -> usize {
+        let of = |planned: &Planned| {
+            let count = planned.load.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count);
+            count * planned.times
+        };
+        self.of_frame.values().flatten().map(of).sum()
+    }
+}
