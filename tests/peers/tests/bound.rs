@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
-use peers::bound::{Item, Machine, Market, of_market};
+use peers::bound::{Item, Machine, Market, of_market, within};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -41,6 +41,12 @@ fn fillings(market: &Market, machine: &Machine) -> Vec<Vec<u32>> {
     };
     all.retain(|counts| (0..2).all(|dimension| used(counts, dimension) <= machine.room[dimension]));
     all
+}
+
+/// Every way to fill every machine, with what the machine costs.
+fn ways(market: &Market) -> Vec<(f64, Vec<u32>)> {
+    let machines = market.machines.iter();
+    machines.flat_map(|it| fillings(market, it).into_iter().map(|counts| (it.price, counts))).collect()
 }
 
 /// The cheapest fleet, by trying everything.
@@ -95,17 +101,25 @@ proptest! {
     fn on_tiny_markets_it_is_the_optimum_in_fractions(items in items(3, 3), machines in machines(3)) {
         let all = market(&items, &machines);
         let bound = of_market(&all.clone().reduced().unwrap()).unwrap();
-        let ways: Vec<(f64, Vec<u32>)> = all
-            .machines
-            .iter()
-            .flat_map(|machine| fillings(&all, machine).into_iter().map(|counts| (machine.price, counts)))
-            .collect();
+        let ways = ways(&all);
         let wanted = all.items.iter().map(|item| item.count as u32).collect();
         let best = cheapest(&ways, wanted, &mut BTreeMap::new());
         prop_assert!(bound.dollars <= best * (1.0 + SLACK), "bound {} above the optimum {best}", bound.dollars);
         let fractions = relaxed(&all, &ways);
+        prop_assert!(bound.ceiling >= fractions * (1.0 - SLACK), "ceiling {} below {fractions}", bound.ceiling);
+        prop_assert!(bound.is_close(), "{bound:?}");
         prop_assert!(bound.dollars <= fractions * (1.0 + SLACK), "bound {} above {fractions}", bound.dollars);
         prop_assert!(bound.dollars >= fractions * (1.0 - 2e-3), "bound {} far below {fractions}", bound.dollars);
+    }
+
+    #[test]
+    fn it_is_one_however_early_the_search_ends(items in items(3, 3), machines in machines(3), rounds in 0_usize..4) {
+        let all = market(&items, &machines);
+        let bound = within(&all.clone().reduced().unwrap(), rounds).unwrap();
+        prop_assert!(bound.rounds <= rounds);
+        let fractions = relaxed(&all, &ways(&all));
+        prop_assert!(bound.dollars <= fractions * (1.0 + SLACK), "bound {} above {fractions}", bound.dollars);
+        prop_assert!(bound.ceiling >= fractions * (1.0 - SLACK), "ceiling {} below {fractions}", bound.ceiling);
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! The most valuable way to fill one machine: a knapsack with several dimensions, searched depth first.
+//! The most valuable way to fill one machine: a knapsack with several dimensions.
 //!
 //! All dimensions are folded into one by weights; whoever fits in every dimension fits into the folded one, so filling
 //! that one with fractions of items bounds the worth from above. The weights that make this bound least are kept from
-//! round to round. The search tries items in the order of worth for folded size, the most of each first, and leaves a
-//! branch that the bound rules out. Where it runs out of steps, the bound of what it did not look at still holds.
+//! round to round. Where the bound is not above what is enough, nothing is searched. Else `greedy` finds a good filling
+//! and `walk` looks for better ones.
 
+use super::greedy::Load;
+use super::walk::Walk;
 use super::{Item, Machine};
 
 /// A filling with a proof.
@@ -26,15 +28,12 @@ pub(super) struct Search<'a> {
 }
 
 /// An item in the order of the search.
-struct Candidate {
-    item: usize,
-    worth: f64,
-    size: f64,
-    most: f64,
+pub(super) struct Candidate {
+    pub(super) item: usize,
+    pub(super) worth: f64,
+    pub(super) size: f64,
+    pub(super) most: f64,
 }
-
-/// How much of the best worth a branch must promise more to be looked at.
-const GAIN: f64 = 1e-7;
 
 impl<'a> Search<'a> {
     pub(super) fn new(machine: &'a Machine, items: &'a [Item]) -> Self {
@@ -42,45 +41,30 @@ impl<'a> Search<'a> {
         Self { machine, items, weights: vec![1.0 / dimensions as f64; dimensions] }
     }
 
-    /// The best filling that so many steps find.
-    pub(super) fn best(&mut self, worths: &[f64], steps: u64) -> Filling {
-        self.tune(worths);
-        let order = self.candidates(worths, &self.weights);
-        let mut walk = Walk {
-            order: &order,
-            items: self.items,
-            room: &self.machine.room,
-            weights: &self.weights,
-            steps,
-            counts: Vec::new(),
-            best: Filling::default(),
-            missed: 0.0,
-        };
-        walk.explore(0, 0.0, &mut self.machine.room.clone());
-        let mut best = walk.best;
-        // Branches within GAIN of the best were left unseen.
-        best.at_most = best.worth.max(walk.missed) * (1.0 + 2.0 * GAIN);
-        best
+    /// What the machine costs, dollars per hour.
+    pub(super) fn price(&self) -> f64 {
+        self.machine.price
     }
 
-    /// Items that are worth something here, the worthiest for their folded size first.
-    fn candidates(&self, worths: &[f64], weights: &[f64]) -> Vec<Candidate> {
-        let mut order: Vec<Candidate> = Vec::with_capacity(self.items.len());
-        for (position, item) in self.items.iter().enumerate() {
-            if !self.machine.takes[position] || worths[position] <= 0.0 {
-                continue;
-            }
-            let size = folded(weights, &item.needs, &self.machine.room);
-            let most = most(item, &self.machine.room);
-            order.push(Candidate { item: position, worth: worths[position], size, most });
+    /// The best filling that so many steps find, none that has more of an item than `limits` says. Where none can be worth
+    /// more than `enough`, only that is told.
+    pub(super) fn best(&mut self, worths: &[f64], limits: &[f64], enough: f64, steps: u64) -> Filling {
+        let at_most = self.at_most(worths, limits);
+        if at_most <= enough {
+            return Filling { at_most, ..Filling::default() };
         }
-        order.sort_by(|one, other| (other.worth * one.size).total_cmp(&(one.worth * other.size)));
-        order
+        let order = self.candidates(worths, limits, &self.weights);
+        let load = Load::of(&order, self.items, &self.weights, &self.machine.room);
+        let held = order.iter().zip(&load.counts).filter(|(_, count)| **count > 0.0);
+        let counts = held.map(|(candidate, count)| (candidate.item, *count)).collect();
+        let known = Filling { counts, worth: load.worth, at_most };
+        Walk::new(&order, self.items, &self.machine.room, &self.weights).best(known, enough, steps)
     }
 
-    /// Moves weight from dimension to dimension as long as that lowers the bound.
-    fn tune(&mut self, worths: &[f64]) {
-        let mut least = self.relaxed(worths, &self.weights);
+    /// No filling is worth more: the bound under the best weights that are found by moving weight from dimension to
+    /// dimension as long as that lowers it.
+    pub(super) fn at_most(&mut self, worths: &[f64], limits: &[f64]) -> f64 {
+        let mut least = self.relaxed(worths, limits, &self.weights);
         let mut step: f64 = 0.25;
         while step > 1e-3 {
             let mut better = false;
@@ -90,7 +74,7 @@ impl<'a> Search<'a> {
                     let amount = step.min(moved[from]);
                     moved[from] -= amount;
                     moved[to] += amount;
-                    let bound = self.relaxed(worths, &moved);
+                    let bound = self.relaxed(worths, limits, &moved);
                     if bound < least * (1.0 - 1e-9) {
                         (least, self.weights, better) = (bound, moved, true);
                     }
@@ -100,12 +84,28 @@ impl<'a> Search<'a> {
                 step /= 2.0;
             }
         }
+        least
+    }
+
+    /// Items that are worth something here, the worthiest for their folded size first.
+    fn candidates(&self, worths: &[f64], limits: &[f64], weights: &[f64]) -> Vec<Candidate> {
+        let mut order: Vec<Candidate> = Vec::with_capacity(self.items.len());
+        for (position, item) in self.items.iter().enumerate() {
+            let most = most(item, limits[position], &self.machine.room);
+            if self.machine.takes[position] && worths[position] > 0.0 && most >= 1.0 {
+                let size = folded(weights, &item.needs, &self.machine.room);
+                order.push(Candidate { item: position, worth: worths[position], size, most });
+            }
+        }
+        let density = |it: &Candidate| it.worth / it.size;
+        order.sort_by(|one, other| density(other).total_cmp(&density(one)));
+        order
     }
 
     /// The bound for the whole machine under these weights.
-    fn relaxed(&self, worths: &[f64], weights: &[f64]) -> f64 {
+    fn relaxed(&self, worths: &[f64], limits: &[f64], weights: &[f64]) -> f64 {
         let (mut left, mut worth) = (1.0, 0.0);
-        for candidate in self.candidates(worths, weights) {
+        for candidate in self.candidates(worths, limits, weights) {
             let count = if candidate.size > 0.0 { candidate.most.min(left / candidate.size) } else { candidate.most };
             worth += count * candidate.worth;
             left -= count * candidate.size;
@@ -118,82 +118,13 @@ impl<'a> Search<'a> {
 }
 
 /// What an item takes of a folded machine of size 1.
-fn folded(weights: &[f64], needs: &[f64], room: &[f64]) -> f64 {
+pub(super) fn folded(weights: &[f64], needs: &[f64], room: &[f64]) -> f64 {
     let shares = needs.iter().zip(room).zip(weights).filter(|((need, _), _)| **need > 0.0);
     shares.map(|((need, room), weight)| weight * need / room).sum()
 }
 
-/// How many of an item fit by themselves.
-fn most(item: &Item, room: &[f64]) -> f64 {
+/// How many of an item fit by themselves, no more than the limit.
+pub(super) fn most(item: &Item, limit: f64, room: &[f64]) -> f64 {
     let fits = item.needs.iter().zip(room).filter(|(need, _)| **need > 0.0);
-    fits.map(|(need, room)| (room / need).floor()).fold(item.most, f64::min)
-}
-
-/// One depth-first walk.
-struct Walk<'a> {
-    order: &'a [Candidate],
-    items: &'a [Item],
-    room: &'a [f64],
-    weights: &'a [f64],
-    steps: u64,
-    counts: Vec<(usize, f64)>,
-    best: Filling,
-    missed: f64,
-}
-
-impl Walk<'_> {
-    /// Looks at all ways to go on from the candidate `next` with what is left.
-    fn explore(&mut self, next: usize, worth: f64, left: &mut [f64]) {
-        if worth > self.best.worth {
-            self.best.worth = worth;
-            self.best.counts.clone_from(&self.counts);
-        }
-        let Some(candidate) = self.order.get(next) else { return };
-        let promised = worth + self.bound(next, left);
-        if promised <= self.best.worth * (1.0 + GAIN) {
-            return;
-        }
-        if self.steps == 0 {
-            self.missed = self.missed.max(promised);
-            return;
-        }
-        self.steps -= 1;
-        let item = &self.items[candidate.item];
-        let mut count = most(item, left);
-        self.take(item, left, count);
-        loop {
-            if count > 0.0 {
-                self.counts.push((candidate.item, count));
-            }
-            self.explore(next + 1, worth + count * candidate.worth, left);
-            if count == 0.0 {
-                return;
-            }
-            self.counts.pop();
-            self.take(item, left, -1.0);
-            count -= 1.0;
-        }
-    }
-
-    fn take(&self, item: &Item, left: &mut [f64], count: f64) {
-        for (left, need) in left.iter_mut().zip(&item.needs) {
-            *left -= need * count;
-        }
-    }
-
-    /// What can be added at most: fractions of items in the folded machine, none more often than it fits by itself.
-    fn bound(&self, next: usize, left: &[f64]) -> f64 {
-        let mut size = folded(self.weights, left, self.room);
-        let mut worth = 0.0;
-        for candidate in &self.order[next..] {
-            let fits = most(&self.items[candidate.item], left);
-            let count = if candidate.size > 0.0 { fits.min(size / candidate.size) } else { fits };
-            worth += count * candidate.worth;
-            size -= count * candidate.size;
-            if size <= 1e-12 {
-                break;
-            }
-        }
-        worth
-    }
+    fits.map(|(need, room)| (room / need).floor()).fold(limit, f64::min)
 }

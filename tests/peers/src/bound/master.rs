@@ -28,6 +28,11 @@ impl Columns {
         Self((0..market.items.len()).filter_map(single).collect())
     }
 
+    /// Takes in one filling and what its machine costs.
+    pub(super) fn push(&mut self, price: f64, counts: Vec<(usize, f64)>) {
+        self.0.push((price, counts));
+    }
+
     /// Takes in the fillings that are worth most beyond what their machines cost; whether there was any.
     pub(super) fn add(&mut self, market: &Market, worths: &[f64], found: Vec<Filling>) -> bool {
         let over = |(machine, filling): (&Machine, Filling)| {
@@ -43,10 +48,15 @@ impl Columns {
         any
     }
 
-    /// The best worths, dollars per hour for one pod of each item, and what all pods are worth together.
-    pub(super) fn solve(&self, market: &Market) -> anyhow::Result<(Vec<f64>, f64)> {
+    /// The best worths, dollars per hour for one pod of each item, and what all pods are worth together: of all worths, or
+    /// of those that differ from some by no more than a share of them.
+    pub(super) fn solve(&self, market: &Market, near: Option<(&[f64], f64)>) -> anyhow::Result<(Vec<f64>, f64)> {
         let mut variables = ProblemVariables::new();
-        let worths: Vec<Variable> = market.items.iter().map(|_| variables.add(variable().min(0.0))).collect();
+        let range = |item: usize| match near {
+            None => variable().min(0.0),
+            Some((worths, reach)) => variable().min(worths[item] * (1.0 - reach)).max(worths[item] * (1.0 + reach)),
+        };
+        let worths: Vec<Variable> = (0..market.items.len()).map(|item| variables.add(range(item))).collect();
         let total: Expression = worths.iter().zip(&market.items).map(|(worth, item)| *worth * item.count).sum();
         let mut program = variables.maximise(total).using(clarabel);
         for (price, counts) in &self.0 {

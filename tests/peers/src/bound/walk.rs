@@ -1,0 +1,96 @@
+//! The depth-first search for the best filling of a machine, with a bound for all that it leaves unseen.
+//!
+//! Items are tried in their order, the most of each first; a branch that the bound rules out is left. Where the search
+//! runs out of steps, the bound of what it did not look at still holds.
+
+use super::Item;
+use super::filling::{Candidate, Filling, folded, most};
+
+/// How much of the best worth a branch must promise more to be looked at.
+const GAIN: f64 = 1e-7;
+
+/// One depth-first walk.
+pub(super) struct Walk<'a> {
+    order: &'a [Candidate],
+    items: &'a [Item],
+    room: &'a [f64],
+    weights: &'a [f64],
+    steps: u64,
+    counts: Vec<(usize, f64)>,
+    best: Filling,
+    enough: f64,
+    missed: f64,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(order: &'a [Candidate], items: &'a [Item], room: &'a [f64], weights: &'a [f64]) -> Self {
+        let (counts, best) = (Vec::new(), Filling::default());
+        Self { order, items, room, weights, steps: 0, counts, best, enough: 0.0, missed: 0.0 }
+    }
+
+    /// The best filling that so many steps find, the known one included. Branches that cannot be worth more than `enough`
+    /// are not looked at.
+    pub(super) fn best(mut self, known: Filling, enough: f64, steps: u64) -> Filling {
+        let at_most = known.at_most;
+        (self.best, self.enough, self.steps) = (known, enough, steps);
+        self.explore(0, 0.0, &mut self.room.to_vec());
+        let unseen = self.missed.max(self.enough);
+        self.best.at_most = at_most.min(self.best.worth.max(unseen) * (1.0 + 2.0 * GAIN));
+        self.best
+    }
+
+    /// Looks at all ways to go on from the candidate `next` with what is left.
+    fn explore(&mut self, next: usize, worth: f64, left: &mut [f64]) {
+        if worth > self.best.worth {
+            self.best.worth = worth;
+            self.best.counts.clone_from(&self.counts);
+        }
+        let Some(candidate) = self.order.get(next) else { return };
+        let promised = worth + self.bound(next, left);
+        if promised <= self.enough.max(self.best.worth * (1.0 + GAIN)) {
+            return;
+        }
+        if self.steps == 0 {
+            self.missed = self.missed.max(promised);
+            return;
+        }
+        self.steps -= 1;
+        let item = &self.items[candidate.item];
+        let mut count = most(item, candidate.most, left);
+        self.take(item, left, count);
+        loop {
+            if count > 0.0 {
+                self.counts.push((candidate.item, count));
+            }
+            self.explore(next + 1, worth + count * candidate.worth, left);
+            if count == 0.0 {
+                return;
+            }
+            self.counts.pop();
+            self.take(item, left, -1.0);
+            count -= 1.0;
+        }
+    }
+
+    fn take(&self, item: &Item, left: &mut [f64], count: f64) {
+        for (left, need) in left.iter_mut().zip(&item.needs) {
+            *left -= need * count;
+        }
+    }
+
+    /// What can be added at most: fractions of items in the folded machine, none more often than it fits by itself.
+    fn bound(&self, next: usize, left: &[f64]) -> f64 {
+        let mut size = folded(self.weights, left, self.room);
+        let mut worth = 0.0;
+        for candidate in &self.order[next..] {
+            let fits = most(&self.items[candidate.item], candidate.most, left);
+            let count = if candidate.size > 0.0 { fits.min(size / candidate.size) } else { fits };
+            worth += count * candidate.worth;
+            size -= count * candidate.size;
+            if size <= 1e-12 {
+                break;
+            }
+        }
+        worth
+    }
+}
