@@ -37,8 +37,8 @@ pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2N
         taints: template.spec.taints.clone(),
         startup_taints: startup_taints(pool, class),
         requirements: match launch.purpose {
-            Purpose::Provision => requirements(launch),
-            Purpose::Static => template_requirements(pool),
+            Purpose::Static if launch.pods.is_empty() => template_requirements(pool),
+            Purpose::Provision | Purpose::Static => requirements(launch),
         },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },
         node_class_ref: template.spec.node_class_ref.clone(),
@@ -143,8 +143,8 @@ fn annotations(
     annotations
 }
 
-/// A static pool's claim asks for what the template says, word for word; with no word on the capacity type that is
-/// on-demand (aws 4.2).
+/// A static pool's claim asks for what the template says, word for word, unless pods count on less than all of it; with no
+/// word on the capacity type that is on-demand (aws 4.2).
 fn template_requirements(pool: &NodePool) -> Vec<Requirement> {
     let mut all = pool.spec.template.spec.requirements.clone();
     if !all.iter().any(|asked| label::canonical(&asked.key) == label::CAPACITY_TYPE) {

@@ -13,12 +13,16 @@ const LEAST: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct Nominations {
     pods: BTreeMap<String, Promise>,
+    /// How many numbers were given out.
+    numbers: u64,
 }
 
 #[derive(Debug)]
 struct Promise {
     node: String,
     until: Timestamp,
+    /// Its place among all promises.
+    number: u64,
 }
 
 /// How long a promise holds: twice the longest batch, and at least [`LEAST`].
@@ -30,7 +34,23 @@ pub fn lifetime(batch_max: Duration) -> Duration {
 impl Nominations {
     /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID.
     pub fn promise(&mut self, pod: &str, node: &str, until: Timestamp) {
-        self.pods.insert(pod.to_owned(), Promise { node: node.to_owned(), until });
+        let number = self.number();
+        self.pods.insert(pod.to_owned(), Promise { node: node.to_owned(), until, number });
+    }
+
+    /// Brings the promises to these pods into this order, behind all others: what one rests on comes before it.
+    pub fn arrange<'p>(&mut self, pods: impl Iterator<Item = &'p str>) {
+        for pod in pods {
+            let number = self.number();
+            if let Some(promise) = self.pods.get_mut(pod) {
+                promise.number = number;
+            }
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
     }
 
     /// Forgets what has run out.
@@ -38,10 +58,12 @@ impl Nominations {
         self.pods.retain(|_, promise| promise.until > now);
     }
 
-    /// The promised node of each pod.
+    /// Pods with the node that each was promised, in the order of the promises.
     #[must_use]
-    pub fn by_pod(&self) -> BTreeMap<String, String> {
-        self.pods.iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
+    pub fn in_order(&self) -> Vec<(String, String)> {
+        let mut all: Vec<(&String, &Promise)> = self.pods.iter().collect();
+        all.sort_by_key(|(_, promise)| promise.number);
+        all.into_iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
     }
 
     /// Until when each node is promised to somebody.
@@ -77,9 +99,20 @@ mod tests {
         nominations.promise("b", "node", at(30));
         nominations.expire(at(25));
         assert_eq!(nominations.by_node().get("node"), Some(&at(30)));
-        assert!(!nominations.by_pod().contains_key("a"));
+        assert_eq!(nominations.in_order(), [("b".to_owned(), "node".to_owned())]);
         nominations.expire(at(30));
         assert!(nominations.by_node().is_empty());
+    }
+
+    #[test]
+    fn promises_stand_in_the_order_of_the_plan_that_made_them() {
+        let mut nominations = Nominations::default();
+        for pod in ["a", "b", "c", "d"] {
+            nominations.promise(pod, "node", Timestamp::MAX);
+        }
+        nominations.arrange(["c", "unknown", "a"].into_iter());
+        let pods: Vec<String> = nominations.in_order().into_iter().map(|(pod, _)| pod).collect();
+        assert_eq!(pods, ["b", "d", "c", "a"]);
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Provisioner {
             replica_sets: index.replica_sets.values().collect(),
             stateful_sets: index.stateful_sets.values().collect(),
             catalogues: self.catalogues(index, now),
-            nominations: nominations.by_pod(),
+            nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
             settings: self.rules.planning,
             now,
@@ -163,6 +163,7 @@ impl Provisioner {
         for (node, pods) in &outcome.nominations {
             self.promise(pods, node, now);
         }
+        self.arrange_promises(built, plan);
         for (removed, steps) in outcome.removals {
             self.remove(&removed, steps).await;
         }
@@ -203,6 +204,11 @@ impl Provisioner {
                 log::warn!(node = removed.node.as_str(), error = error.as_str(); "cannot remove the node, the next plan looks again");
             }
         }
+    }
+
+    fn arrange_promises(&self, built: &Built, plan: &Plan) {
+        let pods = plan.report.order.iter().map(|pod| built.snapshot.pods[*pod].uid.as_str());
+        self.nominations.lock().unwrap_or_else(PoisonError::into_inner).arrange(pods);
     }
 
     fn promise(&self, pods: &[String], node: &str, now: Timestamp) {

@@ -24,6 +24,9 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         draw(&mut after, bought.reservation());
         after.nodes.push(Arc::new(node));
     }
+    for (position, pod) in plan.report.order.iter().enumerate() {
+        after.pods[*pod].nominated_after = position;
+    }
     spend_budgets(&mut after, plan);
     for removal in &plan.removals {
         let node = after.nodes.iter_mut().find(|node| node.name == removal.node).unwrap();

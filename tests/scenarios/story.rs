@@ -186,6 +186,7 @@ impl Reader {
                 created: Millis(NOW - since),
                 leaving_node: None,
                 nominated: statement.word("promised").map(str::to_owned),
+                nominated_after: 0,
                 claims,
                 buffer: buffer.clone(),
             });

@@ -134,6 +134,7 @@ fn a_static_claim_is_made_straight_from_the_template() {
         purpose: planner::Purpose::Static,
         requests: Resources::default(),
         min_instance_types: None,
+        pods: Vec::new(),
         ..launch()
     };
     let template = |requirements: Value| json!({"spec": {"template": {"spec": {"requirements": requirements}}}});
@@ -157,4 +158,14 @@ fn a_static_claim_is_made_straight_from_the_template() {
         let annotations = claim.metadata.annotations.unwrap_or_default();
         assert!(!annotations.contains_key(annotation::MIN_VALUES_RELAXED), "nobody weighed it");
     }
+}
+
+/// Pods that the plan put on a static pool's new node count on what the plan made of it.
+#[test]
+fn a_static_claim_with_pods_is_as_the_plan_says() {
+    let launch = Launch { purpose: planner::Purpose::Static, ..launch() };
+    let origin = Origin { plan: 1, position: 0, overlaid: None };
+    let planned = Launch { purpose: planner::Purpose::Provision, ..launch.clone() };
+    let of = |launch: &Launch| claim(launch, &origin, &pool(&json!({})), &class(&json!({}))).spec.requirements;
+    assert_eq!(of(&launch), of(&planned));
 }

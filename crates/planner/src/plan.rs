@@ -158,6 +158,8 @@ pub enum Why {
     Room,
     /// It shares the launch, since a separate one would be dearer.
     Joined,
+    /// A static pool gets the node anyway.
+    Static,
     /// No node and no launch had room at a better price.
     Opened,
 }

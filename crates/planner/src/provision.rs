@@ -3,10 +3,11 @@
 //! The algorithm in prose. Pods queue by priority, CPU, memory and age, the greatest first; pods of one shape go
 //! together, for what is true of one is true of all. A shape is tried with all its preferences first, then with one
 //! after the other dropped (`demand`). At each of these levels its pods go
-//! 1. where a recent plan promised them a place, if they still fit there;
+//! 1. where a recent plan promised them a place, if they still fit there, in the order of the promises;
 //! 2. on the first node that takes them, initialized ones before those on their way, by name (`room`);
 //! 3. into the first open launch of this plan that keeps a seat for them, or that takes them at no more than a launch of
-//!    their own would cost (`join`);
+//!    their own would cost (`join`); those that
+//!    static pools get anyway are there from the beginning (`fixed`);
 //! 4. into a new launch from the pool with the greatest weight; among equal weights the cheapest (`open`).
 //!
 //! Whoever counts for affinity, anti-affinity or spread (`topology`) is put where the domain is known: a launch that
@@ -71,16 +72,17 @@ const MOST_SURPRISES: usize = 4;
 /// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
     let best = side_by_side(snapshot, &manner::ALWAYS);
-    let (pods, shapes) = best.as_ref().map_or((0, 0), |(_, plan)| launched(snapshot, plan));
+    let (pods, shapes) = best.as_ref().map_or((0, 0), |(_, plan)| at_issue(snapshot, plan));
     let others = side_by_side(snapshot, manner::more(pods, shapes));
     let all = best.into_iter().chain(others);
     all.reduce(better).map(|(_, plan)| plan).unwrap_or_default()
 }
 
-/// How many pods a plan launches nodes for, and how many shapes they have.
-fn launched(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
-    let pods = || plan.launches.iter().flat_map(|launch| &launch.pods);
-    let shapes: BTreeSet<usize> = pods().map(|pod| snapshot.pods[*pod].shape).collect();
+/// How many pods a plan launches nodes for or finds no place for, and how many shapes they have.
+fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
+    let verdicts = snapshot.pods.iter().zip(&plan.report.pods);
+    let pods = || verdicts.clone().filter(|(_, verdict)| !matches!(verdict, PodVerdict::Existing { .. }));
+    let shapes: BTreeSet<usize> = pods().map(|(pod, _)| pod.shape).collect();
     (pods().count(), shapes.len())
 }
 
@@ -233,6 +235,7 @@ impl<'a> Solver<'a> {
 
     /// Real pods first; then, when their places are settled, those that only keep room for others.
     fn solve(&mut self) {
+        self.keep_static_pools();
         for kind in [Kind::Real, Kind::Buffer] {
             self.keep_promises(kind);
             self.place_all(kind);
@@ -273,27 +276,36 @@ impl<'a> Solver<'a> {
     fn keep_promises(&mut self, kind: Kind) {
         let by_name: BTreeMap<&str, usize> =
             self.rooms.list.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect();
-        let promised: Vec<(usize, usize)> = self
+        let mut promised: Vec<(usize, usize)> = self
             .queue(kind)
             .into_iter()
             .flat_map(|run| run.pods)
             .filter_map(|pod| Some((pod, *by_name.get(self.snapshot.pods[pod].nominated.as_deref()?)?)))
             .collect();
-        for (pod, room) in promised {
-            self.keep_promise(pod, room);
+        // Of promises that were made at once, those to pods with rules come first: others count for them, not they for others.
+        let lax = |pod: usize| self.demands[self.demand_of[pod]].levels.iter().any(|level| level.rules.is_empty());
+        promised.sort_by_key(|(pod, _)| (self.snapshot.pods[*pod].nominated_after, lax(*pod)));
+        // What one promise asks for, another may bring: none is broken before all others are kept.
+        let mut before = usize::MAX;
+        while promised.len() < before {
+            before = promised.len();
+            promised.retain(|(pod, room)| !self.keep_promise(*pod, *room));
         }
     }
 
-    fn keep_promise(&mut self, pod: usize, room: usize) {
+    /// Puts a pod where it was promised a place, if it still fits there; whether it does.
+    fn keep_promise(&mut self, pod: usize, room: usize) -> bool {
         let shape = self.demand_of[pod];
         let demand = &self.demands[shape];
         let admits = |level: &usize| {
             let room = &self.rooms.list[room];
             room.admits(demand, &demand.levels[*level], &self.snapshot.pods[pod], &self.wants, &self.topology)
         };
-        if let Some(level) = (0..demand.levels.len()).find(admits) {
+        let level = (0..demand.levels.len()).find(admits);
+        if let Some(level) = level {
             self.record(Turn { shape, level }, Place::Room(room), &[pod], Why::Promised);
         }
+        level.is_some()
     }
 
     /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
@@ -394,6 +406,9 @@ impl<'a> Solver<'a> {
                 PodVerdict::Existing { node: self.rooms.list[room].node.name.clone(), why, dropped }
             }
             Place::Claim(claim) => {
+                let frame = self.claims.list[claim].frame;
+                let is_static = self.frames.template_of(frame).pool.replicas.is_some();
+                let why = if is_static { Why::Static } else { why };
                 self.claims.list[claim].pods.extend_from_slice(pods);
                 PodVerdict::Launch { launch: claim, why, dropped }
             }

@@ -56,8 +56,8 @@ pub struct Input<'a> {
     pub stateful_sets: Vec<&'a Arc<StatefulSet>>,
     /// What can be bought, by the node class's name; a pool whose class has no entry is left out and named as a problem.
     pub catalogues: BTreeMap<String, Arc<Catalogue>>,
-    /// Promises of recent plans: pod UID to the name of a Node or NodeClaim.
-    pub nominations: BTreeMap<String, String>,
+    /// Promises of recent plans in the order in which they were made: pod UID and the name of a Node or NodeClaim.
+    pub nominations: Vec<(String, String)>,
     /// Until when nodes are protected by such promises, by the name of the Node or NodeClaim.
     pub nominated_until: BTreeMap<String, Timestamp>,
     /// How hard the planner may try, and which policies apply.
@@ -120,7 +120,7 @@ impl Input<'_> {
             replica_sets: Vec::new(),
             stateful_sets: Vec::new(),
             catalogues: BTreeMap::new(),
-            nominations: BTreeMap::new(),
+            nominations: Vec::new(),
             nominated_until: BTreeMap::new(),
             settings: Settings::default(),
         }

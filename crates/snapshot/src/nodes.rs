@@ -62,15 +62,20 @@ fn unnamed(claim: &NodeClaim) -> Option<&str> {
     (status.node_name.is_empty() && !status.provider_id.is_empty()).then_some(&status.provider_id)
 }
 
-/// Promises of recent plans, from a pod's UID to the name that the snapshot uses now: a claim that has a Node goes by that.
-pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> BTreeMap<&'a str, &'a str> {
+/// Promises by the pod's UID: their number, and the node.
+pub(crate) type Promises<'a> = BTreeMap<&'a str, (usize, &'a str)>;
+
+/// Promises of recent plans, from a pod's UID to their number and the name that the snapshot uses now: a claim that has a
+/// Node goes by that.
+pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> Promises<'a> {
     if input.nominations.is_empty() {
         return BTreeMap::new();
     }
     let claims: BTreeMap<&str, &str> =
         machines.iter().filter_map(|machine| Some((machine.claim_name()?, machine.name()))).collect();
     let present = |to: &'a String| claims.get(to.as_str()).copied().unwrap_or(to);
-    input.nominations.iter().map(|(uid, to)| (uid.as_str(), present(to))).collect()
+    let numbered = input.nominations.iter().enumerate();
+    numbered.map(|(number, (uid, to))| (uid.as_str(), (number, present(to)))).collect()
 }
 
 impl<'a> Machine<'a> {

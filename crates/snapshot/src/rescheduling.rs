@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use planner::{Leaving, PodShape};
 
 use crate::ignored::{Ignored, IgnoredReason};
+use crate::nodes::Promises;
 use crate::records::Record;
 use crate::volumes::Singles;
 use crate::{Input, millis};
@@ -16,7 +17,7 @@ use crate::{Input, millis};
 /// What pods become: planned, or ignored for a reason.
 pub(crate) struct Sorting<'a> {
     input: &'a Input<'a>,
-    promises: BTreeMap<&'a str, &'a str>,
+    promises: Promises<'a>,
     singles: Singles,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
@@ -26,7 +27,7 @@ pub(crate) struct Sorting<'a> {
 impl<'a> Sorting<'a> {
     /// Nothing sorted yet. `promises` say where recent plans promised pods a place, by UID; `singles` which claims are
     /// taken.
-    pub(crate) fn new(input: &'a Input<'a>, promises: BTreeMap<&'a str, &'a str>, singles: Singles) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>, promises: Promises<'a>, singles: Singles) -> Self {
         Self { input, promises, singles, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
     }
 
@@ -83,12 +84,14 @@ impl<'a> Sorting<'a> {
         let pod = &record.pod;
         let uid = uid(pod);
         let created = pod.metadata.creation_timestamp.as_ref();
+        let promise = self.promises.get(uid.as_str());
         self.pods.push(planner::Pod {
             name: full_name(pod),
             shape: self.shapes.position(&record.shape),
             created: created.map(|at| millis(at.0)).unwrap_or_default(),
             leaving_node: node.map(str::to_owned),
-            nominated: self.promises.get(uid.as_str()).map(|to| (*to).to_owned()),
+            nominated: promise.map(|(_, to)| (*to).to_owned()),
+            nominated_after: promise.map_or(0, |(number, _)| *number),
             claims: record.claims.clone(),
             buffer: None,
             uid,

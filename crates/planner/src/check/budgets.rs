@@ -57,11 +57,10 @@ fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
     findings.expect(dynamic, subject, || "is static and gets nodes for pods".to_owned());
 }
 
-/// A launch draws on one reservation or on none, and no reservation is drawn on beyond what it has left. What a static
-/// pool's template allows is EC2's choice.
+/// A launch draws on one reservation or on none, and no reservation is drawn on beyond what it has left.
 fn reservations(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
     let mut drawn: BTreeMap<&str, u32> = BTreeMap::new();
-    for (position, launch) in plan.launches.iter().enumerate().filter(|(_, it)| it.purpose == Purpose::Provision) {
+    for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
         let Some(mould) = moulds.of(position) else { continue };
         let (reserved, other): (Vec<&Offering>, Vec<&Offering>) =

@@ -48,8 +48,9 @@ impl<'a> Checked<'a> {
         for pod in &self.launch.pods {
             pods.add(&self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests);
         }
-        let enough = self.launch.purpose == Purpose::Static || lacking(&pods, &self.launch.requests).is_empty();
-        findings.expect(enough, &self.subject, || "requests less than its pods".to_owned());
+        findings.expect(lacking(&pods, &self.launch.requests).is_empty(), &self.subject, || {
+            "requests less than its pods".to_owned()
+        });
         let mut wanted: BTreeMap<&[usize], Resources> = BTreeMap::new();
         for kind in &listed {
             let daemons = self.mould.daemons()[*kind].as_slice();
@@ -80,8 +81,7 @@ impl<'a> Checked<'a> {
         findings.expect(asked_for, subject, || "carries no pod".to_owned());
         findings.expect(!distinct.is_empty(), subject, || "lists no types".to_owned());
         findings.expect(distinct.len() == launch.instance_types.len(), subject, || "lists a type twice".to_owned());
-        let short = launch.purpose == Purpose::Static || distinct.len() <= most;
-        findings.expect(short, subject, || format!("lists more than {most} types"));
+        findings.expect(distinct.len() <= most, subject, || format!("lists more than {most} types"));
         let hidden = |it: &Requirement| it.key == label::HOSTNAME || it.key == label::INSTANCE_TYPE;
         findings.expect(!launch.requirements.iter().any(hidden), subject, || "names a host or types".to_owned());
     }
@@ -178,14 +178,19 @@ impl<'a> Checked<'a> {
     /// Whether one pod of each shape, on its own, could have the type now.
     pub(super) fn could_list(&self, position: usize) -> bool {
         let (kind, offerings): &(&InstanceType, _) = &self.mould.kinds[position];
+        // Which daemons come may hang on what the pool leaves open: none of them is left out.
+        let daemons = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);
+        let daemons: Vec<&PodShape> =
+            daemons.filter(|it| unborne(&self.pool.taints, &it.tolerations).is_none()).collect();
         let alone = |shape: &usize| {
-            let wanted = self.wanted(position, &self.snapshot.shapes[*shape].requests);
-            let ports = self.daemons(position).flat_map(|daemon| &daemon.ports);
-            let free =
-                ports.into_iter().all(|port| !self.snapshot.shapes[*shape].ports.iter().any(|it| it.clashes(port)));
-            self.attaches(kind, *shape)
+            let shape = *shape;
+            let mut wanted = self.snapshot.shapes[shape].requests.clone();
+            daemons.iter().for_each(|daemon| wanted.add(&daemon.requests));
+            let mut ports = daemons.iter().flat_map(|daemon| &daemon.ports);
+            let free = ports.all(|port| !self.snapshot.shapes[shape].ports.iter().any(|it| it.clashes(port)));
+            self.attaches(kind, shape)
                 && free
-                && self.mould.suited(*shape)[position]
+                && self.mould.suited(shape)[position]
                 && lacking(&wanted, &kind.allocatable).is_empty()
         };
         offerings.iter().any(|offering| offering.available) && self.shapes.iter().all(alone)

@@ -23,6 +23,8 @@ pub struct Pod {
     pub leaving_node: Option<String>,
     /// The node or claim that a recent plan promised; kept as long as the pod fits there, so that plans do not swap pods.
     pub nominated: Option<String>,
+    /// Where that promise stands among all of them. They are kept in this order, since a later one may rest on an earlier.
+    pub nominated_after: usize,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`; pods can share a claim.
     pub claims: Vec<String>,
     /// `namespace/name` of the CapacityBuffer that it stands for; such a pod keeps room and is never bound.

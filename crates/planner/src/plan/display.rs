@@ -110,6 +110,7 @@ impl Display for Preference {
 fn aside(why: Why) -> &'static str {
     match why {
         Why::Promised => ", as promised",
+        Why::Static => ", which a static pool gets anyway",
         Why::Room | Why::Joined | Why::Opened => "",
     }
 }

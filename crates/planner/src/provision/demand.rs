@@ -2,8 +2,9 @@
 //! level more for each preference that may have to be dropped.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
-use crate::{Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Spread};
+use crate::{Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
 
 use super::dimensions::{Amounts, Dimensions};
 use super::topology::{GroupId, KeyId, Rule, Topology};
@@ -110,6 +111,13 @@ impl<'a> Demand<'a> {
             let driver = self.shape.volumes[*volume].driver.as_deref()?;
             Some((driver, *dimension, pod.claims.get(*volume)?.as_str()))
         })
+    }
+
+    /// Whether some of these pods share a volume that counts as attached: each alone asks for more than it adds.
+    pub(super) fn share_attachments(&self, snapshot: &Snapshot, pods: &[usize]) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut all = pods.iter().flat_map(|pod| self.attachments_of(&snapshot.pods[*pod])).map(|(.., claim)| claim);
+        !self.attachments.is_empty() && !all.all(|claim| seen.insert(claim))
     }
 
     /// The preferences that a level leaves out, in the order in which they were dropped.

@@ -20,7 +20,7 @@ impl Solver<'_> {
     pub(super) fn finish(mut self) -> Plan {
         let claims = std::mem::take(&mut self.claims.list);
         let launches: Vec<Launch> = claims.into_iter().map(|claim| self.close(claim)).collect();
-        let mut plan = Plan {
+        Plan {
             nominations: std::mem::take(&mut self.nominations),
             removals: Vec::new(),
             report: Report {
@@ -30,9 +30,7 @@ impl Solver<'_> {
                 steps: self.steps,
             },
             launches,
-        };
-        plan.launches.extend(self.keep_static_pools());
-        plan
+        }
     }
 
     fn close(&mut self, claim: Claim) -> Launch {
@@ -43,7 +41,10 @@ impl Solver<'_> {
         let entries: Vec<&Entry> = listed.iter().map(|position| &frame.entries[*position]).collect();
         let (lowered, relaxed) = self.lowered(&claim, &used);
         let mut requests = seated;
-        requests.add(&least(entries.iter().map(|entry| &template.candidates[entry.candidate].overhead)));
+        if !claim.pods.is_empty() {
+            requests.add(&least(entries.iter().map(|entry| &template.candidates[entry.candidate].overhead)));
+        }
+        let purpose = if template.pool.replicas.is_some() { Purpose::Static } else { Purpose::Provision };
         let sold_as = entries.iter().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as));
         let mut requirements = written(&frame.requirements, template, sold_as);
         for requirement in &mut requirements {
@@ -58,7 +59,7 @@ impl Solver<'_> {
             min_instance_types: self.min_instance_types(claim.frame, &lowered),
             instance_types: self.names(claim.frame, listed),
             pods: claim.pods,
-            purpose: Purpose::Provision,
+            purpose,
             min_values_relaxed: relaxed,
         }
     }
@@ -136,11 +137,7 @@ impl Solver<'_> {
 }
 
 /// Requirements as objects write them: settled where only the claim can, with the capacity types that can be had.
-pub(super) fn written(
-    requirements: &Requirements,
-    template: &Template<'_>,
-    sold_as: CapacityTypes,
-) -> Vec<Requirement> {
+fn written(requirements: &Requirements, template: &Template<'_>, sold_as: CapacityTypes) -> Vec<Requirement> {
     let mut requirements = requirements.clone();
     settle(&mut requirements, template);
     let sold_as = sold_as.iter().map(CapacityType::as_str);

@@ -1,67 +1,81 @@
-//! Static pools: as many nodes as they have replicas, made straight from the template, whoever waits.
+//! Static pools: as many nodes as they have replicas, whoever waits. Their launches are opened before any pod is placed, so
+//! they are room that is coming anyway: pods go there as they go to any launch, and may make it narrower within the template.
 
-use std::cmp::Reverse;
-use std::sync::Arc;
-
-use crate::{Launch, MicroDollars, Pool, Purpose, Resources};
+use std::collections::BTreeMap;
 
 use super::Solver;
-use super::dimensions::Dimensions;
-use super::finish::written;
-use super::frame::{CapacityTypes, Entry};
-use super::limits::{Footprint, Headroom};
-use super::template::{self, DaemonDemand, Template};
+use super::claim::Claim;
+use super::dimensions::Amounts;
+use super::frame::FrameId;
+use super::room::Attached;
 
 impl Solver<'_> {
-    /// Launches for the replicas that static pools lack, within their limits.
-    pub(super) fn keep_static_pools(&self) -> Vec<Launch> {
-        let mut pools: Vec<&Pool> = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some()).collect();
-        pools.sort_by_key(|pool| Reverse((pool.weight, pool.name.as_str())));
-        let daemons = template::daemons(self.snapshot);
-        pools.into_iter().flat_map(|pool| self.replicas(pool, &daemons)).collect()
-    }
-
-    fn replicas(&self, pool: &Pool, daemons: &[DaemonDemand<'_>]) -> Vec<Launch> {
-        let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
-        if missing == 0 {
-            return Vec::new();
-        }
-        let template = Template::of(self.snapshot, pool, daemons, &Dimensions::of(self.snapshot));
-        let contradicts = template.requirements.iter().any(|(_, set)| set.is_empty());
-        let Some(launch) = self.straight_from(&template).filter(|_| !contradicts) else { return Vec::new() };
-        let mut headroom = Headroom::of(std::iter::once(pool));
-        let listed = template.candidates.iter().filter(|it| launch.instance_types.contains(&it.offer.kind.name));
-        let largest = listed.map(|candidate| &candidate.footprint);
-        let held = largest.fold(Footprint::default(), |held, it| super::limits::maximum(&held, it));
-        let mut launches = Vec::new();
-        for _ in 0..missing {
-            if headroom.first_exceeded(0, &held, &[]).is_some() {
-                break;
+    /// Opens launches for the replicas that static pools lack, within their limits.
+    pub(super) fn keep_static_pools(&mut self) {
+        for base in self.frames.fixed() {
+            let pool = self.frames.template_of(base).pool;
+            let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
+            let contradicts = self.frames.get(base).requirements.iter().any(|(_, set)| set.is_empty());
+            for _ in 0..if contradicts { 0 } else { missing } {
+                if !self.open_replica(base) {
+                    break;
+                }
             }
-            headroom.exchange(0, &[], &held);
-            launches.push(launch.clone());
         }
-        launches
     }
 
-    /// A launch that any type of the pool may serve; `None` when nothing can be had.
-    fn straight_from(&self, template: &Template<'_>) -> Option<Launch> {
-        let all = 0..template.candidates.len();
-        let mut entries: Vec<Entry> = all.filter_map(|it| template.priced_any(it)).collect();
-        let name = |entry: &Entry| template.candidates[entry.candidate].offer.kind.name.clone();
-        entries.sort_by_key(|entry| (entry.cost, name(entry)));
-        entries.truncate(self.snapshot.policy.max_instance_types.max(1));
-        let sold_as = entries.iter().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as));
-        Some(Launch {
-            pool: template.pool.name.clone(),
-            requirements: written(&template.requirements, template, sold_as),
-            instance_types: Arc::new(entries.iter().map(name).collect()),
-            requests: Resources::default(),
-            min_instance_types: None,
+    /// Opens one launch, on a reservation if there is one; whether it could.
+    fn open_replica(&mut self, base: FrameId) -> bool {
+        let available = self.reservations.available();
+        let reserved = available.into_iter().find_map(|id| {
+            let frame = self.frames.reserved(base, &id, &mut self.topology)?;
+            Some((self.replica(frame)?, Some(id)))
+        });
+        let bought = |it: &mut Self| Some((it.replica(base)?, None));
+        let Some((claim, id)) = reserved.or_else(|| bought(self)) else { return false };
+        self.headroom.exchange(self.frames.get(base).template, &[], &claim.held);
+        id.iter().for_each(|id| self.reservations.draw(id));
+        let position = self.claims.add(claim);
+        self.count_retinue(position);
+        true
+    }
+
+    /// The frame with the keys settled that must not be left open: where that surprises the fewest spreads, then the cheapest.
+    fn unsurprising(&mut self, frame: FrameId) -> FrameId {
+        let guarded = self.topology.guarded_keys(frame, &self.frames, &self.wants);
+        guarded.into_iter().fold(frame, |frame, key| {
+            let values = self.frames.values(frame, key, &mut self.topology);
+            let open = self.frames.get(frame).pins[key].is_none();
+            let ways = values.iter().filter(|_| open).filter_map(|domain| {
+                let child = self.frames.pinned(frame, key, *domain, &mut self.topology)?;
+                let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
+                Some((surprises, self.frames.get(child).entries.first()?.cost, child))
+            });
+            ways.min_by_key(|(surprises, cost, _)| (*surprises, *cost)).map_or(frame, |(.., child)| child)
+        })
+    }
+
+    /// An empty launch of a frame, if one can be had within the limits.
+    fn replica(&mut self, frame: FrameId) -> Option<Claim> {
+        let frame = self.unsurprising(frame);
+        let nothing: Amounts = self.dimensions.amounts(&crate::Resources::default());
+        let entry = self.first_holding(frame, 0, &nothing, &[], &[])?;
+        let count = |key: &str| self.count_values(frame, key, &nothing, &[], &[]);
+        let values = self.min_values(frame).into_iter().map(|(key, asked)| (count(&key), key, asked));
+        let lowered: BTreeMap<String, u32> =
+            values.filter(|(found, _, asked)| found < asked).map(|(found, key, _)| (key, found)).collect();
+        Some(Claim {
+            frame,
+            site: self.next_site(),
             pods: Vec::new(),
-            price: MicroDollars(entries.iter().map(|entry| entry.price).min()?),
-            purpose: Purpose::Static,
-            min_values_relaxed: false,
+            entry,
+            seats: Vec::new(),
+            ports: Vec::new(),
+            attached: Attached::new(),
+            held: self.reservation(frame, entry, &nothing, &[], &[]),
+            least: self.least_types_for(frame, &nothing, &[]),
+            used: nothing.into_vec(),
+            lowered,
         })
     }
 }

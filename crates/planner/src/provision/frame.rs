@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::{CapacityType, Offering, Requirements, Toleration, ValueSet, label};
@@ -123,12 +124,22 @@ impl<'a> Frames<'a> {
         &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
     }
 
-    /// Frames of the templates whose taints are borne, soft ones aside.
+    /// Frames of the pools that make nodes for pods.
+    pub(super) fn growing(&self) -> Range<FrameId> {
+        0..self.templates.iter().take_while(|template| template.pool.replicas.is_none()).count()
+    }
+
+    /// Frames of the static pools that lack nodes.
+    pub(super) fn fixed(&self) -> Range<FrameId> {
+        self.growing().end..self.templates.len()
+    }
+
+    /// Frames of the growing pools whose taints are borne, soft ones aside.
     pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<FrameId> {
         let bears = |template: &Template<'_>| {
             first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
         };
-        (0..self.templates.len()).filter(|base| bears(&self.templates[*base])).collect()
+        self.growing().filter(|base| bears(&self.templates[*base])).collect()
     }
 
     /// The frame with one more set of requirements; `None` when nothing can be both or no type is left.
@@ -235,11 +246,12 @@ impl<'a> Frames<'a> {
         let mut values = BTreeSet::new();
         if template.sold_by.contains(key) || template.decides(key) {
             for entry in frame.entries.iter() {
-                template.candidates[entry.candidate].values(&frame.requirements, key, &mut values);
+                let candidate = &template.candidates[entry.candidate];
+                candidate.values(candidate.offerings(&frame.requirements), key, &mut values);
             }
             for candidate in frame.alike.iter().filter(|_| template.reserves) {
-                let sold = template.candidates[*candidate].sold(&frame.requirements);
-                values.extend(sold.filter_map(|offering| offering.value(key)).map(str::to_owned));
+                let candidate = &template.candidates[*candidate];
+                candidate.values(candidate.sold(&frame.requirements), key, &mut values);
             }
         }
         if values.is_empty() {
@@ -388,18 +400,9 @@ impl Template<'_> {
 
     /// A candidate with its cheapest offering; `None` when it cannot be had as required, or its daemons fill it.
     fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
-        self.cheapest(candidate, self.candidates[candidate].offerings(requirements))
-    }
-
-    /// The same for a node that anything may become, drawing on reservations too.
-    pub(super) fn priced_any(&self, candidate: usize) -> Option<Entry> {
-        self.cheapest(candidate, self.candidates[candidate].sold(&self.requirements))
-    }
-
-    fn cheapest<'o>(&self, candidate: usize, sold: impl Iterator<Item = &'o Offering>) -> Option<Entry> {
         let mut price: Option<i64> = None;
         let mut sold_as = CapacityTypes::default();
-        for offering in sold {
+        for offering in self.candidates[candidate].offerings(requirements) {
             price = Some(price.map_or(offering.price.0, |price| price.min(offering.price.0)));
             sold_as = sold_as.with(CapacityTypes::of(offering.capacity_type));
         }
@@ -411,16 +414,24 @@ impl Template<'_> {
 }
 
 impl Candidate<'_> {
-    /// Adds the values that a label can have on a node of this type.
-    pub(super) fn values(&self, requirements: &Requirements, key: &str, values: &mut BTreeSet<String>) {
+    /// Adds the values that a label can have on a node of this type that comes from one of these offerings.
+    pub(super) fn values<'o>(
+        &self,
+        sold: impl Iterator<Item = &'o Offering>,
+        key: &str,
+        values: &mut BTreeSet<String>,
+    ) {
         let kind = self.offer.kind;
+        let mut sold = sold.peekable();
+        if sold.peek().is_none() {
+            return;
+        }
         match key {
             label::INSTANCE_TYPE => {
                 values.insert(kind.name.clone());
             }
             _ => values.extend(kind.labels.get(key).into_iter().flatten().cloned()),
         }
-        let sold = self.offerings(requirements).filter_map(|offering| offering.value(key));
-        values.extend(sold.map(str::to_owned));
+        values.extend(sold.filter_map(|offering| offering.value(key)).map(str::to_owned));
     }
 }

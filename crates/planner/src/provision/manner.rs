@@ -54,14 +54,14 @@ const MOST_PODS: (usize, usize) = (2_000, 400_000);
 /// Up to so many are few shapes.
 const MOST_SHAPES: usize = 120;
 
-/// In which more manners a plan is worth being made that launches nodes for so many pods of so many shapes. One shape has
-/// but one fleet.
+/// In which more manners a plan is worth being made that launches nodes for so many pods of so many shapes, or leaves them
+/// without a place. A single shape is no exception: what becomes of it must not hang on whether strangers wait too.
 pub(super) fn more(pods: usize, shapes: usize) -> &'static [Manner] {
     let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
-        0 | 1 => &[],
+        0 => &[],
         _ if few_pods => &FEW_PODS,
-        2..=MOST_SHAPES => &FEW_SHAPES,
+        1..=MOST_SHAPES => &FEW_SHAPES,
         _ => &[],
     }
 }

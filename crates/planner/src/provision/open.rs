@@ -70,7 +70,7 @@ impl Solver<'_> {
         let level = &self.demands[turn.shape].levels[turn.level];
         let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.retinue.is_empty();
         let fresh = self.best_alone(turn, settles)?;
-        let (entry, load) = self.load(&fresh, turn, pods.len());
+        let (entry, load) = self.load(&fresh, turn, pods);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let own = load[0].1;
@@ -105,7 +105,7 @@ impl Solver<'_> {
     }
 
     /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
-    fn load(&mut self, fresh: &Fresh, turn: Turn, left: usize) -> (usize, Vec<(usize, usize)>) {
+    fn load(&mut self, fresh: &Fresh, turn: Turn, pods: &[usize]) -> (usize, Vec<(usize, usize)>) {
         if self.manner.load == Load::Fleet
             && let Some(planned) = self.next_planned(fresh, turn)
         {
@@ -113,6 +113,7 @@ impl Solver<'_> {
         }
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
+        let left = if demand.share_attachments(self.snapshot, pods) { 1 } else { pods.len() };
         let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
         let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
         if matches!(self.manner.load, Load::One | Load::Fit) {
@@ -122,7 +123,7 @@ impl Solver<'_> {
         (entry, vec![(turn.shape, load)])
     }
 
-    fn next_site(&self) -> Domain {
+    pub(super) fn next_site(&self) -> Domain {
         Domain::try_from(self.snapshot.nodes.len() + self.claims.list.len()).unwrap_or(Domain::MAX)
     }
 
@@ -142,7 +143,7 @@ impl Solver<'_> {
     fn search_alone(&mut self, turn: Turn) -> Option<Fresh> {
         let class = self.demands[turn.shape].levels[turn.level].class;
         let mut best: Option<Fresh> = None;
-        for base in 0..self.frames.templates.len() {
+        for base in self.frames.growing() {
             let weight = |base: usize| self.frames.templates[base].pool.weight;
             let chosen = best.as_ref().map(|fresh| self.frames.get(fresh.frame).template);
             if chosen.is_some_and(|chosen| weight(base) < weight(chosen)) {
@@ -208,14 +209,18 @@ impl Solver<'_> {
     /// How many types a launch of this frame keeps for a pod's sake: the policy's number where spot is allowed and the
     /// pod alone leaves as many, else one.
     pub(super) fn least_types(&self, frame: FrameId, shape: usize) -> usize {
+        let demand = &self.demands[shape];
+        self.least_types_for(frame, &demand.requests, &demand.shape.ports)
+    }
+
+    /// The same for whatever asks for so much.
+    pub(super) fn least_types_for(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> usize {
         if !self.frames.get(frame).allows_spot {
             return 1;
         }
-        let demand = &self.demands[shape];
-        let alone = holding(&self.frames, frame, 0, &demand.requests, &demand.shape.ports);
         let policy = &self.snapshot.policy;
         let least = policy.least_spot_types.min(policy.max_instance_types);
-        if alone.take(least).count() >= least { least.max(1) } else { 1 }
+        if self.enough_types(frame, 0, used, ports, least) { least.max(1) } else { 1 }
     }
 
     /// The entry and the number of pods that make each pod cheapest; the most among equally cheap ways.
@@ -359,7 +364,8 @@ impl Solver<'_> {
         let listed = self.bearable(frame, 0, used, ports, held).take(most);
         let mut values = std::collections::BTreeSet::new();
         for position in listed {
-            candidates[own.entries[position].candidate].values(&own.requirements, key, &mut values);
+            let candidate = &candidates[own.entries[position].candidate];
+            candidate.values(candidate.offerings(&own.requirements), key, &mut values);
         }
         values.retain(|value| own.requirements.get(key).is_none_or(|set| set.allows(Some(value))));
         u32::try_from(values.len()).unwrap_or(u32::MAX)

@@ -16,7 +16,7 @@ impl Solver<'_> {
     /// One miss a pool, in the order in which pools are tried; static pools make no nodes for pods.
     pub(super) fn misses(&mut self, shape: usize) -> Vec<PoolMiss> {
         let turn = Turn { shape, level: self.demands[shape].levels.len() - 1 };
-        let misses = (0..self.frames.templates.len()).map(|template| PoolMiss {
+        let misses = self.frames.growing().map(|template| PoolMiss {
             pool: self.frames.templates[template].pool.name.clone(),
             miss: self.miss(template, turn),
         });
@@ -43,11 +43,19 @@ impl Solver<'_> {
             return Miss::Requirement { key: key.to_owned(), near: near_miss(key, own) };
         }
         let frame = self.frames.narrowed(template, want, &self.wants, &mut self.topology);
-        let alone = frame.filter(|frame| self.alone_in(*frame, turn.shape).is_some());
-        match alone {
+        match frame.and_then(|frame| self.had(frame, turn.shape)) {
             None => Miss::Types(self.types_miss(template, want, turn.shape)),
             Some(frame) => self.miss_of_frame(frame, turn),
         }
+    }
+
+    /// The frame, or what a reservation makes of it, where a type that can be had holds the pod alone.
+    fn had(&mut self, frame: FrameId, shape: usize) -> Option<FrameId> {
+        let mut ways = vec![frame];
+        for id in self.reservations.available() {
+            ways.extend(self.frames.reserved(frame, &id, &mut self.topology));
+        }
+        ways.into_iter().find(|way| self.alone_in(*way, shape).is_some())
     }
 
     /// Why types that would do cannot be used.

@@ -10,7 +10,7 @@ use super::Turn;
 use super::demand::{Demand, Level};
 use super::dimensions::{Amounts, Dimensions, add, fits, times};
 use super::template::{self, DaemonDemand, Mould};
-use super::topology::{Domain, KeyId, Spot, Topology};
+use super::topology::{Domain, KeyId, Spot, Stand, Topology};
 use super::wants::{Class, ClassId, Wants};
 
 /// Volumes on a node: driver and claim.
@@ -31,15 +31,15 @@ pub(super) struct Room<'a> {
 /// Rooms in the order in which they are tried, with what was found out about them.
 pub(super) struct Rooms<'a> {
     pub(super) list: Vec<Room<'a>>,
-    /// Rooms that a class can go to by their labels and taints, apart by their values of some keys.
+    /// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
     parts: BTreeMap<(ClassId, Vec<KeyId>), Rc<[Part]>>,
     /// By shape and level, for each part the first room that has not refused for good.
     cursors: BTreeMap<Turn, Vec<usize>>,
 }
 
-/// Rooms with the same value of each of some keys.
+/// Rooms that stand alike to each of some keys.
 struct Part {
-    domains: Vec<Option<Domain>>,
+    stands: Vec<Stand>,
     rooms: Vec<usize>,
 }
 
@@ -75,8 +75,8 @@ impl<'a> Rooms<'a> {
                 // Who shares a volume that is attached already may fit where another of the shape did not.
                 *cursor = 0;
             }
-            let mut domains = level.fickle.iter().zip(&part.domains);
-            if !domains.all(|(key, domain)| topology.allows(&level.rules, &demand.shunned, *key, *domain)) {
+            let mut stands = level.fickle.iter().zip(&part.stands);
+            if !stands.all(|(key, stand)| topology.allows_stand(&level.rules, &demand.shunned, *key, *stand)) {
                 continue;
             }
             let found = part.rooms[*cursor..].iter().position(|room| {
@@ -96,12 +96,12 @@ impl<'a> Rooms<'a> {
             return known.clone();
         }
         let class = wants.of_class(level.class);
-        let mut parts: BTreeMap<Vec<Option<Domain>>, Vec<usize>> = BTreeMap::new();
+        let mut parts: BTreeMap<Vec<Stand>, Vec<usize>> = BTreeMap::new();
         for (position, room) in self.list.iter().enumerate().filter(|(_, room)| room.suits(class, wants)) {
-            let domains = level.fickle.iter().map(|key| topology.domain_at(*key, room.spot())).collect();
-            parts.entry(domains).or_default().push(position);
+            let stands = level.fickle.iter().map(|key| topology.stand(*key, room.spot())).collect();
+            parts.entry(stands).or_default().push(position);
         }
-        let parts: Rc<[Part]> = parts.into_iter().map(|(domains, rooms)| Part { domains, rooms }).collect();
+        let parts: Rc<[Part]> = parts.into_iter().map(|(stands, rooms)| Part { stands, rooms }).collect();
         self.parts.insert(name, parts.clone());
         parts
     }

@@ -59,10 +59,12 @@ pub(super) struct DaemonDemand<'a> {
     alternatives: Vec<Requirements>,
 }
 
-/// Templates in the order in which they are tried: weight, then name, both descending. Static pools make no nodes for pods.
+/// Templates in the order in which they are tried: weight, then name, both descending. Static pools that lack nodes come
+/// last, for they make none for pods.
 pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<Template<'a>> {
-    let mut pools: Vec<&Pool> = snapshot.pools.iter().filter(|pool| pool.replicas.is_none()).collect();
-    pools.sort_by_key(|pool| Reverse((pool.weight, pool.name.as_str())));
+    let mut pools: Vec<&Pool> =
+        snapshot.pools.iter().filter(|pool| pool.replicas.is_none_or(|it| it > pool.running)).collect();
+    pools.sort_by_key(|pool| (pool.replicas.is_some(), Reverse((pool.weight, pool.name.as_str()))));
     let daemons = daemons(snapshot);
     pools.into_iter().map(|pool| Template::of(snapshot, pool, &daemons, dimensions)).collect()
 }
@@ -80,16 +82,15 @@ pub(super) fn has_soft_taints(snapshot: &Snapshot) -> bool {
 }
 
 impl<'a> Template<'a> {
-    pub(super) fn of(
-        snapshot: &'a Snapshot,
-        pool: &'a Pool,
-        daemons: &[DaemonDemand<'a>],
-        dimensions: &Dimensions,
-    ) -> Self {
+    fn of(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) -> Self {
         let well_known = &snapshot.policy.well_known;
         let own: Requirements = pool.requirements.iter().collect();
         let mut requirements = own.intersection(&Requirements::of_labels(&pool.labels));
         requirements.narrow(label::HOSTNAME, &ValueSet::one(NEW_NODE));
+        if pool.replicas.is_some() && requirements.get(label::CAPACITY_TYPE).is_none() {
+            // The claim is the template, word for word, and with no word on it that is on-demand.
+            requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
+        }
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
         let mut template =
             Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), reserves: false, well_known };

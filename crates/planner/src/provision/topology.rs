@@ -10,7 +10,7 @@ mod census;
 mod groups;
 mod present;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{PodTerm, Standing, label};
 
@@ -81,6 +81,8 @@ struct Group<'a> {
     total: u64,
     /// Anti-affinity: pods in each domain that hold the term.
     holders: Vec<u32>,
+    /// Affinity: sites with pods that are still in no domain that is known.
+    here: BTreeSet<Domain>,
     /// Whether a pod of the plan looks at the tallies.
     constrained: bool,
     /// Whether any pod holds the term as required.
@@ -89,8 +91,8 @@ struct Group<'a> {
     reachable: Vec<Domain>,
     /// Spread: whether launches that it may count must not leave their domain open.
     guarded: bool,
-    /// Spread: pods in the emptiest domain that exists, while only those are looked at.
-    least: Option<u32>,
+    /// Spread: the two emptiest domains that exist with what they have, while only those are looked at.
+    least: Option<Vec<(u32, Domain)>>,
     /// Spread: whether pods on each site count.
     eligible: Vec<Counts>,
 }
@@ -101,8 +103,23 @@ struct Key {
     known: BTreeMap<String, Domain>,
     /// The value on each of the snapshot's nodes.
     of_site: Vec<Option<Domain>>,
-    /// Values that claims in flight may still get.
-    open: BTreeMap<Domain, Vec<Domain>>,
+    /// What claims in flight may still get.
+    open: BTreeMap<Domain, Prospects>,
+}
+
+/// Values that a node to come may get, and whether it may be without one.
+struct Prospects {
+    values: Vec<Domain>,
+    lacking: bool,
+}
+
+/// How a node of the snapshot stands to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stand {
+    Without,
+    In(Domain),
+    /// It may come up in one of several; the site that it is.
+    Open(Domain),
 }
 
 /// All keys and groups of one plan.
@@ -256,18 +273,32 @@ impl<'a> Topology<'a> {
             })
     }
 
-    /// Whether the rules allow a key's value at a node of the snapshot. A value that is still open is good enough for
-    /// those who only keep away, if they may go to each that is possible.
+    /// How a node of the snapshot stands to a key.
+    pub(super) fn stand(&self, key: KeyId, spot: Spot<'_>) -> Stand {
+        let open = spot.site.filter(|site| self.keys[key].open.contains_key(site));
+        self.domain_at(key, spot).map(Stand::In).or(open.map(Stand::Open)).unwrap_or(Stand::Without)
+    }
+
+    /// Whether the rules allow such a node, as far as a key goes: whatever it may still become. Who is on a node that is
+    /// still open is near it all the same.
+    pub(super) fn allows_stand(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, stand: Stand) -> bool {
+        let site = match stand {
+            Stand::Without => return self.allows(rules, shunned, key, None),
+            Stand::In(domain) => return self.allows(rules, shunned, key, Some(domain)),
+            Stand::Open(site) => site,
+        };
+        let Some(Prospects { values, lacking }) = self.keys[key].open.get(&site) else { return false };
+        let possible = || values.iter().copied().map(Some).chain(lacking.then_some(None));
+        let kept = |rule: &Rule| {
+            let group = &self.groups[rule.group];
+            group.here.contains(&site) || possible().all(|domain| group.allows(rule, key, domain))
+        };
+        rules.iter().all(kept) && possible().all(|domain| self.allows(&[], shunned, key, domain))
+    }
+
+    /// The same for a node by where it is.
     pub(super) fn allows_at(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
-        let domain = self.domain_at(key, spot);
-        let open = spot.site.filter(|_| domain.is_none()).and_then(|site| self.keys[key].open.get(&site));
-        match open {
-            None => self.allows(rules, shunned, key, domain),
-            Some(possible) => {
-                self.allows(rules, shunned, key, None)
-                    && possible.iter().all(|domain| self.allows(rules, shunned, key, Some(*domain)))
-            }
-        }
+        self.allows_stand(rules, shunned, key, self.stand(key, spot))
     }
 
     /// Whether the rules allow the host: an unopened one is empty.
@@ -348,10 +379,15 @@ impl<'a> Topology<'a> {
     fn count(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
         let mut somewhere = false;
         for position in 0..self.groups[id].keys.len() {
-            let possible = self.possible(self.groups[id].keys[position], spot);
+            let key = self.groups[id].keys[position];
+            let possible = self.possible(key, spot);
             somewhere |= !possible.is_empty();
+            let settled = self.domain_at(key, spot).is_some();
             let group = &mut self.groups[id];
-            let sure = possible.len() == 1 && counted == Counts::Surely;
+            if let (Kind::Near { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
+                group.here.insert(site);
+            }
+            let sure = settled && counted == Counts::Surely;
             let list = if sure { &mut group.tallies } else { &mut group.maybe };
             possible.iter().for_each(|domain| *slot(&mut list[position], *domain) += pods);
         }
@@ -363,7 +399,7 @@ impl<'a> Topology<'a> {
     fn possible(&self, key: KeyId, spot: Spot<'_>) -> Vec<Domain> {
         match (self.domain_at(key, spot), spot.site, spot.pins) {
             (Some(domain), ..) => vec![domain],
-            (None, Some(site), None) => self.keys[key].open.get(&site).cloned().unwrap_or_default(),
+            (None, Some(site), None) => self.keys[key].open.get(&site).map_or_else(Vec::new, |it| it.values.clone()),
             _ => Vec::new(),
         }
     }
@@ -379,7 +415,7 @@ impl Group<'_> {
             RuleKind::Alone => self.total == 0,
             RuleKind::Near => sure > 0 || (self.total == 0 && rule.own),
             RuleKind::Spread { max_skew, min_domains } => {
-                most + u32::from(rule.own) <= self.emptiest(key, min_domains).saturating_add(max_skew)
+                most + u32::from(rule.own) <= self.emptiest(key, min_domains, domain).saturating_add(max_skew)
             }
         }
     }
@@ -389,15 +425,17 @@ impl Group<'_> {
         at(&self.tallies[position], domain) + at(&self.maybe[position], domain)
     }
 
-    /// Pods in the emptiest domain that counts.
-    fn emptiest(&self, key: KeyId, min_domains: usize) -> u32 {
-        if let Some(least) = self.least {
-            return least;
+    /// Pods in the emptiest domain that counts, while one of them has as many as it may: they cannot be there for one side
+    /// of the comparison only.
+    fn emptiest(&self, key: KeyId, min_domains: usize, full: Domain) -> u32 {
+        let has = |sure: u32, domain: Domain| if domain == full { self.most(0, domain) } else { sure };
+        if let Some(least) = &self.least {
+            return least.iter().map(|(sure, domain)| has(*sure, *domain)).min().unwrap_or(0);
         }
         if key == HOST || self.reachable.len() < min_domains {
             return 0;
         }
-        self.reachable.iter().map(|domain| at(&self.tallies[0], *domain)).min().unwrap_or(0)
+        self.reachable.iter().map(|domain| has(at(&self.tallies[0], *domain), *domain)).min().unwrap_or(0)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::provision::wants::Wants;
 use crate::{Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint};
 
 use super::groups::{Counts, Outlook, SpreadGroup};
-use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Spot, Topology};
+use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
 
 /// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
 pub(in crate::provision) type Foreseen = BTreeSet<(GroupId, Option<String>)>;
@@ -78,13 +78,14 @@ impl<'a> Topology<'a> {
         if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
             return;
         }
-        let values = outlook(snapshot, node, &self.keys[key].name).values;
-        let domains: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
-        match domains[..] {
+        let Outlook { values, lacking } = outlook(snapshot, node, &self.keys[key].name);
+        let values: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
+        match values[..] {
             [] => {}
-            [only] => self.keys[key].of_site[site] = Some(only),
+            [only] if !lacking => self.keys[key].of_site[site] = Some(only),
             _ => {
-                self.keys[key].open.insert(Domain::try_from(site).unwrap_or(Domain::MAX), domains);
+                let site = Domain::try_from(site).unwrap_or(Domain::MAX);
+                self.keys[key].open.insert(site, Prospects { values, lacking });
             }
         }
     }

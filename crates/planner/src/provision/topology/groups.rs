@@ -167,6 +167,7 @@ impl<'a> Topology<'a> {
             reachable: Vec::new(),
             guarded: false,
             least: None,
+            here: BTreeSet::new(),
             eligible: Vec::new(),
         });
         id

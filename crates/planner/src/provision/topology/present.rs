@@ -18,8 +18,10 @@ impl<'a> Topology<'a> {
             let RuleKind::Spread { min_domains, .. } = rule.kind else { continue };
             let domains = self.present(rule.group, launches, frames, wants);
             let group = &mut self.groups[rule.group];
-            let least = domains.iter().map(|domain| at(&group.tallies[0], *domain)).min().unwrap_or(0);
-            group.least = Some(if domains.len() < min_domains { 0 } else { least });
+            let mut least: Vec<(u32, Domain)> = domains.iter().map(|it| (at(&group.tallies[0], *it), *it)).collect();
+            least.sort_unstable();
+            least.truncate(if domains.len() < min_domains { 0 } else { 2 });
+            group.least = Some(least);
         }
     }
 
