@@ -1,11 +1,11 @@
 //! Random clusters with every kind of constraint: pods among pods, ports, volumes, reservations, static pools, buffers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
     BoundPod, CapacityType, HostPort, MicroDollars, MinValuesPolicy, Node, NodePreference, Offering, Operator,
-    PodPreference, PodShape, PodTerm, PreferencePolicy, Requirement, Reservation, Selector, Snapshot, Spread,
+    PodPreference, PodShape, PodTerm, PreferencePolicy, Requirement, Reservation, Selector, Snapshot, Spread, Stage,
     VolumeNeed, label,
 };
 use proptest::prelude::{Just, Strategy, any};
@@ -15,6 +15,8 @@ use crate::clusters::{self, Cluster};
 
 const DRIVER: &str = "disk";
 const ARCH: &str = "kubernetes.io/arch";
+/// A label that few pools give their nodes, most often none.
+const RACK: &str = "rack";
 
 fn rarely<T: Strategy>(what: T) -> impl Strategy<Value = Option<T::Value>>
 where
@@ -24,8 +26,9 @@ where
 }
 
 fn key() -> impl Strategy<Value = String> {
-    let keys = vec![label::ZONE, label::ZONE, label::HOSTNAME, label::HOSTNAME, label::CAPACITY_TYPE, ARCH];
-    sample::select(keys).prop_map(str::to_owned)
+    let keys = vec![label::ZONE, label::ZONE, label::ZONE, label::HOSTNAME, label::HOSTNAME, label::HOSTNAME];
+    let rare = [label::CAPACITY_TYPE, ARCH, RACK];
+    sample::select(keys.into_iter().chain(rare).collect::<Vec<_>>()).prop_map(str::to_owned)
 }
 
 fn app(name: &str) -> Selector {
@@ -141,12 +144,16 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
 /// A pod that is bound to a node: its node, its shape, whether it ends.
 type Bound = (usize, usize, bool);
 
-/// Settings: pools' replicas and fees, the policies.
-type Settings = (Vec<Option<u32>>, Vec<i64>, bool, bool, usize);
+/// What varies about a pool: replicas, fee, rack.
+type Extras = (Option<u32>, i64, Option<&'static str>);
+
+/// Settings: pools' extras, the policies.
+type Settings = (Vec<Extras>, bool, bool, usize);
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let replicas = collection::vec(option::weighted(0.12, 0u32..3), 3);
-    (replicas, collection::vec(0i64..3, 3), any::<bool>(), any::<bool>(), 0usize..4)
+    let rack = option::weighted(0.1, sample::select(vec!["r1", "r2"]));
+    let extras = (option::weighted(0.12, 0u32..3), 0i64..3, rack);
+    (collection::vec(extras, 3), any::<bool>(), any::<bool>(), 0usize..4)
 }
 
 /// Clusters with all of it.
@@ -155,18 +162,21 @@ pub fn crowd() -> impl Strategy<Value = Cluster> {
     let buffers = rarely(0usize..3);
     let claims = collection::vec(0usize..6, 12);
     let companies = collection::vec(company(), 5);
-    (clusters::cluster(), companies, kinds(), bound, buffers, claims, settings(), rarely(port())).prop_map(
-        |(Cluster(mut snapshot), companies, kinds, bound, buffers, claims, settings, port)| {
+    let rest = (rarely(port()), any::<bool>());
+    (clusters::cluster(), companies, kinds(), bound, buffers, claims, settings(), rest).prop_map(
+        |(Cluster(mut snapshot), companies, kinds, bound, buffers, claims, settings, (port, open))| {
             for (shape, company) in snapshot.shapes.iter_mut().zip(companies) {
                 *shape = Arc::new(joined(shape, company));
             }
-            let shared = |position: usize| format!("n/claim-{position}");
             let shapes = snapshot.shapes.clone();
-            for (pod, claim) in snapshot.pods.iter_mut().zip(claims) {
-                pod.claims = (0..shapes[pod.shape].volumes.len()).map(|it| shared(claim + it)).collect();
+            for (pod, first) in snapshot.pods.iter_mut().zip(claims) {
+                pod.claims = (first..).zip(&shapes[pod.shape].volumes).map(|(it, volume)| claim(it, volume)).collect();
             }
             equip(&mut snapshot, &kinds);
             settle(&mut snapshot, settings);
+            if open {
+                leave_open(&mut snapshot);
+            }
             bound.into_iter().for_each(|it| bind(&mut snapshot, it));
             keep_room(&mut snapshot, buffers.unwrap_or(0));
             if let Some(daemon) = snapshot.daemons.first_mut() {
@@ -177,19 +187,6 @@ pub fn crowd() -> impl Strategy<Value = Cluster> {
             Cluster(snapshot)
         },
     )
-}
-
-/// The same without what the solver does not keep in every case yet: enough types for spot when seats are given away
-/// later, the taint that a cordon is to pods spread by `nodeTaintsPolicy: Honor`, zones of a static pool's new node that
-/// are sold out now, and anti-affinity over what a type decides where only a reservation is left.
-pub fn calm() -> impl Strategy<Value = Cluster> {
-    crowd().prop_map(|Cluster(mut snapshot)| {
-        snapshot.policy.least_spot_types = 0;
-        snapshot.nodes.iter_mut().for_each(|node| Arc::make_mut(node).unschedulable = false);
-        snapshot.pools.iter_mut().for_each(|pool| pool.replicas = None);
-        unreserved(&mut snapshot);
-        Cluster(snapshot)
-    })
 }
 
 /// Nothing can be had from reservations.
@@ -221,16 +218,47 @@ fn equip(snapshot: &mut Snapshot, kinds: &[Kind]) {
     }
 }
 
-fn settle(snapshot: &mut Snapshot, (replicas, fees, ignore, best_effort, least): Settings) {
-    for ((pool, replicas), fee) in snapshot.pools.iter_mut().zip(replicas).zip(fees) {
+fn settle(snapshot: &mut Snapshot, (extras, ignore, best_effort, least): Settings) {
+    for (pool, (replicas, fee, rack)) in snapshot.pools.iter_mut().zip(extras) {
         (pool.replicas, pool.node_fee) = (replicas, MicroDollars(fee));
-        let own = |node: &&Arc<Node>| node.pool.as_ref() == Some(&pool.name) && node.leaving.is_none();
-        pool.running = u32::try_from(snapshot.nodes.iter().filter(own).count()).unwrap();
+        pool.labels.extend(rack.map(|rack| (RACK.to_owned(), rack.to_owned())));
+        let own = |node: &&mut Arc<Node>| node.pool.as_ref() == Some(&pool.name);
+        for node in snapshot.nodes.iter_mut().filter(own) {
+            Arc::make_mut(node).labels.extend(rack.map(|rack| (RACK.to_owned(), rack.to_owned())));
+            pool.running += u32::from(node.leaving.is_none());
+        }
     }
     let policy = &mut snapshot.policy;
     policy.preferences = if ignore { PreferencePolicy::Ignore } else { PreferencePolicy::Respect };
     policy.min_values = if best_effort { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict };
     policy.least_spot_types = least;
+}
+
+/// A claim in flight that is still any of what its type is sold as.
+fn leave_open(snapshot: &mut Snapshot) {
+    let kinds = Arc::clone(&snapshot.catalogues[0]);
+    for node in snapshot.nodes.iter_mut().filter(|it| it.stage == Stage::InFlight && it.pool.is_some()) {
+        let Some(kind) = kinds.types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref()) else {
+            return;
+        };
+        let node = Arc::make_mut(node);
+        for key in [label::ZONE, label::CAPACITY_TYPE] {
+            let sold = kind.offerings.iter().filter(|it| it.reservation.is_none());
+            let values: BTreeSet<&str> = sold.filter_map(|offering| offering.value(key)).collect();
+            if values.len() > 1 {
+                node.labels.remove(key);
+            }
+            node.requirements.push(Requirement::new(key, Operator::In, values));
+        }
+        let settled = node.labels.iter().map(|(key, value)| Requirement::new(key, Operator::In, [value]));
+        node.requirements.extend(settled.filter(|it| ![label::ZONE, label::CAPACITY_TYPE].contains(&it.key.as_str())));
+    }
+}
+
+/// The name of a claim: pods that share it mean the same volume.
+fn claim(position: usize, volume: &VolumeNeed) -> String {
+    let zones: Vec<&String> = volume.alternatives.iter().flatten().flat_map(|zone| &zone.values).collect();
+    format!("n/claim-{position}-{zones:?}-{}", volume.driver.as_deref().unwrap_or_default())
 }
 
 /// A pod that is there already; on a leaving node it looks for a new place, unless it ends.
@@ -240,7 +268,7 @@ fn bind(snapshot: &mut Snapshot, (node, shape, ending): Bound) {
     }
     let (position, index) = (node % snapshot.nodes.len(), shape % snapshot.shapes.len());
     let node = Arc::make_mut(&mut snapshot.nodes[position]);
-    if node.stage == planner::Stage::InFlight {
+    if node.stage == Stage::InFlight {
         return;
     }
     let shape = Arc::clone(&snapshot.shapes[index]);

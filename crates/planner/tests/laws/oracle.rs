@@ -9,7 +9,8 @@ use planner::{
 
 /// A place that the plan overlooked, as it is, for a pod that it left pending.
 pub fn place(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Option<String> {
-    let fits = |plan: &Plan| check(snapshot, plan).is_empty() && !leans(snapshot, plan, pod);
+    let fits =
+        |plan: &Plan| check(snapshot, plan).is_empty() && !leans(snapshot, plan, pod) && !torn(snapshot, plan, pod);
     let on_node = snapshot.nodes.iter().find(|node| fits(&nominated(decided, pod, &node.name)));
     if let Some(node) = on_node {
         return Some(format!("on {}", node.name));
@@ -74,7 +75,7 @@ fn joined(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Vec<Plan> {
     let mut plans = Vec::new();
     for (position, launch) in decided.launches.iter().enumerate() {
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).unwrap();
-        if flexible(pool) || launch.purpose == Purpose::Static {
+        if flexible(pool) {
             continue;
         }
         for way in ways(snapshot, pool, launch, pod) {
@@ -168,4 +169,16 @@ fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
         let bound = here.flat_map(|node| &node.pods).filter(|it| !it.ending && counts(&it.shape)).count();
         planned + bound > spread.max_skew as usize
     })
+}
+
+/// Whether a volume that is still to be made, in the zone of the first of its pods, would be wanted in two zones.
+fn torn(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
+    let own = &snapshot.pods[pod];
+    let volumes = &snapshot.shapes[own.shape].volumes;
+    let zonal = own.claims.iter().zip(volumes).filter(|(_, volume)| !volume.alternatives.is_empty());
+    let claims: Vec<&String> = zonal.map(|(claim, _)| claim).collect();
+    let shares = |other: &usize| snapshot.pods[*other].claims.iter().any(|claim| claims.contains(&claim));
+    let others = (0..snapshot.pods.len()).filter(|other| there(plan, *other).is_some() && shares(other));
+    let zone = |pod: usize| value(snapshot, plan, pod, label::ZONE);
+    others.into_iter().any(|other| zone(other) != zone(pod))
 }

@@ -6,11 +6,10 @@ use planner::Requirement;
 use proptest::prelude::Strategy;
 
 use crate::clusters::{ARCH, CPUS, Cluster};
-use crate::crowds::{crowd, unreserved};
+use crate::crowds::crowd;
 
 /// Clusters so small that every way can be tried. A daemon that comes with some zones of a type only is counted for all
-/// of them, so such daemons are left out; and so are reservations and claims that pods share, of which the solver does not
-/// use all yet.
+/// of them, so such daemons are left out.
 pub fn tiny() -> impl Strategy<Value = Cluster> {
     crowd().prop_map(|Cluster(mut snapshot)| {
         snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name.as_str() < "pod-05");
@@ -21,10 +20,6 @@ pub fn tiny() -> impl Strategy<Value = Cluster> {
         Arc::make_mut(&mut snapshot.catalogues[0]).types.truncate(4);
         let by_type = |it: &Requirement| [ARCH, CPUS].contains(&it.key.as_str());
         snapshot.daemons.retain(|daemon| daemon.shape.affinity.iter().flatten().all(by_type));
-        unreserved(&mut snapshot);
-        for pod in snapshot.pods.iter_mut().filter(|pod| pod.leaving_node.is_none()) {
-            pod.claims = (0..pod.claims.len()).map(|it| format!("{}-{it}", pod.name)).collect();
-        }
         snapshot.policy.least_spot_types = 0;
         snapshot.policy.max_instance_types = 600;
         Cluster(snapshot)

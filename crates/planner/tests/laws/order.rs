@@ -1,0 +1,52 @@
+//! The same cluster told in another order, and plans without positions.
+
+use planner::{Launch, Plan, Snapshot};
+use std::sync::Arc;
+
+/// A plan with names in place of positions.
+pub fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
+    let name = |pod: &usize| snapshot.pods[*pod].name.clone();
+    let launches = plan.launches.iter().map(|launch| {
+        let mut pods: Vec<String> = launch.pods.iter().map(name).collect();
+        pods.sort();
+        (pods, Launch { pods: Vec::new(), ..launch.clone() })
+    });
+    let mut nominations: Vec<(String, &String)> = plan.nominations.iter().map(|it| (name(&it.pod), &it.node)).collect();
+    nominations.sort();
+    let mut pods: Vec<(String, String)> =
+        plan.report.pods.iter().enumerate().map(|(pod, it)| (name(&pod), format!("{it:?}"))).collect();
+    pods.sort();
+    let mut nodes: Vec<String> = plan.report.nodes.iter().map(|it| format!("{it:?}")).collect();
+    nodes.sort();
+    format!("{:#?}", (launches.collect::<Vec<_>>(), nominations, &plan.removals, pods, nodes))
+}
+
+/// Everything that stands in a list in another order; what is named by position is renamed.
+pub fn shuffled(snapshot: &Snapshot, by: u64) -> Snapshot {
+    let mut other = snapshot.clone();
+    let mut chance = by;
+    mixed(&mut other.pods, &mut chance);
+    mixed(&mut other.nodes, &mut chance);
+    mixed(&mut other.pools, &mut chance);
+    mixed(&mut other.daemons, &mut chance);
+    mixed(&mut Arc::make_mut(&mut other.catalogues[0]).types, &mut chance);
+    for node in &mut other.nodes {
+        mixed(&mut Arc::make_mut(node).pods, &mut chance);
+    }
+    let mut places: Vec<usize> = (0..snapshot.shapes.len()).collect();
+    mixed(&mut places, &mut chance);
+    other.shapes = places.iter().map(|old| Arc::clone(&snapshot.shapes[*old])).collect();
+    for pod in &mut other.pods {
+        pod.shape = places.iter().position(|old| *old == pod.shape).unwrap();
+    }
+    other
+}
+
+/// A shuffle that follows from one number.
+fn mixed<T>(list: &mut [T], chance: &mut u64) {
+    for end in (1..list.len()).rev() {
+        *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let other = usize::try_from(*chance >> 33).unwrap() % (end + 1);
+        list.swap(end, other);
+    }
+}
