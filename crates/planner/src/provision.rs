@@ -32,6 +32,7 @@ mod join;
 mod limits;
 mod manner;
 mod open;
+mod outlook;
 mod present;
 mod reasons;
 mod reserve;
@@ -57,6 +58,7 @@ use frame::{FrameId, Frames};
 use limits::Headroom;
 use manner::{Manner, Score};
 use open::Alone;
+use outlook::Outlook;
 use reserve::Reservations;
 use retinue::Retinue;
 use room::Rooms;
@@ -181,8 +183,8 @@ struct Solver<'a> {
     nominations: Vec<Nomination>,
     order: Vec<usize>,
     names: BTreeMap<(FrameId, Vec<usize>), Arc<Vec<String>>>,
-    /// By template and requirements, the label that rules each type out.
-    mismatches: BTreeMap<(usize, WantId), Rc<[Option<String>]>>,
+    /// By template and requirements, what the types are to pods that require this.
+    outlooks: BTreeMap<(usize, WantId), Rc<Outlook>>,
     manner: Manner,
     /// By shape, pods without a place.
     waiting: Vec<usize>,
@@ -217,7 +219,7 @@ impl<'a> Solver<'a> {
             nominations: Vec::new(),
             order: Vec::new(),
             names: BTreeMap::new(),
-            mismatches: BTreeMap::new(),
+            outlooks: BTreeMap::new(),
             manner,
             waiting: vec![0; demands.len()],
             steps: 0,
@@ -255,15 +257,15 @@ impl<'a> Solver<'a> {
     /// shape whose oldest pod is older.
     fn queue(&self, kind: Kind) -> Vec<Run> {
         let pods = &self.snapshot.pods;
-        let mut runs: Vec<Run> = (0..self.demands.len()).map(|shape| Run { shape, pods: Vec::new() }).collect();
+        let mut by_shape: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let waiting = |pod: &usize| self.verdicts[*pod].is_none() && Kind::of(&pods[*pod]) == kind;
-        (0..pods.len()).filter(waiting).for_each(|pod| runs[self.demand_of[pod]].pods.push(pod));
-        runs.retain(|run| !run.pods.is_empty());
+        (0..pods.len()).filter(waiting).for_each(|pod| by_shape.entry(self.demand_of[pod]).or_default().push(pod));
+        let mut runs: Vec<Run> = by_shape.into_iter().map(|(shape, pods)| Run { shape, pods }).collect();
         let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
         for run in &mut runs {
             run.pods.sort_by_key(|pod| age(*pod));
         }
-        runs.sort_by_key(|run| (self.greatness(run), run.pods.first().map(|pod| age(*pod))));
+        runs.sort_by_cached_key(|run| (self.greatness(run), run.pods.first().map(|pod| age(*pod))));
         runs
     }
 
@@ -274,6 +276,9 @@ impl<'a> Solver<'a> {
     }
 
     fn keep_promises(&mut self, kind: Kind) {
+        if self.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
+            return;
+        }
         let by_name: BTreeMap<&str, usize> =
             self.rooms.list.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect();
         let mut promised: Vec<(usize, usize)> = self

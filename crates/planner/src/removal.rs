@@ -8,18 +8,19 @@ use crate::{Disruption, Node, NodeVerdict, Plan, PodVerdict, Pool, Removal, Remo
 /// Adds the removal of empty nodes, and a verdict for every managed node. The dearest go first while a budget lasts.
 pub(crate) fn remove_empty(snapshot: &Snapshot, plan: &mut Plan) {
     let expecting = plan.report.pods.iter().filter_map(|verdict| match verdict {
-        PodVerdict::Existing { node, .. } => Some(node.clone()),
+        PodVerdict::Existing { node, .. } => Some(node.as_str()),
         _ => None,
     });
-    let nominated: BTreeSet<String> = expecting.collect();
+    let nominated: BTreeSet<&str> = expecting.collect();
     let pools: BTreeMap<&str, &Pool> = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let mut budgets: BTreeMap<&str, u32> =
         pools.iter().map(|(name, pool)| (*name, pool.disruption.empty_budget)).collect();
-    let mut kept: BTreeMap<&str, NodeVerdict> = BTreeMap::new();
+    let mut verdicts: Vec<Option<NodeVerdict>> = vec![None; snapshot.nodes.len()];
     let mut removals = Vec::new();
-    for node in by_price(snapshot) {
+    for position in by_price(snapshot) {
+        let node = &snapshot.nodes[position];
         let pool = node.pool.as_deref().unwrap_or_default();
-        let staying = reason_to_stay(snapshot, node, pools.get(pool).copied(), nominated.contains(&node.name));
+        let staying = reason_to_stay(snapshot, node, pools.get(pool).copied(), nominated.contains(node.name.as_str()));
         let verdict = match (staying, budgets.get_mut(pool)) {
             (Some(verdict), _) => verdict,
             (None, Some(budget)) if *budget > 0 => {
@@ -29,21 +30,19 @@ pub(crate) fn remove_empty(snapshot: &Snapshot, plan: &mut Plan) {
             }
             (None, _) => NodeVerdict::Budget,
         };
-        kept.insert(&node.name, verdict);
+        verdicts[position] = Some(verdict);
     }
     plan.removals = removals;
-    plan.report.nodes = snapshot
-        .nodes
-        .iter()
-        .filter_map(|node| kept.remove(node.name.as_str()).map(|verdict| (node.name.clone(), verdict)))
-        .collect();
+    let managed = snapshot.nodes.iter().zip(verdicts);
+    plan.report.nodes = managed.filter_map(|(node, verdict)| Some((node.name.clone(), verdict?))).collect();
 }
 
-/// Managed nodes, the dearest first, then by name.
-fn by_price(snapshot: &Snapshot) -> Vec<&Node> {
-    let mut nodes: Vec<&Node> = snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.claim.is_some()).collect();
-    nodes.sort_by_key(|node| (Reverse(node.price), node.name.as_str()));
-    nodes
+/// Positions of the managed nodes, the dearest first, then by name.
+fn by_price(snapshot: &Snapshot) -> Vec<usize> {
+    let nodes = &snapshot.nodes;
+    let mut managed: Vec<usize> = (0..nodes.len()).filter(|node| nodes[*node].claim.is_some()).collect();
+    managed.sort_by_key(|node| (Reverse(nodes[*node].price), nodes[*node].name.as_str()));
+    managed
 }
 
 fn removal(node: &Node) -> Removal {

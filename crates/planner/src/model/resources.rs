@@ -51,15 +51,19 @@ impl Resources {
 
     /// Adds `other`, resource by resource.
     pub fn add(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() += amount;
-        }
+        other.0.iter().for_each(|(name, amount)| self.change(name, *amount));
     }
 
     /// Takes `other` away, resource by resource; amounts may become negative.
     pub fn subtract(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() -= amount;
+        other.0.iter().for_each(|(name, amount)| self.change(name, -amount));
+    }
+
+    /// Adds to one amount; the name is copied only where it is new.
+    fn change(&mut self, name: &str, by: i64) {
+        match self.0.get_mut(name) {
+            Some(amount) => *amount += by,
+            None => self.set(name, by),
         }
     }
 

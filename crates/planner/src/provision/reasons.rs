@@ -3,14 +3,22 @@
 //! What counts is the pod without its preferences. Of several alternatives the one that came nearest is told.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use crate::{LabelMiss, MinValuesPolicy, Miss, Offer, PoolMiss, Relief, Requirements, Standing, TypesMiss};
+use crate::{MinValuesPolicy, Miss, PoolMiss, Relief, Standing, TypesMiss};
 
+use super::dimensions::first_lacking;
 use super::frame::FrameId;
-use super::template::Template;
+use super::template::{Candidate, Template};
 use super::topology::HOST;
 use super::{Solver, Turn};
+
+/// What a type has too little of.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Lack {
+    Dimension(usize),
+    /// A host's port that a daemon has.
+    Port(String),
+}
 
 impl Solver<'_> {
     /// One miss a pool, in the order in which pools are tried; static pools make no nodes for pods.
@@ -125,87 +133,47 @@ impl Solver<'_> {
 
     /// Why every type falls out, counted by the first reason of each.
     fn types_miss(&mut self, template: usize, want: usize, shape: usize) -> TypesMiss {
-        let mismatches = self.mismatches(template, want);
+        let outlook = self.outlook(template, want);
         let own = &self.frames.templates[template];
-        let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let mut tally = Tally::default();
-        // Candidates stand in the order of the types that they are.
-        let mut candidates = own.candidates.iter().peekable();
-        for (kind, mismatch) in types.iter().zip(mismatches.iter()) {
-            let candidate = candidates.next_if(|candidate| std::ptr::eq(candidate.offer.kind, kind));
-            if let Some(key) = mismatch {
-                *tally.labels.entry(key.clone()).or_default() += 1;
-            } else if let Some(resource) = candidate.and_then(|candidate| self.lacking(candidate, shape)) {
-                *tally.small.entry(resource).or_default() += 1;
-            } else {
-                tally.unavailable += 1;
+        let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
+        let mut unavailable = outlook.others;
+        for candidate in &outlook.suitable {
+            match self.lacking(&own.candidates[*candidate], shape) {
+                Some(lack) => *small.entry(lack).or_default() += 1,
+                None => unavailable += 1,
             }
         }
+        let named: BTreeMap<String, usize> = small.into_iter().map(|(lack, types)| (self.name(lack), types)).collect();
+        let fits = |candidate: &&usize| self.lacking(&own.candidates[**candidate], shape).is_none();
+        let without = outlook.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
+        let relief = without.filter(|(_, types)| *types > 0).max_by_key(|(_, types)| *types);
         TypesMiss {
-            total: types.len(),
-            labels: tally.labels.into_iter().map(|(key, types)| LabelMiss { key, types }).collect(),
-            small: tally.small.into_iter().collect(),
-            unavailable: tally.unavailable,
-            relief: self.relief(template, want, shape),
+            total: outlook.total,
+            labels: outlook.labels.clone(),
+            small: named.into_iter().collect(),
+            unavailable,
+            relief: relief.map(|(key, types)| Relief { key: key.clone(), types }),
             suspicious_cpu: self.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
         }
     }
 
-    /// For each type of a pool's catalogue the first label that cannot be as the pool and a pod require together.
-    fn mismatches(&mut self, template: usize, want: usize) -> Rc<[Option<String>]> {
-        if let Some(known) = self.mismatches.get(&(template, want)) {
-            return known.clone();
-        }
-        let own = &self.frames.templates[template];
-        let requirements = own.requirements.narrowed(self.wants.get(want), own.well_known());
-        let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let found: Rc<[Option<String>]> =
-            types.iter().map(|kind| mismatch(own, &Offer::of(kind), &requirements).map(str::to_owned)).collect();
-        self.mismatches.insert((template, want), found.clone());
-        found
-    }
-
     /// What a type has too little of for one pod, daemons counted.
-    fn lacking(&self, candidate: &super::template::Candidate<'_>, shape: usize) -> Option<String> {
+    fn lacking(&self, candidate: &Candidate<'_>, shape: usize) -> Option<Lack> {
         let demand = &self.demands[shape];
-        let short = super::dimensions::first_lacking(&demand.requests, &candidate.room).or(candidate.crowded);
-        let clash = |port: &crate::HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
-        let clashing = demand.shape.ports.iter().find(|port| clash(port));
-        let port = || clashing.map(|port| format!("port {}/{}", port.port, port.protocol));
-        short.map(|dimension| self.dimensions.name(dimension)).or_else(port)
+        let short = first_lacking(&demand.requests, &candidate.room).or(candidate.crowded);
+        let clash = |port: &&crate::HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
+        let port = || demand.shape.ports.iter().find(clash);
+        short
+            .map(Lack::Dimension)
+            .or_else(|| port().map(|port| Lack::Port(format!("port {}/{}", port.port, port.protocol))))
     }
 
-    /// The requirement of the pod without which most types would do.
-    fn relief(&self, template: usize, want: usize, shape: usize) -> Option<Relief> {
-        let own = &self.frames.templates[template];
-        let asked = self.wants.get(want);
-        let without = |key: &str| {
-            let mut fewer = asked.clone();
-            fewer.remove(key);
-            let requirements = own.requirements.narrowed(&fewer, own.well_known());
-            let fits = own.candidates.iter().filter(|candidate| {
-                mismatch(own, &candidate.offer, &requirements).is_none()
-                    && self.lacking(candidate, shape).is_none()
-                    && candidate.offerings(&requirements).next().is_some()
-            });
-            fits.count()
-        };
-        let reliefs = asked.iter().map(|(key, _)| Relief { key: key.to_owned(), types: without(key) });
-        reliefs.filter(|relief| relief.types > 0).max_by_key(|relief| relief.types)
+    fn name(&self, lack: Lack) -> String {
+        match lack {
+            Lack::Dimension(dimension) => self.dimensions.name(dimension),
+            Lack::Port(name) => name,
+        }
     }
-}
-
-/// The first label of a type that cannot be as required.
-fn mismatch<'r>(template: &Template<'_>, offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
-    if template.labels_match(offer, requirements) {
-        return None;
-    }
-    let alone = |key: &str, set: &crate::ValueSet| {
-        let mut alone = Requirements::default();
-        alone.narrow(key, set);
-        template.labels_match(offer, &alone)
-    };
-    requirements.iter().find(|(key, set)| !alone(key, set)).map(|(key, _)| key)
 }
 
 /// A label that the pool knows and that is written nearly like this one.
@@ -242,11 +210,4 @@ fn is_typo(one: &str, other: &str) -> bool {
         }
     }
     row.last().is_some_and(|distance| *distance <= MOST)
-}
-
-#[derive(Default)]
-struct Tally {
-    labels: BTreeMap<String, usize>,
-    small: BTreeMap<String, usize>,
-    unavailable: usize,
 }

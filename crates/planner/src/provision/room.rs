@@ -120,12 +120,13 @@ impl<'a> Room<'a> {
             let own: Requirements = node.requirements.iter().collect();
             own.intersection(&Requirements::of_labels(&node.labels))
         });
-        let mut free = node.allocatable.clone();
-        free.subtract(&node.used);
+        let mut left = dimensions.room(&node.allocatable, &node.attach_limits);
+        let used = dimensions.amounts(&node.used);
+        left.iter_mut().zip(used).for_each(|(left, used)| *left -= used);
         let mut room = Self {
             node,
             site: Domain::try_from(site).unwrap_or(Domain::MAX),
-            left: dimensions.room(&free, &node.attach_limits),
+            left,
             ports: node.pods.iter().flat_map(|pod| pod.shape.ports.iter().cloned()).collect(),
             attached: BTreeSet::new(),
             open,
@@ -149,8 +150,11 @@ impl<'a> Room<'a> {
 
     /// Keeps room for DaemonSet pods that will come and are not there yet; more than expected change nothing.
     fn expect_daemons(&mut self, snapshot: &'a Snapshot, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) {
-        let mut expected = dimensions.amounts(&crate::Resources::default());
         let coming: Vec<&DaemonDemand<'a>> = daemons.iter().filter(|demand| self.expects(snapshot, demand)).collect();
+        if coming.is_empty() {
+            return;
+        }
+        let mut expected = dimensions.amounts(&crate::Resources::default());
         for demand in coming {
             add(&mut expected, &dimensions.amounts(&demand.daemon.shape.requests), 1);
             self.ports.extend(demand.daemon.shape.ports.iter().cloned());
