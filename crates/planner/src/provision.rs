@@ -44,6 +44,7 @@ mod template;
 mod topology;
 mod wants;
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -178,6 +179,8 @@ struct Solver<'a> {
     claims: Claims,
     fleets: Fleets,
     alone: BTreeMap<Turn, Alone>,
+    /// By frame and shape, what a pod costs as a part of a machine that is full.
+    shares: RefCell<BTreeMap<(FrameId, usize), i64>>,
     soft_taints: bool,
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
@@ -215,6 +218,7 @@ impl<'a> Solver<'a> {
             claims: Claims::default(),
             fleets: Fleets::default(),
             alone: BTreeMap::new(),
+            shares: RefCell::default(),
             verdicts: vec![None; snapshot.pods.len()],
             nominations: Vec::new(),
             order: Vec::new(),

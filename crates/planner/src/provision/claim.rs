@@ -1,5 +1,6 @@
 //! Launches while they are filled.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -116,9 +117,11 @@ impl Claims {
     ) -> Rc<Vec<(usize, Rc<[FrameId]>)>> {
         let known = self.compatible.entry(class).or_default();
         for (position, bucket) in self.buckets.iter().enumerate().skip(known.seen) {
-            let children = frames.for_class(bucket.frame, class, wants, topology);
+            let mut children = frames.for_class(bucket.frame, class, wants, topology).to_vec();
+            // Of several ways to join the one that leaves a launch the most choice.
+            children.sort_by_key(|child| Reverse((*child == bucket.frame, frames.get(*child).entries.len())));
             if !children.is_empty() {
-                Rc::make_mut(&mut known.buckets).push((position, children));
+                Rc::make_mut(&mut known.buckets).push((position, children.into()));
             }
         }
         known.seen = self.buckets.len();

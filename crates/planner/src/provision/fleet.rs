@@ -184,7 +184,7 @@ impl Solver<'_> {
     fn elsewhere(&mut self, frame: FrameId, shape: usize) -> Option<i64> {
         let weight = self.frames.template_of(frame).pool.weight;
         let mut least: Option<i64> = None;
-        for base in 0..self.frames.templates.len() {
+        for base in self.frames.growing() {
             let other = self.frames.templates[base].pool.weight;
             if other < weight {
                 continue;

@@ -54,6 +54,11 @@ impl Solver<'_> {
 
     /// What a pod costs as a part of a machine that is full of such pods.
     pub(super) fn share(&self, frame: FrameId, shape: usize) -> i64 {
+        let work_out = || self.work_out_share(frame, shape);
+        *self.shares.borrow_mut().entry((frame, shape)).or_insert_with(work_out)
+    }
+
+    fn work_out_share(&self, frame: FrameId, shape: usize) -> i64 {
         let requests = &self.demands[shape].requests;
         let own = self.frames.get(frame);
         let shares = own.entries.iter().enumerate().map(|(position, entry)| {
@@ -153,12 +158,18 @@ impl Solver<'_> {
             for child in children.iter() {
                 for frame in self.settled(*child, turn) {
                     let fresh = self.fresh(frame, turn);
-                    let better = |fresh: &Fresh| best.as_ref().is_none_or(|best| fresh.cost < best.cost);
+                    let better = |fresh: &Fresh| best.as_ref().is_none_or(|best| self.is_cheaper(fresh, best, turn));
                     best = fresh.filter(better).or(best);
                 }
             }
         }
         best
+    }
+
+    /// Whether one launch is cheaper than another for a pod alone, or else for each of many.
+    fn is_cheaper(&self, one: &Fresh, other: &Fresh, turn: Turn) -> bool {
+        let each = |fresh: &Fresh| self.share(fresh.frame, turn.shape);
+        one.cost < other.cost || (one.cost == other.cost && one.frame != other.frame && each(one) < each(other))
     }
 
     /// A launch for one pod with a settled frame, if one can be had within the limits.

@@ -15,6 +15,8 @@ impl Solver<'_> {
         let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
         keys.extend(self.keys_of_retinue(frame));
         keys.extend(self.topology.guarded_keys(frame, &self.frames, &self.wants));
+        keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
+        keys.dedup();
         let mut open = None;
         for key in keys {
             let pin = self.frames.get(frame).pins[key];

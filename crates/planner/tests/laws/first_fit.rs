@@ -1,5 +1,6 @@
 //! First-fit decreasing, as anybody would write it: the largest pod first, into the first node that takes it, else onto
-//! the cheapest new one that does. Prices are looked at last, one pod at a time.
+//! the cheapest new one that does. Prices are looked at last, one pod at a time. Ties are Kerf's: pods of one shape go
+//! together, older shapes first; of equally dear pools the last by name.
 
 use std::cmp::Reverse;
 
@@ -17,7 +18,13 @@ struct Bin<'a> {
 pub fn cost(snapshot: &Snapshot) -> (i64, Vec<String>) {
     let mut queue: Vec<usize> = (0..snapshot.pods.len()).collect();
     let requests = |pod: usize| &snapshot.shapes[snapshot.pods[pod].shape].requests;
-    queue.sort_by_key(|pod| Reverse((requests(*pod).get(Resources::CPU), requests(*pod).get(Resources::MEMORY))));
+    let age = |pod: usize| (snapshot.pods[pod].created, snapshot.pods[pod].uid.as_str());
+    let alike = |pod: usize, other: &usize| snapshot.pods[*other].shape == snapshot.pods[pod].shape;
+    let oldest = |pod: usize| (0..snapshot.pods.len()).filter(|other| alike(pod, other)).map(age).min();
+    queue.sort_by_key(|pod| {
+        let size = (requests(*pod).get(Resources::CPU), requests(*pod).get(Resources::MEMORY));
+        (Reverse(size), oldest(*pod), age(*pod))
+    });
     let (mut bins, mut left): (Vec<Bin<'_>>, Vec<usize>) = (Vec::new(), Vec::new());
     for pod in queue {
         if let Some(bin) = bins.iter_mut().find(|bin| takes(snapshot, pod, bin)) {
@@ -39,7 +46,9 @@ fn price(bin: &Bin<'_>) -> i64 {
 
 fn all(snapshot: &Snapshot) -> impl Iterator<Item = Bin<'_>> {
     let of_pool = |pool| snapshot.catalogues[0].types.iter().map(move |kind| (pool, kind));
-    snapshot.pools.iter().flat_map(of_pool).flat_map(|(pool, kind)| {
+    let mut pools: Vec<&Pool> = snapshot.pools.iter().collect();
+    pools.sort_by_key(|pool| Reverse(pool.name.as_str()));
+    pools.into_iter().flat_map(of_pool).flat_map(|(pool, kind)| {
         let bin = move |offering| Bin { pool, kind, offering, left: kind.allocatable.clone() };
         kind.offerings.iter().filter(|it| it.available).map(bin)
     })

@@ -14,10 +14,13 @@ pub fn tiny() -> impl Strategy<Value = Cluster> {
     crowd().prop_map(|Cluster(mut snapshot)| {
         snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name.as_str() < "pod-05");
         snapshot.pods.truncate(6);
-        let names: Vec<String> = snapshot.nodes.iter().skip(3).map(|node| node.name.clone()).collect();
         snapshot.nodes.truncate(3);
-        snapshot.pods.retain(|pod| pod.leaving_node.as_ref().is_none_or(|node| !names.contains(node)));
         Arc::make_mut(&mut snapshot.catalogues[0]).types.truncate(4);
+        let types = Arc::clone(&snapshot.catalogues[0]);
+        let known = |name: &String| types.types.iter().any(|kind| kind.name == *name);
+        snapshot.nodes.retain(|node| node.instance_type.as_ref().is_none_or(known));
+        let there: Vec<String> = snapshot.nodes.iter().map(|node| node.name.clone()).collect();
+        snapshot.pods.retain(|pod| pod.leaving_node.as_ref().is_none_or(|node| there.contains(node)));
         let by_type = |it: &Requirement| [ARCH, CPUS].contains(&it.key.as_str());
         snapshot.daemons.retain(|daemon| daemon.shape.affinity.iter().flatten().all(by_type));
         snapshot.policy.least_spot_types = 0;

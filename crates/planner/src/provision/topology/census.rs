@@ -159,7 +159,10 @@ impl<'a> Topology<'a> {
             return Vec::new();
         }
         let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.guarded);
-        spreads.map(|(_, group)| group.keys[0]).collect()
+        let mut keys: Vec<KeyId> = spreads.map(|(_, group)| group.keys[0]).collect();
+        keys.sort_unstable_by_key(|key| &self.keys[*key].name);
+        keys.dedup();
+        keys
     }
 
     /// How many spreads are surprised by a launch of a frame in a domain of a key.
