@@ -57,7 +57,7 @@ use dimensions::Dimensions;
 use fleet::Fleets;
 use frame::{FrameId, Frames};
 use limits::Headroom;
-use manner::{Manner, Score};
+use manner::{Load, Manner, Score};
 use open::Alone;
 use outlook::Outlook;
 use reserve::Reservations;
@@ -322,6 +322,9 @@ impl<'a> Solver<'a> {
         let mut queue = self.queue(kind);
         self.fleets = Fleets::default();
         queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
+        if self.manner.load == Load::Fleet {
+            self.fill_rooms(&mut queue);
+        }
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();
             for run in &mut queue {
@@ -341,6 +344,21 @@ impl<'a> Solver<'a> {
     /// Whether the search has taken as many steps as it may.
     fn is_spent(&self) -> bool {
         self.steps >= self.snapshot.policy.max_steps
+    }
+
+    /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
+    fn fill_rooms(&mut self, queue: &mut Vec<Run>) {
+        for run in queue.iter_mut() {
+            let turn = Turn { shape: run.shape, level: 0 };
+            while !run.pods.is_empty()
+                && !self.is_spent()
+                && let Some((room, count)) = self.find_room(turn, &run.pods)
+            {
+                let placed: Vec<usize> = run.pods.drain(..count).collect();
+                self.record(turn, Place::Room(room), &placed, Why::Room);
+            }
+        }
+        queue.retain(|run| !run.pods.is_empty());
     }
 
     /// How many of the run's pods found their places, counted from the first.
