@@ -22,6 +22,7 @@
 )]
 mod blueprint;
 mod claim;
+mod contest;
 mod demand;
 mod dimensions;
 mod finish;
@@ -46,10 +47,9 @@ mod wants;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
 
 use claim::Claims;
 use demand::{Compiler, Demand};
@@ -57,7 +57,7 @@ use dimensions::Dimensions;
 use fleet::Fleets;
 use frame::{FrameId, Frames};
 use limits::Headroom;
-use manner::{Load, Manner, Score};
+use manner::{Load, Manner};
 use open::Alone;
 use outlook::Outlook;
 use reserve::Reservations;
@@ -69,66 +69,9 @@ use wants::{WantId, Wants};
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
 
-/// How often a plan is begun anew, at most, because it opens domains that a spread did not count on.
-const MOST_SURPRISES: usize = 4;
-
 /// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    let best = side_by_side(snapshot, &manner::ALWAYS);
-    let (pods, shapes) = best.as_ref().map_or((0, 0), |(_, plan)| at_issue(snapshot, plan));
-    let others = side_by_side(snapshot, manner::more(pods, shapes));
-    let all = best.into_iter().chain(others);
-    all.reduce(better).map(|(_, plan)| plan).unwrap_or_default()
-}
-
-/// How many pods a plan launches nodes for or finds no place for, and how many shapes they have.
-fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
-    let verdicts = snapshot.pods.iter().zip(&plan.report.pods);
-    let pods = || verdicts.clone().filter(|(_, verdict)| !matches!(verdict, PodVerdict::Existing { .. }));
-    let shapes: BTreeSet<usize> = pods().map(|(pod, _)| pod.shape).collect();
-    (pods().count(), shapes.len())
-}
-
-/// A plan with what speaks for it.
-type Scored = (Score, Plan);
-
-fn better(best: Scored, other: Scored) -> Scored {
-    if other.0 < best.0 { other } else { best }
-}
-
-/// The best of the solutions in some manners. They are worked out on two threads, each on its own: which is the best does
-/// not depend on it.
-fn side_by_side(snapshot: &Snapshot, manners: &[Manner]) -> Option<Scored> {
-    let solve = |manners: &[Manner]| {
-        let solutions = manners.iter().map(|manner| {
-            let solver = solved(snapshot, *manner);
-            (solver.score(), solver.finish())
-        });
-        solutions.reduce(better)
-    };
-    let (ones, others) = manners.split_at(manners.len().div_ceil(2));
-    thread::scope(|scope| {
-        let others = scope.spawn(|| solve(others));
-        let ones = solve(ones);
-        ones.into_iter().chain(others.join().ok().flatten()).reduce(better)
-    })
-}
-
-/// One solution, begun anew while it opens domains that a spread did not count on.
-fn solved(snapshot: &Snapshot, manner: Manner) -> Solver<'_> {
-    let mut foreseen = Foreseen::new();
-    let mut solver = Solver::new(snapshot, &foreseen, manner);
-    solver.solve();
-    for _ in 0..MOST_SURPRISES {
-        let before = foreseen.len();
-        foreseen.extend(solver.unforeseen());
-        if foreseen.len() == before {
-            break;
-        }
-        solver = Solver::new(snapshot, &foreseen, manner);
-        solver.solve();
-    }
-    solver
+    contest::best(snapshot)
 }
 
 /// A shape (with the claims that its pods share, if they do) at one of its levels.
