@@ -48,6 +48,7 @@ fn strangers(criterion: &mut Criterion) {
     let rows = vec![
         ("alone".to_owned(), placeable().finish()),
         ("beside-5000-unplaceable".to_owned(), placeable().with_unplaceable(5_000, 50).finish()),
+        ("beside-5000-unplaceable-shapes".to_owned(), placeable().with_unplaceable(5_000, 5_000).finish()),
         ("beside-a-full-pool".to_owned(), placeable().with_full_pool().finish()),
     ];
     measure(criterion, "strangers", rows);
