@@ -37,7 +37,7 @@ bless: ## Writes generated files and transcripts anew; review the difference.
 	BLESS=1 cargo test --workspace --locked --test generated --test scenarios --test transcripts
 
 controlplane: ## Builds the real Kubernetes control plane once into the cache.
-	@tests/controlplane/build.sh $(KERF_CACHE)/controlplane
+	@tests/steps/go-program tests/controlplane
 
 agent: ## Builds the agent as one static program.
 	@tests/steps/agent

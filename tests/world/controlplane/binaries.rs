@@ -3,15 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use super::Component;
 
 /// Names a folder with `etcd`, `kube-apiserver` and so on, as controller-runtime's tests use it.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
-
-/// The folder for what is built once and outlives a checkout.
-const CACHE: &str = "KERF_CACHE";
 
 pub(super) enum Binaries {
     /// One program a component.
@@ -45,31 +42,18 @@ fn holds(folder: &Path, needed: &[Component]) -> bool {
     needed.iter().all(|component| folder.join(component.name()).is_file())
 }
 
-/// Runs `tests/controlplane/build.sh`, which prints the program's path; what it says about its progress goes to our
-/// standard error.
+/// Runs `tests/steps/go-program`, which prints the program's path; what it says about its progress goes to our standard
+/// error.
 fn build() -> Result<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("controlplane/build.sh");
-    let output = Command::new(&script)
-        .arg(cache()?.join("controlplane"))
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(here.join("steps/go-program"))
+        .arg(here.join("controlplane"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("cannot run {}", script.display()))?;
-    if !output.status.success() {
-        bail!(
-            "{} failed ({}); it needs Go, or set {ASSETS} to a folder with the programs",
-            script.display(),
-            output.status
-        );
-    }
+        .context("cannot run tests/steps/go-program")?;
+    let advice = "it needs Go, or set KUBEBUILDER_ASSETS to a folder with the programs";
+    ensure!(output.status.success(), "building the control plane failed ({}); {advice}", output.status);
     let path = String::from_utf8(output.stdout).context("a path that is not UTF-8")?;
     Ok(PathBuf::from(path.trim_end()))
-}
-
-fn cache() -> Result<PathBuf> {
-    if let Some(cache) = std::env::var_os(CACHE) {
-        return Ok(PathBuf::from(cache));
-    }
-    let home = std::env::home_dir().with_context(|| format!("no home folder to cache programs in; set {CACHE}"))?;
-    Ok(home.join(".cache/kerf"))
 }
