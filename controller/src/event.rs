@@ -1,11 +1,13 @@
 //! Kubernetes events: what we did and why, where people look for it with `kubectl describe`.
 //!
-//! An equal event within its silence is not sent again. Sending never holds up the work that it tells of.
+//! An equal event within its silence is not sent again, and of those that come in crowds only some are. Sending never
+//! holds up the work that it tells of.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use api::reason;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -15,6 +17,11 @@ use tokio::time::Instant;
 
 /// Karpenter's default silence between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
+/// The silence between equal events of other reasons.
+const SILENCES: [(&str, Duration); 1] = [(reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60))];
+/// Nominations that may be told at once, and the time after which one more may be: a thousand pods placed by one plan
+/// are told in the log, not in a thousand events.
+const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
 /// Older entries are dropped once the memory holds this many.
 const REMEMBERED: usize = 10_000;
 /// Cluster-scoped objects keep their events here.
@@ -110,8 +117,10 @@ impl Notes {
 /// Sends events until every way in is gone.
 pub async fn send(client: Client, mut notes: UnboundedReceiver<Note>) {
     let memory = Memory::default();
+    let mut crowd = Crowd::at(Instant::now());
     while let Some(note) = notes.recv().await {
-        if !memory.is_news(&note, Instant::now()) {
+        let now = Instant::now();
+        if !memory.is_news(&note, now) || note.reason == reason::NOMINATED && !crowd.lets_in(now) {
             continue;
         }
         let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
@@ -132,12 +141,38 @@ impl Memory {
             sent.retain(|_, when| now - *when < SILENCE);
         }
         match sent.get(note) {
-            Some(when) if now - *when < SILENCE => false,
+            Some(when) if now - *when < silence(note.reason) => false,
             _ => {
                 sent.insert(note.clone(), now);
                 true
             }
         }
+    }
+}
+
+fn silence(reason: &str) -> Duration {
+    SILENCES.iter().find(|(own, _)| *own == reason).map_or(SILENCE, |(_, silence)| *silence)
+}
+
+/// Lets in a few at once, and then one after another.
+struct Crowd {
+    /// When nothing of those that were let in is owed any more.
+    settled: Instant,
+}
+
+impl Crowd {
+    fn at(now: Instant) -> Self {
+        Self { settled: now }
+    }
+
+    fn lets_in(&mut self, now: Instant) -> bool {
+        let (most, pause) = CROWD;
+        let settled = self.settled.max(now) + pause;
+        let fits = settled - now <= pause * most;
+        if fits {
+            self.settled = settled;
+        }
+        fits
     }
 }
 
@@ -171,11 +206,29 @@ fn event(note: &Note, now: jiff::Timestamp) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, Memory, Note, Object, ObjectMeta};
+    use super::{Crowd, Duration, Instant, Memory, Note, Object, ObjectMeta, reason};
 
     fn note(message: &str) -> Note {
         let object = Object::new("v1", "Pod", &ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() });
-        Note::warning(object, api::reason::FAILED_SCHEDULING, message.to_owned())
+        Note::warning(object, reason::FAILED_SCHEDULING, message.to_owned())
+    }
+
+    #[test]
+    fn of_a_crowd_ten_are_let_in_and_then_five_a_second() {
+        let now = Instant::now();
+        let mut crowd = Crowd::at(now);
+        let mut let_in = |after: u64| (0..100).filter(|_| crowd.lets_in(now + Duration::from_millis(after))).count();
+        assert_eq!([0, 100, 200, 1000, 60_000].map(&mut let_in), [10, 0, 1, 4, 10]);
+    }
+
+    #[test]
+    fn a_pool_without_types_is_told_every_minute() {
+        let memory = Memory::default();
+        let now = Instant::now();
+        let pool = Object::new("karpenter.sh/v1", "NodePool", &ObjectMeta::default());
+        let note = Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
+        let told = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
+        assert_eq!(told, [true, false, true]);
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
     }
     tell_pods(index, built, plan, &names, &mut outcome);
     tell_ignored(index, built, &mut outcome);
+    tell_pools(index, built, plan, &mut outcome);
     outcome.removals = plan.removals.iter().filter_map(|removal| remove(index, removal)).collect();
     outcome.repairs = stale_taints(index, plan);
     outcome
@@ -143,6 +144,16 @@ fn tell_ignored(index: &Index, built: &Built, outcome: &mut Outcome) {
             let message = format!("Failed to schedule pod, {}", ignored.reason);
             outcome.notes.push(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
         }
+    }
+}
+
+/// Pools that could not buy a machine for any pod. Nobody misses one while no pod looks for a place.
+fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut Outcome) {
+    let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
+    for pool in barren.filter_map(|name| index.pools.get(name)) {
+        let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
+        let pool = Object::of::<NodePool>(pool.as_ref());
+        outcome.notes.push(Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
     }
 }
 

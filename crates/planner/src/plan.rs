@@ -109,6 +109,9 @@ pub struct Report {
     pub pods: Vec<PodVerdict>,
     /// One verdict a managed node, in the order of the snapshot's nodes.
     pub nodes: Vec<(String, NodeVerdict)>,
+    /// Pools that can buy nothing at all, whatever pods ask for: no type is as they require and can be had. By name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub barren: Vec<String>,
     /// Positions of all placed pods, on nodes or launches, in an order in which kube-scheduler could bind them.
     pub order: Vec<usize>,
     /// Steps that the search took.
@@ -221,6 +224,10 @@ pub enum Miss {
     Requirement {
         /// The key on which they disagree.
         key: String,
+        /// What the pool makes of the label; empty where it gives none.
+        own: Vec<Requirement>,
+        /// What the pod asks of it; empty where the pool contradicts itself.
+        asked: Vec<Requirement>,
         /// A label that is known and written nearly alike: perhaps a slip of the pen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         near: Option<String>,
@@ -277,14 +284,14 @@ pub enum Standing {
 pub struct TypesMiss {
     /// How many types the pool's class has in all.
     pub total: usize,
-    /// How many have labels that do not match, by label.
+    /// How many cannot have a label, or are not sold with a value of it, as required; by label.
     pub labels: Vec<LabelMiss>,
     /// How many are too small, by the first resource that is short.
     pub small: Vec<(String, usize)>,
-    /// How many match and are large enough but cannot be had now in an allowed zone and capacity type.
+    /// How many match and are large enough, but are sold out as required.
     pub unavailable: usize,
-    /// The requirement of the pod without which most types would do.
-    pub relief: Option<Relief>,
+    /// The pod's requirements of which any one stands in the way of types that would do, those of most types first.
+    pub reliefs: Vec<Relief>,
     /// Whether the pod asks for a million CPUs or more: `M` for `m`, most likely.
     pub suspicious_cpu: bool,
 }
@@ -297,6 +304,10 @@ pub struct LabelMiss {
     pub key: String,
     /// How many types.
     pub types: usize,
+    /// The first few values that such types have, by value; empty when they have none.
+    pub found: Vec<String>,
+    /// What pool and pod ask of the label together.
+    pub asked: Vec<Requirement>,
 }
 
 /// What would help.

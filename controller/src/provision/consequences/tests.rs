@@ -98,3 +98,18 @@ fn room_that_a_buffer_keeps_is_bought_but_nobody_hears_of_it() {
         assert_eq!(outcome.unschedulable, 0);
     }
 }
+
+#[test]
+fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut index = Index::default();
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    let report = Report { pods: vec![PodVerdict::Postponed], barren: vec!["default".to_owned()], ..Report::default() };
+    for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
+        let plan = Plan { report: report.clone(), ..Plan::default() };
+        let snapshot = Snapshot { pods, ..Snapshot::default() };
+        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan);
+        let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
+        assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
+    }
+}

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Miss, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why};
+use crate::{Operator, Requirement};
+
+use super::{LabelMiss, Miss, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why};
 
 impl Display for PodVerdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -34,9 +36,18 @@ impl Display for Miss {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taint { taint } => write!(out, "the pod does not tolerate taint {taint}"),
-            Self::Requirement { key, near: None } => write!(out, "label {key} cannot be what the pod requires"),
-            Self::Requirement { key, near: Some(near) } => {
-                write!(out, "label {key} cannot be what the pod requires (is {near} meant?)")
+            Self::Requirement { key, asked, .. } if asked.is_empty() => {
+                write!(out, "its own requirements on label {key} contradict each other")
+            }
+            Self::Requirement { key, asked, .. } if asked.iter().any(is_impossible) => {
+                write!(out, "what the pod requires of label {key} contradicts itself")
+            }
+            Self::Requirement { key, own, asked, near } => {
+                match own.is_empty() {
+                    true => write!(out, "it gives no label {key}, the pod requires {}", wishes(asked))?,
+                    false => write!(out, "label {key} is {} here, the pod requires {}", wishes(own), wishes(asked))?,
+                }
+                near.iter().try_for_each(|near| write!(out, " (is {near} meant?)"))
             }
             Self::Topology { standing, key } => write!(out, "{standing} (by {key})"),
             Self::Limit { resource } => write!(out, "the limit for {resource} leaves no room"),
@@ -54,7 +65,7 @@ impl Display for TypesMiss {
             return out.write_str("it has no instance types");
         }
         let small = self.small.iter().map(|(name, count)| (*count, format!("lack {name}")));
-        let labels = self.labels.iter().map(|miss| (miss.types, format!("differ in {}", miss.key)));
+        let labels = self.labels.iter().map(|miss| (miss.types, miss.to_string()));
         let mut parts: Vec<(usize, String)> = small.chain(labels).collect();
         parts.push((self.unavailable, "cannot be had now".to_owned()));
         parts.retain(|(count, _)| *count > 0);
@@ -64,13 +75,58 @@ impl Display for TypesMiss {
                 _ => write!(out, ", {count} {what}")?,
             }
         }
-        if let Some(relief) = &self.relief {
-            write!(out, "; without the requirement on {} {} would do", relief.key, relief.types)?;
+        for (position, relief) in self.reliefs.iter().enumerate() {
+            match position {
+                0 => write!(out, "; without the requirement on {} {} would do", relief.key, relief.types)?,
+                _ => write!(out, ", without that on {} {}", relief.key, relief.types)?,
+            }
         }
         if self.suspicious_cpu {
-            out.write_str("; the pod asks for a million CPUs or more: is m meant where M is written?")?;
+            out.write_str("; the pod asks for a million CPUs or more: a typo, is m meant where M is written?")?;
         }
         Ok(())
+    }
+}
+
+impl Display for LabelMiss {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        write!(out, "differ in {} (", self.key)?;
+        match self.found.as_slice() {
+            [] => out.write_str("none")?,
+            some => out.write_str(&some[..some.len().min(SHOWN)].join(" or "))?,
+        }
+        if self.found.len() > SHOWN {
+            out.write_str(" or others")?;
+        }
+        match self.asked.as_slice() {
+            [] => out.write_str(")"),
+            asked => write!(out, " where {} is asked)", wishes(asked)),
+        }
+    }
+}
+
+/// What requirements ask of their label, without the label.
+fn wishes(asked: &[Requirement]) -> String {
+    asked.iter().map(wish).collect::<Vec<_>>().join(" and ")
+}
+
+/// Whether no value would do.
+fn is_impossible(asked: &Requirement) -> bool {
+    asked.operator == Operator::In && asked.values.is_empty()
+}
+
+fn wish(asked: &Requirement) -> String {
+    let values = asked.values.join(" or ");
+    match asked.operator {
+        Operator::In => values,
+        Operator::NotIn => format!("other than {values}"),
+        Operator::Exists => "any".to_owned(),
+        Operator::DoesNotExist => "absent".to_owned(),
+        Operator::Gt => format!("> {values}"),
+        Operator::Lt => format!("< {values}"),
+        Operator::Gte => format!(">= {values}"),
+        Operator::Lte => format!("<= {values}"),
     }
 }
 

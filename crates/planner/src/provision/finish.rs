@@ -26,11 +26,24 @@ impl Solver<'_> {
             report: Report {
                 pods: self.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
                 nodes: Vec::new(),
+                barren: self.barren(),
                 order: std::mem::take(&mut self.order),
                 steps: self.steps,
             },
             launches,
         }
+    }
+
+    /// Pools of which no type can be had, whatever the pods.
+    fn barren(&self) -> Vec<String> {
+        let offers = |template: &Template<'_>| {
+            let sound = template.requirements.iter().all(|(_, set)| !set.is_empty());
+            sound && template.candidates.iter().any(|it| it.sold(&template.requirements).next().is_some())
+        };
+        let mut names: Vec<String> =
+            self.frames.templates.iter().filter(|it| !offers(it)).map(|it| it.pool.name.clone()).collect();
+        names.sort();
+        names
     }
 
     fn close(&mut self, claim: Claim) -> Launch {

@@ -1,26 +1,49 @@
 //! What a pool's types are to all pods that ask the same of a node's labels, whatever their size: worked out once, so
 //! that thousands of shapes which fit nowhere are told why as quickly as one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::{LabelMiss, Offer, Requirements, ValueSet};
+use crate::{InstanceType, LabelMiss, Offer, Requirements, ValueSet};
 
 use super::Solver;
 use super::template::Template;
 
 /// A pool's types as some requirements see them.
+#[derive(Default)]
 pub(super) struct Outlook {
     /// All types of the pool's catalogue.
     pub(super) total: usize,
     /// Types that fall out by a label, counted by the first such label of each.
-    pub(super) labels: Vec<LabelMiss>,
-    /// Candidates of the template whose labels are as asked.
-    pub(super) suitable: Vec<usize>,
+    pub(super) labels: BTreeMap<String, usize>,
+    /// Candidates of the template whose labels are as asked, with the label by which they are nowhere sold as asked.
+    pub(super) suitable: Vec<(usize, Option<String>)>,
     /// Types whose labels are as asked and that are no candidates nevertheless.
     pub(super) others: usize,
     /// For each label that is asked for, the candidates that could be had if it were not.
     pub(super) without: Vec<(String, Vec<usize>)>,
+    /// For each label that some types fall out by, the first few values that they have.
+    found: BTreeMap<String, BTreeSet<String>>,
+    requirements: Requirements,
+}
+
+/// Values that a reason shows, and one more that says that there are others.
+const SHOWN: usize = 4;
+
+impl Outlook {
+    /// What so many types that fall out for the label have, and what they should have.
+    pub(super) fn told(&self, key: String, types: usize) -> LabelMiss {
+        let found = self.found.get(&key).into_iter().flatten().take(SHOWN).cloned().collect();
+        let asked = self.requirements.get(&key).map(|set| set.to_requirements(&key)).unwrap_or_default();
+        LabelMiss { key, types, found, asked }
+    }
+
+    fn find(&mut self, key: &str, kind: &InstanceType) {
+        let found = self.found.entry(key.to_owned()).or_default();
+        if found.len() < SHOWN {
+            found.extend(values(kind, key));
+        }
+    }
 }
 
 impl Solver<'_> {
@@ -33,21 +56,28 @@ impl Solver<'_> {
         let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
         let asked = self.wants.get(want);
         let requirements = own.requirements.narrowed(asked, own.well_known());
-        let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
-        let (mut suitable, mut others) = (Vec::new(), 0);
+        let without = asked.iter().map(|(key, _)| (key.to_owned(), without(own, asked, key))).collect();
+        let mut outlook = Outlook { total: types.len(), without, ..Outlook::default() };
         // Candidates stand in the order of the types that they are.
         let mut candidates = own.candidates.iter().enumerate().peekable();
         for kind in types {
             let candidate = candidates.next_if(|(_, candidate)| std::ptr::eq(candidate.offer.kind, kind));
-            match (mismatch(own, &Offer::of(kind), &requirements), candidate) {
-                (Some(key), _) => *labels.entry(key).or_default() += 1,
-                (None, Some((position, _))) => suitable.push(position),
-                (None, None) => others += 1,
+            let offer = Offer::of(kind);
+            match (mismatch(own, &offer, &requirements), candidate) {
+                (Some(key), _) => {
+                    outlook.find(key, kind);
+                    *outlook.labels.entry(key.to_owned()).or_default() += 1;
+                }
+                (None, Some((position, _))) => {
+                    let unsold = unsold(&offer, &requirements);
+                    unsold.into_iter().for_each(|key| outlook.find(key, kind));
+                    outlook.suitable.push((position, unsold.map(str::to_owned)));
+                }
+                (None, None) => outlook.others += 1,
             }
         }
-        let labels = labels.into_iter().map(|(key, types)| LabelMiss { key: key.to_owned(), types }).collect();
-        let without = asked.iter().map(|(key, _)| (key.to_owned(), without(own, asked, key))).collect();
-        let outlook = Rc::new(Outlook { total: types.len(), labels, suitable, others, without });
+        outlook.requirements = requirements;
+        let outlook = Rc::new(outlook);
         self.outlooks.insert((template, want), outlook.clone());
         outlook
     }
@@ -69,10 +99,27 @@ fn mismatch<'r>(template: &Template<'_>, offer: &Offer<'_>, requirements: &'r Re
     if template.labels_match(offer, requirements) {
         return None;
     }
-    let alone = |key: &str, set: &ValueSet| {
-        let mut alone = Requirements::default();
-        alone.narrow(key, set);
-        template.labels_match(offer, &alone)
-    };
-    requirements.iter().find(|(key, set)| !alone(key, set)).map(|(key, _)| key)
+    requirements.iter().find(|(key, set)| !template.labels_match(offer, &alone(key, set))).map(|(key, _)| key)
+}
+
+/// The first label by which a type is nowhere sold as required, now or later; none where only all of them together
+/// stand in the way.
+fn unsold<'r>(offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
+    if offer.kind.offerings.is_empty() || offer.offerings(requirements).next().is_some() {
+        return None;
+    }
+    requirements.iter().find(|(key, set)| offer.offerings(&alone(key, set)).next().is_none()).map(|(key, _)| key)
+}
+
+/// One requirement by itself.
+fn alone(key: &str, set: &ValueSet) -> Requirements {
+    let mut alone = Requirements::default();
+    alone.narrow(key, set);
+    alone
+}
+
+/// The values of a label that the type, or what is sold of it, can have.
+fn values(kind: &InstanceType, key: &str) -> Vec<String> {
+    let own = kind.labels.get(key).into_iter().flatten().cloned();
+    own.chain(kind.offerings.iter().filter_map(|offering| offering.value(key)).map(str::to_owned)).collect()
 }

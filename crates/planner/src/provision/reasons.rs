@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{MinValuesPolicy, Miss, PoolMiss, Relief, Standing, TypesMiss};
+use crate::{MinValuesPolicy, Miss, Operator, PoolMiss, Relief, Requirement, Requirements, Standing, TypesMiss};
 
 use super::dimensions::first_lacking;
 use super::frame::FrameId;
@@ -38,7 +38,7 @@ impl Solver<'_> {
             return Miss::Taint { taint: taint.to_string() };
         }
         if let Some((key, _)) = own.requirements.iter().find(|(_, set)| set.is_empty()) {
-            return Miss::Requirement { key: key.to_owned(), near: None };
+            return Miss::Requirement { key: key.to_owned(), own: Vec::new(), asked: Vec::new(), near: None };
         }
         let misses = class.wants.iter().map(|want| self.miss_of(template, *want, turn));
         misses.max_by_key(Miss::nearness).unwrap_or_else(Miss::no_types)
@@ -48,7 +48,9 @@ impl Solver<'_> {
         let own = &self.frames.templates[template];
         let asked = self.wants.get(want);
         if let Some(key) = own.requirements.first_conflict(asked, own.well_known()) {
-            return Miss::Requirement { key: key.to_owned(), near: near_miss(key, own) };
+            let said = |of: &Requirements| of.get(key).map(|set| set.to_requirements(key)).unwrap_or_default();
+            let (near, asked) = (near_miss(key, own), said(asked));
+            return Miss::Requirement { key: key.to_owned(), own: said(&own.requirements), asked, near };
         }
         let frame = self.frames.narrowed(template, want, &self.wants, &mut self.topology);
         match frame.and_then(|frame| self.had(frame, turn.shape)) {
@@ -120,7 +122,8 @@ impl Solver<'_> {
             let allowed = |domain: &u32| self.topology.allows(rules, &demand.shunned, key, Some(*domain));
             let name = self.topology.key_name(key).to_owned();
             if values.is_empty() && !self.topology.allows(rules, &demand.shunned, key, None) {
-                return Some(Miss::Requirement { key: name, near: None });
+                let asked = vec![Requirement::new(&name, Operator::Exists, [""; 0])];
+                return Some(Miss::Requirement { key: name, own: Vec::new(), asked, near: None });
             }
             if !values.iter().any(allowed) {
                 let standing = self.topology.standing(rules, key, &values).unwrap_or(Standing::Shunned);
@@ -137,22 +140,26 @@ impl Solver<'_> {
         let own = &self.frames.templates[template];
         let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
         let mut unavailable = outlook.others;
-        for candidate in &outlook.suitable {
-            match self.lacking(&own.candidates[*candidate], shape) {
-                Some(lack) => *small.entry(lack).or_default() += 1,
-                None => unavailable += 1,
+        let mut labels = outlook.labels.clone();
+        for (candidate, unsold) in &outlook.suitable {
+            match (self.lacking(&own.candidates[*candidate], shape), unsold) {
+                (Some(lack), _) => *small.entry(lack).or_default() += 1,
+                (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
+                (None, None) => unavailable += 1,
             }
         }
         let named: BTreeMap<String, usize> = small.into_iter().map(|(lack, types)| (self.name(lack), types)).collect();
         let fits = |candidate: &&usize| self.lacking(&own.candidates[**candidate], shape).is_none();
         let without = outlook.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
-        let relief = without.filter(|(_, types)| *types > 0).max_by_key(|(_, types)| *types);
+        let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Relief { key: key.clone(), types });
+        let mut reliefs: Vec<Relief> = reliefs.collect();
+        reliefs.sort_by(|one, other| other.types.cmp(&one.types).then_with(|| one.key.cmp(&other.key)));
         TypesMiss {
             total: outlook.total,
-            labels: outlook.labels.clone(),
+            labels: labels.into_iter().map(|(key, types)| outlook.told(key, types)).collect(),
             small: named.into_iter().collect(),
             unavailable,
-            relief: relief.map(|(key, types)| Relief { key: key.clone(), types }),
+            reliefs,
             suspicious_cpu: self.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
         }
     }

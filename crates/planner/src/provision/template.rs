@@ -15,7 +15,7 @@ use super::topology::{Counts, Outlook};
 use super::wants::{Tolerance, first_untolerated};
 
 /// Stands for the name that a new node will have; no label value can contain a space.
-const NEW_NODE: &str = "a new node";
+const NEW_NODE: &str = "a new name";
 
 /// A pool, ready to be asked.
 pub(super) struct Template<'a> {
