@@ -20,11 +20,13 @@ use crate::failure::Failure;
 use crate::input::Objects;
 use crate::prices::table::Table;
 
-pub use custom::read as read_custom;
+pub use custom::{Custom, read as read_custom};
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
 /// Regions whose zones we know.
 pub const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-2"];
+/// Network interfaces that bypass the kernel, as pods ask for them.
+const EFA: &str = "vpc.amazonaws.com/efa";
 /// The region of a cluster that does not say its own.
 pub const DEFAULT_REGION: &str = REGIONS[0];
 
@@ -54,6 +56,8 @@ pub struct Offer {
     pub warnings: Vec<String>,
     /// Where types and prices come from, for people; one line each.
     pub sources: Vec<String>,
+    /// Labels that machines of the catalogue have beyond those that every cloud gives.
+    pub labels: BTreeSet<String>,
 }
 
 /// Makes the catalogue of every class that pools and claims name.
@@ -62,7 +66,7 @@ pub struct Offer {
 /// When a file cannot be read, or the region is not known.
 pub fn offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
     let mut offer = match &wish.file {
-        Some(path) => custom_offer(objects, custom::read(path)?, path)?,
+        Some(path) => custom_offer(objects, custom::read(path)?, path),
         None => embedded_offer(objects, wish, now)?,
     };
     if !wish.reserved {
@@ -105,18 +109,20 @@ fn unready(class: &EC2NodeClass) -> Option<String> {
 }
 
 /// One catalogue stands for every class; what a class says of its machines is not looked at.
-fn custom_offer(objects: &Objects, types: Catalogue, path: &std::path::Path) -> Result<Offer, Failure> {
-    let mut offer = Offer::default();
+fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> Offer {
+    let Custom { types, warnings } = custom;
+    let labels = types.iter().flat_map(|kind| kind.labels.keys()).filter(|key| !label::is_well_known(key)).cloned();
+    let mut offer = Offer { warnings, labels: labels.collect(), ..Offer::default() };
     for reference in named(objects) {
         if let Some(why) = class(objects, &reference.name).and_then(unready) {
             offer.warnings.push(why);
             continue;
         }
-        let catalogue = Catalogue { name: reference.name.clone(), ..types.clone() };
+        let catalogue = Catalogue { name: reference.name.clone(), types: types.clone() };
         offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
-    offer.sources.push(format!("{} instance types from {}", types.types.len(), path.display()));
-    Ok(offer)
+    offer.sources.push(format!("{} instance types from {}", types.len(), path.display()));
+    offer
 }
 
 fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
@@ -139,11 +145,15 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
     });
     market.set_offerings(offerings);
     let settings = cloud::Settings { region: region.clone(), ..wish.settings.clone() };
+    if asks_for(objects, EFA) {
+        offer.warnings.push(format!("pods ask for {EFA}: planned for, but the controller does not attach it yet"));
+    }
     for reference in named(objects) {
         let known = known_class(objects, reference, &mut offer.warnings);
         let Some(known) = known else { continue };
         let images = assumed::images(&known);
-        let class = ClassSettings::of(&known, assumed::zones(&known, &zones)).map_err(Failure::input)?;
+        let mut class = ClassSettings::of(&known, assumed::zones(&known, &zones)).map_err(Failure::input)?;
+        class.efa = asks_for(objects, EFA);
         let source =
             Source { infos: &infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
         let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);
@@ -154,6 +164,12 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
         offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     Ok(offer)
+}
+
+/// Whether a pod's containers ask for the device.
+fn asks_for(objects: &Objects, device: &str) -> bool {
+    let containers = objects.pods.iter().flat_map(|pod| &pod.spec.containers);
+    containers.map(|it| &it.resources).any(|it| it.requests.contains_key(device) || it.limits.contains_key(device))
 }
 
 /// The class as it is given, or one that says nothing else than its name.

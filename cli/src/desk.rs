@@ -134,6 +134,7 @@ impl Cluster {
             replica_sets: it.replica_sets.iter().collect(),
             stateful_sets: it.stateful_sets.iter().collect(),
             catalogues: self.offer.catalogues.clone(),
+            type_labels: self.offer.labels.clone(),
             settings,
             ..Input::at(conditions.now)
         })
@@ -148,6 +149,7 @@ pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, F
     let mut cluster = Cluster::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);
     cluster.warnings.extend(built.problems.iter().map(ToString::to_string));
+    cluster.warnings.extend(settle::unserved(&cluster.objects, &built));
     cluster.warnings.sort();
     cluster.warnings.dedup();
     let plan = planner::plan(&built.snapshot);

@@ -1,12 +1,14 @@
 //! Kubernetes manifests as people keep them: files, folders and standard input become typed objects, or errors that
 //! name the file, the document, the field and the cure.
 
+mod crossed;
 mod error;
 mod files;
 mod kinds;
 mod objects;
 mod rules;
 mod schema;
+mod strict;
 mod text;
 
 use std::collections::BTreeMap;
@@ -104,7 +106,12 @@ impl Reader {
         }
     }
 
-    fn known(&mut self, place: Place, kind: Kind, value: Value) {
+    fn known(&mut self, place: Place, kind: Kind, mut value: Value) {
+        forget_nulls(&mut value);
+        if let Some(error) = error::not_text(&place, kind, &value) {
+            self.errors.push(error);
+            return;
+        }
         let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (name, begins) = (text("name"), text("generateName"));
         let mut namespace = if kind.is_namespaced() { text("namespace") } else { String::new() };
@@ -149,16 +156,16 @@ impl Reader {
         self.name_the_unnamed();
         let mut objects = Objects::default();
         for raw in self.found.into_values() {
-            for warning in schema::unknown_fields(&raw) {
+            for warning in unknown_fields(&raw) {
                 self.notes.push(format!("{}: {warning}", raw.place));
                 self.warnings.push(warning);
             }
-            self.errors.extend(rules::faults(&raw));
-            let faults = schema::faults(&raw);
-            if faults.is_empty() {
-                self.errors.extend(objects.add(raw).err());
+            let refused = refused(&raw);
+            if refused.is_empty() {
+                self.errors.extend(rules::faults(&raw));
+                self.errors.extend(objects.add(raw).err().unwrap_or_default());
             }
-            self.errors.extend(faults);
+            self.errors.extend(refused);
         }
         if !self.errors.is_empty() {
             return Err(InputErrors::new(self.errors));
@@ -172,6 +179,33 @@ impl Reader {
         self.warnings.dedup();
         Ok(Manifests { objects, warnings: self.warnings, notes: self.notes })
     }
+}
+
+/// Takes out fields that say nothing, such as the `resources:` that templates leave behind: Kubernetes takes them for
+/// absent. Where names and values are people's own, nothing is a mistake that is told.
+fn forget_nulls(value: &mut Value) {
+    const OWN: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, inner| !inner.is_null());
+            fields.iter_mut().filter(|(name, _)| !OWN.contains(&name.as_str())).for_each(|(_, it)| forget_nulls(it));
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_nulls),
+        _ => {}
+    }
+}
+
+/// Everything for which the API server would refuse a custom resource; such an object is not looked at any further.
+fn refused(raw: &Raw) -> Vec<InputError> {
+    let mut faults = schema::faults(raw);
+    faults.extend(crossed::faults(raw));
+    faults
+}
+
+/// Sentences about fields that do not exist: most are typing mistakes.
+fn unknown_fields(raw: &Raw) -> Vec<String> {
+    let paths = schema::unknown_fields(raw).into_iter().chain(strict::unknown_fields(raw));
+    paths.map(|path| format!("{} {}: {path} is not a field and is ignored", raw.kind, raw.full_name())).collect()
 }
 
 fn log_taken(

@@ -104,7 +104,8 @@ fn conditions(subject: &Subject) -> Conditions {
 
 /// Whether someone sees the colours and has not asked for none (no-color.org).
 fn colours() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+    io::stdout().is_terminal() && !dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn text(answer: &Answer, outcome: &Outcome, format: Format) -> Result<String, Failure> {

@@ -44,8 +44,10 @@ impl Table {
     }
 
     fn headline(&mut self, answer: &Answer, outcome: &Outcome) {
-        let placed = answer.plan.launches.iter().map(|launch| launch.pods.len()).sum::<usize>();
-        let placed = placed + answer.plan.nominations.len();
+        let launched = answer.plan.launches.iter().flat_map(|launch| &launch.pods);
+        let all = launched.chain(answer.plan.nominations.iter().map(|nomination| &nomination.pod));
+        // Room that a buffer keeps is no pod yet.
+        let placed = all.filter(|pod| answer.built.snapshot.pods[**pod].buffer.is_none()).count();
         let mut parts = vec![
             counted(outcome.node_claims.len(), "new node"),
             format!("{} placed", counted(placed, "pod")),

@@ -3,7 +3,7 @@
 mod asks;
 
 use api::objects::Pod;
-use planner::{PodShape, PodVerdict};
+use planner::{PodShape, PodVerdict, Why};
 
 use crate::desk::Answer;
 use crate::failure::{Failure, PLACED, UNPLACED};
@@ -81,12 +81,29 @@ impl Story {
                 let name = machine.as_ref().map_or("", |machine| &machine.name);
                 let said = verdict.to_string().replacen(&format!("node {}", launch + 1), &format!("node {name}"), 1);
                 self.say(&format!("It {said}."));
+                self.because(verdict);
                 self.launch(answer, *launch, name);
             }
-            _ => self.say(&format!("It {verdict}.")),
+            _ => {
+                self.say(&format!("It {verdict}."));
+                self.because(verdict);
+            }
         }
         self.machine(answer, machine, position);
         if outcome::is_unplaced(verdict) { UNPLACED } else { PLACED }
+    }
+
+    /// Why that place and no other.
+    fn because(&mut self, verdict: &PodVerdict) {
+        let (PodVerdict::Existing { why, .. } | PodVerdict::Launch { why, .. }) = verdict else { return };
+        self.say(match why {
+            Why::Promised => "An earlier plan promised it this place.",
+            Why::Room => "Of the nodes that are there it is the first with room for it, and costs nothing more.",
+            Why::Joined => "The node is needed for other pods too; one of its own would be dearer.",
+            Why::Opened => {
+                "No node that is there takes it, and in the pools of most weight nothing cheaper can be bought for it."
+            }
+        });
     }
 
     /// What the pod asks for, as the planner reads it.

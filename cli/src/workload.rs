@@ -39,7 +39,8 @@ pub fn expand(objects: &mut Objects) -> Vec<String> {
     warnings
 }
 
-fn key(metadata: &ObjectMeta) -> (&str, &str) {
+/// Namespace and name.
+pub(crate) fn key(metadata: &ObjectMeta) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 

@@ -37,7 +37,8 @@ pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2N
         taints: template.spec.taints.clone(),
         startup_taints: startup_taints(pool, class),
         requirements: match launch.purpose {
-            Purpose::Static if launch.pods.is_empty() => template_requirements(pool),
+            // Word for word, unless pods count on less than all of it.
+            Purpose::Static if launch.pods.is_empty() => pool.template_requirements(),
             Purpose::Provision | Purpose::Static => requirements(launch),
         },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },
@@ -141,16 +142,6 @@ fn annotations(
         }
     }
     annotations
-}
-
-/// A static pool's claim asks for what the template says, word for word, unless pods count on less than all of it; with no
-/// word on the capacity type that is on-demand (aws 4.2).
-fn template_requirements(pool: &NodePool) -> Vec<Requirement> {
-    let mut all = pool.spec.template.spec.requirements.clone();
-    if !all.iter().any(|asked| label::canonical(&asked.key) == label::CAPACITY_TYPE) {
-        all.push(Requirement::new(label::CAPACITY_TYPE, api::Operator::In, [label::CAPACITY_ON_DEMAND]));
-    }
-    all
 }
 
 fn requirements(launch: &Launch) -> Vec<Requirement> {

@@ -72,7 +72,7 @@ fn stale_hash(pool: &NodePool) -> Option<BTreeMap<&'static str, String>> {
 }
 
 fn judge_spec(pool: &mut NodePool, now: Timestamp) {
-    let faults: Vec<String> = api::validate::node_pool(pool);
+    let faults: Vec<String> = api::validate::node_pool(pool).iter().map(ToString::to_string).collect();
     if faults.is_empty() {
         pool.set_true(condition::VALIDATION_SUCCEEDED, now);
     } else {

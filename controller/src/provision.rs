@@ -4,7 +4,7 @@
 
 mod consequences;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -139,6 +139,7 @@ impl Provisioner {
             replica_sets: index.replica_sets.values().collect(),
             stateful_sets: index.stateful_sets.values().collect(),
             catalogues: self.catalogues(index, now),
+            type_labels: BTreeSet::new(),
             nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
             settings: self.rules.planning,

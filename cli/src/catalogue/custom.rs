@@ -5,9 +5,9 @@ use std::path::Path;
 
 use api::{Quantity, label};
 use cloud::data;
-use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
+use planner::{CapacityType, InstanceType, MicroDollars, Offering, Reservation, Resources};
 use serde::Deserialize;
-use serde_json::Number;
+use serde_json::{Number, Value};
 
 use crate::failure::Failure;
 
@@ -22,10 +22,8 @@ struct File {
 struct Row {
     name: String,
     capacity: BTreeMap<String, Quantity>,
-    #[serde(default)]
-    overhead: BTreeMap<String, Quantity>,
-    #[serde(default)]
-    labels: BTreeMap<String, Values>,
+    overhead: Option<BTreeMap<String, Quantity>>,
+    labels: Option<BTreeMap<String, Values>>,
     offerings: Vec<Sold>,
 }
 
@@ -42,14 +40,11 @@ struct Sold {
     zone: String,
     capacity_type: CapacityType,
     price: Price,
-    #[serde(default = "yes")]
-    available: bool,
-    #[serde(default, rename = "reservationID")]
+    available: Option<bool>,
+    #[serde(rename = "reservationID")]
     reservation_id: Option<String>,
-    #[serde(default)]
     reservation_capacity: Option<u32>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
+    labels: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
@@ -59,27 +54,40 @@ enum Price {
     Text(String),
 }
 
-fn yes() -> bool {
-    true
+/// What a file says that can be bought.
+pub struct Custom {
+    /// Types in the order of their names.
+    pub types: Vec<InstanceType>,
+    /// One sentence for every field that does not exist: it may be a typing mistake.
+    pub warnings: Vec<String>,
 }
 
-/// Reads a catalogue. Types come out in the order of their names.
+/// The fields of the format, by the level on which they stand.
+const FIELDS: [(&str, &[&str]); 3] = [
+    ("", &["instanceTypes"]),
+    ("instanceTypes", &["name", "capacity", "overhead", "labels", "offerings"]),
+    ("offerings", &["zone", "capacityType", "price", "available", "reservationID", "reservationCapacity", "labels"]),
+];
+
+/// Reads a catalogue.
 ///
 /// # Errors
 /// When the file cannot be read or says something wrong; the field is named.
-pub fn read(path: &Path) -> Result<Catalogue, Failure> {
+pub fn read(path: &Path) -> Result<Custom, Failure> {
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
     let text = std::fs::read_to_string(path)
         .map_err(|error| wrong(format!("cannot be read: {error}; check the path and its permissions")))?;
-    parse(&text).map_err(|problem| wrong(format!("{problem}; docs/plan-format.md has the format")))
+    let types = parse(&text).map_err(|problem| wrong(format!("{problem}; docs/plan-format.md has the format")))?;
+    Ok(Custom { types, warnings: unknown_fields(&text) })
 }
 
 /// As [`read`], of a text.
-fn parse(text: &str) -> Result<Catalogue, String> {
+fn parse(text: &str) -> Result<Vec<InstanceType>, String> {
     let mut source = serde_json::Deserializer::from_str(text);
     let file: File = serde_path_to_error::deserialize(&mut source).map_err(|error| {
         let path = error.path().to_string();
-        format!("{path}: {}", error.into_inner())
+        let at = if path == "?" { String::new() } else { format!("{path}: ") };
+        format!("{at}{}", error.into_inner())
     })?;
     let mut types = Vec::with_capacity(file.instance_types.len());
     let mut names = BTreeSet::new();
@@ -91,18 +99,36 @@ fn parse(text: &str) -> Result<Catalogue, String> {
         types.push(instance_type(row, &at)?);
     }
     types.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(Catalogue { name: String::new(), types })
+    Ok(types)
+}
+
+/// Fields that the format does not have; the same field of several types is told once.
+fn unknown_fields(text: &str) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    strange(&serde_json::from_str(text).unwrap_or_default(), "", &mut found);
+    found.into_iter().map(|path| format!("--catalogue: {path} is not a field and is ignored")).collect()
+}
+
+fn strange(value: &Value, level: &str, found: &mut BTreeSet<String>) {
+    let known = FIELDS.iter().find(|(name, _)| *name == level).map_or(&[][..], |(_, fields)| *fields);
+    for (name, inner) in value.as_object().into_iter().flatten() {
+        if !known.contains(&name.as_str()) {
+            found.insert(format!("{}{name}", if level.is_empty() { String::new() } else { format!("{level}[].") }));
+        } else if FIELDS.iter().any(|(list, _)| *list == name) {
+            inner.as_array().into_iter().flatten().for_each(|item| strange(item, name, found));
+        }
+    }
 }
 
 fn instance_type(row: Row, at: &str) -> Result<InstanceType, String> {
     let capacity = resources(&row.capacity, &format!("{at}.capacity"))?;
-    let overhead = resources(&row.overhead, &format!("{at}.overhead"))?;
+    let overhead = resources(&row.overhead.unwrap_or_default(), &format!("{at}.overhead"))?;
     let mut offerings = Vec::with_capacity(row.offerings.len());
     for (index, sold) in row.offerings.into_iter().enumerate() {
         offerings.push(offering(sold, &format!("{at}.offerings[{index}]"))?);
     }
     let mut labels: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (key, values) in row.labels {
+    for (key, values) in row.labels.unwrap_or_default() {
         let values = match values {
             Values::One(value) => vec![value],
             Values::Several(values) => values,
@@ -149,7 +175,7 @@ fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
         (CapacityType::Reserved, _) => return Err(format!("{at}.reservationID: a reserved offering names none")),
         (_, _) => None,
     };
-    let mut labels = sold.labels;
+    let mut labels = sold.labels.unwrap_or_default();
     if let Some(reservation) = &reservation {
         labels.entry(label::CAPACITY_RESERVATION_ID.to_owned()).or_insert_with(|| reservation.id.clone());
     }
@@ -157,7 +183,7 @@ fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
         zone: sold.zone,
         capacity_type: sold.capacity_type,
         price: MicroDollars(price),
-        available: sold.available,
+        available: sold.available.unwrap_or(true),
         labels,
         reservation,
     })
@@ -220,5 +246,15 @@ mod tests {
             let problem = parse(text).expect_err(text);
             assert!(problem.contains(field), "{problem}");
         }
+    }
+
+    #[test]
+    fn absent_and_null_are_the_same_and_strange_fields_are_named() {
+        let text = r#"{"instanceTypes":[{"name":"a","capacity":{"cpu":4},"overhead":null,"labels":null,"colour":1,"offerings":[
+            {"zone":"z","capacityType":"spot","price":1,"available":null,"reservationID":null,"availible":false}]}]}"#;
+        let types = parse(text).unwrap();
+        assert!(types[0].offerings[0].available);
+        let strange = ["instanceTypes[].colour", "offerings[].availible"];
+        assert_eq!(unknown_fields(text), strange.map(|it| format!("--catalogue: {it} is not a field and is ignored")));
     }
 }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use api::objects::{Namespace, Node, NodeCondition};
 use api::status::{self, Condition};
-use api::{NodeOverlay, NodePool, condition};
+use api::{NodeOverlay, NodePool, Taint, annotation, condition, taint};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use snapshot::Built;
 
 use super::{Gate, Gates};
 use crate::input::Objects;
 use crate::table::counted;
+use crate::workload;
 
 /// Leaves out what a closed gate shuts out, and says what is honoured though its gate is closed by default.
 pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
@@ -54,6 +56,7 @@ pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
     }
     warnings.extend(unready_overlays(objects));
     objects.nodes.iter_mut().for_each(|one| node(Arc::make_mut(one)));
+    claims(objects);
     namespaces(objects);
     warnings
 }
@@ -81,6 +84,32 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
     }
 }
 
+/// Overlays and buffers that count for nothing, with the reason that their conditions would give.
+pub(super) fn unserved(objects: &Objects, built: &Built) -> Vec<String> {
+    let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.trouble.as_ref()?)));
+    let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} does not count: {trouble}"));
+    let buffers = built.buffers.iter().filter_map(|it| Some((&it.buffer, it.resolved.as_ref().err()?)));
+    let buffers = buffers.map(|(name, trouble)| format!("CapacityBuffer {name} gets no room: {trouble}"));
+    let foreign = objects.buffers.iter().filter(|buffer| !buffer.spec.is_active()).map(|buffer| {
+        let (namespace, name) = workload::key(&buffer.metadata);
+        let strategy = &buffer.spec.provisioning_strategy;
+        format!("CapacityBuffer {namespace}/{name} gets no room: strategy {strategy} is for another program")
+    });
+    overlays.chain(buffers).chain(foreign).collect()
+}
+
+/// Binds claims that name a volume which is there, as the volume controller does at once; a claim with a status has been
+/// seen by it.
+fn claims(objects: &mut Objects) {
+    let volumes: BTreeSet<&str> = objects.volumes.iter().map(|volume| volume.name()).collect();
+    for claim in &mut objects.volume_claims {
+        if claim.status.phase.is_empty() && volumes.contains(claim.spec.volume_name.as_str()) {
+            let annotations = Arc::make_mut(claim).metadata.annotations.get_or_insert_default();
+            annotations.entry(annotation::BIND_COMPLETED.to_owned()).or_insert_with(|| "yes".to_owned());
+        }
+    }
+}
+
 /// Leaves out overlays that their controller refused.
 fn unready_overlays(objects: &mut Objects) -> Vec<String> {
     let refused = |overlay: &NodeOverlay| {
@@ -96,6 +125,7 @@ fn unready_overlays(objects: &mut Objects) -> Vec<String> {
     told
 }
 
+/// What kubelet and the node controller would write: a node that is not ready keeps pods off by a taint.
 fn node(node: &mut Node) {
     if node.status.allocatable.is_empty() {
         node.status.allocatable = node.status.capacity.clone();
@@ -106,6 +136,15 @@ fn node(node: &mut Node) {
             status: condition::TRUE.to_owned(),
             ..NodeCondition::default()
         });
+    }
+    let ready = node.status.conditions.iter().find(|it| it.type_ == condition::READY).map(|it| it.status.as_str());
+    let missing = match ready {
+        Some(condition::TRUE) | None => return,
+        Some(condition::FALSE) => Taint::new(taint::NOT_READY, taint::NO_SCHEDULE),
+        Some(_) => Taint::new(taint::UNREACHABLE, taint::NO_SCHEDULE),
+    };
+    if !node.spec.taints.iter().any(|known| known.key == missing.key) {
+        node.spec.taints.push(missing);
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::Raw;
+use super::kinds::Kind;
 
 /// Where an object stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +93,20 @@ impl Raw {
     pub(crate) fn full_name(&self) -> String {
         if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
     }
+}
+
+/// A name that is no text, such as a bare `12` or `no`.
+pub(crate) fn not_text(place: &Place, kind: Kind, value: &Value) -> Option<InputError> {
+    let written = |field: &&str| !matches!(value["metadata"][*field], Value::Null | Value::String(_));
+    let field = ["name", "namespace", "generateName"].into_iter().find(written)?;
+    let said = &value["metadata"][field];
+    let problem = format!("{kind}: metadata.{field}: {said} where string is expected");
+    Some(InputError::new(place, problem, quoted(said)))
+}
+
+/// How to write a text that YAML takes for something else. What stood for `true` or `false` nobody knows any more.
+pub(crate) fn quoted(said: &Value) -> String {
+    if said.is_boolean() { "write the word in quotes".to_owned() } else { format!("write it in quotes: \"{said}\"") }
 }
 
 /// An object without a name.

@@ -34,16 +34,20 @@ pub(super) fn read(path: &Path, stdin: &mut dyn Read) -> Result<Vec<File>, Input
     found.iter().map(|path| one(path)).collect()
 }
 
-/// Manifests below a folder; hidden files and folders are left out, as `ls` does.
+/// Manifests below a folder; hidden files and folders are left out, as `ls` does, and links to folders, which may lead
+/// back up.
 fn below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     for entry in folder.read_dir().map_err(|error| unreadable(folder, &error))? {
-        let path = entry.map_err(|error| unreadable(folder, &error))?.path();
+        let entry = entry.map_err(|error| unreadable(folder, &error))?;
+        let (path, link) = (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_symlink()));
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if hidden {
             continue;
         }
         if path.is_dir() {
-            below(&path, found)?;
+            if !link {
+                below(&path, found)?;
+            }
         } else if path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known)) {
             found.push(path);
         }

@@ -110,6 +110,10 @@ pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputErro
         }
         return Err(other_version(place, value, api_version, kind, served));
     }
+    if let Some((kind, api_version)) = moved(group, kind) {
+        let problem = format!("{kind} {}: apiVersion: Kubernetes has no {group} group any more", name(value));
+        return Err(InputError::new(place, problem, format!("write it as {api_version}")));
+    }
     if OLDER.contains(&(group, kind)) {
         return Err(older(place, value, api_version, kind));
     }
@@ -133,12 +137,23 @@ fn items_of(items: &[Value], api_version: &str, kind: &str) -> Vec<Value> {
     items
 }
 
+/// Workloads of a group that is gone, with where they are now.
+fn moved(group: &str, kind: &str) -> Option<(Kind, String)> {
+    let row =
+        KNOWN.iter().find(|(known, to, ..)| group == "extensions" && *to == "apps" && known.to_string() == kind)?;
+    Some((row.0, format!("{}/{}", row.1, row.2)))
+}
+
+fn name(value: &Value) -> &str {
+    value["metadata"]["name"].as_str().unwrap_or_default()
+}
+
 fn stranger(group: &str, kind: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
 fn older(place: &Place, value: &Value, api_version: &str, kind: &str) -> InputError {
-    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let name = name(value);
     let problem = format!("{kind} {name} of {api_version} is older than Karpenter's v1, which Kerf reads");
     InputError::new(place, problem, format!("turn it into the present kind with `kerf convert {}`", place.file))
 }
@@ -147,7 +162,7 @@ fn other_version(place: &Place, value: &Value, api_version: &str, kind: Kind, se
     if matches!(kind, Kind::NodePool | Kind::NodeClaim | Kind::EC2NodeClass) {
         return older(place, value, api_version, &kind.to_string());
     }
-    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let name = name(value);
     let group = api_version.split_once('/').map(|(group, _)| format!("{group}/")).unwrap_or_default();
     let problem = format!("{kind} {name}: apiVersion: {api_version} is not a version that Kerf reads");
     InputError::new(place, problem, format!("write it as {group}{served}"))

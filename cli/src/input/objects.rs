@@ -43,7 +43,7 @@ pub struct Objects {
 
 impl Objects {
     /// Reads one object into the list of its kind.
-    pub(super) fn add(&mut self, mut raw: Raw) -> Result<(), InputError> {
+    pub(super) fn add(&mut self, mut raw: Raw) -> Result<(), Vec<InputError>> {
         if raw.kind.is_namespaced() {
             raw.value["metadata"]["namespace"] = Value::from(raw.namespace.clone());
         }
@@ -76,11 +76,11 @@ impl Objects {
     }
 }
 
-fn typed<T: DeserializeOwned>(raw: &Raw) -> Result<T, InputError> {
+fn typed<T: DeserializeOwned>(raw: &Raw) -> Result<T, Vec<InputError>> {
     serde_path_to_error::deserialize(&raw.value).map_err(|error| {
         let path = error.path().to_string();
         let problem = error.inner().to_string();
-        InputError::field(raw, &path, &problem, cure(raw, &path, &problem))
+        vec![InputError::field(raw, &path, &problem, cure(raw, &path, &problem))]
     })
 }
 
@@ -94,10 +94,11 @@ fn cure(raw: &Raw, path: &str, problem: &str) -> String {
 }
 
 /// The object, unless something is wrong with it that its controller would put into a condition.
-fn valid<T>(raw: &Raw, object: T, validate: impl Fn(&T) -> Vec<String>) -> Result<T, InputError> {
+fn valid<T>(raw: &Raw, object: T, validate: impl Fn(&T) -> Vec<validate::Fault>) -> Result<T, Vec<InputError>> {
+    let cure = "correct it, no controller would use the object";
     let faults = validate(&object);
     if faults.is_empty() {
         return Ok(object);
     }
-    Err(InputError::field(raw, "spec", &faults.join("; "), "correct it, no controller would use the object"))
+    Err(faults.iter().map(|fault| InputError::field(raw, &fault.path, &fault.problem, cure)).collect())
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Raw;
 use super::error::InputError;
+use super::kinds::Kind;
 
 /// Maps from resource names to amounts, wherever they stand.
 const AMOUNTS: [&str; 7] =
@@ -13,7 +14,7 @@ const AMOUNTS: [&str; 7] =
 const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// What a field of a list's items must be: the list, the field, whether it must be there, what it may say.
-const FIELDS: [(&str, &str, bool, Allowed); 11] = [
+const FIELDS: [(&str, &str, bool, Allowed); 13] = [
     ("topologySpreadConstraints", "maxSkew", true, Allowed::From(1)),
     ("topologySpreadConstraints", "minDomains", false, Allowed::From(1)),
     ("topologySpreadConstraints", "topologyKey", true, Allowed::Text),
@@ -25,12 +26,16 @@ const FIELDS: [(&str, &str, bool, Allowed); 11] = [
     ("tolerations", "effect", false, Allowed::OneOf(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"])),
     ("taints", "effect", true, Allowed::OneOf(&["NoSchedule", "PreferNoSchedule", "NoExecute"])),
     (TERMS, "topologyKey", true, Allowed::Text),
+    ("ports", "hostPort", false, Allowed::Port),
+    ("ports", "protocol", false, Allowed::OneOf(&["TCP", "UDP", "SCTP"])),
 ];
 
 #[derive(Clone, Copy)]
 enum Allowed {
     /// A whole number of at least this.
     From(i64),
+    /// The number of a port; 0 for none.
+    Port,
     /// A text that says something.
     Text,
     /// One of these.
@@ -41,6 +46,7 @@ impl Allowed {
     fn admits(self, value: &Value) -> bool {
         match self {
             Self::From(least) => value.as_i64().is_some_and(|number| number >= least),
+            Self::Port => value.as_i64().is_some_and(|number| (0..=65_535).contains(&number)),
             Self::Text => value.as_str().is_some_and(|text| !text.is_empty()),
             Self::OneOf(list) => value.as_str().is_some_and(|text| list.contains(&text)),
         }
@@ -49,6 +55,7 @@ impl Allowed {
     fn cure(self) -> String {
         match self {
             Self::From(least) => format!("write a whole number of at least {least}"),
+            Self::Port => "write a number from 1 to 65535".to_owned(),
             Self::Text => "name a label of nodes, such as topology.kubernetes.io/zone".to_owned(),
             Self::OneOf(list) => {
                 let words: Vec<&str> = list.iter().copied().filter(|word| !word.is_empty()).collect();
@@ -60,11 +67,23 @@ impl Allowed {
 
 /// Everything that the API server would refuse.
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
-    let mut faults = Vec::new();
+    let mut faults: Vec<InputError> = formless(raw).into_iter().collect();
     for part in ["spec", "template", "status"] {
         walk(raw, &raw.value[part], part, &mut faults);
     }
     faults
+}
+
+/// A pod that does not say what it is, or a workload what its pods are.
+fn formless(raw: &Raw) -> Option<InputError> {
+    const MAKERS: [Kind; 5] = [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
+    let (path, cure) = match raw.kind {
+        Kind::Pod => ("/spec", "say there what runs in it"),
+        kind if MAKERS.contains(&kind) => ("/spec/template", "say there what its pods are"),
+        _ => return None,
+    };
+    let missing = raw.value.pointer(path).is_none();
+    missing.then(|| InputError::field(raw, &path[1..].replace('/', "."), "it is missing", cure))
 }
 
 fn walk(raw: &Raw, value: &Value, path: &str, faults: &mut Vec<InputError>) {
@@ -111,7 +130,11 @@ fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<I
         };
         let path = format!("{path}[{resource}]");
         match api::quantity::millis(&text) {
-            Ok(amount) if amount >= 0 => {}
+            Ok(amount) if amount >= 0 && (is_divisible(resource) || amount % 1000 == 0) => {}
+            Ok(amount) if amount >= 0 => {
+                let problem = format!("{text} of a thing that comes in whole numbers");
+                faults.push(InputError::field(raw, &path, &problem, "write a whole number"));
+            }
             Ok(_) => faults.push(InputError::field(raw, &path, &format!("{text} is negative"), "write an amount")),
             Err(_) => {
                 let cure = "write an integer or decimal with an optional suffix, such as 1500m, 2 or 4Gi";
@@ -119,4 +142,9 @@ fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<I
             }
         }
     }
+}
+
+/// Whether a fraction of it can be asked for; devices and other extended resources come in whole numbers.
+fn is_divisible(resource: &str) -> bool {
+    resource.split_once('/').is_none_or(|(domain, _)| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"))
 }

@@ -7,15 +7,14 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::Raw;
-use super::error::InputError;
+use super::error::{InputError, quoted};
 use super::kinds::Kind;
 
-/// Fields that the schema does not have: most are typing mistakes, some belong to another version of Karpenter.
+/// Paths of fields that the schema does not have; some belong to another version of Karpenter.
 pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
     let mut walk = Walk::default();
     walk.object(raw);
-    let each = |path: String| format!("{} {}: {path} is not a field and is ignored", raw.kind, raw.full_name());
-    walk.unknown.into_iter().map(each).collect()
+    walk.unknown
 }
 
 /// Values that the API server would refuse.
@@ -74,6 +73,11 @@ impl Walk {
             let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
             self.fault(path, &format!("{value} is not allowed"), format!("write one of {}", words.join(", ")));
         }
+        if let (Some(pattern), Some(text)) = (schema["pattern"].as_str(), value.as_str())
+            && regex_lite::Regex::new(pattern).is_ok_and(|known| !known.is_match(text))
+        {
+            self.fault(path, &format!("{text:?} is not allowed"), looks(pattern));
+        }
         self.bounds(schema, value, path);
         if let Some(items) = value.as_array() {
             for (index, item) in items.iter().enumerate() {
@@ -105,7 +109,7 @@ impl Walk {
     fn has_type(&mut self, schema: &Value, value: &Value, path: &str) -> bool {
         let Some(wanted) = schema["type"].as_str() else { return true };
         let (fits, cure) = match wanted {
-            "string" => (value.is_string(), format!("write it in quotes: {:?}", value.to_string())),
+            "string" => (value.is_string(), quoted(value)),
             "integer" => (value.is_i64() || value.is_u64(), "write a whole number without quotes".to_owned()),
             "number" => (value.is_number(), "write a number without quotes".to_owned()),
             "boolean" => (value.is_boolean(), "write true or false without quotes".to_owned()),
@@ -114,7 +118,7 @@ impl Walk {
             _ => (true, String::new()),
         };
         if !fits {
-            let cure = if value.is_object() || value.is_array() { format!("write a {wanted}") } else { cure };
+            let cure = if value.is_object() || value.is_array() { format!("write one {wanted}") } else { cure };
             self.fault(path, &format!("{} where {wanted} is expected", kind_of(value)), cure);
         }
         fits
@@ -140,15 +144,36 @@ impl Walk {
             if bound("minimum").is_some_and(|least| number < least)
                 || bound("maximum").is_some_and(|most| number > most)
             {
-                let cure = format!("write a number from {} to {}", shown(bound("minimum")), shown(bound("maximum")));
-                self.fault(path, &format!("{number} is out of range"), cure);
+                self.fault(path, &format!("{number} is out of range"), range(bound("minimum"), bound("maximum")));
             }
         }
     }
 }
 
-fn shown(bound: Option<i64>) -> String {
-    bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string())
+fn range(least: Option<i64>, most: Option<i64>) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) => format!("write a number from {least} to {most}"),
+        (Some(least), None) => format!("write a number of at least {least}"),
+        (None, Some(most)) => format!("write a number of at most {most}"),
+        (None, None) => "write another number".to_owned(),
+    }
+}
+
+/// What texts of the patterns that people meet most look like.
+const PATTERNS: [(&str, &str); 5] = [
+    ("^(([0-9]+(s|m|h))+|Never)$", "write hours, minutes and seconds such as 720h or 1h30m, or Never"),
+    ("^([0-9]+(s|m|h))+$", "write hours, minutes and seconds such as 24h or 1h30m"),
+    ("^((100|[0-9]{1,2})%|[0-9]+)$", "write a number of nodes such as 5, or a percentage up to 100% such as 10%"),
+    (
+        r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+        "write an integer or decimal with an optional suffix, such as 1500m, 2 or 4Gi",
+    ),
+    ("^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$", "write hours and minutes such as 8h or 1h30m"),
+];
+
+fn looks(pattern: &str) -> String {
+    let known = PATTERNS.iter().find(|(known, _)| *known == pattern);
+    known.map_or_else(|| format!("it must match {pattern}"), |(_, cure)| (*cure).to_owned())
 }
 
 fn kind_of(value: &Value) -> String {

@@ -7,10 +7,13 @@ use super::error::{InputError, Place};
 /// Every document that says something, and those that cannot be parsed.
 pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<InputError>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim_start().starts_with('{')
-        && let Some(values) = json(file, text)
-    {
-        return (values, Vec::new());
+    if text.trim_start().starts_with('{') {
+        match json(file, text) {
+            Ok(values) => return (values, Vec::new()),
+            Err(error) if file.ends_with(".json") => return (Vec::new(), vec![error]),
+            // Flow-style YAML begins alike.
+            Err(_) => {}
+        }
     }
     let mut values = Vec::new();
     let mut errors = Vec::new();
@@ -28,11 +31,15 @@ pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<Inp
     (values, errors)
 }
 
-/// JSON values one after another; `None` when the text is not JSON, for flow-style YAML begins alike.
-fn json(file: &str, text: &str) -> Option<Vec<(Place, Value)>> {
+/// JSON values one after another.
+fn json(file: &str, text: &str) -> Result<Vec<(Place, Value)>, InputError> {
     let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let numbered = stream.enumerate().map(|(index, value)| Some((Place::document(file, index + 1), value.ok()?)));
-    numbered.collect()
+    let one = |(index, value): (usize, serde_json::Result<Value>)| {
+        let place = Place::document(file, index + 1);
+        let wrong = |error| InputError::new(&place, format!("not JSON: {error}"), "correct it, or fetch the file anew");
+        Ok((place.clone(), value.map_err(wrong)?))
+    };
+    stream.enumerate().map(one).collect()
 }
 
 /// No budget: a cluster's objects are many, and who runs the command trusts its files. Aliases stay bounded.
@@ -70,7 +77,10 @@ fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) ->
     let said = error.without_snippet().to_string();
     // The message counts lines from the document's beginning, people from the file's.
     let said = said.lines().next().unwrap_or_default();
-    let said = said.split(" at line ").next().unwrap_or(said).trim_end_matches('.');
+    let said = said.split(" at line ").next().unwrap_or(said);
+    // Advice for programmers is none for people.
+    let said = [", set ", "; use "].iter().fold(said, |said, advice| said.split(advice).next().unwrap_or(said));
+    let said = said.trim_end_matches('.');
     let cure = "correct the line; a template must be rendered first";
     InputError::new(place, format!("{}not YAML: {said}", at.unwrap_or_default()), cure)
 }

@@ -137,7 +137,8 @@ fn a_static_claim_is_made_straight_from_the_template() {
         pods: Vec::new(),
         ..launch()
     };
-    let template = |requirements: Value| json!({"spec": {"template": {"spec": {"requirements": requirements}}}});
+    let template =
+        |requirements: Value| json!({"spec": {"replicas": 1, "template": {"spec": {"requirements": requirements}}}});
     let spot = json!([{"key": label::CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]);
     let tier = json!([{"key": "tier", "operator": "In", "values": ["a", "b"], "minValues": 2}]);
     let rows = [

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::performance::{InvalidFactors, PerformanceFactors};
 use crate::price::{InvalidPrice, micro_dollars};
 use crate::status::{Condition, Conditioned};
-use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
+use crate::{DurationText, Operator, Quantity, Requirement, Taint, annotation, condition, label};
 
 /// What a pool of nodes is made of and how it may be disrupted.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -203,6 +203,18 @@ pub struct NodePoolStatus {
 }
 
 impl NodePool {
+    /// What the template asks of machines. Claims of a static pool are made straight from it; with no word on the
+    /// capacity type they are on-demand (aws 4.2).
+    #[must_use]
+    pub fn template_requirements(&self) -> Vec<Requirement> {
+        let mut all = self.spec.template.spec.requirements.clone();
+        let silent = !all.iter().any(|asked| label::canonical(&asked.key) == label::CAPACITY_TYPE);
+        if self.spec.replicas.is_some() && silent {
+            all.push(Requirement::new(label::CAPACITY_TYPE, Operator::In, [label::CAPACITY_ON_DEMAND]));
+        }
+        all
+    }
+
     /// What each node costs beside its price, in micro-dollars per hour (annotation `kerf.sh/node-fee`); 0 without it.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod overlay;
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::fmt;
 
 pub use buffer::capacity_buffer;
 pub use overlay::node_overlay;
@@ -12,19 +13,40 @@ pub use overlay::node_overlay;
 use crate::label::{self, CAPACITY_TYPE, NODEPOOL};
 use crate::{NodePool, Operator, Requirement, Taint, annotation, taint};
 
-/// Everything that is wrong with a pool, one sentence each; empty when nothing is.
+/// One thing that is wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The field, such as `spec.template.spec.requirements[0].values`.
+    pub path: String,
+    /// What is wrong, a sentence that does without the path.
+    pub problem: String,
+}
+
+impl Fault {
+    fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: problem.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.problem)
+    }
+}
+
+/// Everything that is wrong with a pool; empty when nothing is.
 #[must_use]
-pub fn node_pool(pool: &NodePool) -> Vec<String> {
+pub fn node_pool(pool: &NodePool) -> Vec<Fault> {
     let template = &pool.spec.template;
     let mut found = Vec::new();
     for (key, value) in template.metadata.labels.iter().flatten() {
         found.extend(label_faults(key, value));
     }
-    let taints = template.spec.taints.iter().flatten();
-    let startup_taints = template.spec.startup_taints.iter().flatten();
+    let taints = numbered("spec.template.spec.taints", template.spec.taints.iter().flatten());
+    let startup_taints = numbered("spec.template.spec.startupTaints", template.spec.startup_taints.iter().flatten());
     found.extend(taint_faults(taints.chain(startup_taints)));
-    for requirement in &template.spec.requirements {
-        found.extend(requirement_faults(requirement, NodePoolKey::Refused));
+    for (path, requirement) in numbered("spec.template.spec.requirements", template.spec.requirements.iter()) {
+        found.extend(requirement_faults(&path, requirement, NodePoolKey::Refused));
     }
     found.extend(pool.node_fee().err().map(|error| annotation_fault(annotation::NODE_FEE, &error)));
     let factors = pool.performance_factors().err();
@@ -32,8 +54,13 @@ pub fn node_pool(pool: &NodePool) -> Vec<String> {
     found
 }
 
-fn annotation_fault(key: &str, error: &(dyn Error + 'static)) -> String {
-    format!("annotation {key:?}: {}", told(error))
+/// Items with their paths.
+fn numbered<'a, T>(list: &'a str, items: impl Iterator<Item = T> + 'a) -> impl Iterator<Item = (String, T)> + 'a {
+    items.enumerate().map(move |(index, item)| (format!("{list}[{index}]"), item))
+}
+
+fn annotation_fault(key: &str, error: &(dyn Error + 'static)) -> Fault {
+    Fault::new(format!("metadata.annotations[{key}]"), format!("annotation {key:?}: {}", told(error)))
 }
 
 /// An error with its causes, as one sentence.
@@ -51,86 +78,95 @@ enum NodePoolKey {
     Allowed,
 }
 
-fn label_faults(key: &str, value: &str) -> Vec<String> {
-    let mut found = key_faults("label", key, NodePoolKey::Refused);
+fn label_faults(key: &str, value: &str) -> Vec<Fault> {
+    let path = format!("spec.template.metadata.labels[{key}]");
+    let mut found = key_faults(&path, "label", key, NodePoolKey::Refused);
     if !is_label_value(value) {
-        found.push(format!("label {key:?} has the invalid value {value:?}"));
+        found.push(Fault::new(path, format!("label {key:?} has the invalid value {value:?}")));
     }
     found
 }
 
-fn key_faults(what: &str, key: &str, pool: NodePoolKey) -> Vec<String> {
+fn key_faults(path: &str, what: &str, key: &str, pool: NodePoolKey) -> Vec<Fault> {
     let mut found = Vec::new();
     if !is_qualified_name(key) {
-        found.push(format!("{what} key {key:?} is not a qualified name"));
+        found.push(Fault::new(path, format!("{what} key {key:?} is not a qualified name")));
     }
     if key == NODEPOOL && pool == NodePoolKey::Refused {
-        found.push(format!("{what} key {key:?} is restricted: the pool sets it by itself"));
+        found.push(Fault::new(path, format!("{what} key {key:?} is restricted: the pool sets it by itself")));
     } else if label::is_restricted(key) {
-        found.push(format!("{what} key {key:?} is restricted"));
+        found.push(Fault::new(path, format!("{what} key {key:?} is restricted")));
     }
     found
 }
 
-fn taint_faults<'a>(taints: impl Iterator<Item = &'a Taint>) -> Vec<String> {
+fn taint_faults<'a>(taints: impl Iterator<Item = (String, &'a Taint)>) -> Vec<Fault> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
-    for taint in taints {
+    for (path, taint) in taints {
         let Taint { key, effect, .. } = taint;
+        let mut say = |field: &str, problem: String| found.push(Fault::new(format!("{path}{field}"), problem));
         if key.is_empty() {
-            found.push("a taint has no key".to_owned());
+            say(".key", "a taint has no key".to_owned());
         } else if !is_qualified_name(key) {
-            found.push(format!("taint key {key:?} is not a qualified name"));
+            say(".key", format!("taint key {key:?} is not a qualified name"));
         }
         if !taint.value().is_empty() && !is_qualified_name(taint.value()) {
             let value = taint.value();
-            found.push(format!("taint {key:?} has the invalid value {value:?}"));
+            say(".value", format!("taint {key:?} has the invalid value {value:?}"));
         }
         if !effect.is_empty() && !taint::EFFECTS.contains(&effect.as_str()) {
-            found.push(format!("taint {key:?} has the unknown effect {effect:?}"));
+            say(".effect", format!("taint {key:?} has the unknown effect {effect:?}"));
         }
         if !seen.insert((key, effect)) {
-            found.push(format!("taint {key}:{effect} is there more than once"));
+            say("", format!("taint {key}:{effect} is there more than once"));
         }
     }
     found
 }
 
-fn requirement_faults(requirement: &Requirement, pool: NodePoolKey) -> Vec<String> {
+fn requirement_faults(path: &str, requirement: &Requirement, pool: NodePoolKey) -> Vec<Fault> {
     let key = label::canonical(&requirement.key);
-    let mut found = key_faults("requirement", key, pool);
+    let mut found = key_faults(&format!("{path}.key"), "requirement", key, pool);
     let values: Vec<_> = requirement.values.iter().map(String::as_str).collect();
-    for value in values.iter().filter(|v| !is_label_value(v)) {
-        found.push(format!("requirement {key:?} has the invalid value {value:?}"));
-    }
+    let at_values = format!("{path}.values");
     match requirement.operator {
-        Operator::In => found.extend(listed_faults(key, &values, requirement.min_values)),
+        Operator::In => {
+            let problems = listed_faults(key, &values, requirement.min_values);
+            found.extend(problems.into_iter().map(|(field, problem)| Fault::new(format!("{path}.{field}"), problem)));
+        }
         Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
             if !matches!(values.as_slice(), [one] if one.parse::<i64>().is_ok_and(|n| n >= 0)) {
                 let operator = requirement.operator.as_str();
-                found.push(format!(
-                    "requirement {key:?} with {operator} needs exactly one value, an integer of at least 0"
-                ));
+                let problem =
+                    format!("requirement {key:?} with {operator} needs exactly one value, an integer of at least 0");
+                found.push(Fault::new(at_values, problem));
+                return found;
             }
         }
         Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {}
     }
+    for value in values.iter().filter(|value| !is_label_value(value)) {
+        found.push(Fault::new(&at_values, format!("requirement {key:?} has the invalid value {value:?}")));
+    }
     found
 }
 
-fn listed_faults(key: &str, values: &[&str], min_values: Option<i32>) -> Vec<String> {
+/// The field of the requirement, and what is wrong with it.
+fn listed_faults(key: &str, values: &[&str], min_values: Option<i32>) -> Vec<(&'static str, String)> {
     let known = |value: &&&str| key != CAPACITY_TYPE || label::CAPACITY_TYPES.contains(*value);
     let valid: BTreeSet<_> = values.iter().filter(known).collect();
     let mut found = Vec::new();
     if values.is_empty() {
-        found.push(format!("requirement {key:?} with In has no values"));
+        found.push(("values", format!("requirement {key:?} with In has no values")));
     } else if valid.is_empty() {
-        found.push(format!("requirement {key:?} has only unknown values: {values:?}"));
+        found.push(("values", format!("requirement {key:?} has only unknown values: {values:?}")));
     }
     let least = min_values.and_then(|n| usize::try_from(n).ok());
     if least.is_some_and(|least| valid.len() < least) {
         let (has, least) = (valid.len(), least.unwrap_or_default());
-        found.push(format!("requirement {key:?} has {has} valid values, fewer than its minValues of {least}"));
+        let problem = format!("requirement {key:?} has {has} valid values, fewer than its minValues of {least}");
+        found.push(("minValues", problem));
     }
     found
 }

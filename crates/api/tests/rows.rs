@@ -88,7 +88,7 @@ fn accepted_pools_are_valid() {
     for (name, object) in accepted("nodepools") {
         let pool: NodePool = serde_json::from_value(object).unwrap();
         let faults = api::validate::node_pool(&pool);
-        assert_eq!(faults, Vec::<String>::new(), "{name}");
+        assert_eq!(faults, [], "{name}");
         assert!(api::hash::node_pool(&pool).is_ok(), "{name}");
     }
 }
@@ -97,6 +97,6 @@ fn accepted_pools_are_valid() {
 fn accepted_overlays_are_valid() {
     for (name, object) in accepted("nodeoverlays") {
         let overlay: NodeOverlay = serde_json::from_value(object).unwrap();
-        assert_eq!(api::validate::node_overlay(&overlay), Vec::<String>::new(), "{name}");
+        assert_eq!(api::validate::node_overlay(&overlay), [], "{name}");
     }
 }

@@ -1,7 +1,7 @@
 //! DaemonSets, whose pods come with every node that they fit.
 
-use api::taint;
-use planner::{Daemon, Effect, PodShape, Toleration, TolerationOperator};
+use api::{label, taint};
+use planner::{Daemon, Effect, PodShape, Requirement, Toleration, TolerationOperator, ValueSet};
 
 use crate::terms::Labels;
 use crate::{Input, Problem, shapes};
@@ -34,9 +34,19 @@ pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<D
     daemons
 }
 
-/// With what the DaemonSet controller adds to it.
+/// Labels that every node gets sooner or later, with the value that all of them have then.
+const COMING: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
+
+/// Whether a node that is made now will be so without anybody's doing.
+fn comes(asked: &Requirement) -> bool {
+    COMING.contains(&asked.key.as_str()) && ValueSet::of(asked).allows(Some("true"))
+}
+
+/// With what the DaemonSet controller adds to it, and without what every node will have.
 fn grown(mut shape: PodShape, labels: Labels) -> PodShape {
     shape.labels = labels;
+    shape.selector.retain(|asked| !comes(asked));
+    shape.affinity.iter_mut().for_each(|term| term.retain(|asked| !comes(asked)));
     shape.tolerations.extend(BORNE.map(|(key, effect)| Toleration {
         key: Some(key.to_owned()),
         operator: TolerationOperator::Exists,

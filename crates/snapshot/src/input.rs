@@ -1,6 +1,6 @@
 //! What a snapshot is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{
@@ -56,6 +56,8 @@ pub struct Input<'a> {
     pub stateful_sets: Vec<&'a Arc<StatefulSet>>,
     /// What can be bought, by the node class's name; a pool whose class has no entry is left out and named as a problem.
     pub catalogues: BTreeMap<String, Arc<Catalogue>>,
+    /// Labels besides the well-known ones that instance types decide on: pods may ask for them, pools need not name them.
+    pub type_labels: BTreeSet<String>,
     /// Promises of recent plans in the order in which they were made: pod UID and the name of a Node or NodeClaim.
     pub nominations: Vec<(String, String)>,
     /// Until when nodes are protected by such promises, by the name of the Node or NodeClaim.
@@ -120,6 +122,7 @@ impl Input<'_> {
             replica_sets: Vec::new(),
             stateful_sets: Vec::new(),
             catalogues: BTreeMap::new(),
+            type_labels: BTreeSet::new(),
             nominations: Vec::new(),
             nominated_until: BTreeMap::new(),
             settings: Settings::default(),

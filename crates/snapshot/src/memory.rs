@@ -15,7 +15,7 @@ use crate::records::Records;
 use crate::rescheduling::Sorting;
 use crate::reserved::{self, Reserved};
 use crate::volumes::{Singles, Storage};
-use crate::{Built, Input, Problem, Settings, buffers, daemons, millis, nodes, pools, terms};
+use crate::{Built, Input, Problem, buffers, daemons, millis, nodes, pools, terms};
 
 /// Records of former translations, each with the objects that it was made of. It makes the next translation faster and
 /// never changes it: whatever was translated before, the answer is that of [`crate::build`].
@@ -66,7 +66,7 @@ impl Memory {
         let snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,
-            policy: policy(input.settings),
+            policy: policy(input),
             pools: pools::translate(input, &catalogues, &self.kept, &mut problems),
             catalogues: catalogues.list(),
             nodes: self.kept.iter().map(|kept| Arc::clone(&kept.node)).collect(),
@@ -100,7 +100,7 @@ impl Memory {
         machines: &[Machine<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let scene = Scene { input, catalogues, records: &self.records, well_known: well_known() };
+        let scene = Scene { input, catalogues, records: &self.records, well_known: well_known(input) };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
     }
 
@@ -171,17 +171,19 @@ fn replace<T>(former: &mut Vec<Arc<T>>, present: &[&Arc<T>]) -> bool {
     !same
 }
 
-fn policy(settings: Settings) -> Policy {
+fn policy(input: &Input<'_>) -> Policy {
+    let settings = input.settings;
     Policy {
         max_steps: settings.max_steps,
         max_instance_types: settings.max_instance_types,
-        well_known: well_known(),
+        well_known: well_known(input),
         preferences: settings.preferences,
         min_values: settings.min_values,
         least_spot_types: settings.least_spot_types,
     }
 }
 
-fn well_known() -> BTreeSet<String> {
-    label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned()).collect()
+fn well_known(input: &Input<'_>) -> BTreeSet<String> {
+    let known = label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned());
+    known.chain(input.type_labels.iter().cloned()).collect()
 }

@@ -57,7 +57,7 @@ fn one(catalogues: &Catalogues, pool: &NodePool, own: &Own<'_>, problems: &mut V
         weight: pool.spec.weight.unwrap_or_default(),
         catalogue,
         // The API server has validated them; what slipped through allows nothing, so it can do no harm.
-        requirements: template.requirements.iter().map(shapes::lenient).collect(),
+        requirements: pool.template_requirements().iter().map(shapes::lenient).collect(),
         labels: labels(pool, &name),
         taints: template.taints.iter().flatten().filter_map(shapes::taint).collect(),
         limits,

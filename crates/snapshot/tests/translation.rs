@@ -265,3 +265,26 @@ fn reasons_are_plain_sentences() {
     let said = "volume claim default/data names storage class fast, which does not exist: create it";
     assert_eq!(volume.reason.to_string(), said);
 }
+
+#[test]
+fn daemon_sets_for_nodes_that_have_come_up_count_on_those_to_come() {
+    let mut affinity = expression("karpenter.sh/initialized", "Exists", json!([]));
+    affinity["nodeSelector"] = json!({"karpenter.sh/registered": "true", "team": "a"});
+    let spec = merged(affinity, json!({"containers": [{"name": "main"}]}));
+    let set = json!({
+        "metadata": {"name": "cni", "namespace": "kube-system"}, "spec": {"selector": {}, "template": {"spec": spec}},
+    });
+    let built = Cluster { daemon_sets: vec![set], ..Cluster::default() }.build();
+    let [daemon] = built.snapshot.daemons.as_slice() else { unreachable!("{:?}", built.problems) };
+    assert_eq!(daemon.shape.selector, [Requirement::new("team", Operator::In, ["a"])]);
+    assert_eq!(daemon.shape.affinity, [vec![]]);
+}
+
+#[test]
+fn static_pools_without_a_word_on_the_capacity_type_are_on_demand() {
+    let on_demand = Requirement::new(api::label::CAPACITY_TYPE, Operator::In, ["on-demand"]);
+    for (spec, expected) in [(json!({}), vec![]), (json!({"replicas": 2}), vec![on_demand])] {
+        let built = Cluster { pools: vec![pool("p", spec)], ..Cluster::default() }.build();
+        assert_eq!(built.snapshot.pools[0].requirements, expected);
+    }
+}

@@ -1,42 +1,46 @@
 //! What the API server cannot check of a buffer.
 
+use super::Fault;
 use crate::CapacityBufferSpec;
 use crate::capacitybuffer::SCALABLE_KINDS;
 
-/// Everything that is wrong with a buffer, one sentence each; empty when nothing is.
+/// Everything that is wrong with a buffer, empty when nothing is.
 #[must_use]
-pub fn capacity_buffer(spec: &CapacityBufferSpec) -> Vec<String> {
+pub fn capacity_buffer(spec: &CapacityBufferSpec) -> Vec<Fault> {
     let mut found = reference_faults(spec);
     for (name, number) in [("replicas", spec.replicas), ("percentage", spec.percentage)] {
         if number.is_some_and(|number| number < 0) {
-            found.push(format!("{name} is negative"));
+            found.push(Fault::new(format!("spec.{name}"), format!("{name} is negative")));
         }
     }
     for (resource, quantity) in spec.limits.iter().flatten() {
-        found.extend(quantity.amount(resource).err().map(|error| format!("limit of {resource}: {error}")));
+        let problem = quantity.amount(resource).err().map(|error| format!("limit of {resource}: {error}"));
+        found.extend(problem.map(|problem| Fault::new(format!("spec.limits[{resource}]"), problem)));
     }
     found
 }
 
-fn reference_faults(spec: &CapacityBufferSpec) -> Vec<String> {
+fn reference_faults(spec: &CapacityBufferSpec) -> Vec<Fault> {
     let mut found = Vec::new();
     let sized = spec.replicas.is_some() || spec.limits.is_some();
+    let mut say = |path: &str, problem: &str| found.push(Fault::new(path, problem));
     match (&spec.pod_template_ref, &spec.scalable_ref) {
-        (None, None) => found.push("neither podTemplateRef nor scalableRef says which pods are to come".to_owned()),
-        (Some(_), Some(_)) => found.push("podTemplateRef and scalableRef exclude each other".to_owned()),
-        (Some(_), None) if !sized => found.push("podTemplateRef needs replicas or limits".to_owned()),
+        (None, None) => say("spec", "neither podTemplateRef nor scalableRef says which pods are to come"),
+        (Some(_), Some(_)) => say("spec", "podTemplateRef and scalableRef exclude each other"),
+        (Some(_), None) if !sized => say("spec.podTemplateRef", "podTemplateRef needs replicas or limits"),
         (None, Some(_)) if !sized && spec.percentage.is_none() => {
-            found.push("scalableRef needs percentage, replicas or limits".to_owned());
+            say("spec.scalableRef", "scalableRef needs percentage, replicas or limits");
         }
         _ => {}
     }
     for named in spec.scalable_ref.iter().filter(|named| !named.is_supported()) {
         let group = named.api_group.as_deref().unwrap_or_default();
-        found.push(format!(
+        let problem = format!(
             "scalableRef names a {} of group {group:?}: write one of {} of group \"apps\"",
             named.kind,
             SCALABLE_KINDS.join(", ")
-        ));
+        );
+        found.push(Fault::new("spec.scalableRef", problem));
     }
     found
 }

@@ -1,20 +1,21 @@
 //! What the API server cannot check of an overlay.
 
-use super::{NodePoolKey, annotation_fault, requirement_faults, told};
+use super::{Fault, NodePoolKey, annotation_fault, numbered, requirement_faults, told};
 use crate::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use crate::{NodeOverlay, Operator, Requirement, annotation};
 
 /// Resources that are the cloud's to state.
 const GIVEN: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];
 
-/// Everything that is wrong with an overlay, one sentence each; empty when nothing is.
+/// Everything that is wrong with an overlay; empty when nothing is.
 #[must_use]
-pub fn node_overlay(overlay: &NodeOverlay) -> Vec<String> {
+pub fn node_overlay(overlay: &NodeOverlay) -> Vec<Fault> {
     let mut found = Vec::new();
-    for requirement in overlay.spec.requirements.iter().map(Requirement::from) {
-        found.extend(requirement_faults(&requirement, NodePoolKey::Allowed));
+    for (path, requirement) in numbered("spec.requirements", overlay.spec.requirements.iter().map(Requirement::from)) {
+        found.extend(requirement_faults(&path, &requirement, NodePoolKey::Allowed));
         if requirement.operator == Operator::NotIn && requirement.values.is_empty() {
-            found.push(format!("requirement {:?} with NotIn has no values", requirement.key));
+            let problem = format!("requirement {:?} with NotIn has no values", requirement.key);
+            found.push(Fault::new(format!("{path}.values"), problem));
         }
     }
     found.extend(price_faults(overlay));
@@ -23,24 +24,25 @@ pub fn node_overlay(overlay: &NodeOverlay) -> Vec<String> {
     found
 }
 
-fn price_faults(overlay: &NodeOverlay) -> Vec<String> {
+fn price_faults(overlay: &NodeOverlay) -> Vec<Fault> {
     let mut found = Vec::new();
     if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
-        found.push("price and priceAdjustment exclude each other".to_owned());
+        found.push(Fault::new("spec", "price and priceAdjustment exclude each other"));
     }
-    found.extend(overlay.price_change().err().map(|error| told(&error)));
+    found.extend(overlay.price_change().err().map(|error| Fault::new("spec", told(&error))));
     found
 }
 
-fn capacity_faults(overlay: &NodeOverlay) -> Vec<String> {
+fn capacity_faults(overlay: &NodeOverlay) -> Vec<Fault> {
     let mut found = Vec::new();
     for (resource, quantity) in overlay.spec.capacity.iter().flatten() {
+        let mut say = |problem| found.push(Fault::new(format!("spec.capacity[{resource}]"), problem));
         if GIVEN.contains(&resource.as_str()) {
-            found.push(format!("capacity may not replace {resource}, which the machine's type states"));
+            say(format!("capacity may not replace {resource}, which the machine's type states"));
         }
         match quantity.amount(resource) {
-            Err(error) => found.push(format!("capacity of {resource}: {error}")),
-            Ok(amount) if amount < 0 => found.push(format!("capacity of {resource} is negative")),
+            Err(error) => say(format!("capacity of {resource}: {error}")),
+            Ok(amount) if amount < 0 => say(format!("capacity of {resource} is negative")),
             Ok(_) => {}
         }
     }

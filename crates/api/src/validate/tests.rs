@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn faults(labels: &Value, spec: &Value) -> Vec<String> {
+fn faults(labels: &Value, spec: &Value) -> Vec<Fault> {
     let mut whole = json!({
         "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
         "requirements": [],
@@ -22,12 +22,12 @@ fn check(labels: &Value, spec: &Value, expected: &str) {
 }
 
 /// One fault that says `expected`, or none where nothing is expected.
-fn compare(found: &[String], expected: &str, of: &Value) {
+fn compare(found: &[Fault], expected: &str, of: &Value) {
     match expected {
-        "" => assert_eq!(found, Vec::<String>::new(), "{of}"),
+        "" => assert_eq!(found, [], "{of}"),
         part => {
             assert_eq!(found.len(), 1, "{of}: {found:?}");
-            assert!(found[0].contains(part), "{}", found[0]);
+            assert!(found[0].to_string().contains(part), "{}", found[0]);
         }
     }
 }
@@ -106,6 +106,29 @@ fn requirements() {
     for (requirement, expected) in rows {
         check(&json!({}), &json!({ "requirements": [requirement] }), expected);
     }
+}
+
+#[test]
+fn a_fault_names_its_field() {
+    let rows = [
+        (
+            json!({ "requirements": [{ "key": "a", "operator": "Exists" }, { "key": "b", "operator": "In" }] }),
+            "spec.template.spec.requirements[1].values",
+        ),
+        (
+            json!({ "requirements": [{ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 }] }),
+            "spec.template.spec.requirements[0].minValues",
+        ),
+        (
+            json!({ "startupTaints": [{ "key": "", "effect": "NoSchedule" }] }),
+            "spec.template.spec.startupTaints[0].key",
+        ),
+    ];
+    for (spec, expected) in rows {
+        let paths: Vec<String> = faults(&json!({}), &spec).into_iter().map(|fault| fault.path).collect();
+        assert_eq!(paths, [expected], "{spec}");
+    }
+    assert_eq!(faults(&json!({ "team": "a b" }), &json!({}))[0].path, "spec.template.metadata.labels[team]");
 }
 
 #[test]
