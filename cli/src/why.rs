@@ -97,7 +97,8 @@ impl Story {
     fn because(&mut self, verdict: &PodVerdict) {
         let (PodVerdict::Existing { why, .. } | PodVerdict::Launch { why, .. }) = verdict else { return };
         self.say(match why {
-            Why::Promised => "An earlier plan promised it this place.",
+            // The verdict itself says these.
+            Why::Promised | Why::Static => return,
             Why::Room => "Of the nodes that are there it is the first with room for it, and costs nothing more.",
             Why::Joined => "The node is needed for other pods too; one of its own would be dearer.",
             Why::Opened => {
