@@ -20,7 +20,7 @@
 //!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
-//!           on NODE (it runs there), and then: held ending stuck (no budget lets it go)
+//!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
 //! preferences ignored         min-values best-effort        types-a-claim N        least-spot-types N
@@ -209,15 +209,15 @@ impl Reader {
         node.pods.push(BoundPod {
             uid: name.to_owned(),
             name: name.to_owned(),
-            reschedulable: true,
+            reschedulable: !statement.has("fixed"),
             do_not_disrupt: statement.has("held"),
             shape: Arc::new(shape.clone()),
             claims: claims.clone(),
             ending: statement.has("ending"),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
-        let stays = statement.has("held") || statement.has("stuck");
-        if node.leaving.is_some() && (forced || !stays) {
+        let stays = ["held", "stuck"].iter().any(|word| statement.has(word));
+        if node.leaving.is_some() && (forced || !stays) && !statement.has("fixed") {
             let leaving_node = Some(node.name.clone());
             let shape = self.intern(shape);
             let uid = name.to_owned();

@@ -61,7 +61,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "held",
             "expected",
         ],
-        "pod" => [&POD[..], &["held", "ending", "stuck"]].concat(),
+        "pod" => [&POD[..], &["held", "ending", "stuck", "fixed"]].concat(),
         "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),
         "namespace" => vec!["labels"],
         "catalogue" => Vec::new(),

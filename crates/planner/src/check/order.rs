@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Plan, PodShape, Snapshot, label};
+use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
 use super::Findings;
 use super::census::{Apart, Even, Near, Sight};
@@ -73,7 +73,7 @@ fn position(snapshot: &Snapshot, plan: &Plan, pod: usize) -> Option<usize> {
 }
 
 /// All distinct shapes, those of the snapshot first; and the pods that stand already, each as node and shape: not those
-/// on their way out, nor those that the plan finds a new place for.
+/// on their way out or gone with their node, nor those that the plan finds a new place for.
 fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
     let mut shapes: Vec<&PodShape> = snapshot.shapes.iter().map(AsRef::as_ref).collect();
     let mut known: BTreeMap<*const PodShape, usize> = BTreeMap::new();
@@ -81,7 +81,9 @@ fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
     let moving: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let mut bound = Vec::new();
     for (position, node) in snapshot.nodes.iter().enumerate() {
-        for pod in node.pods.iter().filter(|pod| !pod.ending && !moving.contains(pod.uid.as_str())) {
+        let remains = |pod: &&BoundPod| pod.reschedulable || node.leaving.is_none();
+        let stays = |pod: &&BoundPod| !pod.ending && !moving.contains(pod.uid.as_str());
+        for pod in node.pods.iter().filter(remains).filter(stays) {
             let shape = *known.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
                 *equal.entry(pod.shape.as_ref()).or_insert_with(|| {
                     shapes.push(pod.shape.as_ref());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::shared::Shared;
 use crate::provision::wants::Wants;
-use crate::{Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint};
+use crate::{BoundPod, Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint};
 
 use super::groups::{Counts, Outlook, SpreadGroup};
 use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
@@ -26,7 +26,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts all pods that are bound and not to be placed anew.
+    /// Counts all pods that are bound and neither to be placed anew nor gone with their node.
     pub(in crate::provision) fn count_bound(&mut self, snapshot: &'a Snapshot, wants: &Wants<'a>, shared: &Shared<'a>) {
         if self.is_empty() {
             return;
@@ -43,7 +43,9 @@ impl<'a> Topology<'a> {
             .collect();
         for (site, node) in snapshot.nodes.iter().enumerate() {
             let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
-            for pod in node.pods.iter().filter(|pod| !pod.ending && !moving.contains(pod.uid.as_str())) {
+            let goes = |pod: &BoundPod| node.leaving.is_some() && !pod.reschedulable;
+            let stays = |pod: &&BoundPod| !pod.ending && !moving.contains(pod.uid.as_str()) && !goes(pod);
+            for pod in node.pods.iter().filter(stays) {
                 if let Some((counts, holds)) = memberships.get(&std::ptr::from_ref(pod.shape.as_ref())) {
                     self.record(Membership { counts, holds }, spot, ONE, |_, _| Counts::Surely);
                 }
