@@ -6,7 +6,7 @@ use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Resources, Snapsho
 
 use super::labels::{lacking, unborne};
 use super::mould::Mould;
-use super::places::fulfils;
+use super::places::{cordon, fulfils};
 use super::sharing::Guests;
 use super::verdicts::{self, There};
 use super::{Findings, Moulds};
@@ -53,10 +53,11 @@ impl<'a> Receiving<'a> {
     fn check(&self, findings: &mut Findings) {
         let (node, subject) = (self.node, self.guests.subject);
         findings.expect(node.leaving.is_none(), subject, || "is leaving and gets pods".to_owned());
-        findings.expect(!node.unschedulable, subject, || "is cordoned and gets pods".to_owned());
         for pod in self.guests.pods {
             let pod = &self.snapshot.pods[*pod];
             let shape = &self.snapshot.shapes[pod.shape];
+            let bears = !node.unschedulable || unborne(&cordon(), &shape.tolerations).is_none();
+            findings.expect(bears, subject, || format!("is cordoned and gets pod {}", pod.name));
             if let Some(taint) = unborne(&node.taints, &shape.tolerations) {
                 findings.add(subject, format!("pod {} does not bear taint {taint}", pod.name));
             }

@@ -128,9 +128,7 @@ impl Place<'_> {
 
     /// Whether pods without further tolerations are kept away; a cordoned node has a taint that says so.
     fn repels(&self, tolerations: &[Toleration]) -> bool {
-        let key = "node.kubernetes.io/unschedulable".to_owned();
-        let cordon = [Taint { key, value: String::new(), effect: Effect::NoSchedule }];
-        let cordoned = self.node.is_some_and(|node| node.unschedulable) && unborne(&cordon, tolerations).is_some();
+        let cordoned = self.node.is_some_and(|node| node.unschedulable) && unborne(&cordon(), tolerations).is_some();
         cordoned || unborne(self.taints, tolerations).is_some()
     }
 
@@ -157,6 +155,12 @@ impl Place<'_> {
             Answer::Never
         }
     }
+}
+
+/// The taint of a node that is cordoned.
+pub(super) fn cordon() -> [Taint; 1] {
+    let key = "node.kubernetes.io/unschedulable".to_owned();
+    [Taint { key, value: String::new(), effect: Effect::NoSchedule }]
 }
 
 /// Whether a node, or whatever its claim may become, is what the pod and its volumes require.

@@ -1,11 +1,15 @@
 //! Nodes, and claims that have no node yet, as the planner sees them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MicroDollars, Millis, PodShape, Requirement, Resources, Taint};
+use super::{Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Taint};
+
+/// The key of the taint that a cordon is.
+const CORDON: &str = "node.kubernetes.io/unschedulable";
 
 /// How far a node has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,7 +51,7 @@ pub struct Node {
     pub stage: Stage,
     /// Set when the node is on its way out.
     pub leaving: Option<Leaving>,
-    /// Whether new pods may go there (cordoned nodes take none).
+    /// Whether it is cordoned: only pods that tolerate the taint of a cordon may go there; see [`Node::repelling`].
     pub unschedulable: bool,
     /// Labels of the Node; of the claim, with single-valued requirements, while in flight.
     pub labels: BTreeMap<String, String>,
@@ -75,6 +79,18 @@ pub struct Node {
     pub nominated_until: Option<Millis>,
     /// What it costs; `None` when its type is unknown.
     pub price: Option<MicroDollars>,
+}
+
+impl Node {
+    /// The taints that count for pods. A cordon is one, whether its taint is there yet or not.
+    #[must_use]
+    pub fn repelling(&self) -> Cow<'_, [Taint]> {
+        if !self.unschedulable || self.taints.iter().any(|taint| taint.key == CORDON) {
+            return Cow::Borrowed(&self.taints);
+        }
+        let cordon = Taint { key: CORDON.to_owned(), value: String::new(), effect: Effect::NoSchedule };
+        self.taints.iter().cloned().chain([cordon]).collect()
+    }
 }
 
 /// A pod that runs on a node.

@@ -300,7 +300,7 @@ impl<'a> Frames<'a> {
         // What the claim itself brings is there only when it is settled.
         let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
         let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
-        Outlook { lacking, values }
+        Outlook { lacking, values, open: set.filter(|_| unsettled).cloned() }
     }
 
     /// The cheapest entry that holds these amounts alone.

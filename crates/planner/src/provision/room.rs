@@ -48,7 +48,7 @@ impl<'a> Rooms<'a> {
     pub(super) fn of(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Self {
         let daemons = template::daemons(snapshot);
         let nodes = snapshot.nodes.iter().enumerate();
-        let usable = nodes.filter(|(_, node)| node.leaving.is_none() && !node.unschedulable);
+        let usable = nodes.filter(|(_, node)| node.leaving.is_none());
         let mut list: Vec<Room<'a>> =
             usable.map(|(site, node)| Room::of(snapshot, site, node, &daemons, dimensions)).collect();
         list.sort_by_key(|room| (room.node.stage != Stage::Initialized, room.node.name.as_str()));
@@ -238,7 +238,8 @@ impl<'a> Room<'a> {
     }
 
     fn suits(&self, class: &Class<'_>, wants: &Wants<'_>) -> bool {
-        class.first_untolerated(&self.node.taints).is_none() && class.wants.iter().any(|it| self.meets(wants.get(*it)))
+        class.first_untolerated(&self.node.repelling()).is_none()
+            && class.wants.iter().any(|it| self.meets(wants.get(*it)))
     }
 
     /// Whether every label is as asked, whatever the claim becomes.

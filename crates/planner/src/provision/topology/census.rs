@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::shared::Shared;
 use crate::provision::wants::Wants;
-use crate::{BoundPod, Effect, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage, Taint};
+use crate::{BoundPod, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
 
 use super::groups::{Counts, Outlook, SpreadGroup};
 use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
@@ -199,9 +199,7 @@ impl<'a> Topology<'a> {
 impl SpreadGroup<'_> {
     /// Whether pods on a node count. A node that leaves is no domain of what is to come; a cordon is a taint.
     fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &Wants<'_>) -> Counts {
-        let key = "node.kubernetes.io/unschedulable".to_owned();
-        let cordon = Taint { key, value: String::new(), effect: Effect::NoSchedule };
-        if node.leaving.is_some() || self.shuns(&node.taints) || (node.unschedulable && self.shuns(&[cordon])) {
+        if node.leaving.is_some() || self.shuns(&node.repelling()) {
             return Counts::Never;
         }
         self.counts_on(wants, |key| outlook(snapshot, node, key))
@@ -212,10 +210,10 @@ impl SpreadGroup<'_> {
 /// all their offerings, for what is sold out now may have been bought before.
 pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str) -> Outlook {
     if let Some(value) = node.labels.get(key) {
-        return Outlook { values: BTreeSet::from([value.clone()]), lacking: false };
+        return Outlook { values: BTreeSet::from([value.clone()]), lacking: false, open: None };
     }
     if node.stage != Stage::InFlight || node.requirements.is_empty() {
-        return Outlook { values: BTreeSet::new(), lacking: true };
+        return Outlook { values: BTreeSet::new(), lacking: true, open: None };
     }
     let requirements: Requirements = node.requirements.iter().collect();
     let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
@@ -238,7 +236,8 @@ pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str)
         values.extend(named.flat_map(|it| it.values.iter().cloned()));
     }
     values.retain(|value| asked.is_none_or(|set| set.allows(Some(value))));
-    Outlook { lacking: values.is_empty() || (lacking && asked.is_none_or(|set| set.allows(None))), values }
+    let lacking = values.is_empty() || (lacking && asked.is_none_or(|set| set.allows(None)));
+    Outlook { lacking, values, open: None }
 }
 
 /// Distinct shapes of bound pods; pods of one owner share theirs, so the address tells them apart.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, label};
+use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, ValueSet, label};
 
 use crate::provision::wants::{Tolerance, WantId, Wants, first_untolerated};
 
@@ -36,12 +36,21 @@ pub(in crate::provision) enum Counts {
 pub(in crate::provision) struct Outlook {
     pub(in crate::provision) values: BTreeSet<String>,
     pub(in crate::provision) lacking: bool,
+    /// The values that the claim may still set, where there are more than can be listed.
+    pub(in crate::provision) open: Option<ValueSet>,
 }
 
 impl Outlook {
     /// Everything that the label may be.
     fn all(&self) -> impl Iterator<Item = Option<&str>> {
         self.values.iter().map(|value| Some(value.as_str())).chain(self.lacking.then_some(None))
+    }
+
+    fn meets(&self, asked: &ValueSet) -> Counts {
+        let surely =
+            self.all().all(|it| asked.allows(it)) && self.open.as_ref().is_none_or(|open| open.is_subset(asked));
+        let open = || self.open.as_ref().is_some_and(|open| !open.intersection(asked).is_empty());
+        Counts::of(surely, self.all().any(|it| asked.allows(it)) || open())
     }
 }
 
@@ -60,10 +69,7 @@ impl Counts {
         outlook: impl Fn(&str) -> Outlook,
     ) -> Self {
         let meets = |asked: &Requirements| {
-            let each = asked.iter().map(|(key, set)| {
-                let found = outlook(key);
-                Self::of(found.all().all(|it| set.allows(it)), found.all().any(|it| set.allows(it)))
-            });
+            let each = asked.iter().map(|(key, set)| outlook(key).meets(set));
             each.min().unwrap_or(Self::Surely)
         };
         alternatives.into_iter().map(meets).max().unwrap_or(Self::Surely)
