@@ -50,6 +50,8 @@ pub struct Cluster {
     pub nodes: Vec<Value>,
     /// Nodes as they will be when all that start are ready and all that leave are gone.
     pub settled: Vec<Value>,
+    /// Nodes that EC2 has still to decide about: for each all that it may become.
+    pub open: Vec<Vec<Value>>,
     /// Names of the nodes that leave, and whose pods need another place.
     pub leaving: Vec<String>,
     /// NodeClaims of the nodes that are managed.
@@ -90,6 +92,7 @@ impl Cluster {
             kinds,
             nodes: Vec::new(),
             settled: Vec::new(),
+            open: Vec::new(),
             leaving: Vec::new(),
             node_claims: Vec::new(),
             bound: Vec::new(),

@@ -81,8 +81,9 @@ fn answer(seed: u64, kinds: Kinds) -> Answered {
 fn judge(referee: &Referee, answered: &[Answered]) -> Vec<Vec<(Case, Verdict)>> {
     let mut cases = Vec::new();
     for it in answered {
-        // Without launches there is nothing to choose.
-        let others = if it.plan.launches.is_empty() { 0 } else { CHOICES };
+        // Without launches and open claims there is nothing to choose.
+        let settled = it.plan.launches.is_empty() && it.cluster.open.is_empty();
+        let others = if settled { 0 } else { CHOICES };
         for variant in [Variant::Cheapest].into_iter().chain((0..others).map(Variant::Any)) {
             let case = Case::new(&it.cluster, &it.built.snapshot, &it.plan, variant);
             cases.push(case.unwrap_or_else(|fault| panic!("seed {}: {fault:#}", it.cluster.seed)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::label;
-use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 
 use super::dice::Dice;
 use super::kinds::{Kind, Kinds};
@@ -62,7 +62,7 @@ fn instance_type(dice: &mut Dice, kinds: Kinds, family: &Family, size: &str, cpu
         labels: labels(family, size, cpus),
         capacity,
         allocatable,
-        offerings: offerings(dice, cpus * (family.memory + 8) * (1 + 4 * family.gpus)),
+        offerings: offerings(dice, kinds, (family.name, size), cpus * (family.memory + 8) * (1 + 4 * family.gpus)),
         attach_limits: if kinds.has(Kind::Volumes) { BTreeMap::from([limit]) } else { BTreeMap::new() },
         ..InstanceType::default()
     }
@@ -87,21 +87,30 @@ fn labels(family: &Family, size: &str, cpus: i64) -> BTreeMap<String, Vec<String
     labels
 }
 
-fn offerings(dice: &mut Dice, worth: i64) -> Vec<Offering> {
+fn offerings(dice: &mut Dice, kinds: Kinds, (family, size): (&str, &str), worth: i64) -> Vec<Offering> {
     let mut offerings = Vec::new();
     for (position, zone) in ZONES.iter().enumerate() {
+        let mut sell = |capacity_type, price, available, reservation| {
+            offerings.push(Offering {
+                zone: (*zone).to_owned(),
+                capacity_type,
+                price: MicroDollars(price),
+                available,
+                labels: BTreeMap::from([(label::ZONE_ID.to_owned(), format!("usw2-az{}", position + 1))]),
+                reservation,
+            });
+        };
         for capacity_type in [CapacityType::Spot, CapacityType::OnDemand] {
             let share = if capacity_type == CapacityType::Spot { dice.between(300, 900) } else { 1000 };
             let (sold, available) = (dice.chance(80), dice.chance(85));
-            let zone_id = format!("usw2-az{}", position + 1);
-            offerings.extend(sold.then(|| Offering {
-                zone: (*zone).to_owned(),
-                capacity_type,
-                price: MicroDollars(worth * i64::from(share) * 4),
-                available,
-                labels: BTreeMap::from([(label::ZONE_ID.to_owned(), zone_id)]),
-                reservation: None,
-            }));
+            if sold {
+                sell(capacity_type, worth * i64::from(share) * 4, available, None);
+            }
+        }
+        if kinds.has(Kind::Reserved) && dice.chance(15) {
+            let remaining = dice.between(0, 2);
+            let reservation = Reservation { id: format!("cr-{family}-{size}-{zone}"), remaining };
+            sell(CapacityType::Reserved, 0, remaining > 0, Some(reservation));
         }
     }
     offerings

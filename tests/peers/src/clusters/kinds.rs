@@ -47,6 +47,14 @@ pub enum Kind {
     Starting,
     /// Nodes that are on their way out; only beside `Existing`.
     Leaving,
+    /// Claims that EC2 has not answered yet; only beside `Existing` and `Starting`.
+    Open,
+    /// Capacity reservations.
+    Reserved,
+    /// Static pools; only beside `Pools`.
+    Static,
+    /// Pods that are gated or done.
+    Idle,
 }
 
 /// A set of kinds.
@@ -55,7 +63,7 @@ pub struct Kinds(u32);
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Selectors,
         Self::Affinity,
         Self::Preferences,
@@ -75,6 +83,10 @@ impl Kind {
         Self::Existing,
         Self::Starting,
         Self::Leaving,
+        Self::Open,
+        Self::Reserved,
+        Self::Static,
+        Self::Idle,
     ];
 
     fn bit(self) -> u32 {

@@ -6,13 +6,15 @@ use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
 use super::kinds::{Kind, Kinds};
-use super::{CLASS, Cluster, DRIVER, RACK, RACKS, pods, pools, storage};
+use super::{CLASS, Cluster, DRIVER, RACK, RACKS, ZONES, pods, pools, storage};
 
 /// How far a node has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Not ours.
     Foreign,
+    /// Ours, and EC2 has not said yet where it will be.
+    Open,
     /// Ours, and without a Node yet.
     Launched,
     /// Ours, with the taints of its start.
@@ -32,6 +34,10 @@ pub(super) fn add(dice: &mut Dice, cluster: &mut Cluster) {
         }
         let offering = dice.one(&kind.offerings).clone();
         let stage = stage(dice, cluster.kinds);
+        if stage == Stage::Open {
+            add_open(dice, cluster, &format!("claim-{number}"), &kind);
+            continue;
+        }
         // Until there is a Node, plans speak of the claim.
         let name = if stage == Stage::Launched { format!("claim-{number}") } else { format!("node-{number}") };
         let node = node(dice, cluster.kinds, &name, &kind, &offering, stage != Stage::Foreign);
@@ -42,9 +48,10 @@ pub(super) fn add(dice: &mut Dice, cluster: &mut Cluster) {
             attach_limit(dice, cluster, &name, &kind, stage);
         }
         let tainted = node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
+        let labels = node["metadata"]["labels"].clone();
         stand(cluster, &name, node, stage);
         if !matches!(stage, Stage::Launched | Stage::Registered) {
-            add_daemons(cluster, &kind, &name, tainted);
+            add_daemons(cluster, &name, &labels, tainted);
             for _ in 0..dice.between(0, 3) {
                 let number = cluster.bound.len();
                 pods::add_bound(dice, cluster, number, &name, &offering.zone);
@@ -58,10 +65,48 @@ fn stage(dice: &mut Dice, kinds: Kinds) -> Stage {
     if kinds.has(Kind::Starting) {
         stages.extend([Stage::Launched, Stage::Registered]);
     }
+    if kinds.has(Kind::Starting) && kinds.has(Kind::Open) {
+        stages.extend([Stage::Open, Stage::Open]);
+    }
     if kinds.has(Kind::Leaving) {
         stages.push(Stage::Leaving);
     }
     *dice.one(&stages)
+}
+
+/// Adds a claim whose type is settled and whose zone and capacity type are not: one of the offerings that it allows.
+fn add_open(dice: &mut Dice, cluster: &mut Cluster, name: &str, kind: &InstanceType) {
+    let zones = dice.some(&ZONES);
+    let sold = kind.offerings.iter().filter(|it| zones.contains(&it.zone.as_str()) && it.reservation.is_none());
+    let sold: Vec<&Offering> = sold.collect();
+    let Some(first) = sold.first() else { return };
+    let node = arriving(node(dice, cluster.kinds, name, kind, first, true));
+    let become_of = |offering: &&Offering| {
+        let mut node = node.clone();
+        if let Some(labels) = node["metadata"]["labels"].as_object_mut() {
+            labels.extend(machine_labels(name, kind, offering));
+        }
+        node
+    };
+    cluster.open.push(sold.iter().map(become_of).collect());
+    let mut claim = claim(&node, Stage::Open);
+    let own = [label::NODEPOOL, RACK];
+    let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
+    let kept: Map<String, Value> = labels
+        .filter(|(key, _)| own.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    claim["metadata"]["labels"] = Value::Object(kept);
+    let bought = [CapacityType::Spot, CapacityType::OnDemand].map(CapacityType::as_str);
+    claim["spec"]["requirements"] = json!([
+        {"key": label::INSTANCE_TYPE, "operator": "In", "values": [kind.name]},
+        {"key": label::ZONE, "operator": "In", "values": zones},
+        {"key": label::CAPACITY_TYPE, "operator": "In", "values": bought},
+    ]);
+    claim["status"] = json!({});
+    cluster.node_claims.push(claim);
+    let limit = kind.attach_limits.get(DRIVER);
+    cluster.settled_csi_nodes.extend(limit.map(|limit| storage::csi_node(name, *limit)));
 }
 
 /// Adds the Node as it is now, and as it will be.
@@ -71,7 +116,7 @@ fn stand(cluster: &mut Cluster, name: &str, node: Value, stage: Stage) {
             cluster.settled.push(node.clone());
             cluster.nodes.push(node);
         }
-        Stage::Launched => cluster.settled.push(arriving(node)),
+        Stage::Open | Stage::Launched => cluster.settled.push(arriving(node)),
         Stage::Registered => {
             let mut now = node.clone();
             if let Some(labels) = now["metadata"]["labels"].as_object_mut() {
@@ -133,6 +178,9 @@ pub fn machine_labels(name: &str, kind: &InstanceType, offering: &Offering) -> M
     set(label::EBS_CSI_ZONE, &offering.zone);
     set(label::CAPACITY_TYPE, offering.capacity_type.as_str());
     set(label::HOSTNAME, name);
+    if let Some(reservation) = &offering.reservation {
+        set(planner::label::RESERVATION_ID, &reservation.id);
+    }
     labels
 }
 
@@ -175,6 +223,7 @@ fn node(dice: &mut Dice, kinds: Kinds, name: &str, kind: &InstanceType, offering
 
 fn claim(node: &Value, stage: Stage) -> Value {
     let reached: &[&str] = match stage {
+        Stage::Open => &[],
         Stage::Launched => &["Launched"],
         Stage::Registered => &["Launched", "Registered"],
         _ => &["Launched", "Registered", "Initialized"],
@@ -182,7 +231,8 @@ fn claim(node: &Value, stage: Stage) -> Value {
     let condition = |type_: &&str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"});
     let conditions: Vec<Value> = reached.iter().map(condition).collect();
     let node_name = node["metadata"]["name"].as_str().unwrap_or_default();
-    let own_name = if stage == Stage::Launched { node_name.to_owned() } else { format!("claim-of-{node_name}") };
+    let without_node = matches!(stage, Stage::Open | Stage::Launched);
+    let own_name = if without_node { node_name.to_owned() } else { format!("claim-of-{node_name}") };
     let mut claim = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": own_name, "uid": own_name, "labels": claim_labels(node)},
@@ -196,7 +246,7 @@ fn claim(node: &Value, stage: Stage) -> Value {
             "conditions": conditions,
         },
     });
-    if stage != Stage::Launched {
+    if !without_node {
         claim["status"]["nodeName"] = json!(node_name);
     }
     if stage == Stage::Leaving {
@@ -217,13 +267,13 @@ fn claim_labels(node: &Value) -> Value {
 }
 
 /// The DaemonSet pods that belong on the node run there already.
-fn add_daemons(cluster: &mut Cluster, kind: &InstanceType, node: &str, tainted: bool) {
+fn add_daemons(cluster: &mut Cluster, node: &str, labels: &Value, tainted: bool) {
     for set in &cluster.daemon_sets {
         let template = &set["spec"]["template"];
         let tolerated = !tainted || template["spec"]["tolerations"].is_array();
-        let chosen = template["spec"]["nodeSelector"].as_object().is_none_or(|all| {
-            all.iter().all(|(key, value)| kind.labels.get(key).is_some_and(|has| json!(has) == json!([value])))
-        });
+        let chosen = template["spec"]["nodeSelector"]
+            .as_object()
+            .is_none_or(|all| all.iter().all(|(key, value)| labels[key] == *value));
         if !tolerated || !chosen {
             continue;
         }
@@ -235,7 +285,7 @@ fn add_daemons(cluster: &mut Cluster, kind: &InstanceType, node: &str, tainted: 
         cluster.bound.push(json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": name, "namespace": "kube-system", "uid": format!("uid-{name}"), "labels": template["metadata"]["labels"],
+                "name": name, "namespace": set["metadata"]["namespace"], "uid": format!("uid-{name}"), "labels": template["metadata"]["labels"],
                 "ownerReferences": [owner],
             },
             "spec": spec, "status": {"phase": "Running"},

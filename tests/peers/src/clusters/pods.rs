@@ -3,12 +3,12 @@
 use api::label;
 use serde_json::{Value, json};
 
-use super::Cluster;
 use super::catalogue::GPU;
 use super::dice::Dice;
 use super::kinds::{Kind, Kinds};
 use super::selectors::{APPS, node_selector, node_term, pod_term, spread};
 use super::storage::{self, Source};
+use super::{Cluster, ZONES};
 
 /// What the pods of one workload share.
 pub(super) struct Workload {
@@ -23,10 +23,14 @@ pub(super) struct Workload {
 pub(super) fn add_pending(dice: &mut Dice, cluster: &mut Cluster) {
     for number in 0..dice.between(1, 4) {
         let workload = Workload::new(dice, cluster.kinds, &format!("new-{number}"));
+        let gated = cluster.kinds.has(Kind::Idle) && dice.chance(20);
         for position in 0..dice.between(1, 5) {
             let mut pod = workload.pod(position);
             let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
             pod["status"] = json!({"phase": "Pending", "conditions": [refused]});
+            if gated {
+                pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+            }
             if let Some(source) = workload.volume {
                 storage::attach(dice, cluster, &mut pod, source, None);
             }
@@ -43,6 +47,9 @@ pub(super) fn add_bound(dice: &mut Dice, cluster: &mut Cluster, number: usize, n
     pod["status"] = json!({"phase": "Running", "startTime": "2026-01-01T11:00:00Z"});
     if workload.volume.is_some() {
         storage::attach(dice, cluster, &mut pod, Source::Bound, Some(zone));
+    }
+    if cluster.kinds.has(Kind::Idle) && dice.chance(20) {
+        pod["status"]["phase"] = json!("Succeeded");
     }
     cluster.bound.push(pod);
 }
@@ -228,15 +235,21 @@ fn daemon_set(dice: &mut Dice, kinds: Kinds, number: u32) -> Value {
         container["ports"] = json!([port(dice)]);
     }
     let mut spec = json!({"containers": [container]});
+    let mut labels = json!({"daemon": name});
+    let namespace = if dice.chance(30) { "default" } else { "kube-system" };
+    if dice.chance(30) {
+        labels["app"] = json!(dice.one(&APPS));
+    }
     if dice.chance(60) {
         spec["tolerations"] = json!([{"operator": "Exists"}]);
     }
-    if dice.chance(30) {
-        spec["nodeSelector"] = json!({label::ARCH: label::ARCH_AMD64});
+    match dice.between(0, 9) {
+        0..3 => spec["nodeSelector"] = json!({label::ARCH: label::ARCH_AMD64}),
+        3 => spec["nodeSelector"] = json!({label::ZONE: dice.one(&ZONES)}),
+        _ => {}
     }
-    let labels = json!({"daemon": name});
     json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system", "uid": name},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": namespace, "uid": name},
+        "spec": {"selector": {"matchLabels": {"daemon": name}}, "template": {"metadata": {"labels": labels}, "spec": spec}},
     })
 }

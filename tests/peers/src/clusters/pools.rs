@@ -32,11 +32,14 @@ fn pool(dice: &mut Dice, kinds: Kinds, name: &str) -> Value {
     if kinds.has(Kind::Taints) && dice.chance(30) {
         spec["template"]["spec"]["startupTaints"] = json!([{"key": "example.com/start", "effect": "NoSchedule"}]);
     }
-    if kinds.has(Kind::Pools) {
+    if kinds.has(Kind::Pools) && kinds.has(Kind::Static) && dice.chance(30) {
+        spec["replicas"] = json!(dice.between(1, 2));
+    } else if kinds.has(Kind::Pools) {
         spec["weight"] = json!(dice.one(&[1, 10, 10]));
     }
     if kinds.has(Kind::Limits) && dice.chance(60) {
-        spec["limits"] = json!({*dice.one(&["cpu", "nodes"]): dice.one(&["2", "8", "24"])});
+        let limited = if spec["replicas"].is_null() { *dice.one(&["cpu", "nodes"]) } else { "nodes" };
+        spec["limits"] = json!({limited: dice.one(&["2", "8", "24"])});
     }
     let ready = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "",
                        "lastTransitionTime": "2026-01-01T11:00:00Z"});

@@ -54,7 +54,8 @@ fn node_demand(dice: &mut Dice) -> Value {
 /// A selector of pods by their labels, most often those of `app`.
 fn pod_selector(dice: &mut Dice, app: &str) -> Value {
     let other = *dice.one(&APPS);
-    match dice.between(0, 9) {
+    match dice.between(0, 10) {
+        10 => Value::Null,
         0..5 => json!({"matchLabels": {"app": app}}),
         5 => json!({"matchLabels": {"app": other}}),
         6 => json!({"matchExpressions": [{"key": "app", "operator": "In", "values": [app, other]}]}),
@@ -66,7 +67,7 @@ fn pod_selector(dice: &mut Dice, app: &str) -> Value {
 
 /// A term of pod affinity or anti-affinity.
 pub(super) fn pod_term(dice: &mut Dice, kinds: Kinds, app: &str) -> Value {
-    let key = *dice.one(&[label::ZONE, label::ZONE, label::HOSTNAME, label::HOSTNAME, RACK]);
+    let key = *dice.one(&[label::ZONE, label::ZONE, label::HOSTNAME, label::HOSTNAME, RACK, label::ARCH]);
     let mut term = json!({"topologyKey": key, "labelSelector": pod_selector(dice, app)});
     if kinds.has(Kind::Namespaces) {
         match dice.between(0, 4) {
@@ -80,7 +81,7 @@ pub(super) fn pod_term(dice: &mut Dice, kinds: Kinds, app: &str) -> Value {
             _ => {}
         }
     }
-    if dice.chance(10) {
+    if dice.chance(10) && !term["labelSelector"].is_null() {
         term[*dice.one(&["matchLabelKeys", "mismatchLabelKeys"])] = json!(["version"]);
     }
     term
@@ -88,7 +89,8 @@ pub(super) fn pod_term(dice: &mut Dice, kinds: Kinds, app: &str) -> Value {
 
 /// A topology spread constraint, hard or soft.
 pub(super) fn spread(dice: &mut Dice, app: &str, hard: bool) -> Value {
-    let key = *dice.one(&[label::ZONE, label::ZONE, label::HOSTNAME, label::CAPACITY_TYPE, RACK]);
+    let keys = [label::ZONE, label::ZONE, label::HOSTNAME, label::CAPACITY_TYPE, RACK, label::ARCH];
+    let key = *dice.one(&keys);
     let mut spread = json!({
         "topologyKey": key,
         "maxSkew": dice.one(&[1, 1, 2]),
@@ -98,7 +100,7 @@ pub(super) fn spread(dice: &mut Dice, app: &str, hard: bool) -> Value {
     if hard && dice.chance(25) {
         spread["minDomains"] = json!(dice.between(1, 4));
     }
-    if dice.chance(20) {
+    if dice.chance(20) && !spread["labelSelector"].is_null() {
         spread["matchLabelKeys"] = json!(["version"]);
     }
     if dice.chance(25) {

@@ -53,6 +53,9 @@ impl Case {
             Variant::Cheapest => 0,
             Variant::Any(number) => cluster.seed.rotate_left(32) ^ number,
         });
+        for all in &cluster.open {
+            nodes.push(if variant == Variant::Cheapest { all[0].clone() } else { dice.one(all).clone() });
+        }
         for (position, launch) in plan.launches.iter().enumerate() {
             let name = launch_name(position);
             let (kind, offering, node) = planned(snapshot, launch, &name, variant, &mut dice)
@@ -62,7 +65,8 @@ impl Case {
             nodes.push(node);
         }
         let leaves = |pod: &&Value| cluster.leaving.iter().any(|node| pod["spec"]["nodeName"] == json!(node));
-        let bound: Vec<&Value> = cluster.bound.iter().filter(|pod| !leaves(pod)).collect();
+        let done = |pod: &&Value| pod["status"]["phase"] == json!("Succeeded");
+        let bound: Vec<&Value> = cluster.bound.iter().filter(|pod| !leaves(pod) && !done(pod)).collect();
         let line = json!({
             "seed": cluster.seed,
             "variant": variant.to_string(),
