@@ -57,7 +57,7 @@ impl<'a> Receiving<'a> {
             let pod = &self.snapshot.pods[*pod];
             let shape = &self.snapshot.shapes[pod.shape];
             let bears = !node.unschedulable || unborne(&cordon(), &shape.tolerations).is_none();
-            findings.expect(bears, subject, || format!("is cordoned and gets pod {}", pod.name));
+            findings.expect(bears, subject, || format!("is cordoned and gets pods that do not bear it: {}", pod.name));
             if let Some(taint) = unborne(&node.taints, &shape.tolerations) {
                 findings.add(subject, format!("pod {} does not bear taint {taint}", pod.name));
             }
