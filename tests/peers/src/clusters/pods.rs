@@ -236,7 +236,6 @@ fn daemon_set(dice: &mut Dice, kinds: Kinds, number: u32) -> Value {
     }
     let mut spec = json!({"containers": [container]});
     let mut labels = json!({"daemon": name});
-    let namespace = if dice.chance(30) { "default" } else { "kube-system" };
     if dice.chance(30) {
         labels["app"] = json!(dice.one(&APPS));
     }
@@ -249,7 +248,7 @@ fn daemon_set(dice: &mut Dice, kinds: Kinds, number: u32) -> Value {
         _ => {}
     }
     json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": namespace, "uid": name},
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system", "uid": name},
         "spec": {"selector": {"matchLabels": {"daemon": name}}, "template": {"metadata": {"labels": labels}, "spec": spec}},
     })
 }
