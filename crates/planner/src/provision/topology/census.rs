@@ -80,7 +80,7 @@ impl<'a> Topology<'a> {
         if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
             return;
         }
-        let Outlook { values, lacking } = outlook(snapshot, node, &self.keys[key].name);
+        let Outlook { values, lacking, .. } = outlook(snapshot, node, &self.keys[key].name);
         let values: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
         match values[..] {
             [] => {}
