@@ -8,7 +8,7 @@ use crate::{Node, Snapshot};
 use super::demand::{Demand, Level};
 use super::frame::{FrameId, Frames};
 use super::template::{self, DaemonDemand};
-use super::topology::{self, Counts, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology};
+use super::topology::{self, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology};
 use super::{Solver, Turn};
 
 /// The DaemonSets that it matters to somebody where their pods are.
@@ -134,19 +134,46 @@ impl Solver<'_> {
         })
     }
 
-    /// Counts the daemons that may come with a launch.
+    /// Counts the daemons that may come with a launch: where a key is not settled, as nodes for nobody in particular leave
+    /// it, perhaps in each of its domains.
     pub(super) fn count_retinue(&mut self, claim: usize) {
         if self.retinue.is_empty() {
             return;
         }
+        let frame = self.claims.list[claim].frame;
+        let open = self.open_domains(frame);
         let claim = &self.claims.list[claim];
-        let spot = claim.spot(self.frames.get(claim.frame));
-        for (member, there) in self.retinue.with(claim.frame, &self.frames).iter() {
+        let spot = claim.spot(self.frames.get(frame));
+        for (member, there) in self.retinue.with(frame, &self.frames).iter() {
             let member = &self.retinue.members[*member];
             let membership = Membership { counts: &member.counts, holds: &member.holds };
-            let suits = |id, spread: &_| self.frames.counts(claim.frame, id, spread, &self.wants);
+            let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
             self.topology.record(membership, spot, Pods { count: 1, there: *there }, suits);
+            for pins in &open {
+                let somewhere = Spot { site: None, pins: Some(pins) };
+                let pods = Pods { count: 1, there: Counts::Perhaps };
+                self.topology.record(membership, somewhere, pods, suits);
+            }
         }
+    }
+
+    /// For each domain of a key that matters to the daemons and that launches of a frame leave open, pins with it alone.
+    fn open_domains(&mut self, frame: FrameId) -> Vec<Vec<Option<Domain>>> {
+        let mut keys = self.keys_of_retinue(frame);
+        keys.sort_unstable();
+        keys.dedup();
+        let mut all = Vec::new();
+        for key in keys {
+            let none = vec![None; self.frames.get(frame).pins.len()];
+            if self.frames.get(frame).pins[key].is_none() {
+                for domain in self.frames.values(frame, key, &mut self.topology).iter() {
+                    let mut pins = none.clone();
+                    pins[key] = Some(*domain);
+                    all.push(pins);
+                }
+            }
+        }
+        all
     }
 
     /// Keys whose value a launch of a frame must have settled for its daemons' sake.
