@@ -206,7 +206,9 @@ impl Even<'_> {
 
     /// The only domain where the pod can stand gets one more.
     fn fill(&mut self, values: &BTreeSet<Value>) {
-        if let (1, Some(Some(value))) = (values.len(), values.first()) {
+        let domain = values.first().filter(|_| values.len() == 1).and_then(Option::as_ref);
+        let known = |value: &&String| self.domains.contains(*value) || self.perhaps.contains(*value);
+        if let Some(value) = domain.filter(known) {
             let before = self.tally.sure(value);
             *self.filled.entry(before + 1).or_default() += 1;
             if let Some(others) = self.filled.get_mut(&before) {
