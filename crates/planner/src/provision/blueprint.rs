@@ -47,30 +47,29 @@ pub(super) struct Pattern {
     pub(super) times: usize,
 }
 
-/// A cheap fleet for all items that do not go elsewhere, and the steps that it took; less than that when it has taken as
-/// many as it may.
+/// A cheap fleet for all items that do not go elsewhere, and the steps that it took. What the linear program does not come
+/// to within so many steps is filled greedily; beyond twice as many, the fleet is less than that.
 pub(super) fn fleet(kinds: &[Kind], items: &[Item], most_steps: u64) -> (Vec<Pattern>, u64) {
     let mut filler = Filler::new(kinds, items);
-    let fleet = if items.len() <= MOST_ROWS {
-        from_fractions(kinds, items, &mut filler, most_steps)
-    } else {
-        greedy::fleet(kinds, items, &mut filler, most_steps)
-    };
+    let mut left: Vec<usize> = items.iter().map(|item| item.count).collect();
+    let mut fleet = Vec::new();
+    if items.len() <= MOST_ROWS {
+        from_fractions(&mut filler, &mut left, &mut fleet, most_steps);
+    }
+    let most_steps = filler.looks.saturating_add(most_steps);
+    greedy::fill(&mut filler, &mut left, &mut fleet, most_steps);
     (fleet, filler.looks)
 }
 
 /// Solves the linear program for what is left, keeps what is whole, and so on.
-fn from_fractions(kinds: &[Kind], items: &[Item], filler: &mut Filler<'_>, most_steps: u64) -> Vec<Pattern> {
-    let mut left: Vec<usize> = items.iter().map(|item| item.count).collect();
-    let mut fleet = Vec::new();
+fn from_fractions(filler: &mut Filler<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     let mut known = Vec::new();
     while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
-        filler.have(&left);
-        let Some(mut program) = Program::new(kinds, items, &left) else { break };
-        program.improve(filler, &mut known);
-        keep(&program.solution(), &mut left, &mut fleet);
+        filler.have(left);
+        let Some(mut program) = Program::new(filler.kinds, filler.items, left) else { break };
+        program.improve(filler, &mut known, most_steps);
+        keep(&program.solution(), left, fleet);
     }
-    fleet
 }
 
 /// Keeps whole machines of a solution, or, where there are none, the one that comes nearest to it.
@@ -154,8 +153,9 @@ mod tests {
 
         #[test]
         fn many_shapes_are_carried_too(kinds in kinds(), items in items()) {
-            let mut filler = Filler::new(&kinds, &items);
-            assert_carries(&kinds, &items, &greedy::fleet(&kinds, &items, &mut filler, u64::MAX));
+            let (mut left, mut fleet): (Vec<usize>, _) = (items.iter().map(|item| item.count).collect(), Vec::new());
+            greedy::fill(&mut Filler::new(&kinds, &items), &mut left, &mut fleet, u64::MAX);
+            assert_carries(&kinds, &items, &fleet);
         }
 
         #[test]

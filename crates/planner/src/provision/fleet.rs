@@ -17,8 +17,10 @@ use crate::Resources;
 
 /// How many shapes one fleet is worked out for; the least bulky are left to join.
 const MOST_SHAPES: usize = 500;
-/// How many steps one fleet may take.
-const MOST_STEPS: u64 = 8_000_000;
+/// How many steps one fleet may take: the first for few pods, less the more pods there are, but never less than the last.
+const MOST_STEPS: (u64, u64) = (8_000_000, 1_000_000);
+/// Up to so many are few pods.
+const FEW_PODS: u64 = 2_000;
 
 /// Fleets by frame.
 #[derive(Default)]
@@ -95,8 +97,7 @@ impl Solver<'_> {
             .collect();
         let known = self.fleets.last.take().filter(|last| last.kinds == kinds && last.items == items);
         let worked = known.unwrap_or_else(|| {
-            let most_steps = MOST_STEPS.min(self.snapshot.policy.max_steps.saturating_sub(self.steps) / 2);
-            let (patterns, steps) = blueprint::fleet(&kinds, &items, most_steps);
+            let (patterns, steps) = blueprint::fleet(&kinds, &items, self.most_steps());
             self.steps += steps;
             Worked { kinds, items, patterns }
         });
@@ -107,6 +108,13 @@ impl Solver<'_> {
         let fleet = worked.patterns.iter().map(shaped).collect();
         self.fleets.last = Some(worked);
         fleet
+    }
+
+    /// How many steps a fleet may take: all pods together should not wait longer for it than they would for their places.
+    fn most_steps(&self) -> u64 {
+        let pods = self.waiting.iter().sum::<usize>() as u64;
+        let most = (MOST_STEPS.0 / (1 + pods / FEW_PODS)).max(MOST_STEPS.1);
+        most.min(self.snapshot.policy.max_steps.saturating_sub(self.steps) / 4)
     }
 
     /// Machines that launches of a frame may become within the limits, without those that others replace for less; while

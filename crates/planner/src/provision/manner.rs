@@ -55,13 +55,14 @@ const MOST_PODS: (usize, usize) = (2_000, 400_000);
 const MOST_SHAPES: usize = 120;
 
 /// In which more manners a plan is worth being made that launches nodes for so many pods of so many shapes, or leaves them
-/// without a place. A single shape is no exception: what becomes of it must not hang on whether strangers wait too.
+/// without a place. Many pods of one shape have but one fleet; few pods are no exception, for what becomes of them must not
+/// hang on whether strangers wait too.
 pub(super) fn more(pods: usize, shapes: usize) -> &'static [Manner] {
     let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
         0 => &[],
         _ if few_pods => &FEW_PODS,
-        1..=MOST_SHAPES => &FEW_SHAPES,
+        2..=MOST_SHAPES => &FEW_SHAPES,
         _ => &[],
     }
 }

@@ -12,8 +12,8 @@ const EXCHANGES: usize = 4;
 const BALANCES: usize = 12;
 
 pub(super) struct Filler<'a> {
-    kinds: &'a [Kind],
-    items: &'a [Item],
+    pub(super) kinds: &'a [Kind],
+    pub(super) items: &'a [Item],
     /// The two dimensions of which the items need most, measured by machines.
     pub(super) scarcest: (usize, usize),
     /// How many pods of each item a machine may get.
@@ -25,6 +25,9 @@ pub(super) struct Filler<'a> {
     /// How often an item has been looked at.
     pub(super) looks: u64,
 }
+
+/// How many looks of an exchange count for one: most find that nothing fits.
+const CHEAPER: usize = 8;
 
 /// A machine with pods.
 #[derive(Clone, Default)]
@@ -135,26 +138,25 @@ impl<'a> Filler<'a> {
 
     /// Items that are worth something, the worthiest for their folded size first.
     fn order(&self, room: &[i64], worths: &[f64], balance: usize) -> Vec<usize> {
-        let weights = self.weights(room.len(), balance);
-        let welcome = |item: &usize| worths[*item] > 0.0 && self.most[*item] > 0;
-        let mut order: Vec<(f64, usize)> = (0..self.items.len())
-            .filter(welcome)
-            .filter(|item| fits(&self.items[*item].needs, room) > 0)
-            .map(|item| {
-                let shares = self.items[item].needs.iter().zip(room).zip(&weights).filter(|((need, _), _)| **need > 0);
-                let size: f64 = shares.map(|((need, room), weight)| weight * *need as f64 / *room as f64).sum();
-                (worths[item] / size, item)
-            })
-            .collect();
-        order.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        let scales = self.scales(room, balance);
+        let welcome =
+            |item: &usize| worths[*item] > 0.0 && self.most[*item] > 0 && holds(room, &self.items[*item].needs);
+        let size = |item: usize| -> f64 {
+            self.items[item].needs.iter().zip(&scales).map(|(need, scale)| scale * *need as f64).sum()
+        };
+        let mut order: Vec<(f64, usize)> =
+            (0..self.items.len()).filter(welcome).map(|item| (worths[item] / size(item), item)).collect();
+        order.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         order.into_iter().map(|(_, item)| item).collect()
     }
 
     /// Adds as many pods as fit, item by item.
     fn add_all(&self, load: &mut Load, order: impl Iterator<Item = usize>, worths: &[f64]) {
         for item in order {
-            let count = fits(&self.items[item].needs, &load.left).min(self.most[item] - load.counts[item]);
-            if count > 0 {
+            let needs = &self.items[item].needs;
+            let count = self.most[item] - load.counts[item];
+            if count > 0 && holds(&load.left, needs) {
+                let count = fits(needs, &load.left).min(count);
                 self.add(load, item, i64::try_from(count).unwrap_or(0), worths);
             }
         }
@@ -167,9 +169,11 @@ impl<'a> Filler<'a> {
     }
 
     /// The load without one of its pods and with others in its place, if some such load is worth more.
-    fn exchanged(&self, load: &Load, order: &[usize], worths: &[f64]) -> Option<Load> {
+    fn exchanged(&mut self, load: &Load, order: &[usize], worths: &[f64]) -> Option<Load> {
         let mut best: Option<Load> = None;
-        for out in order.iter().copied().filter(|item| load.counts[*item] > 0) {
+        let loaded: Vec<usize> = order.iter().copied().filter(|item| load.counts[*item] > 0).collect();
+        self.looks += (loaded.len() * order.len() / CHEAPER) as u64;
+        for out in loaded {
             let mut other = load.clone();
             self.add(&mut other, out, -1, worths);
             self.add_all(&mut other, order.iter().copied().filter(|item| *item != out), worths);
@@ -181,16 +185,17 @@ impl<'a> Filler<'a> {
         best
     }
 
-    /// How all dimensions are folded into one: all alike for the first balance, else the two
-    /// scarcest in some proportion and the others hardly at all.
-    fn weights(&self, dimensions: usize, balance: usize) -> Vec<f64> {
-        if balance == 0 {
-            return vec![1.0; dimensions];
-        }
-        let mut weights = vec![0.01; dimensions];
-        weights[self.scarcest.1] = 1.0 - balance as f64 / BALANCES as f64;
-        weights[self.scarcest.0] = balance as f64 / BALANCES as f64;
-        weights
+    /// What one unit of each dimension counts for when all are folded into one: all dimensions alike for the first
+    /// balance, else the two scarcest in some proportion and the others hardly at all.
+    fn scales(&self, room: &[i64], balance: usize) -> Vec<f64> {
+        let share = balance as f64 / BALANCES as f64;
+        let weight = |dimension: usize| match dimension {
+            _ if balance == 0 => 1.0,
+            it if it == self.scarcest.0 => share,
+            it if it == self.scarcest.1 => 1.0 - share,
+            _ => 0.01,
+        };
+        room.iter().enumerate().map(|(dimension, room)| weight(dimension) / (*room).max(1) as f64).collect()
     }
 }
 
@@ -205,4 +210,8 @@ fn scarcest(kinds: &[Kind], items: &[Item]) -> (usize, usize) {
     let mut order: Vec<usize> = (0..dimensions).collect();
     order.sort_by(|one, other| share(*other).total_cmp(&share(*one)));
     (order.first().copied().unwrap_or(0), order.get(1).or(order.first()).copied().unwrap_or(0))
+}
+
+fn holds(room: &[i64], needs: &[i64]) -> bool {
+    needs.iter().zip(room).all(|(need, room)| need <= room || *need <= 0)
 }

@@ -10,6 +10,8 @@ use super::{Item, Kind};
 pub(super) const GAIN: f64 = 5e-4;
 /// How many columns may come in.
 const MOST_ROUNDS: usize = 3_000;
+/// How many numbers of the inverse that a round touches count for one step.
+const PIVOT: usize = 16;
 /// What counts as zero in the inverse and in amounts.
 const NOTHING: f64 = 1e-9;
 /// How far below zero a worth must be to matter, in micro-dollars.
@@ -64,8 +66,12 @@ impl Program {
 
     /// Takes in columns as long as they make the fleet cheaper: those that are known already first, then new ones. Carrying
     /// too much comes last: it is seldom needed.
-    pub(super) fn improve(&mut self, filler: &mut Filler<'_>, known: &mut Vec<Column>) {
+    pub(super) fn improve(&mut self, filler: &mut Filler<'_>, known: &mut Vec<Column>, most_steps: u64) {
         for _ in 0..MOST_ROUNDS {
+            filler.looks += (self.worths.len() * self.worths.len() / PIVOT) as u64;
+            if filler.looks > most_steps {
+                break;
+            }
             if let Some(column) = self.best_of(known, filler) {
                 self.enter_column(column);
             } else if let Some(column) = filler.best(&self.worths) {
