@@ -23,6 +23,7 @@
 //!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
+//! one-pod-claim NAMESPACE/NAME    a volume claim that one pod at a time may use (ReadWriteOncePod)
 //! preferences ignored         min-values best-effort        types-a-claim N        least-spot-types N
 //! max-steps N
 //! ```
@@ -122,6 +123,7 @@ impl Reader {
             ("min-values", "best-effort") => policy.min_values = MinValuesPolicy::BestEffort,
             ("types-a-claim", _) => policy.max_instance_types = number()?,
             ("max-steps", _) => policy.max_steps = number()? as u64,
+            ("one-pod-claim", claim) => drop(self.snapshot.single_claims.insert(claim.to_owned())),
             ("least-spot-types", _) => policy.least_spot_types = number()?,
             _ => return Ok(false),
         }
