@@ -49,11 +49,11 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use claim::Claims;
 use demand::{Compiler, Demand};
 use dimensions::Dimensions;
+use finish::List;
 use fleet::Fleets;
 use frame::{FrameId, Frames};
 use limits::Headroom;
@@ -128,7 +128,7 @@ struct Solver<'a> {
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
     order: Vec<usize>,
-    names: BTreeMap<(FrameId, Vec<usize>), Arc<Vec<String>>>,
+    lists: BTreeMap<(FrameId, Vec<usize>), List>,
     /// By template and requirements, what the types are to pods that require this.
     outlooks: BTreeMap<(usize, WantId), Rc<Outlook>>,
     manner: Manner,
@@ -165,7 +165,7 @@ impl<'a> Solver<'a> {
             verdicts: vec![None; snapshot.pods.len()],
             nominations: Vec::new(),
             order: Vec::new(),
-            names: BTreeMap::new(),
+            lists: BTreeMap::new(),
             outlooks: BTreeMap::new(),
             manner,
             waiting: vec![0; demands.len()],

@@ -16,6 +16,17 @@ use super::join::{holding, within};
 use super::limits::maximum;
 use super::template::Template;
 
+/// Types that a launch lists.
+#[derive(Clone)]
+pub(super) struct List {
+    names: Arc<Vec<String>>,
+    /// What daemons ask for on each of them at least.
+    overhead: Resources,
+    /// The cheapest one's.
+    price: MicroDollars,
+    sold_as: CapacityTypes,
+}
+
 impl Solver<'_> {
     pub(super) fn finish(mut self) -> Plan {
         let claims = std::mem::take(&mut self.claims.list);
@@ -49,17 +60,16 @@ impl Solver<'_> {
     fn close(&mut self, claim: Claim) -> Launch {
         let (seated, used) = self.seated(&claim);
         let listed = self.listed(&claim, &used);
+        let list = self.list(claim.frame, listed);
         let frame = self.frames.get(claim.frame);
         let template = &self.frames.templates[frame.template];
-        let entries: Vec<&Entry> = listed.iter().map(|position| &frame.entries[*position]).collect();
         let (lowered, relaxed) = self.lowered(&claim, &used);
         let mut requests = seated;
         if !claim.pods.is_empty() {
-            requests.add(&least(entries.iter().map(|entry| &template.candidates[entry.candidate].overhead)));
+            requests.add(&list.overhead);
         }
         let purpose = if template.pool.replicas.is_some() { Purpose::Static } else { Purpose::Provision };
-        let sold_as = entries.iter().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as));
-        let mut requirements = written(&frame.requirements, template, sold_as);
+        let mut requirements = written(&frame.requirements, template, list.sold_as);
         for requirement in &mut requirements {
             let lower = |asked: u32| lowered.get(&requirement.key).map_or(asked, |found| asked.min(*found));
             requirement.min_values = requirement.min_values.map(lower);
@@ -67,10 +77,10 @@ impl Solver<'_> {
         Launch {
             pool: template.pool.name.clone(),
             requirements,
-            price: MicroDollars(entries.iter().map(|entry| entry.price).min().unwrap_or(0)),
+            price: list.price,
             requests,
             min_instance_types: self.min_instance_types(claim.frame, &lowered),
-            instance_types: self.names(claim.frame, listed),
+            instance_types: list.names,
             pods: claim.pods,
             purpose,
             min_values_relaxed: relaxed,
@@ -97,15 +107,21 @@ impl Solver<'_> {
         Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
     }
 
-    /// The names of some entries of a frame; equal lists are one.
-    fn names(&mut self, frame: FrameId, listed: Vec<usize>) -> Arc<Vec<String>> {
+    /// What launches that list these entries of a frame have in common; equal lists are one.
+    fn list(&mut self, frame: FrameId, listed: Vec<usize>) -> List {
         let own = self.frames.get(frame);
         let candidates = &self.frames.templates[own.template].candidates;
-        let name = |position: &usize| candidates[own.entries[*position].candidate].offer.kind.name.clone();
-        self.names
-            .entry((frame, listed))
-            .or_insert_with_key(|(_, listed)| Arc::new(listed.iter().map(name).collect()))
-            .clone()
+        let list = |(_, listed): &(FrameId, Vec<usize>)| {
+            let entries = || listed.iter().map(|position| &own.entries[*position]);
+            let name = |entry: &Entry| candidates[entry.candidate].offer.kind.name.clone();
+            List {
+                names: Arc::new(entries().map(name).collect()),
+                overhead: least(entries().map(|entry| &candidates[entry.candidate].overhead)),
+                price: MicroDollars(entries().map(|entry| entry.price).min().unwrap_or(0)),
+                sold_as: entries().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as)),
+            }
+        };
+        self.lists.entry((frame, listed)).or_insert_with_key(list).clone()
     }
 
     /// What the launch's pods request in fact, without seats that nobody took.

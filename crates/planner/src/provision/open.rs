@@ -64,10 +64,9 @@ impl Solver<'_> {
         let shares = own.entries.iter().enumerate().map(|(position, entry)| {
             let room = &self.frames.candidate(frame, position).room;
             let parts = requests.iter().zip(room.iter()).filter(|(asked, room)| **asked > 0 && **room > 0);
-            let part = parts.map(|(asked, room)| i128::from(entry.cost) * i128::from(*asked) / i128::from(*room));
-            part.max().unwrap_or(0)
+            parts.map(|(asked, room)| part_of(entry.cost, *asked, *room)).max().unwrap_or(0)
         });
-        shares.min().and_then(|share| i64::try_from(share).ok()).unwrap_or(0)
+        shares.min().unwrap_or(0)
     }
 
     /// Opens a launch for the first pods. Says which, and how many of them it takes now.
@@ -381,4 +380,11 @@ impl Solver<'_> {
         values.retain(|value| own.requirements.get(key).is_none_or(|set| set.allows(Some(value))));
         u32::try_from(values.len()).unwrap_or(u32::MAX)
     }
+}
+
+/// What a part of a room costs.
+fn part_of(cost: i64, asked: i64, room: i64) -> i64 {
+    let exact = || i64::try_from(i128::from(cost) * i128::from(asked) / i128::from(room)).unwrap_or(i64::MAX);
+    // Nearly always there is no need for the wide division, which takes many times as long.
+    cost.checked_mul(asked).map_or_else(exact, |product| product / room)
 }
