@@ -6,8 +6,7 @@
 //! 1. where a recent plan promised them a place, if they still fit there, in the order of the promises;
 //! 2. on the first node that takes them, initialized ones before those on their way, by name (`room`);
 //! 3. into the first open launch of this plan that keeps a seat for them, or that takes them at no more than a launch of
-//!    their own would cost (`join`); those that
-//!    static pools get anyway are there from the beginning (`fixed`);
+//!    their own would cost (`join`); those that static pools get anyway are there from the beginning (`fixed`);
 //! 4. into a new launch from the pool with the greatest weight; among equal weights the cheapest (`open`).
 //!
 //! Whoever counts for affinity, anti-affinity or spread (`topology`) is put where the domain is known: a launch that

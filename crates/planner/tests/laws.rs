@@ -6,6 +6,8 @@
 
 #[path = "../../../tests/scenarios/applied.rs"]
 mod applied;
+#[path = "plans/canonical.rs"]
+mod canonical;
 #[path = "plans/clusters.rs"]
 mod clusters;
 #[path = "laws/crowds.rs"]

@@ -3,6 +3,8 @@
 
 #[path = "../../../tests/scenarios/applied.rs"]
 mod applied;
+#[path = "plans/canonical.rs"]
+mod canonical;
 #[path = "plans/clusters.rs"]
 mod clusters;
 #[path = "plans/judged.rs"]
@@ -14,27 +16,11 @@ mod spoilt;
 
 use std::sync::Arc;
 
+use canonical::canonical;
 use clusters::{Cluster, cluster, giant};
 use planner::{Launch, Miss, Plan, PodVerdict, Purpose, Resources, Snapshot, Why, check, plan};
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};
-
-/// A plan with names in place of positions, in an order of its own.
-fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
-    let name = |pod: &usize| snapshot.pods[*pod].name.clone();
-    let launches = plan.launches.iter().map(|launch| {
-        let pods: Vec<String> = launch.pods.iter().map(name).collect();
-        (pods, Launch { pods: Vec::new(), ..launch.clone() })
-    });
-    let mut nominations: Vec<(String, &String)> = plan.nominations.iter().map(|it| (name(&it.pod), &it.node)).collect();
-    nominations.sort();
-    let mut pods: Vec<(String, String)> =
-        plan.report.pods.iter().enumerate().map(|(pod, it)| (name(&pod), format!("{it:?}"))).collect();
-    pods.sort();
-    let mut nodes: Vec<String> = plan.report.nodes.iter().map(|it| format!("{it:?}")).collect();
-    nodes.sort();
-    format!("{:#?}", (launches.collect::<Vec<_>>(), nominations, &plan.removals, pods, nodes))
-}
 
 fn shuffled(snapshot: &Snapshot, by: usize) -> Snapshot {
     let mut other = snapshot.clone();

@@ -1,8 +1,6 @@
 //! Static pools: as many nodes as they have replicas, whoever waits. Their launches are opened before any pod is placed, so
 //! they are room that is coming anyway: pods go there as they go to any launch, and may make it narrower within the template.
 
-use std::collections::BTreeMap;
-
 use super::Solver;
 use super::claim::Claim;
 use super::dimensions::Amounts;
@@ -60,10 +58,7 @@ impl Solver<'_> {
         let frame = self.unsurprising(frame);
         let nothing: Amounts = self.dimensions.amounts(&crate::Resources::default());
         let entry = self.first_holding(frame, 0, &nothing, &[], &[])?;
-        let count = |key: &str| self.count_values(frame, key, &nothing, &[], &[]);
-        let values = self.min_values(frame).into_iter().map(|(key, asked)| (count(&key), key, asked));
-        let lowered: BTreeMap<String, u32> =
-            values.filter(|(found, _, asked)| found < asked).map(|(found, key, _)| (key, found)).collect();
+        let lowered = self.fewer_values(frame, &nothing, &[]);
         Some(Claim {
             frame,
             site: self.next_site(),

@@ -128,7 +128,7 @@ impl Solver<'_> {
             let replaced = kinds.iter().any(|kind| fits(&candidate.room, &kind.room));
             if replaced
                 || !within(&self.headroom, own.template, &candidate.footprint, &[])
-                || (least > 1 && holding(&self.frames, frame, 0, &candidate.room, &[]).take(least).count() < least)
+                || !self.enough_types(frame, 0, &candidate.room, &[], least)
             {
                 continue;
             }

@@ -322,15 +322,18 @@ impl Solver<'_> {
     }
 
     /// Labels of which types that hold what is used leave fewer values than `minValues` asks for, with the number that
-    /// there is; `None` when that is not allowed.
-    fn lowered_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
-        let mut lowered = BTreeMap::new();
-        for (key, asked) in self.min_values(frame) {
+    /// there is.
+    pub(super) fn fewer_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> BTreeMap<String, u32> {
+        let counted = self.min_values(frame).into_iter().map(|(key, asked)| {
             let found = self.count_values(frame, &key, used, ports, &[]);
-            if found < asked {
-                lowered.insert(key, found);
-            }
-        }
+            (key, asked, found)
+        });
+        counted.filter(|(_, asked, found)| found < asked).map(|(key, _, found)| (key, found)).collect()
+    }
+
+    /// The same; `None` when it is not allowed.
+    fn lowered_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
+        let lowered = self.fewer_values(frame, used, ports);
         let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
         (lowered.is_empty() || !strict).then_some(lowered)
     }

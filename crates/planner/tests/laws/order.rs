@@ -1,24 +1,15 @@
 //! The same cluster told in another order, and plans without positions.
 
-use planner::{Launch, Plan, Snapshot};
+use planner::{Plan, Snapshot};
 use std::sync::Arc;
 
-/// A plan with names in place of positions.
+/// A plan with names in place of positions; who goes first to a launch is of no account.
 pub fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
-    let name = |pod: &usize| snapshot.pods[*pod].name.clone();
-    let launches = plan.launches.iter().map(|launch| {
-        let mut pods: Vec<String> = launch.pods.iter().map(name).collect();
-        pods.sort();
-        (pods, Launch { pods: Vec::new(), ..launch.clone() })
-    });
-    let mut nominations: Vec<(String, &String)> = plan.nominations.iter().map(|it| (name(&it.pod), &it.node)).collect();
-    nominations.sort();
-    let mut pods: Vec<(String, String)> =
-        plan.report.pods.iter().enumerate().map(|(pod, it)| (name(&pod), format!("{it:?}"))).collect();
-    pods.sort();
-    let mut nodes: Vec<String> = plan.report.nodes.iter().map(|it| format!("{it:?}")).collect();
-    nodes.sort();
-    format!("{:#?}", (launches.collect::<Vec<_>>(), nominations, &plan.removals, pods, nodes))
+    let mut plan = plan.clone();
+    for launch in &mut plan.launches {
+        launch.pods.sort_by_key(|pod| &snapshot.pods[*pod].name);
+    }
+    crate::canonical::canonical(snapshot, &plan)
 }
 
 /// Everything that stands in a list in another order; what is named by position is renamed.
