@@ -8,9 +8,9 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::agent::{self, AgentSettings};
 use crate::mime::{self, MimeError};
 use crate::nodeconfig::{self, NodeConfig, NodeConfigError};
 
@@ -22,23 +22,6 @@ pub const LIMIT: usize = 16_384;
 pub const UNPACKED_LIMIT: usize = 1_048_576;
 /// Media type of a NodeConfig part.
 pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
-/// Media type of the agent's own settings.
-pub const AGENT_TYPE: &str = "application/kerf.sh-agent+yaml";
-
-/// The agent's own settings, a part of user data beside the NodeConfigs. Unknown fields are errors.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct AgentSettings {
-    /// systemd units that bootstrap restarts, in order, once their files are written.
-    pub units: Vec<String>,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        Self { units: vec!["containerd.service".to_owned(), "kubelet.service".to_owned()] }
-    }
-}
-
 /// User data as a machine understands it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserData {
@@ -127,7 +110,7 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
                 user_data.add_node_config(&unpack(&part.body, &what)?, &what)?;
                 has_config = true;
             }
-            AGENT_TYPE => user_data.agent = agent_settings(&unpack(&part.body, &what)?, &what)?,
+            agent::MEDIA_TYPE => user_data.agent = agent_settings(&unpack(&part.body, &what)?, &what)?,
             _ => {}
         }
     }

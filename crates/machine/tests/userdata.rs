@@ -13,8 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use machine::mime::{self, Part};
 use machine::userdata::{
-    AGENT_TYPE, Al2023, LIMIT, NODE_CONFIG_TYPE, UNPACKED_LIMIT, UserData, UserDataError, check_size, encode, parse,
-    render_al2023,
+    Al2023, LIMIT, NODE_CONFIG_TYPE, UNPACKED_LIMIT, UserData, UserDataError, check_size, encode, parse, render_al2023,
 };
 use proptest::prelude::{Strategy, any, prop, proptest};
 use serde_json::{Value, json};
@@ -61,7 +60,7 @@ fn parts_merge_in_order_and_other_parts_are_left_alone() {
     let document = mime::render(&[
         Part::new(NODE_CONFIG_TYPE, named("one")),
         Part::new("text/x-shellscript", "#!/bin/bash\necho hello\n"),
-        Part::new(AGENT_TYPE, "units: [kubelet.service]\n"),
+        Part::new(machine::agent::MEDIA_TYPE, "units: [kubelet.service]\n"),
         Part::new(NODE_CONFIG_TYPE, named("two").replace("flags", "flagz")),
     ]);
     let UserData { config, agent, warnings } = parse(&document.unwrap()).unwrap();
@@ -108,7 +107,7 @@ fn bad_input_says_what_is_wrong_and_where() {
         ),
         (
             "unknown agent setting",
-            part(AGENT_TYPE, "unitz: []\n"),
+            part(machine::agent::MEDIA_TYPE, "unitz: []\n"),
             "MIME part 2 (application/kerf.sh-agent+yaml) cannot be used: line 1",
         ),
     ] {
