@@ -116,25 +116,20 @@ pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
     (drain.is_done(), format!("{}{tail}", drain.progress()))
 }
 
-/// The merge patch that cordons the Node, takes it out of load balancers and names the deadline, as far as it is not so already; with
-/// `heartbeat` it renews the agent's sign of life too. `None` when there is nothing to change.
+/// The merge patch that cordons the Node, takes it out of load balancers and names the deadline, as far as it is not so already.
+/// `None` when there is nothing to change.
 #[must_use]
-pub fn node_patch(node: &Node, spot: Option<&Notice>, heartbeat: Option<Millis>) -> Option<Value> {
+pub fn interruption_patch(node: &Node, spot: &Notice) -> Option<Value> {
     let mut patch = json!({});
-    if let Some(notice) = spot {
-        let deadline = rfc3339(notice.time);
-        if !node.spec.unschedulable {
-            patch["spec"]["unschedulable"] = json!(true);
-        }
-        if !node.metadata.labels.contains_key(label::EXCLUDE_BALANCERS) {
-            patch["metadata"]["labels"][label::EXCLUDE_BALANCERS] = json!(label::KARPENTER);
-        }
-        if node.metadata.annotations.get(annotation::INTERRUPTION_DEADLINE) != Some(&deadline) {
-            patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE] = json!(deadline);
-        }
+    let deadline = rfc3339(spot.time);
+    if !node.spec.unschedulable {
+        patch["spec"]["unschedulable"] = json!(true);
     }
-    if let Some(now) = heartbeat {
-        patch["metadata"]["annotations"][annotation::AGENT_HEARTBEAT] = json!(rfc3339(now));
+    if !node.metadata.labels.contains_key(label::EXCLUDE_BALANCERS) {
+        patch["metadata"]["labels"][label::EXCLUDE_BALANCERS] = json!(label::KARPENTER);
+    }
+    if node.metadata.annotations.get(annotation::INTERRUPTION_DEADLINE) != Some(&deadline) {
+        patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE] = json!(deadline);
     }
     changes(patch)
 }

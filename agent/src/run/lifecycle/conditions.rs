@@ -1,0 +1,61 @@
+//! The Node's conditions: what duties state is compared with what stands, and what differs is written.
+
+use std::time::Duration;
+
+use drain::Millis;
+use serde_json::Value;
+
+use super::known::Known;
+use crate::cluster::Node;
+use crate::report::{self, Statement};
+use crate::run::lane::Lane;
+
+/// For so long what was written last counts, not the Node as seen: the watch needs a moment to show it.
+const ECHO: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    lane: Lane,
+    /// The status patch that is under way, then the one written last.
+    stated: Vec<Statement>,
+    stated_at: Option<Millis>,
+}
+
+impl Conditions {
+    pub(super) fn patch(&mut self, known: &Known, said: Vec<Statement>, now: Millis) -> Option<Value> {
+        let node = known.node()?;
+        let fresh = self.stated_at.is_some_and(|at| now < at + ECHO);
+        let stands = |it: &Statement| if fresh { self.stated.contains(it) } else { stands(node, it) };
+        if said.iter().all(stands) {
+            return None;
+        }
+        let patch = report::status_patch(&said, |it| !has_status(node, it), now);
+        self.lane.take(now).then(|| {
+            self.stated = said;
+            patch
+        })
+    }
+
+    pub(super) fn written(&mut self, done: bool, now: Millis) {
+        self.lane.ended(done, now);
+        self.stated_at = done.then_some(now);
+    }
+
+    pub(super) fn hurry(&mut self, now: Millis) {
+        self.lane.hurry(now);
+    }
+
+    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
+        self.lane.opens(now)
+    }
+}
+
+/// Whether the Node says exactly this.
+fn stands(node: &Node, said: &Statement) -> bool {
+    node.condition(said.kind)
+        .is_some_and(|it| it.status == said.status && it.reason == said.reason && it.message == said.message)
+}
+
+fn has_status(node: &Node, said: &Statement) -> bool {
+    node.condition(said.kind).is_some_and(|it| it.status == said.status)
+}

@@ -1,0 +1,38 @@
+//! What people are told: the first event that the API server does not have yet, one at a time.
+
+use drain::Millis;
+
+use super::known::Known;
+use crate::report::Tiding;
+use crate::run::lane::Lane;
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    lane: Lane,
+}
+
+impl Events {
+    /// The next to create; only once the API server has answered anything at all.
+    pub(super) fn next(&mut self, known: &Known, tidings: Vec<Tiding>, now: Millis) -> Option<Tiding> {
+        if !known.may_speak() {
+            return None;
+        }
+        let untold = tidings.into_iter().find(|it| !known.journal.told.contains(&it.key))?;
+        self.lane.take(now).then_some(untold)
+    }
+
+    pub(super) fn told(&mut self, known: &mut Known, key: String, done: bool, now: Millis) {
+        self.lane.ended(done, now);
+        if done {
+            known.dirty |= known.journal.told.insert(key);
+        }
+    }
+
+    pub(super) fn hurry(&mut self, now: Millis) {
+        self.lane.hurry(now);
+    }
+
+    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
+        self.lane.opens(now)
+    }
+}

@@ -1,0 +1,79 @@
+//! What every duty may look at: who we are, what our Node says, and what the disk remembers.
+
+use drain::{Drain, Millis};
+
+use crate::cluster::Node;
+use crate::journal::Journal;
+
+/// What is known of our Node.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Seen {
+    Unheard,
+    Absent,
+    /// There is a Node of our name that is another machine's.
+    Foreign(String),
+    Ours(Box<Node>),
+}
+
+/// The state that duties share.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) journal: Journal,
+    /// The journal differs from its file.
+    pub(super) dirty: bool,
+    pub(super) seen: Seen,
+}
+
+impl Known {
+    pub(super) fn new(name: &str, journal: Journal) -> Self {
+        Self { name: name.to_owned(), journal, dirty: false, seen: Seen::Unheard }
+    }
+
+    /// Our Node, proven to be ours.
+    pub(super) fn node(&self) -> Option<&Node> {
+        match &self.seen {
+            Seen::Ours(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Whether the API server has answered, and not with another machine's Node.
+    pub(super) fn may_speak(&self) -> bool {
+        matches!(self.seen, Seen::Absent | Seen::Ours(_))
+    }
+
+    pub(super) fn rename(&mut self, name: &str) {
+        if self.name != name {
+            name.clone_into(&mut self.name);
+            self.seen = Seen::Unheard;
+        }
+    }
+
+    pub(super) fn hear(&mut self, node: Option<Node>) {
+        self.seen = self.identify(node);
+    }
+
+    pub(super) fn with_drain(&mut self, change: impl FnOnce(&mut Drain)) {
+        if let Some(drain) = &mut self.journal.drain {
+            change(drain);
+        }
+    }
+
+    /// The deadline of the drain under way.
+    pub(super) fn deadline(&self) -> Option<Millis> {
+        self.journal.drain.as_ref()?.settings().deadline
+    }
+
+    /// Proves who we are: the Node's providerID must end in our instance.
+    fn identify(&self, node: Option<Node>) -> Seen {
+        let Some(node) = node else {
+            return Seen::Absent;
+        };
+        let instance = node.spec.provider_id.rsplit('/').next().unwrap_or_default();
+        if instance == self.journal.instance && !instance.is_empty() {
+            return Seen::Ours(Box::new(node));
+        }
+        Seen::Foreign(node.spec.provider_id)
+    }
+}

@@ -1,0 +1,86 @@
+//! What stands in the Node's specification, labels and annotations: the sign of life, and what other duties wish to see there.
+
+use std::time::Duration;
+
+use api::annotation;
+use drain::Millis;
+use serde_json::{Value, json};
+
+use super::known::Known;
+use crate::report::rfc3339;
+use crate::run::lane::Lane;
+
+/// The sign of life is renewed at this age: well before the minute at which it must be.
+const HEARTBEAT: Duration = Duration::from_secs(45);
+
+/// What a duty misses on the Node, as a merge patch.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wish {
+    pub(super) patch: Value,
+    /// It goes along with the sign of life; others wait until nothing else is to be written, so that a patch which the API server
+    /// refuses cannot starve the sign of life.
+    pub(super) urgent: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    lane: Lane,
+    heartbeat: Option<Millis>,
+    /// The patch under way, or the last one, cordons.
+    cordoning: bool,
+    /// The API server has taken a patch that cordons.
+    cordoned: bool,
+}
+
+impl Marks {
+    /// Whether the API server has taken a cordon of ours.
+    pub(super) fn cordoned(&self) -> bool {
+        self.cordoned
+    }
+
+    pub(super) fn patch(&mut self, known: &Known, wishes: Vec<Wish>, now: Millis) -> Option<Value> {
+        known.node()?;
+        let old = self.heartbeat.is_none_or(|at| now >= at + HEARTBEAT);
+        let heartbeat = old.then(|| json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(now)}}}));
+        let (urgent, patient): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(|wish| wish.urgent);
+        let urgent = urgent.into_iter().map(|wish| wish.patch).chain(heartbeat);
+        let patient = patient.into_iter().map(|wish| wish.patch);
+        let patch = urgent.reduce(merged).or_else(|| patient.reduce(merged))?;
+        self.lane.take(now).then(|| {
+            self.heartbeat = old.then_some(now).or(self.heartbeat);
+            self.cordoning = patch["spec"]["unschedulable"] == true;
+            patch
+        })
+    }
+
+    pub(super) fn written(&mut self, known: &mut Known, done: bool, now: Millis) {
+        self.lane.ended(done, now);
+        let cordoned = done && self.cordoning;
+        self.cordoned |= cordoned;
+        known.dirty |= cordoned && !known.journal.cordoned;
+        known.journal.cordoned |= cordoned;
+        self.heartbeat = self.heartbeat.filter(|_| done);
+    }
+
+    pub(super) fn hurry(&mut self, now: Millis) {
+        self.lane.hurry(now);
+    }
+
+    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
+        self.lane.opens(now)
+    }
+}
+
+/// Both patches in one; where they meet the second counts.
+fn merged(mut first: Value, second: Value) -> Value {
+    match (&mut first, second) {
+        (Value::Object(fields), Value::Object(more)) => {
+            for (key, value) in more {
+                let before = fields.remove(&key).unwrap_or_default();
+                fields.insert(key, merged(before, value));
+            }
+            first
+        }
+        (_, second) => second,
+    }
+}
