@@ -1,0 +1,183 @@
+//! The units as an image ships them, under a real systemd: boot, crash, hang, a stop in the middle of a drain, the journal, and
+//! what they may do. Metadata and API server are scripted, on loopback.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
+
+#[path = "run/api.rs"]
+#[expect(dead_code, reason = "the tests of the loop use the rest")]
+mod api;
+#[path = "run/machine.rs"]
+#[expect(dead_code, reason = "the tests of the loop use the rest")]
+mod machine;
+#[path = "units/system.rs"]
+mod system;
+
+use hyper::Method;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use api::{Api, status, until};
+use machine::{INSTANCE, Machine, NAME, node};
+use system::{Layer, System};
+
+const RUN: &str = "kerf-agent.service";
+const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
+const USER_DATA: &str = "apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: my-cluster
+    apiServerEndpoint: https://example.com
+    certificateAuthority: Y2VydGlmaWNhdGVBdXRob3JpdHk=
+    cidr: 10.100.0.0/16
+";
+
+/// Metadata as a machine has it that is told how to join.
+async fn metadata() -> Machine {
+    let machine = Machine::boot().await;
+    machine.answer("user-data", 200, USER_DATA);
+    machine.answer("meta-data/local-ipv4", 200, "10.0.0.1");
+    machine.answer("meta-data/mac", 200, "0e:49:61:0f:c3:11");
+    machine
+}
+
+/// A system whose bootstrap was done before, with a registered Node; only the guarding unit is started.
+async fn guarded(settings: &str) -> (Api, Machine, System) {
+    let api = Api::start().await;
+    let machine = metadata().await;
+    machine.join(&api);
+    machine.cni();
+    api.put_node(node(INSTANCE));
+    let layer = Layer::new(machine.endpoint());
+    layer.write("etc/systemd/system/kerf-agent.service.d/more.conf", settings);
+    // Bootstrap is another test's: here it would write its own kubeconfig over the scripted server's.
+    layer.write("etc/systemd/system/kerf-agent-bootstrap.service.d/not.conf", "[Unit]\nConditionPathExists=/never\n");
+    let system = System::boot(layer);
+    system.take_over(machine.root.path());
+    system.systemctl(&["start", RUN]);
+    (api, machine, system)
+}
+
+fn main_pid(system: &System) -> Pid {
+    let group = system.property(RUN, "ControlGroup");
+    let inside = std::fs::read_to_string(system.at(&format!("sys/fs/cgroup{group}/cgroup.procs"))).unwrap();
+    Pid::from_raw(inside.lines().next().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
+    if !System::wanted() {
+        return;
+    }
+    let machine = metadata().await;
+    let system = System::boot(Layer::new(machine.endpoint()));
+    system.systemctl(&["preset", BOOTSTRAP, RUN]);
+    assert_eq!(system.property(RUN, "UnitFileState"), "enabled");
+    system.systemctl(&["start", "--no-block", BOOTSTRAP, RUN]);
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+    assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("kubelet is started as {NAME}"));
+    for unit in ["containerd.service", "kubelet.service"] {
+        assert_eq!(system.property(unit, "ActiveState"), "active", "{unit}");
+    }
+    let environment = std::fs::read_to_string(system.at("etc/eks/kubelet/environment")).unwrap();
+    assert!(environment.contains(NAME), "{environment}");
+    system.until(RUN, "ActiveState", |state| state == "active");
+    system.until(RUN, "StatusText", |text| text.contains(NAME));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
+    if !System::wanted() {
+        return;
+    }
+    let machine = metadata().await;
+    machine.answer("user-data", 200, "kind: NodeConfig\nspec: [");
+    let system = System::boot(Layer::new(machine.endpoint()));
+    system.systemctl(&["start", "--no-block", BOOTSTRAP]);
+    system.until(BOOTSTRAP, "StatusText", |text| text.starts_with("waiting: ") && text.contains("line"));
+    assert_eq!(system.property(BOOTSTRAP, "ActiveState"), "activating");
+    machine.answer("user-data", 200, USER_DATA);
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_and_a_hang_end_in_a_new_start() {
+    if !System::wanted() {
+        return;
+    }
+    let (api, _machine, system) = guarded("[Service]\nWatchdogSec=2\n").await;
+    let guarding = |text: &str| text.starts_with("kubelet and CNI are ready");
+    system.until(RUN, "StatusText", guarding);
+
+    let first = main_pid(&system);
+    kill(first, Signal::SIGKILL).unwrap();
+    system.until(RUN, "NRestarts", |count| count == "1");
+    system.until(RUN, "StatusText", guarding);
+    let second = main_pid(&system);
+    assert_ne!(first, second);
+
+    kill(second, Signal::SIGSTOP).unwrap();
+    system.until(RUN, "NRestarts", |count| count == "2");
+    system.until(RUN, "StatusText", guarding);
+    let said = system.said_by_systemd(RUN);
+    assert!(said.iter().any(|line| line.contains("Watchdog timeout")), "{said:?}");
+    assert!(api.requests(&Method::GET, "/api/v1/nodes").len() >= 3, "each start asked for its Node");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_the_middle_of_a_drain_is_taken_up_again() {
+    if !System::wanted() {
+        return;
+    }
+    let (api, machine, system) = guarded("").await;
+    api.put_pod("a", 1);
+    api.put_pod("b", 1);
+    api.script("b", std::iter::repeat_n(status(429), 500));
+    machine.interrupt(120);
+    until("the first pod's end", || (!api.state().pods.contains_key("pod-a")).then_some(())).await;
+    system.systemctl(&["stop", RUN]);
+    assert_eq!(system.property(RUN, "Result"), "success");
+    let journal = std::fs::read_to_string(system.at("var/lib/kerf/journal.json")).unwrap();
+    assert!(journal.contains("spot"), "{journal}");
+    machine.metadata_fails();
+    api.script("b", []);
+    system.systemctl(&["start", RUN]);
+    until("an empty node", || api.state().pods.is_empty().then_some(())).await;
+    system.until(RUN, "StatusText", |text| text.starts_with("drained"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_has_fields_to_search_by() {
+    if !System::wanted() {
+        return;
+    }
+    let (api, machine, system) = guarded("").await;
+    api.put_pod("a", 1);
+    machine.interrupt(60);
+    until("an empty node", || api.state().pods.is_empty().then_some(())).await;
+    system.systemctl(&["stop", RUN]);
+    let entries = system.journal(RUN);
+    let field = |key: &str, value: &str| entries.iter().any(|entry| entry[key] == value);
+    assert!(field("INSTANCE", INSTANCE) && field("NODE", NAME), "who it is: {entries:#?}");
+    assert!(field("VERB", "evict") && field("NAMESPACE", "default") && field("POD", "pod-a"), "{entries:#?}");
+    let sent =
+        entries.iter().filter(|entry| entry["_TRANSPORT"] == "journal" && entry["SYSLOG_IDENTIFIER"] == "kerf-agent");
+    assert!(sent.count() > 3, "over the journal's own protocol, not as lines of stderr");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn systemd_finds_nothing_wrong_with_the_units_and_little_that_they_may() {
+    if !System::wanted() {
+        return;
+    }
+    let system = System::boot(Layer::new("http://127.0.0.1:1"));
+    for (unit, ceiling) in [(RUN, 20), (BOOTSTRAP, 32)] {
+        let path = format!("/etc/systemd/system/{unit}");
+        let threshold = format!("--threshold={ceiling}");
+        for arguments in [vec!["verify", "--man=no"], vec!["security", "--offline=true", "--no-pager", &threshold]] {
+            let output = system.run(&[&["systemd-analyze"], arguments.as_slice(), &[&path]].concat());
+            let said = [output.stdout, output.stderr].concat();
+            assert!(output.status.success(), "{unit}: {arguments:?}: {}", String::from_utf8_lossy(&said));
+        }
+    }
+}
