@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod drain;
 pub mod gates;
 pub mod host;
+pub mod identity;
 pub mod imds;
 pub mod interruption;
 pub mod journal;

@@ -1,0 +1,250 @@
+//! The instance role's credentials, from metadata: kept until shortly before they end, and used to their very end when metadata does
+//! not answer, because a machine that can still prove who it is should not stop doing so early.
+
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use super::signing::Keys;
+use crate::imds::{Imds, ImdsError};
+
+const PATH: &str = "meta-data/iam/security-credentials/";
+/// EC2 has the next credentials ready at least this long before the end of the last.
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(5);
+/// Metadata that has nothing newer yet is not asked more often than this.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Why the machine cannot prove who it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CredentialsError {
+    /// Metadata did not answer.
+    #[error("the credentials of the instance's role cannot be read")]
+    Metadata(#[source] ImdsError),
+    /// There is no role.
+    #[error(
+        "the instance has no role; attach an instance profile whose role the cluster knows (it shows seconds after the boot)"
+    )]
+    NoRole,
+    /// Metadata has a role, but no credentials for it.
+    #[error(
+        "EC2 cannot give out credentials of the role {role} ({code}); check that its trust policy names ec2.amazonaws.com"
+    )]
+    Refused {
+        /// The role's name.
+        role: String,
+        /// Metadata's own word for it.
+        code: String,
+    },
+    /// What metadata answers is no credentials document.
+    #[error(
+        "metadata answers with something else than credentials for the role {role}; is a proxy or another agent in between?"
+    )]
+    Content {
+        /// The role's name.
+        role: String,
+    },
+    /// They have ended and there are no newer ones.
+    #[error(
+        "the credentials of the role {role} ended at {end}, and metadata has no newer ones; check the clock and the role"
+    )]
+    Ended {
+        /// The role's name.
+        role: String,
+        /// When.
+        end: Timestamp,
+    },
+}
+
+/// Credentials of a role and how long they last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The role's name.
+    pub role: String,
+    /// What to sign with.
+    pub keys: Keys,
+    /// When they end.
+    pub end: Timestamp,
+}
+
+/// The role of this instance. Cheap to share behind an `Arc`.
+#[derive(Debug)]
+pub struct Role {
+    imds: Arc<Imds>,
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    credentials: Credentials,
+    asked: Timestamp,
+}
+
+impl Held {
+    /// Whether to go on with these without asking.
+    fn will_do(&self, now: Timestamp) -> bool {
+        let asked_ago = now.duration_since(self.asked);
+        let just_asked = asked_ago >= SignedDuration::ZERO && asked_ago < ASK_AGAIN;
+        let end = self.credentials.end;
+        now + RENEW_BEFORE < end || (just_asked && now < end)
+    }
+}
+
+impl Role {
+    /// The role that `imds` tells of. Nothing is asked yet.
+    #[must_use]
+    pub fn new(imds: Arc<Imds>) -> Self {
+        Self { imds, held: Mutex::default() }
+    }
+
+    /// Credentials that are valid at `now`.
+    ///
+    /// # Errors
+    /// [`CredentialsError`]; ask again later.
+    pub async fn credentials(&self, now: Timestamp) -> Result<Credentials, CredentialsError> {
+        let mut held = self.held.lock().await;
+        if let Some(held) = held.as_ref().filter(|held| held.will_do(now)) {
+            return Ok(held.credentials.clone());
+        }
+        let asked = self.ask().await;
+        let known = held.take().map(|held| held.credentials);
+        let credentials = choose(known, asked, now)?;
+        *held = Some(Held { credentials: credentials.clone(), asked: now });
+        Ok(credentials)
+    }
+
+    /// Drops what is held: the server has refused what was signed with it.
+    pub async fn forget(&self) {
+        *self.held.lock().await = None;
+    }
+
+    async fn ask(&self) -> Result<Credentials, CredentialsError> {
+        let names = self.imds.get(PATH).await.map_err(CredentialsError::Metadata)?.ok_or(CredentialsError::NoRole)?;
+        let role = first_line(&names).ok_or(CredentialsError::NoRole)?;
+        let document = self.imds.get(&format!("{PATH}{role}")).await.map_err(CredentialsError::Metadata)?;
+        parse(&role, &document.ok_or(CredentialsError::NoRole)?)
+    }
+}
+
+/// What metadata says, unless that is nothing while the credentials that we have are still good.
+fn choose(
+    known: Option<Credentials>,
+    asked: Result<Credentials, CredentialsError>,
+    now: Timestamp,
+) -> Result<Credentials, CredentialsError> {
+    match (asked, known.filter(|known| now < known.end)) {
+        (Ok(asked), _) if now < asked.end => Ok(asked),
+        (Err(error), Some(known)) => {
+            log::warn!(role = known.role.as_str(); "going on with the credentials that we have: {}", daemon::error::chain(&error));
+            Ok(known)
+        }
+        (_, Some(known)) => Ok(known),
+        (Ok(asked), None) => Err(CredentialsError::Ended { role: asked.role, end: asked.end }),
+        (Err(error), None) => Err(error),
+    }
+}
+
+fn first_line(body: &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(body).ok()?.lines().next()?.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c);
+    (!name.is_empty() && name.chars().all(plain)).then(|| name.to_owned())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Document {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    access_key_id: String,
+    #[serde(default)]
+    secret_access_key: String,
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    expiration: Option<Timestamp>,
+}
+
+fn parse(role: &str, body: &Bytes) -> Result<Credentials, CredentialsError> {
+    let content = || CredentialsError::Content { role: role.to_owned() };
+    let document: Document = serde_json::from_slice(body).map_err(|_| content())?;
+    if !document.code.is_empty() && document.code != "Success" {
+        return Err(CredentialsError::Refused { role: role.to_owned(), code: document.code });
+    }
+    let end = document.expiration.ok_or_else(content)?;
+    if document.access_key_id.is_empty() || document.secret_access_key.is_empty() {
+        return Err(content());
+    }
+    let keys = Keys {
+        access_key: document.access_key_id,
+        secret_key: document.secret_access_key,
+        session_token: document.token.filter(|token| !token.is_empty()),
+    };
+    Ok(Credentials { role: role.to_owned(), keys, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+    }
+
+    fn until(end: i64, key: &str) -> Credentials {
+        let keys = Keys { access_key: key.into(), secret_key: "s".into(), session_token: None };
+        Credentials { role: "node".into(), keys, end: at(end) }
+    }
+
+    #[test]
+    fn they_are_asked_for_anew_five_minutes_before_their_end_and_then_not_all_the_time() {
+        let held = Held { credentials: until(1000, "a"), asked: at(0) };
+        assert!(held.will_do(at(699)) && !held.will_do(at(700)) && !held.will_do(at(999)));
+        let held = Held { credentials: until(1000, "a"), asked: at(800) };
+        assert!(held.will_do(at(829)) && !held.will_do(at(830)) && !held.will_do(at(1000)));
+    }
+
+    #[test]
+    fn what_is_still_good_is_kept_and_what_has_ended_is_not() {
+        let gone = || Err(CredentialsError::NoRole);
+        let key = |chosen: Result<Credentials, CredentialsError>| {
+            chosen.map_or_else(|error| error.to_string(), |chosen| chosen.keys.access_key)
+        };
+        let (old, new) = (|| Some(until(1000, "old")), || Ok(until(2000, "new")));
+        assert_eq!(key(choose(old(), new(), at(900))), "new");
+        assert_eq!(key(choose(old(), gone(), at(900))), "old");
+        assert_eq!(key(choose(None, new(), at(900))), "new");
+        assert_eq!(key(choose(old(), Ok(until(800, "stale")), at(900))), "old");
+        assert!(key(choose(old(), gone(), at(1000))).contains("has no role"));
+        assert!(key(choose(None, Ok(until(800, "stale")), at(900))).contains("ended at 1970-01-01T00:13:20Z"));
+    }
+
+    #[test]
+    fn documents_are_judged() {
+        let good = r#"{"Code":"Success","LastUpdated":"2026-11-21T20:00:00Z","Type":"AWS-HMAC","AccessKeyId":"ASIA1",
+            "SecretAccessKey":"s/1","Token":"t","Expiration":"2026-11-22T02:00:00Z"}"#;
+        let parsed = parse("node", &Bytes::from(good)).map_err(|error| error.to_string());
+        let keys = Keys { access_key: "ASIA1".into(), secret_key: "s/1".into(), session_token: Some("t".into()) };
+        let end = "2026-11-22T02:00:00Z".parse().unwrap_or_default();
+        assert_eq!(parsed, Ok(Credentials { role: "node".into(), keys, end }));
+        let rows = [
+            (
+                r#"{"Code":"AssumeRoleUnauthorizedAccess","Message":"EC2 cannot assume the role"}"#,
+                "(AssumeRoleUnauthorizedAccess)",
+            ),
+            ("<html>", "something else than credentials"),
+            ("{}", "something else than credentials"),
+            (&good.replace("ASIA1", ""), "something else than credentials"),
+        ];
+        for (body, part) in rows {
+            let said = parse("node", &Bytes::from(body.to_owned()))
+                .map_or_else(|error| error.to_string(), |_| "accepted".into());
+            assert!(said.contains(part), "{body}: {said}");
+        }
+        assert_eq!(first_line(b"node-role\nother\n"), Some("node-role".to_owned()));
+        assert_eq!((first_line(b""), first_line(b"<html>")), (None, None));
+    }
+}

@@ -1,0 +1,111 @@
+//! Tokens as EKS makes them: a signed URL that asks the security token service who the signer is, with the cluster's id in a signed
+//! header, so that nobody can take a token from one cluster to another. EKS carries the question out and learns the role.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::{SignedDuration, Timestamp};
+
+use super::signing::{Keys, Request, Signer};
+use super::sts;
+
+/// The header that binds a token to its cluster.
+pub const CLUSTER_HEADER: &str = "x-k8s-aws-id";
+/// How each token begins.
+pub const PREFIX: &str = "k8s-aws-v1.";
+/// What the URL says of its own life, as `aws eks get-token` writes it; EKS goes by the date of the signature.
+const EXPIRES: Duration = Duration::from_secs(60);
+/// EKS takes a token for a quarter of an hour after its signature; it is told to be over a minute before.
+const LIFE: SignedDuration = SignedDuration::from_mins(14);
+/// From this age on a token is replaced, so that none ends on its way.
+const RENEW_AT: SignedDuration = SignedDuration::from_mins(12);
+
+/// Which cluster tokens are for, and who answers for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audience {
+    /// The cluster's name (its id on Outposts).
+    pub cluster: String,
+    /// The region whose security token service is to be asked.
+    pub region: String,
+    /// Ask the FIPS endpoint where the region has one.
+    pub fips: bool,
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What goes behind `Bearer `.
+    pub text: String,
+    /// When it was signed.
+    pub signed: Timestamp,
+    /// When whoever holds it shall stop using it.
+    pub end: Timestamp,
+}
+
+impl Token {
+    /// Whether it may still be sent at `now`. A clock that was put back makes a token from the future: it is signed anew.
+    #[must_use]
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        let age = now.duration_since(self.signed);
+        age > -RENEW_AT && age < RENEW_AT && now < self.end
+    }
+}
+
+/// The token of these keys (which end at `keys_end`) for `audience`, signed at `now`. Pure: nobody is asked.
+#[must_use]
+pub fn sign(audience: &Audience, keys: &Keys, keys_end: Timestamp, now: Timestamp) -> Token {
+    let host = sts::host(&audience.region, audience.fips);
+    let request = Request {
+        method: "GET",
+        host: &host,
+        path: "/",
+        query: &[("Action", "GetCallerIdentity"), ("Version", "2011-06-15")],
+        headers: &[(CLUSTER_HEADER, &audience.cluster)],
+        body: b"",
+    };
+    let signer = Signer { keys, region: &audience.region, service: "sts" };
+    let url = signer.presigned(&request, EXPIRES, now);
+    let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(url));
+    Token { text, signed: now, end: (now + LIFE).min(keys_end) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_token_is_a_question_to_the_regions_service_without_padding() {
+        let audience = Audience { cluster: "prod".into(), region: "cn-north-1".into(), fips: false };
+        let keys = Keys { access_key: "ASIA1".into(), secret_key: "s".into(), session_token: Some("a/b=".into()) };
+        let token = sign(&audience, &keys, at(100_000), at(1000));
+        let encoded = token.text.strip_prefix(PREFIX).unwrap_or_default();
+        assert!(!encoded.is_empty() && !encoded.contains('='), "{}", token.text);
+        let url = URL_SAFE_NO_PAD.decode(encoded).unwrap_or_default();
+        let url = String::from_utf8(url).unwrap_or_default();
+        let start = "https://sts.cn-north-1.amazonaws.com.cn/?Action=GetCallerIdentity&Version=2011-06-15\
+                     &X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=ASIA1%2F19700101%2Fcn-north-1%2Fsts%2Faws4_request\
+                     &X-Amz-Date=19700101T001640Z&X-Amz-Expires=60&X-Amz-Security-Token=a%2Fb%3D\
+                     &X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&X-Amz-Signature=";
+        assert!(url.starts_with(start), "{url}");
+        assert_eq!(url.len(), start.len() + 64);
+        assert_eq!(token.end, at(1000 + 14 * 60));
+        assert_eq!(sign(&audience, &keys, at(1300), at(1000)).end, at(1300));
+    }
+
+    #[test]
+    fn a_token_is_replaced_before_its_end_and_after_a_clock_that_went_back() {
+        let token = Token { text: String::new(), signed: at(10_000), end: at(10_840) };
+        for (now, fresh) in
+            [(10_000, true), (10_719, true), (10_720, false), (9_999, true), (9_281, true), (9_280, false)]
+        {
+            assert_eq!(token.is_fresh(at(now)), fresh, "{now}");
+        }
+        let short = Token { end: at(10_300), ..token };
+        assert!(short.is_fresh(at(10_299)) && !short.is_fresh(at(10_300)));
+    }
+}
