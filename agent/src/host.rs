@@ -89,6 +89,15 @@ impl Host {
         self.root.join(path.trim_start_matches('/'))
     }
 
+    /// Where a path that a person wrote really is: below the root when it is absolute, else from the working folder.
+    #[must_use]
+    pub fn locate(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix("/") {
+            Ok(below) => self.root.join(below),
+            Err(_) => path.to_owned(),
+        }
+    }
+
     /// Whether `path` exists.
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
@@ -127,13 +136,7 @@ impl Host {
     /// # Errors
     /// [`HostError::File`].
     pub fn write(&self, path: &str, content: &[u8], mode: u32) -> Result<bool, HostError> {
-        let target = self.at(path);
-        if has(&target, content, mode) {
-            return Ok(false);
-        }
-        let failed = |source| HostError::File { action: "write", path: target.clone(), source };
-        replace(&target, content, mode).map_err(failed)?;
-        Ok(true)
+        put(&self.at(path), content, mode)
     }
 
     /// Removes a file; says whether it was there.
@@ -209,6 +212,16 @@ impl Host {
             log::debug!(error:% = error; "systemd was not told");
         }
     }
+}
+
+/// [`Host::write`] for a path that is where it says.
+pub(crate) fn put(target: &Path, content: &[u8], mode: u32) -> Result<bool, HostError> {
+    if has(target, content, mode) {
+        return Ok(false);
+    }
+    let failed = |source| HostError::File { action: "write", path: target.to_owned(), source };
+    replace(target, content, mode).map_err(failed)?;
+    Ok(true)
 }
 
 fn has(path: &Path, content: &[u8], mode: u32) -> bool {

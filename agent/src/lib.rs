@@ -11,6 +11,7 @@ pub mod identity;
 pub mod imds;
 pub mod interruption;
 pub mod journal;
+pub mod nodeadm;
 pub mod report;
 pub mod run;
 pub mod settings;
@@ -21,7 +22,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 use bootstrap::Bootstrap;
+use imds::Imds;
 use imds::backoff::Backoff;
+use nodeadm::Machine;
+use nodeadm::metadata::Patience;
 use settings::{Command, Settings};
 
 /// Does what `settings` ask for, to its end.
@@ -35,14 +39,21 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("the asynchronous runtime cannot be started")?;
-    match settings.command {
+    match &settings.command {
         Command::Bootstrap => {
             let backoff = Backoff::bootstrap(seed());
             runtime.block_on(Bootstrap { host: settings.host(), imds, backoff }.run());
             Ok(())
         }
         Command::Run => runtime.block_on(run::run(&settings.root, Arc::new(imds))),
+        Command::Nodeadm(command) => runtime.block_on(nodeadm::run(&machine(settings, imds), command)),
+        Command::NodeadmInternal(command) => runtime.block_on(nodeadm::run_internal(&machine(settings, imds), command)),
     }
+}
+
+/// The machine as the nodeadm-compatible commands act on it.
+fn machine(settings: &Settings, imds: Imds) -> Machine {
+    Machine { host: settings.host(), imds: Arc::new(imds), patience: Patience::nodeadm(seed()) }
 }
 
 /// Differs between machines and starts, so that a fleet that boots at once does not ask at once.

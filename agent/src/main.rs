@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    let settings = agent::settings::Settings::parse();
+    let settings = agent::settings::Settings::from_process();
     match agent::start(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

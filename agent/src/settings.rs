@@ -10,6 +10,7 @@ use log::LevelFilter;
 
 use crate::host::Host;
 use crate::imds::{DEFAULT_ENDPOINT, Imds, ImdsError};
+use crate::nodeadm::command::{Internal, Nodeadm, spelt_out};
 
 /// One exchange with IMDS, from connecting to the last byte: it is one hop away.
 const IMDS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,15 +40,27 @@ pub struct Settings {
 }
 
 /// What one process of the agent does; each has its systemd unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum Command {
     /// Turn instance metadata into a running kubelet, then end.
     Bootstrap,
     /// Guard the node until it may serve, and empty it when EC2 wants the machine back.
     Run,
+    /// What EKS's `nodeadm` does, with its arguments; also done when the program is called by that name.
+    #[command(subcommand)]
+    Nodeadm(Nodeadm),
+    /// What EKS's `nodeadm-internal` does, with its arguments; also done when the program is called by that name.
+    #[command(subcommand)]
+    NodeadmInternal(Internal),
 }
 
 impl Settings {
+    /// Reads command line and environment; ends the process where they cannot be understood.
+    #[must_use]
+    pub fn from_process() -> Self {
+        Self::parse_from(spelt_out(std::env::args_os()))
+    }
+
     /// The machine that these settings name.
     #[must_use]
     pub fn host(&self) -> Host {

@@ -1,0 +1,36 @@
+//! `nodeadm config`: what the sources say, judged or printed, without a word to the machine.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+
+use super::Machine;
+use super::chain::{self, Gathered};
+use super::command::{Config, Sources};
+
+pub(super) async fn run(machine: &Machine, command: &Config) -> anyhow::Result<()> {
+    match command {
+        Config::Check(sources) => check(gather(machine, sources).await?),
+        Config::Dump(sources) => dump(gather(machine, sources).await?),
+    }
+}
+
+async fn gather(machine: &Machine, sources: &Sources) -> anyhow::Result<Gathered> {
+    chain::gather(&sources.sources, machine).await
+}
+
+/// Stricter than `init`: a field that would be read over is most likely misspelt.
+fn check(gathered: Gathered) -> anyhow::Result<()> {
+    let unknown = gathered.warnings.join("; ");
+    gathered.into_config()?.validate().context("the NodeConfig cannot be followed")?;
+    anyhow::ensure!(unknown.is_empty(), "the NodeConfig has unknown fields: {unknown}");
+    Ok(())
+}
+
+fn dump(gathered: Gathered) -> anyhow::Result<()> {
+    for warning in &gathered.warnings {
+        log::warn!("{warning}");
+    }
+    let text = serde_saphyr::to_string(&gathered.into_config()?).context("the NodeConfig cannot be written as YAML")?;
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the NodeConfig")
+}

@@ -1,0 +1,178 @@
+//! One place where a NodeConfig may stand: user data, a file, or a folder of files.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use machine::nodeconfig::{self, NodeConfig};
+use machine::userdata::{self, UserDataError};
+
+use super::Machine;
+
+const USER_DATA: &str = "imds://user-data";
+const FILE: &str = "file://";
+
+/// Extensions of the files of a folder that are read.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Where a NodeConfig may stand, written as a URI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// `imds://user-data`: the instance's user data.
+    UserData,
+    /// `file://PATH`: a file, or a folder whose `.yaml`, `.yml` and `.json` files are read in order of their names.
+    /// An absolute path is taken below the machine's root, another one from the working folder.
+    Path(PathBuf),
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == USER_DATA {
+            return Ok(Self::UserData);
+        }
+        match text.strip_prefix(FILE) {
+            Some(path) if !path.is_empty() => Ok(Self::Path(PathBuf::from(path))),
+            _ => Err(format!("write {USER_DATA}, or {FILE} and the path of a file or folder")),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UserData => formatter.write_str(USER_DATA),
+            Self::Path(path) => write!(formatter, "{FILE}{}", path.display()),
+        }
+    }
+}
+
+/// What a source holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// One or several NodeConfigs, merged in order.
+    Config {
+        /// Their sum.
+        config: Box<NodeConfig>,
+        /// What was read over, one sentence each.
+        warnings: Vec<String>,
+    },
+    /// No NodeConfig, which other sources or the cache may make up for; says why.
+    Nothing(String),
+}
+
+impl Source {
+    /// Reads the source.
+    ///
+    /// # Errors
+    /// What makes the source unusable, as opposed to empty: metadata that does not answer, a path that does not
+    /// exist, a file that is no NodeConfig, packed user data that is damaged.
+    pub async fn read(&self, machine: &Machine) -> anyhow::Result<Found> {
+        let found = match self {
+            Self::UserData => from_user_data(machine).await,
+            Self::Path(path) => from_path(&machine.host.locate(path)),
+        };
+        found.with_context(|| format!("{self} cannot be used"))
+    }
+}
+
+async fn from_user_data(machine: &Machine) -> anyhow::Result<Found> {
+    let Some(raw) = machine.metadata().user_data().await? else {
+        return Ok(Found::Nothing("the instance has no user data".to_owned()));
+    };
+    match userdata::parse(&raw) {
+        Ok(user_data) => Ok(Found::Config { config: Box::new(user_data.config), warnings: user_data.warnings }),
+        Err(error) if may_be_for_others(&error) => Ok(Found::Nothing(daemon::error::chain(&error))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether user data may simply not be meant for us (a shell script, cloud-init's own), or is damaged.
+fn may_be_for_others(error: &UserDataError) -> bool {
+    match error {
+        UserDataError::Empty
+        | UserDataError::NotText { .. }
+        | UserDataError::Document { .. }
+        | UserDataError::NoNodeConfig { .. } => true,
+        UserDataError::Gzip { .. } | UserDataError::TooLarge { .. } | UserDataError::Mime(_) => false,
+    }
+}
+
+fn from_path(path: &Path) -> anyhow::Result<Found> {
+    if !path.is_dir() {
+        return from_files(&[path.to_owned()]);
+    }
+    let files = documents(path)?;
+    if files.is_empty() {
+        return Ok(Found::Nothing(format!("{} holds no .yaml, .yml or .json file", path.display())));
+    }
+    from_files(&files)
+}
+
+/// The documents of a folder, in order of their names: those that are hidden, or of another kind, are not ours.
+fn documents(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if is_document(&path) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn is_document(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden && EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+fn from_files(files: &[PathBuf]) -> anyhow::Result<Found> {
+    let mut sum = NodeConfig::new();
+    let mut all = Vec::new();
+    for file in files {
+        let name = file.display();
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        let parsed = nodeconfig::parse(&text).with_context(|| format!("{name} is no NodeConfig"))?;
+        all.extend(parsed.warnings.into_iter().map(|warning| format!("{name}: {warning}")));
+        sum.merge(parsed.config);
+    }
+    Ok(Found::Config { config: Box::new(sum), warnings: all })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_read_as_they_are_written() {
+        for text in ["imds://user-data", "file:///etc/eks/nodeadm.d/", "file://config.yaml"] {
+            assert_eq!(text.parse::<Source>().map(|source| source.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "file://", "imds://meta-data", "https://example.com/config.yaml", "/etc/eks/config.yaml"] {
+            assert!(text.parse::<Source>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn which_files_of_a_folder_are_documents() {
+        for (name, expected) in [
+            ("a.yaml", true),
+            ("a.YAML", true),
+            ("a.yml", true),
+            ("a.Json", true),
+            ("a.b.json", true),
+            (".yaml", false),
+            (".a.yaml", false),
+            ("a.yaml~", false),
+            ("a.toml", false),
+            ("yaml", false),
+            ("a.", false),
+        ] {
+            assert_eq!(is_document(&Path::new("/folder").join(name)), expected, "{name}");
+        }
+    }
+}

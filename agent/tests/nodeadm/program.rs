@@ -1,0 +1,69 @@
+//! The real program, called by the names that EKS's units call.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Output;
+
+use tokio::process::Command;
+
+use crate::room::USER_DATA;
+use crate::stage::Stage;
+
+/// Runs the program under another name on the machine of `stage`.
+pub async fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
+    command.arg0(format!("/usr/bin/{name}")).args(arguments).env_clear();
+    command.env("KERF_ROOT", stage.room.root()).env("PATH", stage.room.search_path());
+    command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", &stage.imds.endpoint);
+    Command::from(command).kill_on_drop(true).output().await.unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn config_check_tells_good_from_bad() {
+    let stage = Stage::new(USER_DATA).await;
+    stage.room.write("good.yaml", USER_DATA);
+    stage.room.write("bad.yaml", &USER_DATA.replace("    name: my-cluster\n", ""));
+    stage.room.write("misspelt.yaml", &USER_DATA.replace("cidr:", "CIDR: 10.0.0.0/8\n    cidr:"));
+    for (source, problem) in [
+        ("file:///good.yaml", None),
+        ("imds://user-data", None),
+        ("file:///bad.yaml", Some("spec.cluster.name is missing")),
+        ("file:///misspelt.yaml", Some("spec.cluster.CIDR is not a NodeConfig field")),
+        ("file:///absent.yaml", Some("absent.yaml")),
+        ("https://example.com", Some("write imds://user-data")),
+    ] {
+        let output = run(&stage, "nodeadm", &["config", "check", "--config-source", source]).await;
+        assert_eq!(output.status.success(), problem.is_none(), "{source}: {}", said(&output));
+        assert!(said(&output).contains(problem.unwrap_or_default()), "{source}: {}", said(&output));
+    }
+}
+
+#[tokio::test]
+async fn config_dump_prints_the_sum() {
+    let stage = Stage::new(USER_DATA).await;
+    stage.room.write("drop-ins/a.yaml", &crate::stage::node_config("{kubelet: {flags: [--v=4]}}"));
+    let sources = ["config", "dump", "-c", "imds://user-data", "-c", "file:///drop-ins"];
+    let output = run(&stage, "nodeadm", &sources).await;
+    assert!(output.status.success(), "{}", said(&output));
+    let printed = machine::nodeconfig::parse(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    assert_eq!(printed.config.spec.cluster.name, "my-cluster");
+    assert_eq!(printed.config.spec.kubelet.flags, ["--v=4"]);
+    let joined = run(&stage, "nodeadm", &["config", "dump", "-c", "imds://user-data,file:///drop-ins"]).await;
+    assert!(joined.status.success(), "{}", said(&joined));
+}
+
+#[tokio::test]
+async fn a_failure_says_one_sentence_and_a_bad_argument_its_usage() {
+    let stage = Stage::new("#!/bin/sh\n").await;
+    let output = run(&stage, "nodeadm", &["config", "check"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("no NodeConfig was found and none is kept"), "{}", said(&output));
+    for arguments in [&["init", "--skip", "everything"][..], &["boot-hook"], &[]] {
+        assert_eq!(run(&stage, "nodeadm", arguments).await.status.code(), Some(2), "{arguments:?}");
+    }
+    let unnamed = ["udev-net-manager", "--action", "add", "--interface", "../eth0"];
+    assert_eq!(run(&stage, "nodeadm-internal", &unnamed).await.status.code(), Some(2));
+}

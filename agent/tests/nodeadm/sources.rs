@@ -1,0 +1,151 @@
+//! Where NodeConfigs come from: every packing of user data, files and folders, what is tolerated and what is not.
+
+use agent::nodeadm::chain::{Gathered, gather};
+use agent::nodeadm::source::Source;
+use machine::nodeconfig::NodeConfig;
+
+use crate::imds::Fault;
+use crate::stage::{Stage, base64, gzip, mime, node_config};
+
+const CONFIG: &str = "application/node.eks.aws";
+const SHELL: &str = "text/x-shellscript; charset=\"us-ascii\"";
+
+async fn read(stage: &Stage, sources: &[&str]) -> anyhow::Result<Gathered> {
+    let sources: Vec<Source> = sources.iter().map(|source| source.parse().unwrap()).collect();
+    gather(&sources, &stage.machine()).await
+}
+
+async fn config(stage: &Stage, sources: &[&str]) -> NodeConfig {
+    read(stage, sources).await.unwrap().into_config().unwrap()
+}
+
+#[tokio::test]
+async fn user_data_in_every_packing() {
+    let first = node_config("{cluster: {name: one}, kubelet: {flags: [--a]}}");
+    let second = node_config("{cluster: {name: two}, kubelet: {flags: [--b]}}");
+    let both = mime(&[(CONFIG, first.as_bytes()), (SHELL, b"#!/bin/sh\nexit 1\n"), (CONFIG, second.as_bytes())]);
+    let packed_part = mime(&[(CONFIG, first.as_bytes()), (CONFIG, &gzip(&second))]);
+    let coded_part = mime(&[(CONFIG, first.as_bytes()), (CONFIG, &base64(gzip(&second)))]);
+    for (packing, user_data) in [
+        ("MIME", both.clone()),
+        ("gzip of MIME", gzip(&both)),
+        ("base64 of MIME", base64(&both)),
+        ("base64 of gzip of MIME", base64(gzip(&both))),
+        ("a part of gzip", packed_part),
+        ("a part of base64 of gzip", coded_part),
+    ] {
+        let config = config(&Stage::new(user_data).await, &["imds://user-data"]).await;
+        assert_eq!((config.spec.cluster.name.as_str(), config.spec.kubelet.flags.len()), ("two", 2), "{packing}");
+    }
+    for user_data in [first.clone().into_bytes(), gzip(&first), base64(&first), base64(gzip(&first))] {
+        assert_eq!(config(&Stage::new(user_data).await, &["imds://user-data"]).await.spec.cluster.name, "one");
+    }
+}
+
+#[tokio::test]
+async fn user_data_for_others_is_no_error_but_damaged_user_data_is() {
+    let mut damaged = gzip(node_config("{cluster: {name: one}}"));
+    damaged.truncate(20);
+    for (user_data, reason) in [
+        (mime(&[(SHELL, b"#!/bin/sh\n")]), "has no application/node.eks.aws part, only text/x-shellscript"),
+        (b"#!/bin/sh\necho hello\n".to_vec(), "this is no mapping of fields"),
+        (b"#cloud-config\npackages: []\n".to_vec(), "a document without apiVersion and kind"),
+        (b"apiVersion: v1\nkind: NodeConfig\n".to_vec(), "this is v1 NodeConfig"),
+        (b"apiVersion: [\n".to_vec(), "line 1"),
+        (vec![0xff, 0xfe, 0x00], "neither text nor gzip"),
+        (b" \n".to_vec(), "empty"),
+        (mime(&[(CONFIG, b"kind: {")]), "MIME part 1 (application/node.eks.aws) cannot be used: line 1"),
+    ] {
+        let gathered = read(&Stage::new(user_data).await, &["imds://user-data"]).await.unwrap();
+        assert!(gathered.config.is_none());
+        assert!(gathered.nothing.len() == 1 && gathered.nothing[0].contains(reason), "{:?}", gathered.nothing);
+    }
+    for user_data in [damaged, b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\na\n".to_vec()] {
+        let error = read(&Stage::new(user_data).await, &["imds://user-data"]).await.unwrap_err();
+        assert!(error.to_string().starts_with("imds://user-data cannot be used"), "{error:#}");
+    }
+}
+
+#[tokio::test]
+async fn absent_user_data_counts_only_once_the_instance_is_known() {
+    let stage = Stage::new(node_config("{cluster: {name: late}}")).await;
+    stage.imds.fail("user-data", &[Fault::Status(404)]);
+    stage.imds.fail("dynamic/instance-identity/document", &[Fault::Status(404), Fault::Status(503)]);
+    assert_eq!(config(&stage, &["imds://user-data"]).await.spec.cluster.name, "late");
+    stage.imds.remove("user-data");
+    let nothing = read(&stage, &["imds://user-data"]).await.unwrap().nothing;
+    assert_eq!(nothing, ["imds://user-data: the instance has no user data"]);
+}
+
+#[tokio::test]
+async fn a_folder_is_its_documents_in_order_of_their_names() {
+    let stage = Stage::new("").await;
+    for (name, cluster, flag) in
+        [("a.yaml", "a", "1"), ("c.json", "c", "3"), ("b.YML", "b", "2"), (".z.yaml", "z", "4")]
+    {
+        let text = match name.ends_with("json") {
+            true => format!(
+                r#"{{"apiVersion":"node.eks.aws/v1alpha1","kind":"NodeConfig","spec":{{"cluster":{{"name":"{cluster}"}},"kubelet":{{"flags":["{flag}"]}}}}}}"#
+            ),
+            false => node_config(&format!("{{cluster: {{name: {cluster}}}, kubelet: {{flags: ['{flag}']}}}}")),
+        };
+        stage.room.write(&format!("etc/eks/nodeadm.d/{name}"), &text);
+    }
+    stage.room.write("etc/eks/nodeadm.d/deeper/d.yaml", &node_config("{cluster: {name: d}}"));
+    stage.room.write("etc/eks/nodeadm.d/notes.txt", "not a NodeConfig");
+    for source in ["file:///etc/eks/nodeadm.d", "file:///etc/eks/nodeadm.d/"] {
+        let spec = config(&stage, &[source]).await.spec;
+        assert_eq!(
+            (spec.cluster.name.as_str(), spec.kubelet.flags),
+            ("c", ["1", "2", "3"].map(str::to_owned).to_vec())
+        );
+    }
+    let one = config(&stage, &["file:///etc/eks/nodeadm.d/a.yaml"]).await;
+    assert_eq!(one.spec.cluster.name, "a");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_node_config_is_an_error_that_names_it() {
+    let stage = Stage::new("").await;
+    for (name, text, reason) in [
+        ("broken.yaml", "kind: {", "line 1"),
+        ("other.yaml", "apiVersion: v1\nkind: Pod\n", "this is v1 Pod"),
+        ("typed.yaml", &node_config("{cluster: {name: [a]}}"), "spec.cluster.name"),
+    ] {
+        stage.room.write(name, text);
+        let source = format!("file:///{name}");
+        let error = format!("{:#}", read(&stage, &[&source]).await.unwrap_err());
+        assert!(error.starts_with(&source) && error.contains(name) && error.contains(reason), "{error}");
+    }
+    let error = format!("{:#}", read(&stage, &["file:///nowhere"]).await.unwrap_err());
+    assert!(error.contains("nowhere: No such file"), "{error}");
+}
+
+#[tokio::test]
+async fn later_sources_win_and_empty_ones_do_not_matter() {
+    let stage =
+        Stage::new(node_config("{cluster: {name: user-data, cidr: 10.1.0.0/16}, kubelet: {flags: [--u]}}")).await;
+    stage.room.write("drop-ins/a.yaml", &node_config("{cluster: {name: folder}, kubelet: {flags: [--f]}}"));
+    stage.room.write("empty/readme.md", "");
+    stage.room.write("config.yaml", &node_config("{cluster: {name: file}}"));
+    let (user_data, file) = ("imds://user-data", "file:///config.yaml");
+    let (folder, empty) = ("file:///drop-ins", "file:///empty");
+    for (sources, name, flags) in [
+        (vec![file, empty], "file", vec![]),
+        (vec![folder], "folder", vec!["--f"]),
+        (vec![file, folder], "folder", vec!["--f"]),
+        (vec![folder, file], "file", vec!["--f"]),
+        (vec![user_data, folder], "folder", vec!["--u", "--f"]),
+        (vec![empty, user_data], "user-data", vec!["--u"]),
+    ] {
+        let spec = config(&stage, &sources).await.spec;
+        assert_eq!(
+            (spec.cluster.name.as_str(), spec.kubelet.flags),
+            (name, flags.iter().map(|flag| (*flag).to_owned()).collect())
+        );
+    }
+    let gathered = read(&stage, &[user_data, folder]).await.unwrap();
+    assert_eq!(gathered.config.unwrap().spec.cluster.cidr, "10.1.0.0/16");
+    let none = read(&stage, &[empty]).await.unwrap().into_config().unwrap_err().to_string();
+    assert!(none.contains("file:///empty: ") && none.contains("holds no .yaml"), "{none}");
+}
