@@ -2,6 +2,8 @@
 //! would cost this process twice its memory. It never retries: a refused eviction is news for the drain, not something to hide.
 
 mod access;
+mod bearer;
+mod clock;
 mod error;
 mod exec;
 mod follow;
@@ -9,6 +11,7 @@ mod http;
 mod objects;
 mod tls;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
@@ -20,6 +23,7 @@ pub use exec::{Command, Variable};
 pub use follow::{Heard, Watched, follow};
 pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
 
+use crate::identity::Role;
 use http::Http;
 
 const MERGE: &str = "application/merge-patch+json";
@@ -37,6 +41,13 @@ impl Cluster {
     #[must_use]
     pub fn new(access: Access, timeout: Duration) -> Self {
         Self { http: Http::new(access, timeout) }
+    }
+
+    /// Mints tokens with the instance's role where the kubeconfig names a command that would do just that. Without this, and for any
+    /// other command, the command is run.
+    #[must_use]
+    pub fn with_role(self, role: Arc<Role>) -> Self {
+        Self { http: self.http.with_role(role) }
     }
 
     /// Reads the Node of this name; `None` when it does not exist.

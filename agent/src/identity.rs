@@ -2,6 +2,8 @@
 //! tokens that EKS makes of such a signature. All of it happens in this process: no AWS CLI, no SDK, no call but to metadata.
 
 pub mod credentials;
+pub mod plugin;
+pub mod recognise;
 pub mod signing;
 pub mod sts;
 pub mod token;

@@ -22,6 +22,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 use bootstrap::Bootstrap;
+use identity::{Audience, Role, plugin};
 use imds::Imds;
 use imds::backoff::Backoff;
 use nodeadm::Machine;
@@ -45,9 +46,20 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             runtime.block_on(Bootstrap { host: settings.host(), imds, backoff }.run());
             Ok(())
         }
-        Command::Run => runtime.block_on(run::run(&settings.root, Arc::new(imds))),
         Command::Nodeadm(command) => runtime.block_on(nodeadm::run(&machine(settings, imds), command)),
         Command::NodeadmInternal(command) => runtime.block_on(nodeadm::run_internal(&machine(settings, imds), command)),
+        Command::Run => {
+            let imds = Arc::new(imds);
+            let role = Role::new(Arc::clone(&imds)).with_fips(settings.fips);
+            runtime.block_on(run::run(&settings.root, imds, role))
+        }
+        Command::Token { cluster_name, region, exec_info } => {
+            let role = Role::new(Arc::new(imds));
+            let audience = Audience { cluster: cluster_name.clone(), region: region.clone(), fips: settings.fips };
+            let credential = plugin::credential(&role, &audience, exec_info.as_deref(), Timestamp::now());
+            println!("{}", runtime.block_on(credential)?);
+            Ok(())
+        }
     }
 }
 

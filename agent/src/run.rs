@@ -23,6 +23,7 @@ use crate::bootstrap::State;
 use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
 use crate::drain::pod_on_node;
 use crate::gates::{bootstrap_state, has_cni};
+use crate::identity::Role;
 use crate::imds::{Imds, ImdsError};
 use crate::interruption::{self, Notice, moment};
 use crate::journal::{Journal, boot_id};
@@ -42,15 +43,15 @@ const FINISH: Duration = Duration::from_secs(5);
 /// The longest wait for metadata at the start.
 const METADATA_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written.
+/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written; `role` is this machine's towards AWS.
 ///
 /// # Errors
 /// Only when the signal handlers cannot be installed: everything else is waited for.
-pub async fn run(root: &Path, imds: Arc<Imds>) -> anyhow::Result<()> {
+pub async fn run(root: &Path, imds: Arc<Imds>, role: Role) -> anyhow::Result<()> {
     let mut stop = std::pin::pin!(daemon::signal::stopped());
     tokio::select! {
         stopped = &mut stop => log::info!(signal = stopped?; "stopped before it began"),
-        agent = Agent::start(root, imds) => {
+        agent = Agent::start(root, imds, role) => {
             let signal = agent.work(stop).await?;
             log::info!(signal = signal; "stopped; the journal carries on at the next start");
         }
@@ -66,6 +67,8 @@ struct Agent {
     bootstrap: Option<State>,
     /// What metadata calls this machine, for as long as bootstrap has written no name.
     hostname: String,
+    /// Who this machine is to AWS: tokens are signed with it.
+    role: Arc<Role>,
     access: Option<Access>,
     actor: Actor,
     nodes: Receiver<Heard<Node>>,
@@ -78,7 +81,7 @@ struct Agent {
 
 impl Agent {
     /// Learns from metadata which machine this is, and takes up its journal.
-    async fn start(root: &Path, imds: Arc<Imds>) -> Self {
+    async fn start(root: &Path, imds: Arc<Imds>, role: Role) -> Self {
         let (instance, hostname) = who_am_i(&imds).await;
         let journal = Journal::read(root, &instance).unwrap_or_else(|error| {
             log::error!("{}", daemon::error::chain(&error));
@@ -93,6 +96,7 @@ impl Agent {
             life: Lifecycle::new(&name, journal, now()),
             bootstrap: None,
             hostname,
+            role: Arc::new(role),
             access: None,
             actor: Actor::new(root),
             nodes: mpsc::channel(1).1,
@@ -170,7 +174,7 @@ impl Agent {
     fn use_access(&mut self, access: Access) {
         let name = name::written(&self.root).unwrap_or_else(|| self.hostname.clone());
         self.life.rename(&name);
-        let cluster = Arc::new(Cluster::new(access.clone(), CALL));
+        let cluster = Arc::new(Cluster::new(access.clone(), CALL).with_role(Arc::clone(&self.role)));
         self.access = Some(access);
         let (told, nodes) = mpsc::channel(8);
         self.nodes = nodes;

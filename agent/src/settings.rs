@@ -28,6 +28,9 @@ pub struct Settings {
     /// Where the instance metadata service answers.
     #[arg(long, env = "AWS_EC2_METADATA_SERVICE_ENDPOINT", default_value = DEFAULT_ENDPOINT, global = true)]
     pub imds: String,
+    /// Use AWS's FIPS endpoints where a region has them.
+    #[arg(long, env = "AWS_USE_FIPS_ENDPOINT", global = true)]
+    pub fips: bool,
     /// How to log: auto (journald, else text), json or text.
     #[arg(long, env = "KERF_LOG_FORMAT", default_value = "auto", global = true)]
     pub log_format: Format,
@@ -52,6 +55,18 @@ pub enum Command {
     /// What EKS's `nodeadm-internal` does, with its arguments; also done when the program is called by that name.
     #[command(subcommand)]
     NodeadmInternal(Internal),
+    /// Print a token for an EKS cluster, as a credential plugin of a kubeconfig does.
+    Token {
+        /// The cluster's name.
+        #[arg(long)]
+        cluster_name: String,
+        /// The cluster's region.
+        #[arg(long)]
+        region: String,
+        /// What the caller says of itself, which version it speaks above all.
+        #[arg(long, env = "KUBERNETES_EXEC_INFO", hide = true)]
+        exec_info: Option<String>,
+    },
 }
 
 impl Settings {

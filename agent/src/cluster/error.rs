@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::identity::CredentialsError;
+
 /// Why a call gave nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -43,6 +45,19 @@ pub enum ClusterError {
         command: String,
         /// What happened.
         problem: String,
+    },
+    /// The machine has no credentials to make a token with.
+    #[error("no token can be made for the API server")]
+    Credentials(#[source] CredentialsError),
+    /// The server does not take us for anybody.
+    #[error("the API server does not know who we are (401 to {what}): {cure}")]
+    Unauthorized {
+        /// Method and path.
+        what: String,
+        /// What to do about it, by how we prove who we are.
+        cure: String,
+        /// Another token is worth trying at once.
+        again: bool,
     },
     /// No connection.
     #[error("cannot connect to the API server {server}; check its address and the security groups")]
@@ -99,6 +114,7 @@ impl ClusterError {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
+            Self::Unauthorized { .. } => Some(401),
             _ => None,
         }
     }
@@ -110,6 +126,7 @@ impl ClusterError {
             Self::Status { status, message, retry_after, .. } => {
                 drain::Reply::from_status(*status, message, *retry_after)
             }
+            Self::Unauthorized { cure, .. } => drain::Reply::from_status(401, cure, None),
             _ => drain::Reply::Unreachable,
         }
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::error::ClusterError;
+use crate::identity::{Audience, Token, recognise};
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,19 +36,6 @@ pub struct Variable {
     pub value: String,
 }
 
-/// A token and when to ask for the next.
-#[derive(Clone, Debug)]
-pub(super) struct Token {
-    pub(super) text: String,
-    until: Timestamp,
-}
-
-impl Token {
-    pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
-        now < self.until
-    }
-}
-
 #[derive(Deserialize)]
 struct ExecCredential {
     status: ExecStatus,
@@ -61,6 +49,12 @@ struct ExecStatus {
 }
 
 impl Command {
+    /// What the agent can mint itself instead of running this.
+    pub(super) fn audience(&self) -> Option<Audience> {
+        let variables = self.env.iter().flatten().map(|it| (it.name.clone(), it.value.clone()));
+        recognise::audience(&self.command, &self.args, &variables.collect::<Vec<_>>())
+    }
+
     /// Runs the command and reads the token that it prints.
     pub(super) async fn token(&self, now: Timestamp) -> Result<Token, ClusterError> {
         let failed = |problem: String| ClusterError::Exec { command: self.command.clone(), problem };
@@ -81,11 +75,8 @@ impl Command {
 fn parse(text: &[u8], now: Timestamp) -> Result<Token, String> {
     let credential: ExecCredential = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let status = credential.status;
-    let until = match status.expiration_timestamp {
-        Some(expires) => expires - MARGIN,
-        None => now + UNDATED,
-    };
-    Ok(Token { text: status.token, until })
+    let end = status.expiration_timestamp.unwrap_or(now + UNDATED + MARGIN);
+    Ok(Token { text: status.token, signed: now, renew: end - MARGIN, end })
 }
 
 #[cfg(test)]

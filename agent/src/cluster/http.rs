@@ -1,6 +1,6 @@
 //! Requests over kept-alive connections. One connection serves one request at a time; parallel evictions get connections of their own.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -9,15 +9,16 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::access::{Access, Credentials};
+use super::access::Access;
+use super::bearer::Bearer;
+use super::clock::Clock;
 use super::error::{ClusterError, refused};
-use super::exec::Token;
 use super::tls;
+use crate::identity::Role;
 
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -32,15 +33,21 @@ pub(super) struct Http {
     access: Access,
     patience: Duration,
     idle: Mutex<Vec<Sender>>,
-    token: tokio::sync::Mutex<Option<Token>>,
+    bearer: Bearer,
+    clock: Clock,
 }
 
 impl Http {
     pub(super) fn new(access: Access, patience: Duration) -> Self {
-        Self { access, patience, idle: Mutex::default(), token: tokio::sync::Mutex::default() }
+        let bearer = Bearer::new(&access.credentials);
+        Self { access, patience, idle: Mutex::default(), bearer, clock: Clock::default() }
     }
 
-    /// One request, one answer; anything but 2xx is an error.
+    pub(super) fn with_role(self, role: Arc<Role>) -> Self {
+        Self { bearer: self.bearer.with_role(role), ..self }
+    }
+
+    /// One request, one answer; anything but 2xx is an error. Only a token that was good once is replaced and tried again.
     pub(super) async fn call(
         &self,
         method: Method,
@@ -48,7 +55,13 @@ impl Http {
         body: Option<(&'static str, Bytes)>,
     ) -> Result<Bytes, ClusterError> {
         let what = format!("{method} {path}");
-        let called = timeout(self.patience, self.exchange(method, path, body, &what)).await;
+        let called = timeout(self.patience, async {
+            match self.exchange(method.clone(), path, body.clone(), &what).await {
+                Err(ClusterError::Unauthorized { again: true, .. }) => self.exchange(method, path, body, &what).await,
+                other => other,
+            }
+        });
+        let called = called.await;
         called.unwrap_or_else(|_| Err(ClusterError::Timeout { what, seconds: self.patience.as_secs() }))
     }
 
@@ -87,6 +100,9 @@ impl Http {
 
     async fn body(&self, response: Response<Incoming>, what: &str) -> Result<Bytes, ClusterError> {
         let status = response.status();
+        if status.as_u16() == 401 {
+            return Err(self.unauthorized(&response, what).await);
+        }
         let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after = after.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
         let collected = response.into_body().collect().await;
@@ -95,16 +111,16 @@ impl Http {
         if status.is_success() {
             return Ok(body);
         }
-        if status.as_u16() == 401 {
-            self.forget().await;
-        }
         Err(refused(what, status.as_u16(), after, &body))
     }
 
-    /// After a 401: the certificate was replaced or the token expired, so connections and token are read afresh.
-    async fn forget(&self) {
+    /// The certificate was replaced, the token is of no use any more, or our clock is wrong: all of them are looked at afresh.
+    async fn unauthorized(&self, response: &Response<Incoming>, what: &str) -> ClusterError {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        *self.token.lock().await = None;
+        self.clock.learn(response.headers());
+        let again = self.bearer.refused(self.clock.now()).await;
+        let cure = format!("{}{}", self.bearer.cure(), self.clock.complaint());
+        ClusterError::Unauthorized { what: what.to_owned(), cure, again }
     }
 
     async fn request(
@@ -119,7 +135,7 @@ impl Http {
             .header(HOST, self.access.server())
             .header(ACCEPT, "application/json")
             .header(USER_AGENT, concat!("kerf-agent/", env!("CARGO_PKG_VERSION")));
-        if let Some(token) = self.bearer().await? {
+        if let Some(token) = self.bearer.token(self.clock.now()).await? {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let (kind, body) = body.unzip();
@@ -128,22 +144,6 @@ impl Http {
         }
         let built = request.body(Full::new(body.unwrap_or_default()));
         built.map_err(|error| refused(path, 400, None, error.to_string().as_bytes()))
-    }
-
-    async fn bearer(&self) -> Result<Option<String>, ClusterError> {
-        match &self.access.credentials {
-            Credentials::None | Credentials::Certificate { .. } => Ok(None),
-            Credentials::Token(token) => Ok(Some(token.clone())),
-            Credentials::Exec(command) => {
-                let now = Timestamp::now();
-                let mut held = self.token.lock().await;
-                if let Some(token) = held.as_ref().filter(|token| token.is_fresh(now)) {
-                    return Ok(Some(token.text.clone()));
-                }
-                let token = command.token(now).await?;
-                Ok(Some(held.insert(token).text.clone()))
-            }
-        }
     }
 
     async fn sender(&self) -> Result<Sender, ClusterError> {

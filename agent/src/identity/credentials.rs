@@ -74,6 +74,7 @@ pub struct Credentials {
 #[derive(Debug)]
 pub struct Role {
     imds: Arc<Imds>,
+    fips: bool,
     held: Mutex<Option<Held>>,
 }
 
@@ -86,10 +87,13 @@ struct Held {
 impl Held {
     /// Whether to go on with these without asking.
     fn will_do(&self, now: Timestamp) -> bool {
-        let asked_ago = now.duration_since(self.asked);
-        let just_asked = asked_ago >= SignedDuration::ZERO && asked_ago < ASK_AGAIN;
         let end = self.credentials.end;
-        now + RENEW_BEFORE < end || (just_asked && now < end)
+        now + RENEW_BEFORE < end || (self.is_new(now) && now < end)
+    }
+
+    fn is_new(&self, now: Timestamp) -> bool {
+        let age = now.duration_since(self.asked);
+        age >= SignedDuration::ZERO && age < ASK_AGAIN
     }
 }
 
@@ -97,7 +101,19 @@ impl Role {
     /// The role that `imds` tells of. Nothing is asked yet.
     #[must_use]
     pub fn new(imds: Arc<Imds>) -> Self {
-        Self { imds, held: Mutex::default() }
+        Self { imds, fips: false, held: Mutex::default() }
+    }
+
+    /// Whether what is signed is for FIPS endpoints, whoever asks.
+    #[must_use]
+    pub fn with_fips(self, fips: bool) -> Self {
+        Self { fips, ..self }
+    }
+
+    /// Whether what is signed is for FIPS endpoints.
+    #[must_use]
+    pub fn fips(&self) -> bool {
+        self.fips
     }
 
     /// Credentials that are valid at `now`.
@@ -116,9 +132,13 @@ impl Role {
         Ok(credentials)
     }
 
-    /// Drops what is held: the server has refused what was signed with it.
-    pub async fn forget(&self) {
-        *self.held.lock().await = None;
+    /// The server has refused what was signed with these: the next caller gets what metadata says then, unless that was asked for
+    /// just now.
+    pub async fn doubt(&self, now: Timestamp) {
+        let mut held = self.held.lock().await;
+        if held.as_ref().is_some_and(|held| !held.is_new(now)) {
+            *held = None;
+        }
     }
 
     async fn ask(&self) -> Result<Credentials, CredentialsError> {

@@ -1,5 +1,5 @@
 //! AWS Signature Version 4, as far as this agent needs it: a signed URL for tokens, signed headers for calls. Pure; ring does the
-//! hashing, as it does for TLS. Written out here because AWS's own signer brings its runtime along, a quarter of a megabyte of it;
+//! hashing, as it does for TLS. Written out here because AWS's own signer brings its runtime along, 116 KiB of every image;
 //! in the tests that signer is the judge of this one.
 
 use std::fmt::{self, Write as _};

@@ -37,18 +37,20 @@ pub struct Audience {
 pub struct Token {
     /// What goes behind `Bearer `.
     pub text: String,
-    /// When it was signed.
+    /// When it was made.
     pub signed: Timestamp,
+    /// When to make the next.
+    pub renew: Timestamp,
     /// When whoever holds it shall stop using it.
     pub end: Timestamp,
 }
 
 impl Token {
-    /// Whether it may still be sent at `now`. A clock that was put back makes a token from the future: it is signed anew.
+    /// Whether it may still be sent at `now`. A clock that was put back makes a token from the future: it is made anew.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
-        let age = now.duration_since(self.signed);
-        age > -RENEW_AT && age < RENEW_AT && now < self.end
+        let life = self.renew.duration_since(self.signed);
+        now < self.renew && self.signed.duration_since(now) < life
     }
 }
 
@@ -67,7 +69,7 @@ pub fn sign(audience: &Audience, keys: &Keys, keys_end: Timestamp, now: Timestam
     let signer = Signer { keys, region: &audience.region, service: "sts" };
     let url = signer.presigned(&request, EXPIRES, now);
     let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(url));
-    Token { text, signed: now, end: (now + LIFE).min(keys_end) }
+    Token { text, signed: now, renew: (now + RENEW_AT).min(keys_end), end: (now + LIFE).min(keys_end) }
 }
 
 #[cfg(test)]
@@ -99,13 +101,13 @@ mod tests {
 
     #[test]
     fn a_token_is_replaced_before_its_end_and_after_a_clock_that_went_back() {
-        let token = Token { text: String::new(), signed: at(10_000), end: at(10_840) };
+        let token = Token { text: String::new(), signed: at(10_000), renew: at(10_720), end: at(10_840) };
         for (now, fresh) in
             [(10_000, true), (10_719, true), (10_720, false), (9_999, true), (9_281, true), (9_280, false)]
         {
             assert_eq!(token.is_fresh(at(now)), fresh, "{now}");
         }
-        let short = Token { end: at(10_300), ..token };
+        let short = Token { renew: at(10_300), ..token };
         assert!(short.is_fresh(at(10_299)) && !short.is_fresh(at(10_300)));
     }
 }

@@ -50,6 +50,8 @@ pub struct State {
     pub watch_answer: Option<u16>,
     /// Evictions answer 429 unless scripted otherwise; deletions are another matter.
     pub budget_holds: bool,
+    /// What the answers say the time is, instead of the truth.
+    pub date: Option<String>,
     /// Connections so far.
     pub connections: usize,
     version: u64,
@@ -262,7 +264,11 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<
             None => streamed(state.watch(&seen.path, since)),
         });
     }
-    Ok(respond(&mut state, &seen))
+    let mut response = respond(&mut state, &seen);
+    if let Some(date) = &state.date {
+        response.headers_mut().insert("date", date.parse().unwrap());
+    }
+    Ok(response)
 }
 
 fn respond(state: &mut State, seen: &Seen) -> Response<Body> {

@@ -123,7 +123,8 @@ impl Machine {
 }
 
 async fn run(root: &Path, imds: Arc<Imds>) {
-    agent::run::run(root, imds).await.unwrap();
+    let role = agent::identity::Role::new(Arc::clone(&imds));
+    agent::run::run(root, imds, role).await.unwrap();
 }
 
 fn kubeconfig(server: &str) -> String {

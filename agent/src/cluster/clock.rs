@@ -1,0 +1,83 @@
+//! What time it really is, by the API server, for a machine whose clock is wrong: tokens carry the moment of their signature.
+
+use std::sync::{Mutex, PoisonError};
+
+use hyper::HeaderMap;
+use hyper::header::DATE;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp, Unit};
+
+/// Less than this is the server's whole seconds, and the answer's way.
+const NOTABLE: SignedDuration = SignedDuration::from_mins(1);
+const PARSER: DateTimeParser = DateTimeParser::new();
+
+/// How far our clock is behind the server's; nothing until that matters.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    behind: Mutex<SignedDuration>,
+}
+
+impl Clock {
+    /// The time as the server would tell it.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::now() + self.behind()
+    }
+
+    /// Takes in the date of an answer.
+    pub(super) fn learn(&self, headers: &HeaderMap) {
+        let date = headers.get(DATE).and_then(|value| value.to_str().ok());
+        let date = date.and_then(|text| PARSER.parse_timestamp(text).ok());
+        if let Some(date) = date {
+            *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = behind(date, Timestamp::now());
+        }
+    }
+
+    /// To be appended to a sentence.
+    pub(super) fn complaint(&self) -> String {
+        complaint(self.behind())
+    }
+
+    fn behind(&self) -> SignedDuration {
+        *self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn behind(theirs: Timestamp, ours: Timestamp) -> SignedDuration {
+    Some(theirs.duration_since(ours)).filter(|skew| skew.abs() >= NOTABLE).unwrap_or_default()
+}
+
+fn complaint(behind: SignedDuration) -> String {
+    let (amount, side) = (behind.abs(), if behind.is_negative() { "ahead of" } else { "behind" });
+    let amount = amount.round(Unit::Minute).unwrap_or(amount);
+    match behind.is_zero() {
+        true => String::new(),
+        false => format!("; also mend the clock, it is {amount:#} {side} the API server's (see `chronyc tracking`)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clock_that_is_wrong_by_minutes_is_corrected_and_named() {
+        let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+        let rows = [
+            (0, 59, String::new()),
+            (59, 0, String::new()),
+            (1200, 0, "; also mend the clock, it is 20m behind the API server's (see `chronyc tracking`)".to_owned()),
+            (0, 7200, "; also mend the clock, it is 2h ahead of the API server's (see `chronyc tracking`)".to_owned()),
+        ];
+        for (theirs, ours, said) in rows {
+            assert_eq!(complaint(behind(at(theirs), at(ours))), said);
+        }
+        let clock = Clock::default();
+        let hour_ahead = (Timestamp::now() + SignedDuration::from_hours(1)).strftime("%a, %d %b %Y %H:%M:%S GMT");
+        let headers = HeaderMap::from_iter([(DATE, hour_ahead.to_string().parse().unwrap_or_else(|_| unreachable!()))]);
+        clock.learn(&headers);
+        let off = clock.now().duration_since(Timestamp::now()) - SignedDuration::from_hours(1);
+        assert!(off.abs() < SignedDuration::from_secs(10), "{off:#}");
+        clock.learn(&HeaderMap::new());
+        assert!(!clock.behind().is_zero(), "an answer without a date says nothing");
+    }
+}

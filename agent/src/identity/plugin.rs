@@ -1,0 +1,54 @@
+//! `kerf-agent token`: a credential plugin for kubelet's kubeconfig, so that an image needs no AWS CLI for it.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Audience, CredentialsError, Role, Token, token};
+
+/// The version that is spoken unless the caller asks for the other.
+const BETA: &str = "client.authentication.k8s.io/v1beta1";
+const STABLE: &str = "client.authentication.k8s.io/v1";
+
+/// The `ExecCredential` that kubelet reads from our output. `asked` is what the caller says of itself, an
+/// `ExecCredential` too.
+///
+/// # Errors
+/// [`CredentialsError`]; kubelet asks again by itself.
+pub async fn credential(
+    role: &Role,
+    audience: &Audience,
+    asked: Option<&str>,
+    now: Timestamp,
+) -> Result<Value, CredentialsError> {
+    let credentials = role.credentials(now).await?;
+    Ok(rendered(&token::sign(audience, &credentials.keys, credentials.end, now), asked))
+}
+
+fn rendered(token: &Token, asked: Option<&str>) -> Value {
+    let asked: Value = asked.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let version = if asked["apiVersion"] == STABLE { STABLE } else { BETA };
+    json!({
+        "apiVersion": version,
+        "kind": "ExecCredential",
+        "spec": {},
+        "status": {"expirationTimestamp": token.end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "token": token.text},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_version_is_spoken() {
+        let end: Timestamp = "2026-11-21T21:14:00.5Z".parse().unwrap_or_default();
+        let token = Token { text: "k8s-aws-v1.x".into(), signed: end, renew: end, end };
+        let stable = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{}}"#;
+        for (asked, version) in [(Some(stable), STABLE), (Some("junk"), BETA), (None, BETA)] {
+            let said = rendered(&token, asked);
+            assert_eq!(said["apiVersion"], version);
+            assert_eq!(said["status"]["token"], "k8s-aws-v1.x");
+            assert_eq!(said["status"]["expirationTimestamp"], "2026-11-21T21:14:00Z");
+        }
+    }
+}

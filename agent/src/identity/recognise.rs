@@ -1,0 +1,136 @@
+//! Which credential commands of a kubeconfig mint EKS tokens: those the agent need not run, because it can do the same itself, also
+//! where there is neither AWS CLI nor authenticator.
+
+use super::Audience;
+
+/// The audience of the token that this command would print; `None` for a command that does anything else, or that says more than we
+/// understand: another role, say. Such a command is to be run.
+#[must_use]
+pub fn audience(program: &str, arguments: &[String], environment: &[(String, String)]) -> Option<Audience> {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let words = Words::read(arguments)?;
+    let cluster = match (name, words.plain.as_slice()) {
+        ("aws", ["eks", "get-token"]) => words.one_of(&["--cluster-name", "--cluster-id"]),
+        ("aws-iam-authenticator", ["token"]) => words.one_of(&["-i", "--cluster-id"]),
+        ("kerf-agent", ["token"]) => words.one_of(&["--cluster-name"]),
+        _ => None,
+    }?;
+    let known = ["--cluster-name", "--cluster-id", "-i", "--region", "--output"];
+    if words
+        .options
+        .iter()
+        .any(|(option, value)| !known.contains(option) || (*option == "--output" && *value != "json"))
+    {
+        return None;
+    }
+    let wishes = Wishes::read(environment)?;
+    let region = words.one_of(&["--region"]).or(wishes.region)?;
+    let plausible = !cluster.is_empty() && !region.is_empty();
+    plausible.then(|| Audience { cluster: cluster.to_owned(), region: region.to_owned(), fips: wishes.fips })
+}
+
+/// A command line: words by themselves, and options with their values.
+struct Words<'a> {
+    plain: Vec<&'a str>,
+    options: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Words<'a> {
+    /// Every option here takes a value, behind a blank or `=`; one without is not understood.
+    fn read(arguments: &'a [String]) -> Option<Self> {
+        let mut words = Self { plain: Vec::new(), options: Vec::new() };
+        let mut rest = arguments.iter().map(String::as_str);
+        while let Some(word) = rest.next() {
+            match word.split_once('=') {
+                _ if !word.starts_with('-') => words.plain.push(word),
+                Some((option, value)) => words.options.push((option, value)),
+                None => words.options.push((word, rest.next()?)),
+            }
+        }
+        Some(words)
+    }
+
+    /// The value of the one option that is there under one of these names.
+    fn one_of(&self, names: &[&str]) -> Option<&'a str> {
+        let mut found = self.options.iter().filter(|(option, _)| names.contains(option));
+        let (_, value) = found.next()?;
+        found.next().is_none().then_some(value)
+    }
+}
+
+/// What the environment asks for.
+#[derive(Default)]
+struct Wishes<'a> {
+    fips: bool,
+    region: Option<&'a str>,
+}
+
+impl<'a> Wishes<'a> {
+    /// A variable that we do not know may name other credentials: then the command knows better.
+    fn read(environment: &'a [(String, String)]) -> Option<Self> {
+        let mut wishes = Self::default();
+        for (name, value) in environment {
+            match (name.as_str(), value.as_str()) {
+                ("AWS_USE_FIPS_ENDPOINT", "true" | "false") => wishes.fips = value == "true",
+                ("AWS_STS_REGIONAL_ENDPOINTS", "regional") => {}
+                ("AWS_REGION" | "AWS_DEFAULT_REGION", region) => wishes.region = Some(region),
+                _ => return None,
+            }
+        }
+        Some(wishes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recognised(line: &str) -> Option<(String, String, bool)> {
+        let (environment, command): (Vec<&str>, Vec<&str>) =
+            line.split(' ').partition(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+        let environment: Vec<(String, String)> =
+            environment.iter().filter_map(|pair| pair.split_once('=')).map(|(a, b)| (a.into(), b.into())).collect();
+        let arguments: Vec<String> = command[1..].iter().map(|word| (*word).to_owned()).collect();
+        audience(command[0], &arguments, &environment).map(|it| (it.cluster, it.region, it.fips))
+    }
+
+    #[test]
+    fn the_commands_that_images_come_with_are_recognised() {
+        let rows = [
+            "aws eks get-token --cluster-name c --region r",
+            "/usr/bin/aws --region r eks get-token --cluster-name c --output json",
+            "aws eks get-token --cluster-id=c --region=r",
+            "/usr/bin/aws-iam-authenticator token -i c --region r",
+            "aws-iam-authenticator token --cluster-id c --region r",
+            "/usr/bin/kerf-agent token --cluster-name c --region r",
+            "AWS_REGION=r AWS_STS_REGIONAL_ENDPOINTS=regional aws eks get-token --cluster-name c",
+        ];
+        for row in rows {
+            assert_eq!(recognised(row), Some(("c".into(), "r".into(), false)), "{row}");
+        }
+        let fips = "AWS_USE_FIPS_ENDPOINT=true aws eks get-token --cluster-name c --region r";
+        assert_eq!(recognised(fips), Some(("c".into(), "r".into(), true)));
+    }
+
+    #[test]
+    fn whatever_says_more_is_run_instead() {
+        let rows = [
+            "aws eks get-token --cluster-name c --region r --role-arn arn:aws:iam::1:role/x",
+            "aws eks get-token --cluster-name c --region r --profile other",
+            "aws eks get-token --cluster-name c --cluster-id d --region r",
+            "aws eks get-token --cluster-name c --region r --output text",
+            "aws eks get-token --cluster-name c",
+            "aws eks get-token --cluster-name c --region",
+            "aws eks get-token --region r",
+            "aws eks describe-cluster --name c --region r",
+            "aws-iam-authenticator token -i c --region r --role arn:aws:iam::1:role/x",
+            "AWS_PROFILE=other aws eks get-token --cluster-name c --region r",
+            "AWS_STS_REGIONAL_ENDPOINTS=legacy aws-iam-authenticator token -i c --region r",
+            "AWS_USE_FIPS_ENDPOINT=perhaps aws eks get-token --cluster-name c --region r",
+            "gke-gcloud-auth-plugin",
+        ];
+        for row in rows {
+            assert_eq!(recognised(row), None, "{row}");
+        }
+    }
+}
