@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
     ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli"], &["aws-*", "kube", "kube-client"]),
+    ("systemd-room", &[], &["tokio", "kube*", "aws-*"]),
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
 ];
 

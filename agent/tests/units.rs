@@ -1,7 +1,7 @@
 //! The units as an image ships them, under a real systemd: boot, crash, hang, a stop in the middle of a drain, the journal, and
 //! what they may do. Metadata and API server are scripted, on loopback.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "run/api.rs"]
 #[expect(dead_code, reason = "the tests of the loop use the rest")]
@@ -9,16 +9,14 @@ mod api;
 #[path = "run/machine.rs"]
 #[expect(dead_code, reason = "the tests of the loop use the rest")]
 mod machine;
-#[path = "units/system.rs"]
-mod system;
+
+use std::path::Path;
 
 use hyper::Method;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use api::{Api, status, until};
 use machine::{INSTANCE, Machine, NAME, node};
-use system::{Layer, System};
+use systemd_room::{Layer, System};
 
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
@@ -31,6 +29,11 @@ spec:
     certificateAuthority: Y2VydGlmaWNhdGVBdXRob3JpdHk=
     cidr: 10.100.0.0/16
 ";
+
+/// What an image has, with stand-ins for what the agent only starts.
+fn layer(imds: &str) -> Layer {
+    Layer::new(Path::new(env!("CARGO_BIN_EXE_kerf-agent")), imds).with_stand_ins()
+}
 
 /// Metadata as a machine has it that is told how to join.
 async fn metadata() -> Machine {
@@ -48,20 +51,18 @@ async fn guarded(settings: &str) -> (Api, Machine, System) {
     machine.join(&api);
     machine.cni();
     api.put_node(node(INSTANCE));
-    let layer = Layer::new(machine.endpoint());
-    layer.write("etc/systemd/system/kerf-agent.service.d/more.conf", settings);
+    let image = layer(machine.endpoint());
+    image.write("etc/systemd/system/kerf-agent.service.d/more.conf", settings);
     // Bootstrap is another test's: here it would write its own kubeconfig over the scripted server's.
-    layer.write("etc/systemd/system/kerf-agent-bootstrap.service.d/not.conf", "[Unit]\nConditionPathExists=/never\n");
-    let system = System::boot(layer);
+    image.write("etc/systemd/system/kerf-agent-bootstrap.service.d/not.conf", "[Unit]\nConditionPathExists=/never\n");
+    let system = System::boot(image);
     system.take_over(machine.root.path());
     system.systemctl(&["start", RUN]);
     (api, machine, system)
 }
 
-fn main_pid(system: &System) -> Pid {
-    let group = system.property(RUN, "ControlGroup");
-    let inside = std::fs::read_to_string(system.at(&format!("sys/fs/cgroup{group}/cgroup.procs"))).unwrap();
-    Pid::from_raw(inside.lines().next().unwrap().parse().unwrap())
+fn signal(system: &System, signal: &str) {
+    system.systemctl(&["kill", "--kill-whom=main", "--signal", signal, RUN]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,7 +71,7 @@ async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
         return;
     }
     let machine = metadata().await;
-    let system = System::boot(Layer::new(machine.endpoint()));
+    let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["preset", BOOTSTRAP, RUN]);
     assert_eq!(system.property(RUN, "UnitFileState"), "enabled");
     system.systemctl(&["start", "--no-block", BOOTSTRAP, RUN]);
@@ -92,7 +93,7 @@ async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
     }
     let machine = metadata().await;
     machine.answer("user-data", 200, "kind: NodeConfig\nspec: [");
-    let system = System::boot(Layer::new(machine.endpoint()));
+    let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);
     system.until(BOOTSTRAP, "StatusText", |text| text.starts_with("waiting: ") && text.contains("line"));
     assert_eq!(system.property(BOOTSTRAP, "ActiveState"), "activating");
@@ -109,14 +110,11 @@ async fn a_crash_and_a_hang_end_in_a_new_start() {
     let guarding = |text: &str| text.starts_with("kubelet and CNI are ready");
     system.until(RUN, "StatusText", guarding);
 
-    let first = main_pid(&system);
-    kill(first, Signal::SIGKILL).unwrap();
+    signal(&system, "KILL");
     system.until(RUN, "NRestarts", |count| count == "1");
     system.until(RUN, "StatusText", guarding);
-    let second = main_pid(&system);
-    assert_ne!(first, second);
 
-    kill(second, Signal::SIGSTOP).unwrap();
+    signal(&system, "STOP");
     system.until(RUN, "NRestarts", |count| count == "2");
     system.until(RUN, "StatusText", guarding);
     let said = system.said_by_systemd(RUN);
@@ -170,7 +168,7 @@ async fn systemd_finds_nothing_wrong_with_the_units_and_little_that_they_may() {
     if !System::wanted() {
         return;
     }
-    let system = System::boot(Layer::new("http://127.0.0.1:1"));
+    let system = System::boot(layer("http://127.0.0.1:1"));
     for (unit, ceiling) in [(RUN, 20), (BOOTSTRAP, 32)] {
         let path = format!("/etc/systemd/system/{unit}");
         let threshold = format!("--threshold={ceiling}");

@@ -1,5 +1,9 @@
 //! A real systemd with Kerf's real units: PID 1 of its own namespaces on an overlay of this machine's root. Only the network is
-//! shared, so that the agent finds the scripted servers of the test on loopback.
+//! shared, so that what runs in it finds the servers of the test on loopback.
+//!
+//! Everything here is for tests, so what should work and does not ends the test with a sentence.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,8 +16,8 @@ use tempfile::TempDir;
 
 /// Leaves out the tests that need it, on a machine where nobody can become root.
 pub const LEAVE_OUT: &str = "KERF_WITHOUT_SYSTEMD";
-const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd");
-const BOOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/units/boot");
+const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systemd");
+const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/enter");
 /// How long anything here may take; a boot takes a second or two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct System {
     namespaces: Child,
     init: u32,
-    cgroup: PathBuf,
+    group: String,
     _layer: TempDir,
 }
 
@@ -29,8 +33,9 @@ pub struct System {
 pub struct Layer(TempDir);
 
 impl Layer {
-    /// Kerf's units and program as an image has them, with stand-ins for containerd and kubelet, and metadata at `imds`.
-    pub fn new(imds: &str) -> Self {
+    /// Kerf's units and the program `agent` as an image has them, and metadata at `imds`.
+    #[must_use]
+    pub fn new(agent: &Path, imds: &str) -> Self {
         let layer = Self(tempfile::tempdir().unwrap());
         for (name, folder) in [("80-kerf.preset", "systemd/system-preset"), ("kerf.conf", "tmpfiles.d")] {
             layer.write(&format!("usr/lib/{folder}/{name}"), &fs::read_to_string(Path::new(UNITS).join(name)).unwrap());
@@ -41,23 +46,30 @@ impl Layer {
             let environment = format!("[Service]\nEnvironment=AWS_EC2_METADATA_SERVICE_ENDPOINT={imds}\n");
             layer.write(&format!("etc/systemd/system/{name}.d/test.conf"), &environment);
         }
-        for name in ["containerd", "kubelet"] {
-            layer
-                .write(&format!("etc/systemd/system/{name}.service"), "[Service]\nExecStart=/usr/bin/sleep infinity\n");
-        }
         layer.write("etc/systemd/system/runtime.slice", "[Slice]\n");
         layer.write("etc/eks/kubelet-version.txt", "v1.36.3\n");
-        layer.program("usr/bin/kerf-agent", Path::new(env!("CARGO_BIN_EXE_kerf-agent")));
+        layer.program("usr/bin/kerf-agent", agent);
         layer
     }
 
+    /// With units of the names containerd and kubelet that run and do nothing.
+    #[must_use]
+    pub fn with_stand_ins(self) -> Self {
+        for name in ["containerd", "kubelet"] {
+            self.write(&format!("etc/systemd/system/{name}.service"), "[Service]\nExecStart=/usr/bin/sleep infinity\n");
+        }
+        self
+    }
+
+    /// Writes a file, with all folders above it.
     pub fn write(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn program(&self, path: &str, from: &Path) {
+    /// Puts a program there.
+    pub fn program(&self, path: &str, from: &Path) {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::copy(from, &path).unwrap();
@@ -67,6 +79,7 @@ impl Layer {
 
 impl System {
     /// Whether this machine can have one; it fails the test when it should but cannot.
+    #[must_use]
     pub fn wanted() -> bool {
         if std::env::var_os(LEAVE_OUT).is_some() {
             eprintln!("{LEAVE_OUT} is set: systemd is not tested");
@@ -81,23 +94,13 @@ impl System {
     }
 
     /// Boots with `layer` and waits until systemd is up.
+    #[must_use]
     pub fn boot(layer: Layer) -> Self {
-        let cgroup = unified().join(format!(
-            "kerf-units-{}-{}",
-            std::process::id(),
-            layer.0.path().file_name().unwrap().display()
-        ));
-        fs::create_dir(&cgroup).unwrap();
-        let enter = "echo $$ >\"$1/cgroup.procs\" && exec unshare --pid --fork --mount --uts --ipc --cgroup --kill-child \"$2\" \"$3\"";
-        let namespaces = Command::new("sh")
-            .args(["-c", enter, "sh"])
-            .args([cgroup.as_path(), Path::new(BOOT), layer.0.path()])
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        let children = format!("/proc/{0}/task/{0}/children", namespaces.id());
-        let init = wait("the namespaces", || fs::read_to_string(&children).ok()?.trim().parse().ok());
-        let system = Self { namespaces, init, cgroup, _layer: layer.0 };
+        let group = format!("kerf-systemd-{}-{}", std::process::id(), layer.0.path().file_name().unwrap().display());
+        let namespaces =
+            Command::new(ENTER).arg(&group).arg(layer.0.path()).stdin(Stdio::null()).spawn().expect("bash is there");
+        let init = wait("the namespaces", || only_child(namespaces.id()));
+        let system = Self { namespaces, init, group, _layer: layer.0 };
         wait("systemd", || {
             let state = system.run(&["systemctl", "is-system-running"]);
             matches!(text(&state).as_str(), "running" | "degraded").then_some(())
@@ -106,6 +109,7 @@ impl System {
     }
 
     /// Where `path` of the system is, seen from the test.
+    #[must_use]
     pub fn at(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.init)).join(path)
     }
@@ -116,6 +120,8 @@ impl System {
         assert!(status.success());
     }
 
+    /// Runs a program in the system.
+    #[must_use]
     pub fn run(&self, command: &[&str]) -> Output {
         Command::new("nsenter").args(["-t", &self.init.to_string(), "-a"]).args(command).output().unwrap()
     }
@@ -128,6 +134,7 @@ impl System {
     }
 
     /// A property of a unit, as `systemctl show` gives it.
+    #[must_use]
     pub fn property(&self, unit: &str, name: &str) -> String {
         self.systemctl(&["show", unit, "--value", "--property", name])
     }
@@ -143,12 +150,14 @@ impl System {
     }
 
     /// The unit's journal, one JSON object a line.
+    #[must_use]
     pub fn journal(&self, unit: &str) -> Vec<serde_json::Value> {
         let output = self.run(&["journalctl", "--unit", unit, "--output", "json", "--no-pager"]);
         String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// What systemd itself says about the unit.
+    #[must_use]
     pub fn said_by_systemd(&self, unit: &str) -> Vec<String> {
         let by_init = |entry: &serde_json::Value| entry["_PID"] == "1" && entry["UNIT"] == unit;
         let message = |entry: &serde_json::Value| entry["MESSAGE"].as_str().unwrap_or_default().to_owned();
@@ -167,8 +176,9 @@ impl Drop for System {
         let _ = self.namespaces.wait();
         // systemd's own groups below are empty now; the kernel lets go of them one level at a time.
         let _ = patient(|| {
-            remove_groups(&self.cgroup);
-            (!self.cgroup.exists()).then_some(())
+            let groups: Vec<PathBuf> = hierarchies().map(|folder| folder.join(&self.group)).collect();
+            groups.iter().for_each(|group| remove_groups(group));
+            groups.iter().all(|group| !group.exists()).then_some(())
         });
     }
 }
@@ -182,11 +192,23 @@ fn remove_groups(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Where the version 2 hierarchy of control groups is mounted.
-fn unified() -> PathBuf {
+/// The child of `unshare`, once the process has become that.
+fn only_child(parent: u32) -> Option<u32> {
+    let is_unshare = fs::read_to_string(format!("/proc/{parent}/comm")).ok()?.trim() == "unshare";
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    children.trim().parse().ok().filter(|_| is_unshare)
+}
+
+/// Where the hierarchies of control groups are mounted.
+fn hierarchies() -> impl Iterator<Item = PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let found = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|fields| fields[2] == "cgroup2");
-    PathBuf::from(found.expect("a cgroup2 file system is mounted")[1])
+    let folders: Vec<PathBuf> = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|fields| matches!(fields[2], "cgroup" | "cgroup2"))
+        .map(|fields| PathBuf::from(fields[1]))
+        .collect();
+    folders.into_iter()
 }
 
 fn text(output: &Output) -> String {
