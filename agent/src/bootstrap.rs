@@ -1,10 +1,16 @@
 //! From a machine that just booted to a running kubelet. Nothing is tried once only: whatever is missing or wrong, the
 //! agent says in one sentence what it waits for and asks again, because a node that gave up is a bill without work.
 
+pub mod containerd;
+pub mod credentials;
+pub mod disks;
+pub mod environment;
 pub mod facts;
-pub mod files;
+pub mod hosts;
+pub mod kubeconfig;
 pub mod kubelet;
 pub mod plan;
+pub mod resolved;
 pub mod state;
 pub mod waiting;
 
@@ -32,6 +38,8 @@ pub struct Bootstrap {
     pub host: Host,
     /// Its metadata.
     pub imds: Imds,
+    /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
+    pub credential_provider: String,
     /// Waits between attempts.
     pub backoff: Backoff,
 }
@@ -61,7 +69,8 @@ impl Bootstrap {
     /// # Errors
     /// What stands in the way, and its cure; trying again is safe after any of them.
     pub async fn attempt(&self) -> anyhow::Result<Plan> {
-        let facts = facts::gather(&self.host, &self.imds).await?;
+        let told = facts::user_data(&self.imds).await?;
+        let facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
         self.apply(&plan).await?;
         Ok(plan)
@@ -78,7 +87,7 @@ impl Bootstrap {
             }
         }
         if !self.host.exists(STARTED_PATH) {
-            self.start_units(&plan.units).await?;
+            self.start_units(plan).await?;
             self.host.write(STARTED_PATH, b"", 0o644)?;
         }
         Ok(())
@@ -93,11 +102,15 @@ impl Bootstrap {
         Ok(())
     }
 
-    async fn start_units(&self, units: &[String]) -> anyhow::Result<()> {
+    async fn start_units(&self, plan: &Plan) -> anyhow::Result<()> {
         self.host.systemctl(&["daemon-reload"]).await?;
-        for unit in units {
+        for unit in plan.system_units.iter().chain(&plan.units) {
             self.host.systemctl(&["restart", unit]).await?;
             log::info!(unit = unit.as_str(); "restarted a unit");
+            for step in plan.programs.iter().filter(|step| step.after == *unit) {
+                let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
+                self.host.output(&step.program, &arguments).await?;
+            }
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! a search path, and words to systemd. Tests give it a folder and a path of their own.
 
 mod cpu;
+mod hardware;
 mod version;
 
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::process::Command;
 
-pub use version::KubeletVersion;
+pub use version::{ContainerdVersion, KubeletVersion};
 
 /// A program that has not ended by then is killed: restarting containerd with many shims takes most of a minute.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(120);

@@ -43,7 +43,8 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
     match &settings.command {
         Command::Bootstrap => {
             let backoff = Backoff::bootstrap(seed());
-            runtime.block_on(Bootstrap { host: settings.host(), imds, backoff }.run());
+            let credential_provider = settings.credential_provider.clone();
+            runtime.block_on(Bootstrap { host: settings.host(), imds, credential_provider, backoff }.run());
             Ok(())
         }
         Command::Nodeadm(command) => runtime.block_on(nodeadm::run(&machine(settings, imds), command)),

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use daemon::log::Format;
 use log::LevelFilter;
 
+use crate::bootstrap::credentials::{DEFAULT_PROVIDER, PROVIDER_VARIABLE};
 use crate::host::Host;
 use crate::imds::{DEFAULT_ENDPOINT, Imds, ImdsError};
 use crate::nodeadm::command::{Internal, Nodeadm, spelt_out};
@@ -31,6 +32,9 @@ pub struct Settings {
     /// Use AWS's FIPS endpoints where a region has them.
     #[arg(long, env = "AWS_USE_FIPS_ENDPOINT", global = true)]
     pub fips: bool,
+    /// Where the credential provider for images of ECR is.
+    #[arg(long, env = PROVIDER_VARIABLE, default_value = DEFAULT_PROVIDER, global = true)]
+    pub credential_provider: String,
     /// How to log: auto (journald, else text), json or text.
     #[arg(long, env = "KERF_LOG_FORMAT", default_value = "auto", global = true)]
     pub log_format: Format,

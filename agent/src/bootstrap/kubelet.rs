@@ -1,12 +1,25 @@
 //! The KubeletConfiguration of an EKS node, as nodeadm generates it for Kubernetes 1.27 to 1.36: the generated file
 //! holds what the platform needs, the user's wishes go into a drop-in above it.
 
+mod command_line;
+
+use machine::json;
 use machine::nodeconfig::{NodeConfigError, merge_json};
 use machine::pods;
 use serde_json::{Map, Value, json};
 
+use super::containerd;
 use super::facts::Facts;
-use super::plan::CA_BUNDLE;
+use super::plan::{CA_BUNDLE, Part, Plan};
+
+pub use command_line::KUBELET_ENVIRONMENT;
+
+/// The generated KubeletConfiguration.
+pub const KUBELET_CONFIG: &str = "/etc/kubernetes/kubelet/config.json";
+/// The folder of KubeletConfiguration drop-ins.
+pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet/config.json.d";
+/// The user's KubeletConfiguration.
+pub const KUBELET_DROP_IN: &str = "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf";
 
 const TLS_CIPHER_SUITES: [&str; 8] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
@@ -19,36 +32,37 @@ const TLS_CIPHER_SUITES: [&str; 8] = [
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
+/// Feature gates and the minor release from which on they are set.
+const FEATURE_GATES: [(&str, u32); 3] =
+    [("RotateKubeletServerCertificate", 0), ("DynamicResourceAllocation", 33), ("MutableCSINodeAllocatableCount", 34)];
+
 /// Drop-in folders are used from this minor release of kubelet on; before, the user's wishes are merged into the file.
 const DROP_INS_SINCE: u32 = 29;
+/// kubelet ends pods itself at a shutdown from this minor release on.
+const SHUTDOWN_SINCE: u32 = 34;
 
-/// The contents of kubelet's configuration files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Configuration {
-    /// The generated file.
-    pub main: String,
-    /// The user's drop-in; `None` when there is nothing in it or kubelet has no drop-ins.
-    pub drop_in: Option<String>,
+pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError> {
+    let mut main = fixed();
+    main.extend(computed(plan, facts)?);
+    let user = facts.user_data.config.spec.kubelet.config.clone();
+    let mut drop_in = None;
+    if facts.software.kubelet.at_least(DROP_INS_SINCE) {
+        drop_in = (!user.is_empty()).then(|| with_type_meta(user));
+    } else {
+        merge_json(&mut main, user);
+    }
+    plan.put(Part::Kubelet, KUBELET_CONFIG, json::pretty(&Value::Object(main)));
+    let flags = command_line::environment(facts, &plan.node_name, drop_in.is_some());
+    plan.put_or_remove(Part::Kubelet, KUBELET_DROP_IN, drop_in.map(|drop_in| json::pretty(&Value::Object(drop_in))));
+    plan.put(Part::Kubelet, KUBELET_ENVIRONMENT, flags);
+    Ok(())
 }
 
-/// Computes kubelet's configuration.
-///
-/// # Errors
-/// [`NodeConfigError`] for a service CIDR that cannot be read.
-pub fn configuration(facts: &Facts, provider_id: &str) -> Result<Configuration, NodeConfigError> {
-    let mut main = fixed();
-    main.extend(computed(facts, provider_id)?);
-    let user = facts.user_data.config.spec.kubelet.config.clone();
-    if user.is_empty() {
-        return Ok(Configuration { main: pretty(main), drop_in: None });
-    }
-    if !facts.kubelet.at_least(DROP_INS_SINCE) {
-        merge_json(&mut main, user);
-        return Ok(Configuration { main: pretty(main), drop_in: None });
-    }
+/// A drop-in is read only when it says what it is, which the user need not.
+fn with_type_meta(user: Map<String, Value>) -> Map<String, Value> {
     let mut drop_in = type_meta();
     drop_in.extend(user);
-    Ok(Configuration { main: pretty(main), drop_in: Some(pretty(drop_in)) })
+    drop_in
 }
 
 fn type_meta() -> Map<String, Value> {
@@ -71,7 +85,7 @@ fn fixed() -> Map<String, Value> {
         "cgroupDriver": "systemd",
         "cgroupRoot": "/",
         "clusterDomain": "cluster.local",
-        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "containerRuntimeEndpoint": containerd::ENDPOINT,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"},
         "hairpinMode": "hairpin-veth",
         "kubeReservedCgroup": "/runtime",
@@ -88,22 +102,26 @@ fn fixed() -> Map<String, Value> {
 }
 
 /// What depends on machine, cluster and release.
-fn computed(facts: &Facts, provider_id: &str) -> Result<Map<String, Value>, NodeConfigError> {
-    let limits = pods::interface_limits(&facts.identity.instance_type);
-    let eni_limited = limits.map(|limits| pods::eni_limited_pods(limits.interfaces, limits.ipv4_per_interface, 0));
-    let max_pods = pods::max_pods(None, eni_limited, None, facts.cpus);
+fn computed(plan: &mut Plan, facts: &Facts) -> Result<Map<String, Value>, NodeConfigError> {
+    let spec = &facts.user_data.config.spec;
+    let limits = pods::interface_limits(&facts.identity.instance_type).or(facts.interface_limits);
+    let density = pods::density(limits, &spec.kubelet.max_pods_expression);
+    plan.warnings.extend(density.warning);
     let mut computed = object(json!({
-        "clusterDNS": [facts.user_data.config.spec.cluster.dns_ip()?.to_string()],
+        "clusterDNS": [spec.cluster.dns_ip()?.to_string()],
         "featureGates": feature_gates(facts),
         "kubeReserved": {
-            "cpu": format!("{}m", pods::kube_reserved_cpu_millicores(facts.cpus)),
+            "cpu": format!("{}m", pods::kube_reserved_cpu_millicores(facts.hardware.cpus)),
             "ephemeral-storage": format!("{}Gi", pods::KUBE_RESERVED_EPHEMERAL_STORAGE_MIB / 1024),
-            "memory": format!("{}Mi", pods::kube_reserved_memory_mib(max_pods)),
+            "memory": format!("{}Mi", pods::kube_reserved_memory_mib(density.pods)),
         },
-        "maxPods": max_pods,
-        "providerID": provider_id,
+        "maxPods": density.pods,
+        "providerID": plan.provider_id,
     }));
-    if facts.kubelet.at_least(34) {
+    if containerd::uses_soci(facts) {
+        computed.insert("imageServiceEndpoint".to_owned(), json!(containerd::SOCI_ENDPOINT));
+    }
+    if facts.software.kubelet.at_least(SHUTDOWN_SINCE) {
         computed.insert("shutdownGracePeriod".to_owned(), json!("2m30s"));
         computed.insert("shutdownGracePeriodCriticalPods".to_owned(), json!("30s"));
     }
@@ -111,11 +129,8 @@ fn computed(facts: &Facts, provider_id: &str) -> Result<Map<String, Value>, Node
 }
 
 fn feature_gates(facts: &Facts) -> Map<String, Value> {
-    [("RotateKubeletServerCertificate", 0), ("DynamicResourceAllocation", 33), ("MutableCSINodeAllocatableCount", 34)]
-        .into_iter()
-        .filter(|(_, since)| facts.kubelet.at_least(*since))
-        .map(|(gate, _)| (gate.to_owned(), json!(true)))
-        .collect()
+    let set = FEATURE_GATES.iter().filter(|(_, since)| facts.software.kubelet.at_least(*since));
+    set.map(|(gate, _)| ((*gate).to_owned(), json!(true))).collect()
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -123,8 +138,4 @@ fn object(value: Value) -> Map<String, Value> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     }
-}
-
-fn pretty(fields: Map<String, Value>) -> String {
-    format!("{:#}\n", Value::Object(fields))
 }

@@ -1,4 +1,4 @@
-//! kubelet's version, as far as its configuration depends on it.
+//! Versions of kubelet and containerd, as far as their configuration depends on them.
 
 /// A minor release of Kubernetes; patch and vendor suffix never matter to kubelet's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +27,27 @@ impl KubeletVersion {
     }
 }
 
+/// The version of containerd: its configuration changes with the major one only, but people read the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ContainerdVersion {
+    /// 1 or 2 so far.
+    pub major: u32,
+    /// Such as 7.
+    pub minor: u32,
+}
+
+impl ContainerdVersion {
+    /// Reads `2.0.5`, `v1.7.27` or containerd's own `containerd github.com/containerd/containerd 1.7.27 COMMIT`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        text.split_whitespace().find_map(|word| {
+            let mut numbers = word.strip_prefix('v').unwrap_or(word).split('.');
+            let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+            Some(Self { major, minor })
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +67,26 @@ mod tests {
         }
         assert!(KubeletVersion { major: 1, minor: 34 }.at_least(34));
         assert!(!KubeletVersion { major: 1, minor: 33 }.at_least(34));
+    }
+
+    #[test]
+    fn spellings_of_containerd() {
+        for (text, expected) in [
+            (
+                "containerd github.com/containerd/containerd 1.7.27 05044ec0a9a75232cad458027ca83437aae3f4da\n",
+                Some((1, 7)),
+            ),
+            (
+                "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d4ede3531652d86197bf3fc9515e5276d9",
+                Some((2, 0)),
+            ),
+            ("2.1.4\n", Some((2, 1))),
+            ("v2.2.0-rc.0", Some((2, 2))),
+            ("", None),
+            ("containerd", None),
+        ] {
+            let found = ContainerdVersion::parse(text).map(|version| (version.major, version.minor));
+            assert_eq!(found, expected, "{text:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
+use agent::bootstrap::credentials::DEFAULT_PROVIDER;
 use agent::bootstrap::{Bootstrap, State};
 use agent::host::Host;
 use agent::imds::Imds;
@@ -32,9 +33,14 @@ impl Room {
     /// A machine with two CPUs and this kubelet.
     pub fn new(kubelet: &str) -> Self {
         let room = Self { folder: tempfile::tempdir().unwrap() };
-        for (name, text) in [("systemctl", SYSTEMCTL), ("kubelet", "#!/bin/sh\necho Kubernetes v1.36.3\n")] {
+        for (name, text) in [
+            ("systemctl", SYSTEMCTL),
+            ("kubelet", "#!/bin/sh\necho Kubernetes v1.36.3\n"),
+            ("containerd", "#!/bin/sh\necho containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d\n"),
+        ] {
             room.program(name, text);
         }
+        room.write(DEFAULT_PROVIDER.trim_start_matches('/'), "a program\n");
         for cpu in ["cpu0", "cpu1"] {
             fs::create_dir_all(room.root().join("sys/devices/system/node/node0").join(cpu)).unwrap();
         }
@@ -64,7 +70,8 @@ impl Room {
     pub fn bootstrap(&self, endpoint: &str) -> Bootstrap {
         let (start, ceiling) = (Duration::from_millis(1), Duration::from_millis(4));
         let imds = Imds::new(endpoint, Duration::from_secs(2)).unwrap();
-        Bootstrap { host: self.host(), imds, backoff: Backoff { start, ceiling, seed: 1 } }
+        let credential_provider = DEFAULT_PROVIDER.to_owned();
+        Bootstrap { host: self.host(), imds, credential_provider, backoff: Backoff { start, ceiling, seed: 1 } }
     }
 
     /// Writes a file below the root.

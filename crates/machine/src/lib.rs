@@ -2,6 +2,8 @@
 //! that tells it who it is. Pure, so that what the controller promises and what the node computes are one formula.
 
 pub mod agent;
+pub mod expression;
+pub mod json;
 pub mod mime;
 pub mod nodeconfig;
 pub mod pods;

@@ -13,14 +13,19 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-pub use merge::merge_json;
+pub use merge::{merge_json, merge_toml};
 pub(crate) use read::read_typed;
-pub use read::{Parsed, parse};
+pub use read::{Parsed, parse, parse_strict};
 
 /// The `apiVersion` of a NodeConfig.
 pub const API_VERSION: &str = "node.eks.aws/v1alpha1";
 /// The `kind` of a NodeConfig.
 pub const KIND: &str = "NodeConfig";
+
+/// The feature gate that names a node after its instance, not after its private DNS name.
+pub const INSTANCE_ID_NODE_NAME: &str = "InstanceIdNodeName";
+/// The feature gate that has images pulled by the SOCI snapshotter, many layers at once.
+pub const FAST_IMAGE_PULL: &str = "FastImagePull";
 
 /// One NodeConfig document, or several merged.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -56,7 +61,7 @@ pub struct NodeConfigSpec {
     /// kubelet.
     #[serde(default, deserialize_with = "or_default")]
     pub kubelet: Kubelet,
-    /// Gate name to state: `InstanceIdNodeName`, `FastImagePull`.
+    /// Gate name to state: [`INSTANCE_ID_NODE_NAME`], [`FAST_IMAGE_PULL`].
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
 }
@@ -122,9 +127,21 @@ pub struct LocalStorage {
     /// Where disks are mounted.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub mount_path: String,
-    /// `Containerd`, `PodLogs`, `SOCI`: not moved to the array.
+    /// What is not moved onto the array; without effect where each disk is mounted by itself.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub disabled_mounts: Vec<String>,
+    pub disabled_mounts: Vec<DisabledMount>,
+}
+
+/// A folder that stays on the root disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DisabledMount {
+    /// containerd's images and containers.
+    Containerd,
+    /// Logs of pods.
+    PodLogs,
+    /// The SOCI snapshotter's layers.
+    #[serde(rename = "SOCI")]
+    Soci,
 }
 
 /// What becomes of instance store disks.
@@ -195,6 +212,28 @@ pub enum NodeConfigError {
         /// What the reader says.
         problem: String,
     },
+    /// A field that there is not; an error only where documents are read strictly.
+    #[error("line {line}: {path} is not a NodeConfig field and has no effect; {hint}")]
+    UnknownField {
+        /// 1-based line.
+        line: u64,
+        /// Dotted path of the field.
+        path: String,
+        /// What it may have been meant to be, or what there is.
+        hint: String,
+    },
+    /// A text inside the document that is no TOML.
+    #[error("line {line}, {field}: line {inner_line} of its text is no TOML: {problem}")]
+    NotToml {
+        /// 1-based line of the field.
+        line: u64,
+        /// Dotted path of the field.
+        field: &'static str,
+        /// 1-based line within the text.
+        inner_line: usize,
+        /// What the reader says.
+        problem: String,
+    },
     /// YAML, but of something else.
     #[error("this is {found}, not a {API_VERSION} {KIND}; begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`")]
     WrongKind {
@@ -255,7 +294,7 @@ impl NodeConfig {
                 return Err(NodeConfigError::Missing { field, cure });
             }
         }
-        if cluster.enable_outpost == Some(true) && cluster.id.is_empty() {
+        if cluster.on_outpost() && cluster.id.is_empty() {
             let cure = "give the cluster's id, which Outposts need";
             return Err(NodeConfigError::Missing { field: "spec.cluster.id", cure });
         }
@@ -265,6 +304,12 @@ impl NodeConfig {
 }
 
 impl Cluster {
+    /// Whether this is a local cluster on an Outpost.
+    #[must_use]
+    pub fn on_outpost(&self) -> bool {
+        self.enable_outpost == Some(true)
+    }
+
     /// The CA bundle as bytes of PEM.
     ///
     /// # Errors

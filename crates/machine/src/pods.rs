@@ -3,6 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
+
+use crate::expression::{Expression, ExpressionError};
+
 /// Pods of a node whose instance type has no known interface limits, and of families without an interface limit.
 pub const DEFAULT_MAX_PODS: u32 = 110;
 
@@ -58,6 +62,57 @@ pub fn max_pods(user: Option<u32>, eni_limited: Option<u32>, pods_per_core: Opti
         Some(per_core) if per_core > 0 => density.min(per_core.saturating_mul(vcpus)),
         _ => density,
     }
+}
+
+/// What an expression for the number of pods may name.
+const EXPRESSION_NAMES: [&str; 3] = ["default_enis", "ips_per_eni", "max_pods"];
+
+/// The number of pods that a node's bootstrap works out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Density {
+    /// Pods.
+    pub pods: u32,
+    /// Why it is not what the user's expression says.
+    pub warning: Option<String>,
+}
+
+/// Why an expression gives no number of pods.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum DensityError {
+    #[error("it cannot be worked out: {0}")]
+    Expression(ExpressionError),
+    #[error("its value is {0}, which is no number of pods")]
+    OutOfRange(i64),
+    #[error("the interface limits of this instance type are not known")]
+    NoLimits,
+}
+
+/// The density of a node with these interface limits: what the user's `expression` (empty: none) makes of them, else
+/// what the interfaces carry, else [`DEFAULT_MAX_PODS`]. An expression that gives no number from 1 to 2³¹ - 1 counts as
+/// none, with a warning: a node with the usual density serves better than no node.
+#[must_use]
+pub fn density(limits: Option<InterfaceLimits>, expression: &str) -> Density {
+    let usual =
+        limits.map_or(DEFAULT_MAX_PODS, |limits| eni_limited_pods(limits.interfaces, limits.ipv4_per_interface, 0));
+    if expression.trim().is_empty() {
+        return Density { pods: usual, warning: None };
+    }
+    match limits.ok_or(DensityError::NoLimits).and_then(|limits| worked_out(expression, limits, usual)) {
+        Ok(pods) => Density { pods, warning: None },
+        Err(error) => {
+            let warning =
+                format!("spec.kubelet.maxPodsExpression is not followed, {usual} pods are the limit: {error}");
+            Density { pods: usual, warning: Some(warning) }
+        }
+    }
+}
+
+fn worked_out(expression: &str, limits: InterfaceLimits, usual: u32) -> Result<u32, DensityError> {
+    let values = [limits.interfaces, limits.ipv4_per_interface, usual].map(i64::from);
+    let compiled = Expression::compile(expression, &EXPRESSION_NAMES).map_err(DensityError::Expression)?;
+    let value = compiled.evaluate(&values).map_err(DensityError::Expression)?;
+    let pods = i32::try_from(value).ok().filter(|pods| *pods > 0).map(i32::unsigned_abs);
+    pods.ok_or(DensityError::OutOfRange(value))
 }
 
 /// Network limits of `instance_type`, from the table that the crate carries (`data/interfaces.csv`: EC2's

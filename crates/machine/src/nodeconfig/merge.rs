@@ -2,6 +2,7 @@
 //! override a typed field but does override inside free-form JSON), because people's user data relies on them.
 
 use serde_json::{Map, Value};
+use toml::Table;
 
 use super::{Cluster, Containerd, Instance, Kubelet, NodeConfig};
 
@@ -10,7 +11,8 @@ impl NodeConfig {
     ///
     /// Typed fields: a value that is not zero replaces. `kubelet.flags` append. `kubelet.config` and
     /// `containerd.baseRuntimeSpec` merge as JSON, see [`merge_json`]. `instance.environment` merges by service and
-    /// variable, `featureGates` by gate. Other lists, and `containerd.config`, replace when not empty.
+    /// variable, `featureGates` by gate, `containerd.config` as TOML, see [`merge_toml`]. Other lists replace when not
+    /// empty.
     pub fn merge(&mut self, later: Self) {
         replace(&mut self.api_version, later.api_version);
         replace(&mut self.kind, later.kind);
@@ -38,7 +40,7 @@ impl Cluster {
 
 impl Containerd {
     fn merge(&mut self, later: Self) {
-        replace(&mut self.config, later.config);
+        merge_config(&mut self.config, later.config);
         merge_json(&mut self.base_runtime_spec, later.base_runtime_spec);
     }
 }
@@ -66,6 +68,17 @@ impl Kubelet {
     }
 }
 
+/// Lays one TOML text over another. What is no TOML is replaced: whoever reads a document refuses such text before.
+fn merge_config(base: &mut String, later: String) {
+    match (base.parse::<Table>(), later.parse::<Table>()) {
+        (Ok(mut merged), Ok(table)) if !base.is_empty() && !later.is_empty() => {
+            merge_toml(&mut merged, table);
+            *base = merged.to_string();
+        }
+        _ => replace(base, later),
+    }
+}
+
 fn replace<T: Default + PartialEq>(field: &mut T, later: T) {
     if later != T::default() {
         *field = later;
@@ -78,6 +91,18 @@ pub fn merge_json(base: &mut Map<String, Value>, later: Map<String, Value>) {
     for (key, value) in later {
         match (base.get_mut(&key), value) {
             (Some(Value::Object(inner)), Value::Object(value)) => merge_json(inner, value),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Lays `later` over `base`: tables merge key by key, everything else replaces, arrays included.
+pub fn merge_toml(base: &mut Table, later: Table) {
+    for (key, value) in later {
+        match (base.get_mut(&key), value) {
+            (Some(toml::Value::Table(inner)), toml::Value::Table(value)) => merge_toml(inner, value),
             (_, value) => {
                 base.insert(key, value);
             }

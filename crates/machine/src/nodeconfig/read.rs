@@ -23,10 +23,35 @@ pub struct Parsed {
 /// # Errors
 /// [`NodeConfigError::Unreadable`] with line, column and field; [`NodeConfigError::WrongKind`] for other documents.
 pub fn parse(text: &str) -> Result<Parsed, NodeConfigError> {
+    let (config, unknown) = read(text)?;
+    Ok(Parsed { config, warnings: unknown.iter().map(NodeConfigError::to_string).collect() })
+}
+
+/// Reads one YAML or JSON document as [`parse`] does, and takes an unknown field for an error.
+///
+/// # Errors
+/// As [`parse`], and [`NodeConfigError::UnknownField`] for the first of them.
+pub fn parse_strict(text: &str) -> Result<NodeConfig, NodeConfigError> {
+    let (config, unknown) = read(text)?;
+    unknown.into_iter().next().map_or(Ok(config), Err)
+}
+
+/// The document, and its unknown fields.
+fn read(text: &str) -> Result<(NodeConfig, Vec<NodeConfigError>), NodeConfigError> {
     let places = Place::read(text)?;
     check_kind(text, &places)?;
-    let config = typed(text, &places)?;
-    Ok(Parsed { config, warnings: unknown_fields(&places) })
+    let config: NodeConfig = typed(text, &places)?;
+    check_toml(&config.spec.containerd.config, &places)?;
+    Ok((config, unknown_fields(&places)))
+}
+
+fn check_toml(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
+    const FIELD: &str = "spec.containerd.config";
+    let Err(error) = text.parse::<toml::Table>() else { return Ok(()) };
+    let line = places.iter().find(|place| place.path == FIELD).map_or(1, |place| place.line);
+    let start = error.span().map_or(0, |span| span.start);
+    let inner_line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
+    Err(NodeConfigError::NotToml { line, field: FIELD, inner_line, problem: error.message().to_owned() })
 }
 
 #[derive(Deserialize)]
@@ -226,19 +251,40 @@ fn known_fields(path: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-fn unknown_fields(places: &[Place]) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {
+    let mut unknown = Vec::new();
     for place in places.iter().filter(|place| !place.path.ends_with(']')) {
         let (parent, name) = place.path.rsplit_once('.').unwrap_or(("", &place.path));
         if let Some(known) = known_fields(parent)
             && !known.contains(&name)
         {
-            let expected = known.join(", ");
-            warnings.push(format!(
-                "line {}: {} is not a NodeConfig field and has no effect; fields here are {expected}",
-                place.line, place.path
-            ));
+            let (line, path) = (place.line, place.path.clone());
+            unknown.push(NodeConfigError::UnknownField { line, path, hint: hint(name, known) });
         }
     }
-    warnings
+    unknown
+}
+
+/// The field that was meant where one is spelt nearly alike, else all that there are.
+fn hint(name: &str, known: &[&str]) -> String {
+    let near = known.iter().map(|field| (distance(&name.to_lowercase(), &field.to_lowercase()), field));
+    match near.min() {
+        Some((0..=2, field)) => format!("write {field}"),
+        _ => format!("fields here are {}", known.join(", ")),
+    }
+}
+
+/// How many characters have to be put in, taken out or changed to make one name of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, left) in one.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, right) in other.chars().enumerate() {
+            let changed = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::{LIMIT, NODE_CONFIG_TYPE};
+use crate::json::sorted;
 use crate::mime::{self, MimeError, Part};
 use crate::nodeconfig::{API_VERSION, KIND};
 
@@ -171,16 +172,4 @@ fn is_restricted(key: &str) -> bool {
     ["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"]
         .iter()
         .any(|restricted| domain.strip_suffix(restricted).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
-}
-
-/// The same value with the keys of every object in order, whatever features serde_json was built with.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            Value::Object(fields.into_iter().collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        other => other,
-    }
 }

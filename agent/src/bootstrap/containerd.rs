@@ -1,0 +1,115 @@
+//! containerd's files: its configuration for the installed major version with the user's laid over it, the base of
+//! every container's OCI specification, and the SOCI snapshotter where images shall come fast.
+
+mod base_spec;
+mod migrate;
+mod soci;
+mod template;
+
+use machine::nodeconfig::{FAST_IMAGE_PULL, NodeConfig, NodeConfigError, merge_toml};
+use toml::{Table, Value};
+
+use super::facts::Facts;
+use super::plan::{Part, Plan};
+use template::Schema;
+
+pub use soci::{SOCI_CONFIG, SOCI_DROP_IN, SOCI_ENDPOINT};
+
+/// Where containerd answers kubelet.
+pub const ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
+/// containerd's configuration.
+pub const CONFIG: &str = "/etc/containerd/config.toml";
+/// The base of every container's OCI specification.
+pub const BASE_RUNTIME_SPEC: &str = "/etc/containerd/base-runtime-spec.json";
+
+const FIELD: &str = "spec.containerd.config";
+
+/// Least CPUs for the SOCI snapshotter, which unpacks layers side by side.
+const SOCI_CPUS: u32 = 4;
+/// Least memory for it, bytes: 7 GiB, which is what the kernel sees of 8.
+const SOCI_MEMORY_BYTES: u64 = 7 << 30;
+
+pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError> {
+    let spec = &facts.user_data.config.spec.containerd;
+    let Some(version) = facts.software.containerd else {
+        plan.warn(
+            "containerd's version is not known, so its files are left as they are; install it, or write its \
+                   version to /etc/eks/containerd-version.txt",
+        );
+        return Ok(());
+    };
+    let user = user_config(&spec.config)?;
+    let schema = Schema::of(version.major);
+    let mut config = match (schema, is_version_3(&user)) {
+        (Schema::V2, true) => return Err(not_for_version_1(&user)),
+        (Schema::V3, false) if !user.is_empty() => {
+            migrate::to_version_3(laid_over(plan, template::render(facts, Schema::V2), user))
+        }
+        _ => laid_over(plan, template::render(facts, schema), user),
+    };
+    config.insert("version".to_owned(), Value::Integer(schema.version()));
+    plan.put(Part::Containerd, CONFIG, config.to_string());
+    plan.put(Part::Containerd, BASE_RUNTIME_SPEC, base_spec::render(&spec.base_runtime_spec));
+    soci::add(plan, facts);
+    Ok(())
+}
+
+/// Whether images are pulled by the SOCI snapshotter: asked for, and the machine is large enough.
+pub(super) fn uses_soci(facts: &Facts) -> bool {
+    let is_large = facts.hardware.cpus >= SOCI_CPUS && facts.hardware.memory_bytes >= SOCI_MEMORY_BYTES;
+    asks_for_soci(&facts.user_data.config) && is_large && facts.software.containerd.is_some()
+}
+
+fn asks_for_soci(config: &NodeConfig) -> bool {
+    config.gate(FAST_IMAGE_PULL)
+}
+
+fn user_config(text: &str) -> Result<Table, NodeConfigError> {
+    text.parse().map_err(|_| NodeConfigError::Invalid {
+        field: FIELD,
+        value: text.chars().take(40).collect(),
+        cure: "give TOML, as in containerd's own config.toml",
+    })
+}
+
+/// Whether the user wrote for containerd 2: by the version that the text states, else by the plugins that it names.
+fn is_version_3(user: &Table) -> bool {
+    let plugins = user.get("plugins").and_then(Value::as_table);
+    let names_new = plugins.is_some_and(|plugins| plugins.keys().any(|name| name.starts_with("io.containerd.cri.v1.")));
+    names_new || user.get("version").and_then(Value::as_integer) == Some(3)
+}
+
+fn not_for_version_1(user: &Table) -> NodeConfigError {
+    let plugins = user.get("plugins").and_then(Value::as_table);
+    let named = plugins.and_then(|plugins| plugins.keys().find(|name| name.starts_with("io.containerd.cri.v1.")));
+    NodeConfigError::Invalid {
+        field: FIELD,
+        value: named.cloned().unwrap_or_else(|| "version = 3".to_owned()),
+        cure: "this machine has containerd 1, which reads version 2: write plugins.\"io.containerd.grpc.v1.cri\"",
+    }
+}
+
+/// The user's configuration over the template's, and without those of the template's values that containerd refuses
+/// beside the user's.
+fn laid_over(plan: &mut Plan, mut template: Table, user: Table) -> Table {
+    for (ours, path, theirs) in template::CONFLICTS {
+        let conflicts = theirs.iter().any(|key| lookup(&user, path).is_some_and(|table| table.contains_key(*key)));
+        if conflicts
+            && let Some(table) = lookup_mut(&mut template, path)
+            && table.remove(ours).is_some()
+        {
+            let given = theirs.join(" or ");
+            plan.warn(format!("{FIELD} sets {given} of {}, so the usual {ours} is left out", path.join(".")));
+        }
+    }
+    merge_toml(&mut template, user);
+    template
+}
+
+fn lookup<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Table> {
+    path.iter().try_fold(table, |table, key| table.get(*key)?.as_table())
+}
+
+fn lookup_mut<'a>(table: &'a mut Table, path: &[&str]) -> Option<&'a mut Table> {
+    path.iter().try_fold(table, |table, key| table.get_mut(*key)?.as_table_mut())
+}

@@ -1,0 +1,80 @@
+//! The SOCI snapshotter, which fetches and unpacks the layers of an image side by side: its own configuration, what
+//! containerd must know of it, and the sandbox image, which it does not have in its store when the machine boots.
+
+use toml::{Table, toml};
+
+use super::super::facts::{Facts, SANDBOX_ARCHIVE};
+use super::super::plan::{Part, Plan, Program};
+use super::{asks_for_soci, uses_soci};
+
+/// The snapshotter's configuration.
+pub const SOCI_CONFIG: &str = "/etc/soci-snapshotter-grpc/config.toml";
+/// Holds containerd's start until the snapshotter answers.
+pub const SOCI_DROP_IN: &str = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf";
+/// Where the snapshotter answers; kubelet pulls images through it, so that it has the credentials.
+pub const SOCI_ENDPOINT: &str = "unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock";
+
+const UNIT: &str = "soci-snapshotter.service";
+
+pub(super) fn add(plan: &mut Plan, facts: &Facts) {
+    let used = uses_soci(facts);
+    if !used && asks_for_soci(&facts.user_data.config) {
+        plan.warn("spec.featureGates.FastImagePull has no effect: it takes 4 CPUs and 7 GiB of memory");
+    }
+    if used {
+        plan.put(Part::Containerd, SOCI_CONFIG, config().to_string());
+        plan.programs.extend(facts.software.sandbox_archive.then(import_sandbox));
+    }
+    let drop_in = format!("[Unit]\nRequires={UNIT}\nAfter={UNIT}\n");
+    plan.put_or_remove(Part::Containerd, SOCI_DROP_IN, used.then_some(drop_in));
+}
+
+/// Layers that the image build unpacked belong to another snapshotter.
+fn import_sandbox() -> Program {
+    let arguments =
+        ["-n", "k8s.io", "images", "import", "--snapshotter", "soci", "--discard-unpacked-layers=false", "--local"];
+    let arguments = arguments.into_iter().chain([SANDBOX_ARCHIVE]).map(str::to_owned).collect();
+    Program { after: "containerd.service".to_owned(), program: "ctr".to_owned(), arguments }
+}
+
+/// What containerd must know of the snapshotter.
+pub(super) fn proxy_plugins() -> Table {
+    toml! {
+        [soci]
+        type = "snapshot"
+        address = "/run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock"
+        [soci.exports]
+        root = "/var/lib/soci-snapshotter-grpc"
+    }
+}
+
+/// The snapshotter is told of images by annotations, and discards layers itself.
+pub(super) fn snapshots() -> Table {
+    toml! {
+        snapshotter = "soci"
+        disable_snapshot_annotations = false
+        discard_unpacked_layers = false
+    }
+}
+
+fn config() -> Table {
+    toml! {
+        debug = false
+        [content_store]
+        type = "containerd"
+        [cri_keychain]
+        enable_keychain = true
+        image_service_path = "/run/containerd/containerd.sock"
+        [pull_modes.parallel_pull_unpack]
+        enable = true
+        concurrent_download_chunk_size = "16mb"
+        discard_unpacked_layers = true
+        max_concurrent_downloads = -1
+        max_concurrent_downloads_per_image = 20
+        max_concurrent_unpacks = -1
+        max_concurrent_unpacks_per_image = 12
+        [pull_modes.parallel_pull_unpack.decompress_streams.gzip]
+        path = "/usr/bin/unpigz"
+        args = ["-d", "-c"]
+    }
+}

@@ -1,0 +1,75 @@
+//! With which images kubelet asks the credential provider of Elastic Container Registry, and for how long it keeps
+//! the answer.
+
+use std::path::Path;
+
+use machine::json;
+use machine::nodeconfig::NodeConfig;
+use serde_json::{Value, json};
+
+use super::environment;
+use super::facts::Facts;
+use super::plan::{Part, Plan};
+
+/// The configuration that kubelet reads.
+pub const CONFIG: &str = "/etc/eks/image-credential-provider/config.json";
+/// Where an EKS image keeps the provider.
+pub const DEFAULT_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
+/// The environment variable that names another provider.
+pub const PROVIDER_VARIABLE: &str = "ECR_CREDENTIAL_PROVIDER_BIN_PATH";
+
+/// Longer than a token of the registry lives is no use; this is how long one does.
+const CACHE: &str = "12h0m0s";
+
+/// Registries of ECR in all partitions, by the minor release of Kubernetes from which on they are matched.
+const IMAGES: [(u32, &str); 13] = [
+    (0, "*.dkr.ecr.*.amazonaws.com"),
+    (0, "*.dkr-ecr.*.on.aws"),
+    (0, "*.dkr.ecr.*.amazonaws.com.cn"),
+    (0, "*.dkr-ecr.*.on.amazonwebservices.com.cn"),
+    (0, "*.dkr.ecr-fips.*.amazonaws.com"),
+    (0, "*.dkr-ecr-fips.*.on.aws"),
+    (0, "*.dkr.ecr.*.c2s.ic.gov"),
+    (0, "*.dkr.ecr.*.sc2s.sgov.gov"),
+    (0, "*.dkr.ecr.*.cloud.adc-e.uk"),
+    (0, "*.dkr.ecr.*.csp.hci.ic.gov"),
+    (0, "*.dkr.ecr.*.amazonaws.eu"),
+    (0, "public.ecr.aws"),
+    (32, "ecr-public.aws.com"),
+];
+
+/// The provider that the NodeConfig's environment names.
+pub(super) fn named_by(config: &NodeConfig) -> Option<&str> {
+    let machine = config.spec.instance.environment.get(environment::WHOLE_MACHINE)?;
+    machine.get(PROVIDER_VARIABLE).map(String::as_str)
+}
+
+pub(super) fn add(plan: &mut Plan, facts: &Facts) {
+    match &facts.software.credential_provider {
+        Some(provider) => plan.put(Part::Kubelet, CONFIG, json::pretty(&config(facts, provider))),
+        None => plan.warn(format!(
+            "there is no credential provider for ECR at {DEFAULT_PROVIDER}; private images of ECR cannot be pulled: \
+             install it, or name it by {PROVIDER_VARIABLE}"
+        )),
+    }
+}
+
+/// The folder of a provider, which kubelet wants beside the configuration.
+pub(super) fn folder(provider: &str) -> String {
+    Path::new(provider).parent().map_or_else(|| "/".to_owned(), |folder| folder.display().to_string())
+}
+
+fn config(facts: &Facts, provider: &str) -> Value {
+    let name = Path::new(provider).file_name().unwrap_or_default().to_string_lossy();
+    let matched = IMAGES.iter().filter(|(since, _)| facts.software.kubelet.at_least(*since));
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1",
+        "kind": "CredentialProviderConfig",
+        "providers": [{
+            "name": name,
+            "matchImages": matched.map(|(_, image)| *image).collect::<Vec<_>>(),
+            "defaultCacheDuration": CACHE,
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        }],
+    })
+}

@@ -1,0 +1,30 @@
+//! What becomes of instance store disks, as a value: the machine's own tool makes the arrays and mounts them.
+
+use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
+
+/// Where disks are mounted unless the NodeConfig says otherwise.
+const MOUNT_PATH: &str = "/mnt/k8s-disks/";
+
+/// What to do with all instance store disks together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalDisks {
+    /// One array, or each disk by itself.
+    pub strategy: LocalStorageStrategy,
+    /// The folder below which they are mounted.
+    pub mount_path: String,
+    /// What is not moved onto the array.
+    pub disabled_mounts: Vec<DisabledMount>,
+}
+
+/// The disks' part of a plan; `None` leaves them alone.
+pub(super) fn local_disks(storage: &LocalStorage) -> Option<LocalDisks> {
+    let mount_path = match storage.mount_path.as_str() {
+        "" => MOUNT_PATH.to_owned(),
+        path => path.to_owned(),
+    };
+    storage.strategy.map(|strategy| LocalDisks {
+        strategy,
+        mount_path,
+        disabled_mounts: storage.disabled_mounts.clone(),
+    })
+}

@@ -1,0 +1,63 @@
+//! Environment variables of the user's: for the whole machine as systemd's default environment, for a service as a
+//! drop-in of its unit.
+
+use std::collections::BTreeMap;
+
+use super::plan::{Part, Plan};
+
+/// The pseudo-service whose variables are for the whole machine.
+pub const WHOLE_MACHINE: &str = "default";
+/// The drop-in of systemd's manager.
+pub const MANAGER_DROP_IN: &str = "/etc/systemd/system.conf.d/environment.conf";
+
+type Variables = BTreeMap<String, String>;
+
+pub(super) fn add(plan: &mut Plan, environment: &BTreeMap<String, Variables>) {
+    for (service, variables) in environment.iter().filter(|(_, variables)| !variables.is_empty()) {
+        if service == WHOLE_MACHINE {
+            plan.put(Part::System, MANAGER_DROP_IN, render("Manager", "DefaultEnvironment", variables));
+        } else if is_unit_name(service) {
+            plan.put(Part::System, &drop_in(service), render("Service", "Environment", variables));
+        } else {
+            plan.warn(format!("spec.instance.environment.{service} names no service and has no effect; name a unit"));
+        }
+    }
+}
+
+/// The drop-in of a service, which may be named with or without `.service`.
+fn drop_in(service: &str) -> String {
+    let name = service.strip_suffix(".service").unwrap_or(service);
+    format!("/etc/systemd/system/{name}.service.d/environment.conf")
+}
+
+/// Whether systemd takes `name` for a unit's: nothing that leads out of the folder of units.
+fn is_unit_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(allowed)
+}
+
+fn render(section: &str, key: &str, variables: &Variables) -> String {
+    let line = |(name, value): (&String, &String)| format!("{key}={}\n", quoted(&format!("{name}={value}")));
+    let lines: String = variables.iter().map(line).collect();
+    format!("[{section}]\n{lines}")
+}
+
+/// A value in double quotes with C escapes, which systemd reads back; `%` begins a specifier unless it is doubled.
+fn quoted(value: &str) -> String {
+    let mut quoted = String::with_capacity(value.len() + 2);
+    quoted.push('"');
+    for character in value.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '%' => quoted.push_str("%%"),
+            control if control.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(control))),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,266 @@
+//! From the text of an expression to its parts, with every type checked on the way.
+
+use super::{ExpressionError, Node, Operator};
+
+/// The longest expression; a bound on how deep its parts can be.
+const LENGTH_LIMIT: usize = 1_000;
+/// The deepest nesting of parentheses, choices and signs.
+const DEPTH_LIMIT: usize = 50;
+
+type Function = fn(Vec<Node>) -> Node;
+
+const FUNCTIONS: [(&str, Function); 4] =
+    [("min", Node::Least), ("max", Node::Greatest), ("math.least", Node::Least), ("math.greatest", Node::Greatest)];
+
+/// Spellings of operators and how strongly they bind; of two that begin alike, the longer comes first.
+const OPERATORS: [(&str, Operator, u8); 13] = [
+    ("||", Operator::Or, 1),
+    ("&&", Operator::And, 2),
+    ("<=", Operator::AtMost, 3),
+    (">=", Operator::AtLeast, 3),
+    ("==", Operator::Equal, 3),
+    ("!=", Operator::Unequal, 3),
+    ("<", Operator::Less, 3),
+    (">", Operator::Greater, 3),
+    ("+", Operator::Plus, 4),
+    ("-", Operator::Minus, 4),
+    ("*", Operator::Times, 5),
+    ("/", Operator::Over, 5),
+    ("%", Operator::Modulo, 5),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Integer,
+    Truth,
+}
+
+impl Type {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "an integer",
+            Self::Truth => "true or false",
+        }
+    }
+}
+
+/// A part with its type and the column where it begins.
+struct Typed {
+    node: Node,
+    of: Type,
+    column: usize,
+}
+
+impl Typed {
+    fn expect(self, of: Type, what: &str) -> Result<Self, ExpressionError> {
+        if self.of == of {
+            return Ok(self);
+        }
+        let problem = format!("{what} must be {}, this is {}", of.name(), self.of.name());
+        Err(ExpressionError::Malformed { column: self.column, problem })
+    }
+}
+
+pub(super) fn parse(text: &str, names: &[&str]) -> Result<Node, ExpressionError> {
+    if text.len() > LENGTH_LIMIT {
+        return Err(ExpressionError::TooLong { limit: LENGTH_LIMIT });
+    }
+    let mut parser = Parser { text, at: 0, depth: 0, names };
+    let root = parser.expression()?;
+    parser.skip_space();
+    match parser.rest().chars().next() {
+        Some(found) => parser.fail(format!("`{found}` does not belong here")),
+        None => root.expect(Type::Integer, "the result").map(|root| root.node),
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    /// Bytes that are read.
+    at: usize,
+    depth: usize,
+    names: &'a [&'a str],
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn column(&self) -> usize {
+        self.text.get(..self.at).unwrap_or_default().chars().count() + 1
+    }
+
+    fn fail<T>(&self, problem: impl Into<String>) -> Result<T, ExpressionError> {
+        Err(ExpressionError::Malformed { column: self.column(), problem: problem.into() })
+    }
+
+    fn skip_space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        self.skip_space();
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), ExpressionError> {
+        if self.take(token) {
+            return Ok(());
+        }
+        match self.rest().chars().next() {
+            Some(found) => self.fail(format!("`{token}` is expected, this is `{found}`")),
+            None => self.fail(format!("`{token}` is missing at the end")),
+        }
+    }
+
+    fn word(&mut self, belongs: fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|character| !belongs(character)).unwrap_or(rest.len());
+        self.at += length;
+        rest.get(..length).unwrap_or_default()
+    }
+
+    /// A choice, or what stands higher.
+    fn expression(&mut self) -> Result<Typed, ExpressionError> {
+        self.deeper(|parser| {
+            let condition = parser.binary(1)?;
+            if !parser.take("?") {
+                return Ok(condition);
+            }
+            let condition = condition.expect(Type::Truth, "the condition before `?`")?;
+            let then = parser.binary(1)?;
+            parser.expect(":")?;
+            let otherwise = parser.expression()?.expect(then.of, "what stands after `:`")?;
+            let parts = (Box::new(condition.node), Box::new(then.node), Box::new(otherwise.node));
+            Ok(Typed { node: Node::Choice(parts.0, parts.1, parts.2), of: then.of, column: condition.column })
+        })
+    }
+
+    fn deeper(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<Typed, ExpressionError>,
+    ) -> Result<Typed, ExpressionError> {
+        self.depth += 1;
+        if self.depth > DEPTH_LIMIT {
+            return self.fail("this is nested too deeply");
+        }
+        let read = read(self);
+        self.depth -= 1;
+        read
+    }
+
+    fn operator(&mut self, least: u8) -> Option<(&'static str, Operator, u8)> {
+        self.skip_space();
+        let rest = self.rest();
+        let found = OPERATORS.iter().find(|(token, _, _)| rest.starts_with(token))?;
+        (found.2 >= least).then(|| {
+            self.at += found.0.len();
+            *found
+        })
+    }
+
+    /// Operands of operators that bind at least this strongly; equal ones from left to right.
+    fn binary(&mut self, least: u8) -> Result<Typed, ExpressionError> {
+        let mut left = self.unary()?;
+        while let Some((token, operator, strength)) = self.operator(least) {
+            let right = self.binary(strength + 1)?;
+            left = join(token, operator, left, right)?;
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Typed, ExpressionError> {
+        self.skip_space();
+        let column = self.column();
+        if self.rest().starts_with('!') {
+            self.at += 1;
+            let truth = self.deeper(Self::unary)?.expect(Type::Truth, "what follows `!`")?;
+            return Ok(Typed { node: Node::Not(Box::new(truth.node)), of: Type::Truth, column });
+        }
+        let is_literal =
+            self.rest().strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        if is_literal || !self.take("-") {
+            return self.primary();
+        }
+        let number = self.deeper(Self::unary)?.expect(Type::Integer, "what follows `-`")?;
+        Ok(Typed { node: Node::Negative(Box::new(number.node)), of: Type::Integer, column })
+    }
+
+    fn primary(&mut self) -> Result<Typed, ExpressionError> {
+        let column = self.column();
+        if self.take("(") {
+            let inner = self.expression()?;
+            self.expect(")")?;
+            return Ok(Typed { column, ..inner });
+        }
+        match self.rest().chars().next() {
+            Some('-' | '0'..='9') => self.number(column),
+            Some(first) if first.is_ascii_alphabetic() || first == '_' => self.named(column),
+            Some(other) => self.fail(format!("a number, a name or `(` is expected, this is `{other}`")),
+            None => self.fail("a number, a name or `(` is missing at the end"),
+        }
+    }
+
+    fn number(&mut self, column: usize) -> Result<Typed, ExpressionError> {
+        let sign = if self.take("-") { "-" } else { "" };
+        let digits = self.word(|character| character.is_ascii_alphanumeric() || character == '.');
+        let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |digits| (digits, 16));
+        match i64::from_str_radix(&format!("{sign}{digits}"), radix) {
+            Ok(number) => Ok(Typed { node: Node::Number(number), of: Type::Integer, column }),
+            Err(_) => {
+                let problem = format!("`{sign}{digits}` is no integer of 64 bits");
+                Err(ExpressionError::Malformed { column, problem })
+            }
+        }
+    }
+
+    fn named(&mut self, column: usize) -> Result<Typed, ExpressionError> {
+        let name = self.word(|character| character.is_ascii_alphanumeric() || character == '_' || character == '.');
+        if let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) {
+            return Ok(Typed { node: function(self.arguments(name)?), of: Type::Integer, column });
+        }
+        let index = self.names.iter().position(|known| *known == name);
+        let (node, of) = match (name, index) {
+            ("true", _) => (Node::Number(1), Type::Truth),
+            ("false", _) => (Node::Number(0), Type::Truth),
+            (_, Some(index)) => (Node::Variable(index), Type::Integer),
+            (_, None) => {
+                let problem = format!("there is no `{name}`, only {}", self.names.join(", "));
+                return Err(ExpressionError::Malformed { column, problem });
+            }
+        };
+        Ok(Typed { node, of, column })
+    }
+
+    fn arguments(&mut self, name: &str) -> Result<Vec<Node>, ExpressionError> {
+        self.expect("(")?;
+        let mut arguments = Vec::new();
+        loop {
+            let argument = self.expression()?.expect(Type::Integer, &format!("an argument of {name}"))?;
+            arguments.push(argument.node);
+            if !self.take(",") {
+                break;
+            }
+        }
+        self.expect(")")?;
+        Ok(arguments)
+    }
+}
+
+fn join(token: &str, operator: Operator, left: Typed, right: Typed) -> Result<Typed, ExpressionError> {
+    let what = format!("an operand of `{token}`");
+    let (takes, of) = match operator {
+        Operator::Or | Operator::And => (Type::Truth, Type::Truth),
+        Operator::Plus | Operator::Minus | Operator::Times | Operator::Over | Operator::Modulo => {
+            (Type::Integer, Type::Integer)
+        }
+        _ => (left.of, Type::Truth),
+    };
+    let (left, right) = (left.expect(takes, &what)?, right.expect(takes, &what)?);
+    Ok(Typed { node: Node::Binary(operator, Box::new(left.node), Box::new(right.node)), of, column: left.column })
+}
