@@ -12,6 +12,7 @@ pub mod imds;
 pub mod interruption;
 pub mod journal;
 pub mod nodeadm;
+pub mod policies;
 pub mod report;
 pub mod run;
 pub mod settings;

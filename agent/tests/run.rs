@@ -16,5 +16,7 @@ mod machine;
 mod memory;
 #[path = "run/notices.rs"]
 mod notices;
+#[path = "run/told.rs"]
+mod told;
 #[path = "run/whole.rs"]
 mod whole;

@@ -32,6 +32,10 @@ pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const AGENT: &str = "kerf.sh/agent";
 /// Value of [`AGENT`].
 pub const AGENT_ENABLED: &str = "enabled";
+/// On an EC2NodeClass: settings of the agent on its machines, a YAML document that becomes a part of their user data.
+pub const AGENT_SETTINGS: &str = "kerf.sh/agent-settings";
+/// On an EC2NodeClass: a duration such as `15m`, after which a registered node whose gates are not open is given up and replaced.
+pub const GATE_TIMEOUT: &str = "kerf.sh/gate-timeout";
 /// On a Node: RFC 3339 instant of the agent's last report.
 pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
 /// On a Node: RFC 3339 instant at which EC2 takes the machine.

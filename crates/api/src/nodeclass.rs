@@ -25,8 +25,9 @@ pub use selectors::{
 };
 pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
 
+use crate::duration::InvalidDuration;
 use crate::status::{Condition, Conditioned};
-use crate::{annotation, condition};
+use crate::{annotation, condition, duration};
 
 /// How machines are launched: network, image, user data, disks and the identity that they run as.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -125,11 +126,31 @@ impl EC2NodeClass {
     /// Whether the images of this class carry the Kerf agent.
     #[must_use]
     pub fn has_agent(&self) -> bool {
-        self.metadata
-            .annotations
-            .as_ref()
-            .and_then(|a| a.get(annotation::AGENT))
-            .is_some_and(|value| value == annotation::AGENT_ENABLED)
+        self.annotation(annotation::AGENT) == Some(annotation::AGENT_ENABLED)
+    }
+
+    /// The agent's settings, a YAML document.
+    #[must_use]
+    pub fn agent_settings(&self) -> Option<&str> {
+        self.annotation(annotation::AGENT_SETTINGS)
+    }
+
+    /// How long the gates of a registered node may stay closed; for ever without it.
+    ///
+    /// # Errors
+    /// When the annotation is no duration.
+    pub fn gate_timeout(&self) -> Result<Option<std::time::Duration>, InvalidDuration> {
+        let text = self.annotation(annotation::GATE_TIMEOUT).filter(|text| *text != duration::NEVER);
+        let read = |text: &str| {
+            let nanos = duration::nanos(text)?;
+            let positive = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
+            positive.map(std::time::Duration::from_nanos).ok_or_else(|| InvalidDuration { text: text.to_owned() })
+        };
+        text.map(read).transpose()
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 }
 

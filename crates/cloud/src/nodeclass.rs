@@ -26,6 +26,8 @@ pub const ROLE_NOT_SUPPORTED: &str = "RoleNotSupported";
 pub const AMI_FAMILY_NOT_SUPPORTED: &str = "AMIFamilyNotSupported";
 /// A field of the class that this version would have to ignore.
 pub const FIELD_NOT_SUPPORTED: &str = "FieldNotSupported";
+/// An annotation of the class that concerns the agent cannot be followed.
+pub const AGENT_SETTINGS_INVALID: &str = "AgentSettingsInvalid";
 /// The user data cannot be merged.
 pub const USER_DATA_INVALID: &str = "UserDataInvalid";
 
@@ -69,6 +71,8 @@ pub struct ResolvedClass {
     pub family: AmiFamily,
     /// Whether the images carry the Kerf agent.
     pub agent: bool,
+    /// The agent's settings, a YAML document that goes into the machines' user data.
+    pub agent_settings: Option<String>,
     /// Subnets, most free addresses first, then by id.
     pub subnets: Vec<Subnet>,
     /// Security groups by id.
@@ -175,10 +179,12 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings) -> R
         Err(error) => none(&mut errors, error),
     };
     findings.push(validate::profile(&spec));
+    let timeout = class.gate_timeout();
     findings.push(validate::placement_group(&spec));
     let class = ResolvedClass {
         name: class.metadata.name.clone().unwrap_or_default(),
         agent: class.has_agent(),
+        agent_settings: class.agent_settings().map(str::to_owned),
         family,
         subnets,
         security_groups,
@@ -186,7 +192,7 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings) -> R
         instance_profile: spec.instance_profile.clone().unwrap_or_default(),
         spec,
     };
-    findings.push(validate::validation(&class, settings, &findings, !errors.is_empty()));
+    findings.push(validate::validation(&class, timeout, settings, &findings, !errors.is_empty()));
     Resolution { class, findings, errors }
 }
 

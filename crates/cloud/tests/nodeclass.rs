@@ -8,6 +8,7 @@ use api::{condition, label};
 use cloud::fake::{FakeCloud, Fault, IMAGE_VERSION, ManualClock, own_image};
 use cloud::nodeclass::{Resolution, fetch, queries, resolve};
 use cloud::{Settings, Subnet};
+use serde_json::json;
 
 const GOOD: &str = r#"
     "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
@@ -224,4 +225,28 @@ async fn terms_are_alternatives_and_found_once() {
     let resolution = resolved(&cloud, &class(change), &settings()).await;
     assert_eq!(resolution.status_subnets().len(), 4);
     assert_eq!(resolution.class.zones()["us-west-2d"].id, "usw2-az4");
+}
+
+#[tokio::test]
+async fn what_the_agent_is_told_is_checked_before_a_machine_is_bought() {
+    let rows = [
+        (json!({"kerf.sh/agent-settings": "gates: {devices: [nvidia.com/gpu]}"}), "{}", None),
+        (json!({"kerf.sh/agent-settings": "gates:\n  gpus: 1"}), "{}", Some("kerf.sh/agent-settings: line 2")),
+        (json!({"kerf.sh/agent-settings": ""}), r#"{"amiFamily": "Custom"}"#, Some("spec.userData")),
+        (json!({"kerf.sh/gate-timeout": "15m"}), "{}", None),
+        (json!({"kerf.sh/gate-timeout": "Never"}), "{}", None),
+        (json!({"kerf.sh/gate-timeout": "0"}), "{}", Some("kerf.sh/gate-timeout: \"0\" is not a duration")),
+        (json!({"kerf.sh/gate-timeout": "soon"}), "{}", Some("kerf.sh/gate-timeout: \"soon\" is not a duration")),
+    ];
+    for (annotations, changes, problem) in rows {
+        let mut class = class(changes.trim_start_matches('{').trim_end_matches('}'));
+        class.metadata.annotations = serde_json::from_value(annotations.clone()).unwrap();
+        let resolution = resolved(&cloud(), &class, &settings()).await;
+        let found = resolution.findings.iter().find(|it| it.condition == condition::VALIDATION_SUCCEEDED).unwrap();
+        assert_eq!(found.is_good(), problem.is_none(), "{annotations}: {found:?}");
+        if let Some(problem) = problem {
+            assert_eq!(found.reason, "AgentSettingsInvalid", "{annotations}");
+            assert!(found.message.contains(problem), "{annotations}: {}", found.message);
+        }
+    }
 }

@@ -2,7 +2,15 @@
 //! Each of the agent's duties has its section in a file of its own below; what is left out has a sensible default, and an
 //! unknown field is an error that names it.
 
+pub mod gates;
+pub mod health;
+pub mod span;
+
 use serde::{Deserialize, Serialize};
+
+use crate::nodeconfig::{self, NodeConfigError};
+use gates::GateSettings;
+use health::HealthSettings;
 
 /// Media type of the settings as a part of user data.
 pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
@@ -13,10 +21,29 @@ pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
 pub struct AgentSettings {
     /// systemd units that bootstrap restarts, in order, once their files are written.
     pub units: Vec<String>,
+    /// What a node has to pass before it may serve.
+    pub gates: GateSettings,
+    /// What is watched while it serves.
+    pub health: HealthSettings,
+}
+
+/// Reads a settings document, YAML or JSON.
+///
+/// # Errors
+/// [`NodeConfigError`] with line and field.
+pub fn parse(text: &str) -> Result<AgentSettings, NodeConfigError> {
+    if text.trim().is_empty() {
+        return Ok(AgentSettings::default());
+    }
+    nodeconfig::read_typed(text)
 }
 
 impl Default for AgentSettings {
     fn default() -> Self {
-        Self { units: vec!["containerd.service".to_owned(), "kubelet.service".to_owned()] }
+        Self {
+            units: vec!["containerd.service".to_owned(), "kubelet.service".to_owned()],
+            gates: GateSettings::default(),
+            health: HealthSettings::default(),
+        }
     }
 }

@@ -121,6 +121,25 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     Err(UserDataError::NoNodeConfig { found: found.join(", ") })
 }
 
+/// Only the agent's settings, from user data of any kind: beside somebody else's bootstrap the rest is not ours to judge. `None` when
+/// it has none.
+///
+/// # Errors
+/// [`UserDataError`]; its sources name line and field.
+pub fn parse_agent(raw: &[u8]) -> Result<Option<AgentSettings>, UserDataError> {
+    let data = unpack(raw, "user data")?;
+    if !mime::looks_like_mime(&data) {
+        return Ok(None);
+    }
+    let parts = mime::parse(&data).map_err(UserDataError::Mime)?;
+    let last = parts.iter().enumerate().rfind(|(_, part)| part.media_type() == agent::MEDIA_TYPE);
+    let read = |(index, part): (usize, &mime::Part)| {
+        let what = format!("MIME part {} ({})", index + 1, agent::MEDIA_TYPE);
+        agent_settings(&unpack(&part.body, &what)?, &what)
+    };
+    last.map(read).transpose()
+}
+
 impl UserData {
     fn new() -> Self {
         Self { config: NodeConfig::new(), agent: AgentSettings::default(), warnings: Vec::new() }
@@ -137,8 +156,7 @@ impl UserData {
 }
 
 fn agent_settings(data: &[u8], what: &str) -> Result<AgentSettings, UserDataError> {
-    let text = text(data, what)?;
-    nodeconfig::read_typed(text).map_err(|source| UserDataError::Document { what: what.to_owned(), source })
+    agent::parse(text(data, what)?).map_err(|source| UserDataError::Document { what: what.to_owned(), source })
 }
 
 fn text<'a>(data: &'a [u8], what: &str) -> Result<&'a str, UserDataError> {

@@ -36,6 +36,9 @@ struct Hashed<'a> {
     cpu_options: &'a Option<CpuOptions>,
     ami_family: &'a str,
     cluster_ca_bundle: Option<&'a str>,
+    /// Left out where there are none: nodes of classes that never heard of them must not drift.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_settings: Option<&'a str>,
 }
 
 /// The drift hash of a class, as a decimal number. The certificate bundle of the cluster counts too: it is
@@ -64,6 +67,7 @@ pub fn ec2_node_class(class: &EC2NodeClass, cluster_ca_bundle: Option<&str>) -> 
         cpu_options: &spec.cpu_options,
         ami_family: spec.resolved_ami_family().as_str(),
         cluster_ca_bundle,
+        agent_settings: class.agent_settings(),
     };
     bytes(&text(&hashed)).to_string()
 }
@@ -116,6 +120,23 @@ mod tests {
         for (name, patch) in rows {
             assert_eq!(hash(patch), base, "{name}");
         }
+    }
+
+    /// Which hash a class gets was fixed before there were settings of the agent: without them it is still that one.
+    #[test]
+    fn settings_of_the_agent_count_where_there_are_any() {
+        let with = |annotations: Value| {
+            let object = json!({"metadata": {"name": "a", "annotations": annotations}, "spec": {
+                "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": [],
+            }});
+            ec2_node_class(&serde_json::from_value(object).unwrap(), Some("ca"))
+        };
+        assert_eq!(with(json!({})), "17033309847755471387");
+        let others = json!({"kerf.sh/agent": "enabled", "kerf.sh/gate-timeout": "15m"});
+        assert_eq!(with(others), with(json!({})), "the controller follows these itself");
+        let (some, more) = (json!({"kerf.sh/agent-settings": "{}"}), json!({"kerf.sh/agent-settings": "a"}));
+        assert_ne!(with(some.clone()), with(json!({})));
+        assert_ne!(with(some), with(more));
     }
 
     #[test]

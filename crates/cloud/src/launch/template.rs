@@ -83,6 +83,7 @@ pub fn user_data(
         kubelet: kubelet(&class.spec),
         raid0: class.spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
         user_data: own,
+        agent: class.agent_settings.clone(),
     })
 }
 

@@ -1,10 +1,15 @@
 //! What a class says that cannot be carried out, found before anything is launched.
 
+use std::time::Duration;
+
+use api::duration::InvalidDuration;
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
-use api::{condition, reason};
+use api::{annotation, condition, reason};
 use machine::userdata::RenderError;
 
-use super::{FIELD_NOT_SUPPORTED, Finding, ROLE_NOT_SUPPORTED, ResolvedClass, USER_DATA_INVALID};
+use super::{
+    AGENT_SETTINGS_INVALID, FIELD_NOT_SUPPORTED, Finding, ROLE_NOT_SUPPORTED, ResolvedClass, USER_DATA_INVALID,
+};
 use crate::launch;
 use crate::settings::Settings;
 
@@ -43,7 +48,13 @@ fn unsupported(field: &str) -> String {
 }
 
 /// The verdict on the class as a whole, given what was found about its parts.
-pub(super) fn validation(class: &ResolvedClass, settings: &Settings, parts: &[Finding], unanswered: bool) -> Finding {
+pub(super) fn validation(
+    class: &ResolvedClass,
+    gate_timeout: Result<Option<Duration>, InvalidDuration>,
+    settings: &Settings,
+    parts: &[Finding],
+    unanswered: bool,
+) -> Finding {
     let condition = condition::VALIDATION_SUCCEEDED;
     let failed: Vec<&str> = parts.iter().filter(|part| !part.is_good()).map(|part| part.condition).collect();
     if !failed.is_empty() || unanswered {
@@ -54,7 +65,10 @@ pub(super) fn validation(class: &ResolvedClass, settings: &Settings, parts: &[Fi
         };
         return Finding { condition, status, reason: reason::DEPENDENCIES_NOT_READY, message };
     }
-    match problem(class, settings) {
+    let gates = gate_timeout
+        .err()
+        .map(|error| (AGENT_SETTINGS_INVALID, format!("annotation {}: {error}", annotation::GATE_TIMEOUT)));
+    match gates.or_else(|| problem(class, settings)) {
         Some((reason, message)) => Finding::bad(condition, reason, message),
         None => Finding::good(condition),
     }
@@ -71,12 +85,27 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
     if let Some(field) = ignored_field(&class.spec) {
         return Some((FIELD_NOT_SUPPORTED, unsupported(field)));
     }
+    if let Some(message) = class.agent_settings.as_deref().and_then(|text| agent_problem(class.family, text)) {
+        return Some((AGENT_SETTINGS_INVALID, message));
+    }
     if class.family == AmiFamily::Al2023 && settings.cluster_cidr.is_empty() {
         let message = "the cluster's service CIDR is not known; Kerf asks for it again".to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
     let sample = launch::user_data(class, settings, &launch::Ask::default(), "spot", 110);
     sample.err().map(|error| (render_reason(&error), chain(&error)))
+}
+
+/// Why machines of the class could not follow these settings of the agent.
+fn agent_problem(family: AmiFamily, text: &str) -> Option<String> {
+    let key = annotation::AGENT_SETTINGS;
+    if family == AmiFamily::Custom {
+        return Some(format!(
+            "annotation {key}: Kerf writes no user data for amiFamily Custom; put the settings into spec.userData as a part {}",
+            machine::agent::MEDIA_TYPE
+        ));
+    }
+    machine::agent::parse(text).err().map(|error| format!("annotation {key}: {error}"))
 }
 
 /// The first field that launches would have to leave out.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::{LIMIT, NODE_CONFIG_TYPE};
+use crate::agent;
 use crate::json::sorted;
 use crate::mime::{self, MimeError, Part};
 use crate::nodeconfig::{API_VERSION, KIND};
@@ -40,6 +41,8 @@ pub struct Al2023 {
     pub raid0: bool,
     /// The class's `spec.userData`: a MIME document, a NodeConfig, or a shell script.
     pub user_data: Option<String>,
+    /// The agent's settings, a YAML document of [`crate::agent::AgentSettings`].
+    pub agent: Option<String>,
 }
 
 /// Why user data could not be written.
@@ -74,6 +77,7 @@ pub enum RenderError {
 /// [`RenderError`], also for a document beyond [`LIMIT`].
 pub fn render_al2023(input: &Al2023) -> Result<String, RenderError> {
     let mut parts = user_parts(input.user_data.as_deref().unwrap_or_default())?;
+    parts.extend(input.agent.as_deref().map(|settings| Part::new(agent::MEDIA_TYPE, settings)));
     parts.push(Part::new(NODE_CONFIG_TYPE, generated(input)?));
     let document = mime::render(&parts).map_err(RenderError::Part)?;
     check_size(document.len())?;

@@ -1,0 +1,313 @@
+//! Which gates a node has to pass before it may serve. bootstrap, kubelet and CNI are always or by default among them; what else a
+//! node needs is named here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::span::Span;
+
+/// The gates beside bootstrap and kubelet, which every node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", try_from = "Unchecked")]
+pub struct GateSettings {
+    /// The network of pods.
+    pub cni: CniGate,
+    /// CSI drivers, such as `ebs.csi.aws.com`, that must have registered on this node.
+    pub csi_drivers: Vec<String>,
+    /// Extended resources, such as `nvidia.com/gpu`, of which the node must offer more than none.
+    pub devices: Vec<String>,
+    /// DaemonSets whose pods on this node must be Ready.
+    pub daemon_sets: Vec<DaemonSetGate>,
+    /// Whatever else must be there.
+    pub probes: Vec<Probe>,
+}
+
+/// When the network of pods counts as there: a configuration, and a program for each plugin that it names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CniGate {
+    /// `false` for nodes without a CNI plugin.
+    pub enabled: bool,
+    /// Folder of the configurations.
+    pub config_dir: String,
+    /// Folders of the plugins.
+    pub binary_dirs: Vec<String>,
+}
+
+impl Default for CniGate {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            config_dir: "/etc/cni/net.d".to_owned(),
+            binary_dirs: vec!["/opt/cni/bin".to_owned(), "/usr/libexec/cni".to_owned()],
+        }
+    }
+}
+
+/// A DaemonSet, by what its pods have in common: a node may read its own pods, but no DaemonSets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DaemonSetGate {
+    /// What to call it.
+    pub name: String,
+    /// Its namespace.
+    #[serde(default = "system")]
+    pub namespace: String,
+    /// Labels of its pods.
+    pub selector: BTreeMap<String, String>,
+}
+
+fn system() -> String {
+    "kube-system".to_owned()
+}
+
+/// A question of the user's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "WrittenProbe", into = "WrittenProbe")]
+pub struct Probe {
+    /// What to call it.
+    pub name: String,
+    /// What is asked.
+    pub target: Target,
+    /// Before the first question.
+    pub initial_delay: Span,
+    /// Between two questions.
+    pub period: Span,
+    /// For the answer.
+    pub timeout: Span,
+    /// So many good answers in a row open the gate.
+    pub success_threshold: u32,
+    /// So many bad answers in a row close it.
+    pub failure_threshold: u32,
+}
+
+/// What a probe asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Whether a file is there.
+    File(FileTarget),
+    /// Whether a Unix socket takes a connection.
+    Socket(FileTarget),
+    /// Whether a port takes a connection.
+    Tcp(TcpTarget),
+    /// Whether a GET is answered with 2xx or 3xx.
+    Http(HttpTarget),
+}
+
+/// A path on the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileTarget {
+    /// Absolute.
+    pub path: String,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpTarget {
+    /// Name or address; the machine itself without one.
+    #[serde(default = "loopback")]
+    pub host: String,
+    /// 1 to 65535.
+    #[serde(deserialize_with = "port")]
+    pub port: u16,
+}
+
+/// A page, without TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpTarget {
+    /// Name or address; the machine itself without one.
+    #[serde(default = "loopback")]
+    pub host: String,
+    /// 1 to 65535.
+    #[serde(deserialize_with = "port")]
+    pub port: u16,
+    /// Path and query.
+    #[serde(default = "top")]
+    pub path: String,
+}
+
+fn port<'de, D: Deserializer<'de>>(number: D) -> Result<u16, D::Error> {
+    let number = i64::deserialize(number)?;
+    let port = u16::try_from(number).ok().filter(|port| *port > 0);
+    port.ok_or_else(|| D::Error::custom(format!("{number} is no port; write 1 to 65535")))
+}
+
+fn loopback() -> String {
+    "127.0.0.1".to_owned()
+}
+
+fn top() -> String {
+    "/".to_owned()
+}
+
+/// The gates as written; [`GateSettings`] are what has been held against the rules that a type cannot say.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Unchecked {
+    cni: CniGate,
+    csi_drivers: Vec<String>,
+    devices: Vec<String>,
+    daemon_sets: Vec<DaemonSetGate>,
+    probes: Vec<Probe>,
+}
+
+impl TryFrom<Unchecked> for GateSettings {
+    type Error = String;
+
+    fn try_from(written: Unchecked) -> Result<Self, String> {
+        let Unchecked { cni, csi_drivers, devices, daemon_sets, probes } = written;
+        absolute("cni.configDir", &cni.config_dir)?;
+        cni.binary_dirs.iter().try_for_each(|folder| absolute("cni.binaryDirs", folder))?;
+        once("csiDrivers", csi_drivers.iter())?;
+        once("devices", devices.iter())?;
+        once("daemonSets", daemon_sets.iter().map(|set| &set.name))?;
+        once("probes", probes.iter().map(|probe| &probe.name))?;
+        if let Some(odd) = devices.iter().find(|name| !name.contains('/')) {
+            return Err(format!("devices: {odd:?} is no extended resource; write one such as nvidia.com/gpu"));
+        }
+        if let Some(all) = daemon_sets.iter().find(|set| set.selector.is_empty()) {
+            let name = &all.name;
+            return Err(format!(
+                "daemonSets: the selector of {name:?} is empty, so any pod would do; name its pods' labels"
+            ));
+        }
+        Ok(Self { cni, csi_drivers, devices, daemon_sets, probes })
+    }
+}
+
+/// Names tell people which gate is closed, so each is said, and said once.
+fn once<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if name.trim().is_empty() {
+            return Err(format!("{field}: a name is empty; say what it is called"));
+        }
+        if !seen.insert(name) {
+            return Err(format!("{field}: {name:?} is there twice; remove one or call it something else"));
+        }
+    }
+    Ok(())
+}
+
+fn absolute(field: &str, path: &str) -> Result<(), String> {
+    let fine = path.starts_with('/');
+    fine.then_some(()).ok_or_else(|| format!("{field}: {path:?} is no absolute path; begin it with /"))
+}
+
+/// A probe as written: one of the four targets is there.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenProbe {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<FileTarget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    socket: Option<FileTarget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tcp: Option<TcpTarget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    http: Option<HttpTarget>,
+    #[serde(default)]
+    initial_delay: Span,
+    #[serde(default = "period")]
+    period: Span,
+    #[serde(default = "second")]
+    timeout: Span,
+    #[serde(default = "one")]
+    success_threshold: u32,
+    #[serde(default = "three")]
+    failure_threshold: u32,
+}
+
+// kubelet's own defaults for probes.
+const fn period() -> Span {
+    Span::seconds(10)
+}
+
+const fn second() -> Span {
+    Span::seconds(1)
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn three() -> u32 {
+    3
+}
+
+impl TryFrom<WrittenProbe> for Probe {
+    type Error = String;
+
+    fn try_from(written: WrittenProbe) -> Result<Self, String> {
+        let name = written.name.clone();
+        let target = target(&written).map_err(|problem| format!("probe {name:?}: {problem}"))?;
+        let probe = Self {
+            name: written.name,
+            target,
+            initial_delay: written.initial_delay,
+            period: written.period,
+            timeout: written.timeout,
+            success_threshold: written.success_threshold,
+            failure_threshold: written.failure_threshold,
+        };
+        let counts = [probe.success_threshold, probe.failure_threshold];
+        if counts.contains(&0) {
+            return Err(format!(
+                "probe {name:?}: successThreshold and failureThreshold count answers; write 1 or more"
+            ));
+        }
+        if probe.period < Span::seconds(1) || probe.timeout.0.is_zero() {
+            return Err(format!("probe {name:?}: period is at least 1s and timeout more than nothing"));
+        }
+        Ok(probe)
+    }
+}
+
+fn target(written: &WrittenProbe) -> Result<Target, String> {
+    let targets = [
+        written.file.clone().map(Target::File),
+        written.socket.clone().map(Target::Socket),
+        written.tcp.clone().map(Target::Tcp),
+        written.http.clone().map(Target::Http),
+    ];
+    let mut said = targets.into_iter().flatten();
+    let (Some(target), None) = (said.next(), said.next()) else {
+        return Err("it asks for exactly one of file, socket, tcp and http".to_owned());
+    };
+    match &target {
+        Target::File(at) | Target::Socket(at) => absolute("path", &at.path)?,
+        Target::Http(page) => absolute("path", &page.path)?,
+        Target::Tcp(_) => {}
+    }
+    Ok(target)
+}
+
+impl From<Probe> for WrittenProbe {
+    fn from(probe: Probe) -> Self {
+        let mut written = Self {
+            name: probe.name,
+            file: None,
+            socket: None,
+            tcp: None,
+            http: None,
+            initial_delay: probe.initial_delay,
+            period: probe.period,
+            timeout: probe.timeout,
+            success_threshold: probe.success_threshold,
+            failure_threshold: probe.failure_threshold,
+        };
+        match probe.target {
+            Target::File(at) => written.file = Some(at),
+            Target::Socket(at) => written.socket = Some(at),
+            Target::Tcp(port) => written.tcp = Some(port),
+            Target::Http(page) => written.http = Some(page),
+        }
+        written
+    }
+}

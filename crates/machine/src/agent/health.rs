@@ -1,0 +1,62 @@
+//! What the agent watches of the machine's health, and when it counts as ill.
+
+use serde::{Deserialize, Serialize};
+
+use super::span::Span;
+
+/// Settings of the health conditions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HealthSettings {
+    /// `false` leaves the health conditions to somebody else.
+    pub enabled: bool,
+    /// Between two looks at the machine.
+    pub period: Span,
+    /// A file system that is fuller than this, in percent of its bytes or inodes, is full; kubelet has tried to help itself long
+    /// before.
+    pub disk_full_percent: Percent,
+    /// systemd units without which the node cannot run pods.
+    pub units: HealthUnits,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self { enabled: true, period: Span::seconds(15), disk_full_percent: Percent(97), units: HealthUnits::default() }
+    }
+}
+
+/// Names of systemd units; an empty one is not watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HealthUnits {
+    /// kubelet's.
+    pub kubelet: String,
+    /// The container runtime's.
+    pub runtime: String,
+}
+
+impl Default for HealthUnits {
+    fn default() -> Self {
+        Self { kubelet: "kubelet.service".to_owned(), runtime: "containerd.service".to_owned() }
+    }
+}
+
+/// 1 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "i64", into = "u8")]
+pub struct Percent(pub u8);
+
+impl TryFrom<i64> for Percent {
+    type Error = String;
+
+    fn try_from(percent: i64) -> Result<Self, String> {
+        let sane = u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent));
+        sane.map(Self).ok_or_else(|| format!("{percent} is no percentage of a disk; write 1 to 100"))
+    }
+}
+
+impl From<Percent> for u8 {
+    fn from(percent: Percent) -> Self {
+        percent.0
+    }
+}
