@@ -111,10 +111,15 @@ async fn capacity_buffers() -> Result<()> {
     check("capacitybuffers").await
 }
 
+#[tokio::test]
+async fn node_usages() -> Result<()> {
+    check("nodeusages").await
+}
+
 /// A resource without rows, or rows that no test reads, would be silence.
 #[test]
 fn every_resource_has_rows_and_a_test() -> Result<()> {
-    let tested = ["nodepools", "nodeclaims", "ec2nodeclasses", "nodeoverlays", "capacitybuffers"];
+    let tested = ["nodepools", "nodeclaims", "ec2nodeclasses", "nodeoverlays", "capacitybuffers", "nodeusages"];
     let tested = BTreeSet::from(tested.map(str::to_owned));
     let defined: BTreeSet<String> = crds().into_iter().map(|definition| definition.spec.names.plural).collect();
     let mut files = BTreeSet::new();

@@ -19,6 +19,7 @@ use crate::pki::{Authority, ServiceAccountKey, write_private};
 use crate::process::{Process, RunFolder, stop_in_order};
 
 mod binaries;
+mod chart;
 mod crds;
 mod flags;
 mod ports;
@@ -209,6 +210,14 @@ impl ControlPlane {
     /// When one is refused or is not served in time; names it.
     pub async fn apply_crds(&self) -> Result<()> {
         crds::apply(&self.admin().await?, &api::crds()).await
+    }
+
+    /// Applies what the chart grants and forbids nodes: roles and admission policies. Policies hold a moment later.
+    ///
+    /// # Errors
+    /// When a manifest is refused; names it.
+    pub async fn apply_rights(&self) -> Result<()> {
+        chart::apply(&self.admin().await?, "node-usage.yaml").await
     }
 
     /// Ends scheduler, controller manager, API server and etcd, each waited for before the next: an API server whose etcd

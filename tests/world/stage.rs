@@ -51,6 +51,7 @@ impl Stage {
     pub async fn set() -> Result<Self> {
         let control_plane = Arc::new(ControlPlane::start(Options::full("demo")).await?);
         control_plane.apply_crds().await?;
+        control_plane.apply_rights().await?;
         let client = control_plane.admin().await?;
         let ec2 = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").build()?;
         let folder = control_plane.folder().to_owned();

@@ -5,7 +5,7 @@ use kube_core::CustomResourceExt;
 use serde_json::Value;
 
 use crate::schema::{complete, kind};
-use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeUsage};
 
 /// Every custom resource definition, sorted by file name, with all rules that the API server shall hold.
 #[must_use]
@@ -16,7 +16,14 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 /// Every custom resource definition as JSON, sorted by file name.
 #[must_use]
 pub fn values() -> Vec<Value> {
-    let derived = [CapacityBuffer::crd(), EC2NodeClass::crd(), NodeClaim::crd(), NodeOverlay::crd(), NodePool::crd()];
+    let derived = [
+        CapacityBuffer::crd(),
+        EC2NodeClass::crd(),
+        NodeClaim::crd(),
+        NodeOverlay::crd(),
+        NodePool::crd(),
+        NodeUsage::crd(),
+    ];
     derived.iter().map(published).collect()
 }
 

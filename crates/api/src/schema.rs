@@ -7,6 +7,7 @@ mod nodeclaim;
 mod nodeclass;
 mod nodeoverlay;
 mod nodepool;
+mod nodeusage;
 
 use serde_json::{Map, Value, json};
 
@@ -69,6 +70,7 @@ pub(crate) fn kind(name: &str) -> Kind {
         "nodeclaims.karpenter.sh" => Kind { laws: nodeclaim::laws(), columns: nodeclaim::COLUMNS },
         "ec2nodeclasses.karpenter.k8s.aws" => Kind { laws: nodeclass::laws(), columns: nodeclass::COLUMNS },
         "nodeoverlays.karpenter.sh" => Kind { laws: nodeoverlay::laws(), columns: nodeoverlay::COLUMNS },
+        "nodeusages.kerf.sh" => Kind { laws: nodeusage::laws(), columns: nodeusage::COLUMNS },
         "capacitybuffers.autoscaling.x-k8s.io" => {
             Kind { laws: capacitybuffer::laws(), columns: capacitybuffer::COLUMNS }
         }

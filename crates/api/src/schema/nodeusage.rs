@@ -1,0 +1,43 @@
+//! The laws of NodeUsage. Every agent may write one, so everything in it has its bounds.
+
+use serde_json::json;
+
+use super::laws::{rule, rules};
+use super::{Column, Law, law};
+
+/// Columns of `kubectl get`.
+pub(super) const COLUMNS: &[Column] = &[
+    ("CPU-P95", "string", ".spec.cpu.p95", 0),
+    ("Memory-P95", "string", ".spec.memory.p95", 0),
+    ("OOM-Kills", "integer", ".spec.oomKills", 0),
+    ("Measured", "date", ".spec.measuredAt", 0),
+    ("Since", "date", ".spec.since", 1),
+    ("CPU-Waits", "integer", ".spec.pressure.cpu", 1),
+    ("Memory-Waits", "integer", ".spec.pressure.memory", 1),
+    ("IO-Waits", "integer", ".spec.pressure.io", 1),
+    ("Instance", "string", ".spec.instance", 1),
+];
+
+/// The alphabet of base64 for URLs.
+const TEXT: &str = "^[A-Za-z0-9_-]*$";
+
+/// Everything that the API server holds of a NodeUsage beyond the types of its fields.
+pub(super) fn laws() -> Vec<Law> {
+    let mut laws = vec![
+        // One owner, one field: what the server remembers of who wrote what would be a third of the object otherwise.
+        law("spec", json!({ "x-kubernetes-map-type": "atomic" })),
+        law("spec", rules([rule("self.since <= self.measuredAt", "'since' may not be after 'measuredAt'")])),
+        law("spec.instance", json!({ "pattern": "^i-[0-9a-f]{1,32}$", "maxLength": 34 })),
+        law("spec.pods", json!({ "pattern": TEXT, "maxLength": 16_384 })),
+        law("spec.throttled", json!({ "minimum": 0, "maximum": 1000, "format": null })),
+        law("spec.oomKills", json!({ "minimum": 0, "format": null })),
+    ];
+    for histogram in ["cpu", "memory", "joint"] {
+        laws.push(law(format!("spec.histograms.{histogram}"), json!({ "pattern": TEXT, "maxLength": 1024 })));
+    }
+    for share in ["cpu", "memory", "memoryFull", "io", "ioFull"] {
+        let bounds = json!({ "minimum": 0, "maximum": 1000, "format": null });
+        laws.push(law(format!("spec.pressure.{share}"), bounds));
+    }
+    laws
+}
