@@ -75,13 +75,29 @@ pub enum HostError {
 pub struct Host {
     root: PathBuf,
     search_path: OsString,
+    topology: Topology,
+}
+
+/// Where the kernel shows CPUs, if not below the root: in a container another machine's can be put in their place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// In place of `/sys/devices/system/cpu`.
+    pub cpus: Option<PathBuf>,
+    /// In place of `/sys/devices/system/node`.
+    pub nodes: Option<PathBuf>,
 }
 
 impl Host {
     /// A machine whose files live below `root` and whose programs are found in `search_path` (as in PATH).
     #[must_use]
     pub fn new(root: impl Into<PathBuf>, search_path: impl Into<OsString>) -> Self {
-        Self { root: root.into(), search_path: search_path.into() }
+        Self { root: root.into(), search_path: search_path.into(), topology: Topology::default() }
+    }
+
+    /// The same machine with other CPUs.
+    #[must_use]
+    pub fn with_topology(self, topology: Topology) -> Self {
+        Self { topology, ..self }
     }
 
     /// Where `path`, absolute on the machine, really is.
@@ -125,6 +141,24 @@ impl Host {
         Ok(self.read(path)?.map(|content| String::from_utf8_lossy(&content).into_owned()))
     }
 
+    /// The names of a folder's entries, sorted; none when it does not exist.
+    ///
+    /// # Errors
+    /// [`HostError::File`].
+    pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        let failed = |source| HostError::File { action: "read", path: self.at(path), source };
+        let entries = match fs::read_dir(self.at(path)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let names: io::Result<Vec<String>> =
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+        let mut names = names.map_err(failed)?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// Whether a file is absent or has another content or mode.
     #[must_use]
     pub fn differs(&self, path: &str, content: &[u8], mode: u32) -> bool {
@@ -165,6 +199,19 @@ impl Host {
     /// # Errors
     /// [`HostError`] when it cannot be started, fails or does not end.
     pub async fn output(&self, program: &str, arguments: &[&str]) -> Result<String, HostError> {
+        self.output_within(program, arguments, Some(PROGRAM_TIMEOUT)).await
+    }
+
+    /// The same with another limit, or none.
+    ///
+    /// # Errors
+    /// [`HostError`] when it cannot be started, fails or does not end.
+    pub async fn output_within(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        limit: Option<Duration>,
+    ) -> Result<String, HostError> {
         let command = [&[program], arguments].concat().join(" ");
         let run = Command::new(program)
             .args(arguments)
@@ -172,18 +219,26 @@ impl Host {
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
-        match tokio::time::timeout(PROGRAM_TIMEOUT, run).await {
-            Err(_) => Err(HostError::Timeout { command, timeout: PROGRAM_TIMEOUT }),
-            Ok(Err(source)) => Err(HostError::Start { command, source }),
-            Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            Ok(Ok(output)) => Err(failure(command, &output)),
+        let ended = match limit {
+            None => run.await,
+            Some(timeout) => match tokio::time::timeout(timeout, run).await {
+                Ok(ended) => ended,
+                Err(_) => return Err(HostError::Timeout { command, timeout }),
+            },
+        };
+        match ended {
+            Err(source) => Err(HostError::Start { command, source }),
+            Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Ok(output) => Err(failure(command, &output)),
         }
     }
 
     /// Online CPUs of the machine.
     #[must_use]
     pub fn cpus(&self) -> u32 {
-        cpu::count(&self.at("/sys/devices/system"))
+        let folder = |own: &Option<PathBuf>, path| own.clone().unwrap_or_else(|| self.at(path));
+        let Topology { cpus, nodes } = &self.topology;
+        cpu::count(&folder(cpus, "/sys/devices/system/cpu"), &folder(nodes, "/sys/devices/system/node"))
     }
 
     /// The version of the kubelet on this machine: written down by the image, else asked of the program.
@@ -191,11 +246,20 @@ impl Host {
     /// # Errors
     /// [`HostError`] when neither says it.
     pub async fn kubelet_version(&self) -> Result<KubeletVersion, HostError> {
+        let text = self.kubelet_version_text().await?;
+        KubeletVersion::parse(&text).ok_or(HostError::Version { found: text })
+    }
+
+    /// The same with patch and suffix, such as `v1.36.0`.
+    ///
+    /// # Errors
+    /// [`HostError`] when neither says it.
+    pub async fn kubelet_version_text(&self) -> Result<String, HostError> {
         let text = match self.read_text("/etc/eks/kubelet-version.txt")? {
-            Some(text) => text,
-            None => self.output("kubelet", &["--version"]).await?,
+            Some(text) => text.trim().to_owned(),
+            None => self.output("kubelet", &["--version"]).await?.trim().to_owned(),
         };
-        KubeletVersion::parse(&text).ok_or_else(|| HostError::Version { found: text.trim().to_owned() })
+        Ok(text.strip_prefix("Kubernetes ").unwrap_or(&text).to_owned())
     }
 
     /// Tells systemd what we are waiting for (`STATUS=`). Without systemd nothing happens.

@@ -5,6 +5,8 @@
 pub mod bootstrap;
 pub mod cluster;
 pub mod drain;
+pub mod ec2;
+pub mod environment;
 pub mod gates;
 pub mod host;
 pub mod identity;
@@ -23,10 +25,12 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 use bootstrap::Bootstrap;
+use environment::Environment;
 use identity::{Audience, Role, plugin};
 use imds::Imds;
 use imds::backoff::Backoff;
 use nodeadm::Machine;
+use nodeadm::link::hook;
 use nodeadm::metadata::Patience;
 use settings::{Command, Settings};
 
@@ -67,7 +71,15 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
 
 /// The machine as the nodeadm-compatible commands act on it.
 fn machine(settings: &Settings, imds: Imds) -> Machine {
-    Machine { host: settings.host(), imds: Arc::new(imds), patience: Patience::nodeadm(seed()) }
+    Machine {
+        host: settings.host(),
+        imds: Arc::new(imds),
+        environment: Environment::of_process(),
+        credential_provider: settings.credential_provider.clone(),
+        patience: Patience::nodeadm(seed()),
+        ec2: ec2::Patience::nodeadm(seed()),
+        links: hook::Patience::NODEADM,
+    }
 }
 
 /// Differs between machines and starts, so that a fleet that boots at once does not ask at once.

@@ -6,15 +6,24 @@ pub mod cache;
 pub mod chain;
 pub mod command;
 mod config;
+mod disks;
+mod enrich;
+mod init;
+pub mod link;
 pub mod metadata;
+mod phases;
 pub mod source;
+pub mod units;
 
 use std::sync::Arc;
 
+use crate::ec2;
+use crate::environment::Environment;
 use crate::host::Host;
 use crate::imds::Imds;
 
 use command::{Internal, Nodeadm};
+use link::{hook, udev};
 use metadata::{Metadata, Patience};
 
 /// What the commands act on and with.
@@ -24,8 +33,16 @@ pub struct Machine {
     pub host: Host,
     /// Its metadata.
     pub imds: Arc<Imds>,
-    /// How long to insist on an answer.
+    /// Environment of the commands, before a NodeConfig adds to it.
+    pub environment: Environment,
+    /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
+    pub credential_provider: String,
+    /// How long to insist on an answer of metadata.
     pub patience: Patience,
+    /// How long to insist on an answer of EC2.
+    pub ec2: ec2::Patience,
+    /// How long to wait for network interfaces.
+    pub links: hook::Patience,
 }
 
 impl Machine {
@@ -42,7 +59,7 @@ impl Machine {
 /// The first thing that is missing or wrong, with its cure.
 pub async fn run(machine: &Machine, command: &Nodeadm) -> anyhow::Result<()> {
     match command {
-        Nodeadm::Init(_) => anyhow::bail!("init is not here yet"),
+        Nodeadm::Init(options) => init::run(machine, options).await,
         Nodeadm::Config(command) => config::run(machine, command).await,
     }
 }
@@ -51,8 +68,9 @@ pub async fn run(machine: &Machine, command: &Nodeadm) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// The first thing that is missing or wrong, with its cure.
-pub async fn run_internal(_machine: &Machine, command: &Internal) -> anyhow::Result<()> {
+pub async fn run_internal(machine: &Machine, command: &Internal) -> anyhow::Result<()> {
     match command {
-        Internal::BootHook | Internal::UdevNetManager(_) => anyhow::bail!("not here yet"),
+        Internal::BootHook => hook::run(machine).await,
+        Internal::UdevNetManager(options) => udev::run(machine, options).await,
     }
 }

@@ -9,7 +9,7 @@ use daemon::log::Format;
 use log::LevelFilter;
 
 use crate::bootstrap::credentials::{DEFAULT_PROVIDER, PROVIDER_VARIABLE};
-use crate::host::Host;
+use crate::host::{Host, Topology};
 use crate::imds::{DEFAULT_ENDPOINT, Imds, ImdsError};
 use crate::nodeadm::command::{Internal, Nodeadm, spelt_out};
 
@@ -35,6 +35,12 @@ pub struct Settings {
     /// Where the credential provider for images of ECR is.
     #[arg(long, env = PROVIDER_VARIABLE, default_value = DEFAULT_PROVIDER, global = true)]
     pub credential_provider: String,
+    /// Where the kernel shows CPUs, if not in its own place.
+    #[arg(long, env = "CPU_DIR", hide = true, global = true)]
+    pub cpu_folder: Option<PathBuf>,
+    /// Where the kernel shows NUMA nodes, if not in its own place.
+    #[arg(long, env = "NODE_DIR", hide = true, global = true)]
+    pub node_folder: Option<PathBuf>,
     /// How to log: auto (journald, else text), json or text.
     #[arg(long, env = "KERF_LOG_FORMAT", default_value = "auto", global = true)]
     pub log_format: Format,
@@ -83,7 +89,8 @@ impl Settings {
     /// The machine that these settings name.
     #[must_use]
     pub fn host(&self) -> Host {
-        Host::new(&self.root, &self.search_path)
+        let topology = Topology { cpus: self.cpu_folder.clone(), nodes: self.node_folder.clone() };
+        Host::new(&self.root, &self.search_path).with_topology(topology)
     }
 
     /// A metadata client for the endpoint that these settings name.

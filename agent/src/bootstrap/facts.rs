@@ -23,6 +23,8 @@ const NVIDIA_VENDOR: &str = "0x10de";
 
 /// Context of errors in a NodeConfig that can be read.
 pub(super) const NOT_FOLLOWED: &str = "the NodeConfig in user data cannot be followed";
+/// Why a node of an IPv6 cluster has no address to announce.
+pub(crate) const NO_IPV6: &str = "the cluster's service CIDR is IPv6 but the instance has no IPv6 address; assign one";
 
 /// Everything that the plan depends on.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,17 +77,41 @@ pub struct Software {
     pub hosts: String,
 }
 
+/// What metadata and EC2 say of the machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// Who the instance is.
+    pub identity: IdentityDocument,
+    /// Its private DNS name; may be empty where nodes are named by instance id.
+    pub hostname: String,
+    /// The address that kubelet announces.
+    pub node_ip: String,
+}
+
 /// Asks IMDS and looks at the machine, knowing what it was told and where the credential provider may be.
 ///
 /// # Errors
 /// The first thing that is missing or wrong, with its cure.
 pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
-    let config = &user_data.config;
-    config.validate().context(NOT_FOLLOWED)?;
-    Ok(Facts {
+    user_data.config.validate().context(NOT_FOLLOWED)?;
+    let place = Place {
         identity: imds.identity().await?,
         hostname: imds.local_hostname().await?,
-        node_ip: node_ip(imds, config).await?,
+        node_ip: node_ip(imds, &user_data.config).await?,
+    };
+    look(host, place, provider, user_data).await
+}
+
+/// Looks at the machine, knowing the rest.
+///
+/// # Errors
+/// The first thing that is missing or wrong, with its cure.
+pub async fn look(host: &Host, place: Place, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
+    let config = &user_data.config;
+    Ok(Facts {
+        identity: place.identity,
+        hostname: place.hostname,
+        node_ip: place.node_ip,
         interface_limits: None,
         api_addresses: api_addresses(config).await?,
         hardware: hardware(host),
@@ -108,7 +134,7 @@ async fn node_ip(imds: &Imds, config: &NodeConfig) -> anyhow::Result<String> {
         return Ok(imds.local_ipv4().await?);
     }
     let address = imds.ipv6(&imds.mac().await?).await?;
-    address.context("the cluster's service CIDR is IPv6 but the instance has no IPv6 address; assign one")
+    address.context(NO_IPV6)
 }
 
 async fn api_addresses(config: &NodeConfig) -> anyhow::Result<Vec<IpAddr>> {

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Online CPUs below `system` (`/sys/devices/system`): those of all NUMA nodes that are online, else every online
-/// `cpuN`, else what this process may use.
-pub(super) fn count(system: &Path) -> u32 {
-    let online = fs::read_to_string(system.join("cpu/online")).ok().and_then(|list| parse(&list));
-    let numa: BTreeSet<u32> = numbered(&system.join("node"), "node")
+/// Online CPUs by the kernel's folders of CPUs and NUMA nodes (`cpu` and `node` below `/sys/devices/system`): those of
+/// all NUMA nodes that are online, else every online `cpuN`, else what this process may use.
+pub(super) fn count(cpu_folder: &Path, node_folder: &Path) -> u32 {
+    let online = fs::read_to_string(cpu_folder.join("online")).ok().and_then(|list| parse(&list));
+    let numa: BTreeSet<u32> = numbered(node_folder, "node")
         .into_iter()
-        .flat_map(|node| numbered(&system.join(format!("node/node{node}")), "cpu"))
+        .flat_map(|node| numbered(&node_folder.join(format!("node{node}")), "cpu"))
         .collect();
-    let cpus = if numa.is_empty() { numbered(&system.join("cpu"), "cpu") } else { numa };
+    let cpus = if numa.is_empty() { numbered(cpu_folder, "cpu") } else { numa };
     let counted = cpus.iter().filter(|cpu| online.as_ref().is_none_or(|online| online.contains(cpu))).count();
     match u32::try_from(counted) {
         Ok(counted) if counted > 0 => counted,

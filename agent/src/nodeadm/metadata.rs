@@ -91,7 +91,7 @@ impl Metadata<'_> {
         Ok(body.map(|body| String::from_utf8_lossy(&body).trim().to_owned()))
     }
 
-    async fn insist<T>(&self, ask: impl AsyncFn() -> Result<T, ImdsError>) -> Result<T, ImdsError> {
+    async fn insist<T, F: Future<Output = Result<T, ImdsError>>>(&self, ask: impl Fn() -> F) -> Result<T, ImdsError> {
         let mut attempt = 0;
         loop {
             let error = match ask().await {

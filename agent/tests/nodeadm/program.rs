@@ -13,11 +13,11 @@ pub async fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Output {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.arg0(format!("/usr/bin/{name}")).args(arguments).env_clear();
     command.env("KERF_ROOT", stage.room.root()).env("PATH", stage.room.search_path());
-    command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", &stage.imds.endpoint);
+    command.envs(&stage.environment).env("AWS_EC2_METADATA_SERVICE_ENDPOINT", &stage.imds.endpoint);
     Command::from(command).kill_on_drop(true).output().await.unwrap()
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

@@ -1,42 +1,82 @@
 //! What every test here stands on: a machine, its metadata, and documents to put there.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::ec2;
 use agent::imds::Imds;
 use agent::imds::backoff::Backoff;
 use agent::nodeadm::Machine;
+use agent::nodeadm::link::hook;
 use agent::nodeadm::metadata::Patience;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::ec2::FakeEc2;
 use crate::imds::FakeImds;
 use crate::room::{Room, metadata};
 
-/// A machine and its metadata.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A machine, its metadata and its EC2.
 pub struct Stage {
     pub room: Room,
     pub imds: FakeImds,
+    pub ec2: FakeEc2,
+    /// Environment of the commands.
+    pub environment: BTreeMap<String, String>,
 }
 
 impl Stage {
     /// A machine that was launched with this user data.
     pub async fn new(user_data: impl AsRef<[u8]>) -> Self {
-        let imds = FakeImds::start(metadata("")).await;
+        let (imds, ec2) = (FakeImds::start(metadata("")).await, FakeEc2::start().await);
         imds.set("user-data", user_data.as_ref());
-        Self { room: Room::new("v1.35.0"), imds }
+        let environment = [
+            ("AWS_ENDPOINT_URL", ec2.url()),
+            ("AWS_ACCESS_KEY_ID", "AKIDTEST".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
+        Self { room: Room::new("v1.35.0"), imds, ec2, environment }
+    }
+
+    /// Sets a variable of the commands' environment.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.environment.insert(name.to_owned(), value.to_owned());
     }
 
     /// The machine as the commands see it; they wait next to nothing between attempts.
     pub fn machine(&self) -> Machine {
-        let (start, ceiling) = (Duration::from_millis(1), Duration::from_millis(2));
+        let backoff = Backoff { start: MILLISECOND, ceiling: MILLISECOND * 2, seed: 1 };
+        let ec2 = ec2::Patience { exchange: MILLISECOND * 3000, backoff, naming: backoff, ..ec2::Patience::nodeadm(1) };
         Machine {
             host: self.room.host(),
-            imds: Arc::new(Imds::new(&self.imds.endpoint, Duration::from_secs(2)).unwrap()),
-            patience: Patience { attempts: 5, backoff: Backoff { start, ceiling, seed: 1 } },
+            imds: Arc::new(Imds::new(&self.imds.endpoint, MILLISECOND * 2000).unwrap()),
+            environment: self.environment.clone().into_iter().collect(),
+            credential_provider: "/etc/eks/image-credential-provider/ecr-credential-provider".to_owned(),
+            patience: Patience { attempts: 5, backoff },
+            ec2,
+            links: hook::Patience { poll: MILLISECOND, limit: MILLISECOND * 5000 },
         }
+    }
+
+    /// Puts a program where the machine finds it.
+    pub fn program(&self, name: &str, text: &str) {
+        let path = Path::new(self.room.search_path().split(':').next().unwrap()).join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The text of a file of the machine.
+    pub fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.room.root().join(path)).ok()
     }
 }
 

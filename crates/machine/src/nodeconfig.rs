@@ -113,7 +113,7 @@ pub struct Instance {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, BTreeMap<String, String>>,
     /// Name resolution.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Network::is_empty")]
+    #[serde(default, deserialize_with = "or_default")]
     pub network: Network,
 }
 

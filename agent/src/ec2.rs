@@ -1,0 +1,249 @@
+//! The two questions of a boot that only EC2 can answer: what the instance is called, and how many interfaces a type
+//! has that our table does not know. Signed and sent by hand: AWS's SDK would be many times this program.
+
+mod connection;
+pub mod error;
+pub mod proxy;
+pub mod xml;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use machine::pods::InterfaceLimits;
+
+use crate::environment::Environment;
+use crate::host::Host;
+use crate::identity::signing::{self, Keys, Signer};
+use crate::identity::{Role, sts};
+use crate::imds::Imds;
+use crate::imds::backoff::Backoff;
+use connection::Way;
+use proxy::Server;
+
+pub use error::Ec2Error;
+
+const VERSION: &str = "2016-11-15";
+const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
+const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
+
+/// How long to insist on an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long one exchange may take.
+    pub exchange: Duration,
+    /// How often to send a request at most, unless `AWS_MAX_ATTEMPTS` says otherwise.
+    pub attempts: u32,
+    /// The waits between.
+    pub backoff: Backoff,
+    /// The waits between questions for a name that EC2 answers, but without the name.
+    pub naming: Backoff,
+    /// How long to wait for the name in all.
+    pub limit: Duration,
+}
+
+impl Patience {
+    /// That of EKS's bootstrap: 30 attempts of half a minute; for the name 15 s, then up to 2 min, 10 min in all.
+    #[must_use]
+    pub const fn nodeadm(seed: u64) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            exchange: seconds(30),
+            attempts: 30,
+            backoff: Backoff { start: seconds(1), ceiling: seconds(20), seed },
+            naming: Backoff { start: seconds(30), ceiling: seconds(120), seed },
+            limit: seconds(600),
+        }
+    }
+
+    /// The attempts of one request in this environment.
+    ///
+    /// # Errors
+    /// [`Ec2Error::Variable`] when `AWS_MAX_ATTEMPTS` is no number from 1 on.
+    pub fn attempts_in(&self, environment: &Environment) -> Result<u32, Ec2Error> {
+        let Some(text) = environment.get(MAX_ATTEMPTS) else { return Ok(self.attempts) };
+        let unusable = || Ec2Error::Variable { name: MAX_ATTEMPTS.to_owned(), cure: "write a number from 1 on" };
+        text.parse().ok().filter(|attempts| *attempts > 0).ok_or_else(unusable)
+    }
+
+    /// The least time that passes before `attempts` exchanges without an answer are given up.
+    #[must_use]
+    pub fn shortest(&self, attempts: u32) -> Duration {
+        let waits: Duration = (0..attempts.saturating_sub(1)).map(|attempt| self.backoff.delay(attempt)).sum();
+        self.exchange * attempts + waits
+    }
+}
+
+/// EC2 of one region, as this machine reaches it.
+#[derive(Debug)]
+pub struct Ec2<'a> {
+    region: &'a str,
+    environment: &'a Environment,
+    host: &'a Host,
+    role: Role,
+    patience: Patience,
+}
+
+impl<'a> Ec2<'a> {
+    /// EC2 of `region`; credentials are those of the environment, else those of the instance's role.
+    #[must_use]
+    pub fn new(
+        region: &'a str,
+        environment: &'a Environment,
+        host: &'a Host,
+        imds: Arc<Imds>,
+        patience: Patience,
+    ) -> Self {
+        Self { region, environment, host, role: Role::new(imds), patience }
+    }
+
+    /// The private DNS name of an instance, asked for until EC2 has one.
+    ///
+    /// # Errors
+    /// [`Ec2Error`]; [`Ec2Error::Unnamed`] when there is none in time.
+    pub async fn private_dns_name(&self, instance: &str) -> Result<String, Ec2Error> {
+        let asking = tokio::time::timeout(self.patience.limit, self.ask_for_name(instance)).await;
+        let unnamed = |_| Ec2Error::Unnamed { instance: instance.to_owned(), after: self.patience.limit };
+        asking.map_err(unnamed)?
+    }
+
+    async fn ask_for_name(&self, instance: &str) -> Result<String, Ec2Error> {
+        const ACTION: &str = "DescribeInstances";
+        const PATH: [&str; 6] =
+            ["DescribeInstancesResponse", "reservationSet", "item", "instancesSet", "item", "privateDnsName"];
+        let mut attempt = 0;
+        loop {
+            match self.call(ACTION, ("InstanceId.1", instance)).await {
+                Ok(answer) => {
+                    let names = xml::texts(&answer, &PATH);
+                    let names = names.ok_or(Ec2Error::Content { action: ACTION, expected: "instances" })?;
+                    if let Some(name) = names.into_iter().find(|name| !name.is_empty()) {
+                        return Ok(name);
+                    }
+                    log::info!(attempt; "EC2 has no private DNS name of {instance} yet");
+                }
+                Err(error) if error.is_unknown_instance() => log::info!(attempt; "EC2 does not know {instance} yet"),
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(self.patience.naming.delay(attempt)).await;
+            attempt += 1;
+        }
+    }
+
+    /// The interface limits of an instance type.
+    ///
+    /// # Errors
+    /// [`Ec2Error`].
+    pub async fn interface_limits(&self, instance_type: &str) -> Result<InterfaceLimits, Ec2Error> {
+        const ACTION: &str = "DescribeInstanceTypes";
+        let answer = self.call(ACTION, ("InstanceType.1", instance_type)).await?;
+        limits(&answer).ok_or(Ec2Error::Content { action: ACTION, expected: "the limits of one instance type" })
+    }
+
+    /// Sends a request until it is answered or patience is at its end.
+    async fn call(&self, action: &'static str, parameter: (&str, &str)) -> Result<String, Ec2Error> {
+        let server = self.server()?;
+        let attempts = self.patience.attempts_in(self.environment)?;
+        let mut attempt = 0;
+        loop {
+            let asked = tokio::time::timeout(self.patience.exchange, self.ask(&server, action, parameter)).await;
+            let late = |_| Ec2Error::Timeout { server: server.authority(true), timeout: self.patience.exchange };
+            let error = match asked.map_err(late).and_then(|answer| answer) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if !error.may_pass() || attempt + 1 >= attempts {
+                return Err(error);
+            }
+            log::warn!(attempt; "asking EC2 again: {}", daemon::error::chain(&error));
+            tokio::time::sleep(self.patience.backoff.delay(attempt)).await;
+            attempt += 1;
+        }
+    }
+
+    async fn ask(&self, server: &Server, action: &'static str, parameter: (&str, &str)) -> Result<String, Ec2Error> {
+        let proxy = proxy::on_the_way(self.environment, server)?;
+        let (name, value) = (signing::encode(parameter.0), signing::encode(parameter.1));
+        let body = format!("Action={action}&Version={VERSION}&{name}={value}");
+        let request = self.signed(server, body).await?;
+        let way = Way { server, proxy: proxy.as_ref(), bundle: connection::bundle(self.environment, self.host) };
+        let (status, answer) = way.exchange(request).await?;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        if status.is_success() { Ok(answer) } else { Err(refused(action, status.as_u16(), &answer)) }
+    }
+
+    async fn signed(&self, server: &Server, body: String) -> Result<Request<Full<Bytes>>, Ec2Error> {
+        let (keys, host) = (self.keys().await?, server.authority(false));
+        let signer = Signer { keys: &keys, region: self.region, service: "ec2" };
+        let unsigned = signing::Request {
+            method: "POST",
+            host: &host,
+            path: "/",
+            query: &[],
+            headers: &[("content-type", FORM)],
+            body: body.as_bytes(),
+        };
+        let mut request = Request::post("/").header("host", &host).header("content-type", FORM);
+        for (name, value) in signer.headers(&unsigned, Timestamp::now()) {
+            request = request.header(name, value);
+        }
+        let unusable = |_| Ec2Error::Variable { name: "AWS_ACCESS_KEY_ID".to_owned(), cure: "write plain text" };
+        request.body(Full::new(Bytes::from(body))).map_err(unusable)
+    }
+
+    async fn keys(&self) -> Result<Keys, Ec2Error> {
+        let variable = |name| self.environment.get(name).map(str::to_owned);
+        if let (Some(access_key), Some(secret_key)) = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"))
+        {
+            return Ok(Keys { access_key, secret_key, session_token: variable("AWS_SESSION_TOKEN") });
+        }
+        let credentials = self.role.credentials(Timestamp::now()).await.map_err(Ec2Error::Credentials)?;
+        Ok(credentials.keys)
+    }
+
+    fn server(&self) -> Result<Server, Ec2Error> {
+        for name in ["AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL"] {
+            if let Some(url) = self.environment.get(name) {
+                let unusable =
+                    || Ec2Error::Variable { name: name.to_owned(), cure: "write https://HOST or http://HOST" };
+                return Server::parse(url).ok_or_else(unusable);
+            }
+        }
+        let service = if self.environment.says_yes("AWS_USE_FIPS_ENDPOINT") { "ec2-fips" } else { "ec2" };
+        let dual =
+            self.environment.says_yes("AWS_USE_DUALSTACK_ENDPOINT") && sts::domain(self.region) == "amazonaws.com";
+        let domain = if dual { "api.aws" } else { sts::domain(self.region) };
+        Ok(Server { tls: true, host: format!("{service}.{}.{domain}", self.region), port: 443 })
+    }
+}
+
+fn refused(action: &'static str, status: u16, answer: &str) -> Ec2Error {
+    let text = |name| {
+        let found = xml::texts(answer, &["Response", "Errors", "Error", name]);
+        found.and_then(|texts| texts.into_iter().next()).unwrap_or_default()
+    };
+    let message = match text("Message") {
+        message if message.is_empty() => "it gives no reason".to_owned(),
+        message => message,
+    };
+    Ec2Error::Refused { action, status, code: text("Code"), message }
+}
+
+/// Interfaces of the default network card, and the IPv4 addresses of each.
+fn limits(answer: &str) -> Option<InterfaceLimits> {
+    let numbers = |path: &[&str]| -> Option<Vec<u32>> {
+        let base = ["DescribeInstanceTypesResponse", "instanceTypeSet", "item", "networkInfo"];
+        let texts = xml::texts(answer, &[&base[..], path].concat())?;
+        texts.iter().map(|text| text.parse().ok()).collect()
+    };
+    let one = |name| numbers(&[name])?.first().copied();
+    let default = one("defaultNetworkCardIndex").unwrap_or(0);
+    let cards = numbers(&["networkCards", "item", "networkCardIndex"])?;
+    let interfaces = numbers(&["networkCards", "item", "maximumNetworkInterfaces"])?;
+    let of_default = cards.iter().zip(&interfaces).find(|(card, _)| **card == default).map(|(_, most)| *most);
+    let interfaces = of_default.or_else(|| one("maximumNetworkInterfaces"))?;
+    Some(InterfaceLimits { interfaces, ipv4_per_interface: one("ipv4AddressesPerInterface")? })
+}

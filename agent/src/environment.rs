@@ -1,0 +1,49 @@
+//! Environment variables as a value: a NodeConfig may set some for this very process, whose real environment cannot be
+//! changed safely, and tests have their own.
+
+use std::collections::BTreeMap;
+
+/// Variables by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Those of this process; what is no UTF-8 is left out.
+    #[must_use]
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    /// The value of a variable; `None` when it is not set or empty.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a variable says yes: `true` or `1`.
+    #[must_use]
+    pub fn says_yes(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The same with `later` laid over.
+    #[must_use]
+    pub fn with(&self, later: &BTreeMap<String, String>) -> Self {
+        let mut all = self.clone();
+        all.0.extend(later.clone());
+        all
+    }
+
+    /// All variables, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        Self(variables.into_iter().collect())
+    }
+}

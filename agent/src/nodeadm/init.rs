@@ -1,0 +1,59 @@
+//! `nodeadm init`: from a NodeConfig to a node, in two phases that a boot runs apart.
+
+use anyhow::Context as _;
+use machine::nodeconfig::NodeConfig;
+
+use super::cache::Enriched;
+use super::chain::{self, Choice, Gathered, choose};
+use super::command::{Init, Phase};
+use super::phases::Phases;
+use super::{Machine, enrich};
+use crate::bootstrap::environment::WHOLE_MACHINE;
+use crate::environment::Environment;
+
+pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()> {
+    let kept = options.config_cache.as_ref().and_then(|path| Enriched::load(&machine.host, path));
+    let gathered = chain::gather(&options.sources.sources, machine).await?;
+    tell(&gathered);
+    let choice = choose(gathered, kept)?;
+    let replaces = matches!(choice, Choice::Fresh { replaces: true, .. });
+    let (environment, enriched) = follow(machine, choice).await?;
+    enriched.config().validate().context("the NodeConfig cannot be followed")?;
+    if let Some(path) = &options.config_cache {
+        enriched.save(&machine.host, path)?;
+    }
+    let phases = Phases { machine, environment: &environment, enriched: &enriched, daemons: &options.daemons };
+    if replaces || !options.skips(Phase::Config) {
+        phases.config().await?;
+    }
+    if !options.skips(Phase::Run) {
+        phases.run().await?;
+    }
+    Ok(())
+}
+
+fn tell(gathered: &Gathered) {
+    for warning in &gathered.warnings {
+        log::warn!("{warning}");
+    }
+    for nothing in &gathered.nothing {
+        log::warn!("no NodeConfig in {nothing}");
+    }
+}
+
+/// The NodeConfig with what it needs to be followed, and the environment that it asks for, in which that is found out.
+async fn follow(machine: &Machine, choice: Choice) -> anyhow::Result<(Environment, Enriched)> {
+    match choice {
+        Choice::Kept(enriched) => Ok((environment(machine, &enriched.config()), enriched)),
+        Choice::Fresh { config, .. } => {
+            let environment = environment(machine, &config);
+            let enriched = enrich::enrich(machine, &environment, config).await?;
+            Ok((environment, enriched))
+        }
+    }
+}
+
+fn environment(machine: &Machine, config: &NodeConfig) -> Environment {
+    let asked = config.spec.instance.environment.get(WHOLE_MACHINE);
+    asked.map_or_else(|| machine.environment.clone(), |asked| machine.environment.with(asked))
+}

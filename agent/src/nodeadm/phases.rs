@@ -1,0 +1,110 @@
+//! The two phases of `init`, as the plan of bootstrap says: files first, then disks and daemons.
+
+use anyhow::Context as _;
+use machine::agent::AgentSettings;
+use machine::nodeconfig::NodeConfig;
+use machine::userdata::UserData;
+
+use super::cache::Enriched;
+use super::{Machine, disks, enrich, units};
+use crate::bootstrap::facts::{self, Facts, NO_IPV6, Place};
+use crate::bootstrap::plan::{self, File, Part, Plan};
+use crate::environment::Environment;
+use crate::imds::IdentityDocument;
+
+/// Exists once daemons are being started: interfaces that appear from then on are the network plugin's.
+pub(super) const MARKER: &str = "/run/nodeadm/init";
+/// cloud-init writes it when it is done.
+const CLOUD_INIT_RESULT: &str = "/run/cloud-init/result.json";
+
+/// What the phases work with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Phases<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) environment: &'a Environment,
+    pub(super) enriched: &'a Enriched,
+    pub(super) daemons: &'a [String],
+}
+
+impl Phases<'_> {
+    /// Writes files: those of the system, then those of each daemon that was asked for.
+    pub(super) async fn config(&self) -> anyhow::Result<()> {
+        let mut facts = self.facts().await?;
+        facts.interface_limits =
+            enrich::unknown_limits(self.machine, self.environment, &self.enriched.status.instance).await;
+        let plan = self.plan(&facts)?;
+        for warning in &plan.warnings {
+            log::warn!("{warning}");
+        }
+        let mut system_changed = false;
+        for file in plan.files.iter().filter(|file| self.concerns(file.part)) {
+            system_changed |= self.put(file)? && file.part == Part::System;
+        }
+        for path in &plan.absent {
+            self.machine.host.remove(path)?;
+        }
+        if system_changed {
+            units::restart(self.machine, &plan.system_units).await?;
+        }
+        Ok(())
+    }
+
+    fn put(&self, file: &File) -> anyhow::Result<bool> {
+        let changed = self.machine.host.write(&file.path, &file.content, file.mode)?;
+        if changed {
+            log::info!(path = file.path.as_str(); "wrote a file");
+        }
+        Ok(changed)
+    }
+
+    /// Prepares disks and starts each daemon that was asked for.
+    pub(super) async fn run(&self) -> anyhow::Result<()> {
+        if !self.machine.host.exists(CLOUD_INIT_RESULT) {
+            log::warn!("cloud-init is not done; what its scripts change from now on comes too late");
+        }
+        self.machine.host.write(MARKER, b"", 0o644)?;
+        let plan = self.plan(&self.facts().await?)?;
+        if let Some(disks) = &plan.disks {
+            disks::set_up(self.machine, disks).await?;
+        }
+        Ok(units::start(self.machine, &plan, self.daemons).await?)
+    }
+
+    async fn facts(&self) -> anyhow::Result<Facts> {
+        let config = self.enriched.config();
+        let instance = self.enriched.status.instance.clone();
+        let place = Place {
+            hostname: instance.private_dns_name,
+            node_ip: self.node_ip(&config).await?,
+            identity: IdentityDocument {
+                instance_id: instance.id,
+                instance_type: instance.instance_type,
+                region: instance.region,
+                availability_zone: instance.availability_zone,
+            },
+        };
+        let user_data = UserData { config, agent: AgentSettings::default(), warnings: Vec::new() };
+        facts::look(&self.machine.host, place, &self.machine.credential_provider, user_data).await
+    }
+
+    async fn node_ip(&self, config: &NodeConfig) -> anyhow::Result<String> {
+        let metadata = self.machine.metadata();
+        if config.spec.cluster.dns_ip()?.is_ipv4() {
+            return Ok(metadata.local_ipv4().await?);
+        }
+        metadata.ipv6(&self.enriched.status.instance.mac).await?.context(NO_IPV6)
+    }
+
+    fn plan(&self, facts: &Facts) -> anyhow::Result<Plan> {
+        plan::plan(facts).context("the NodeConfig cannot be followed")
+    }
+
+    fn concerns(&self, part: Part) -> bool {
+        let named = |daemon: &str| self.daemons.iter().any(|name| name == daemon);
+        match part {
+            Part::System => true,
+            Part::Containerd => named("containerd"),
+            Part::Kubelet => named("kubelet"),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What is asked of EC2, how insistently, and by which way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::ec2::{Ec2, Ec2Error, Patience};
+use agent::environment::Environment;
+use agent::nodeadm::Machine;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::TlsAcceptor;
+
+use crate::ec2::{FakeEc2, Fault, NAME, Proxy};
+use crate::imds::Fault as ImdsFault;
+use crate::stage::Stage;
+
+const INSTANCE: &str = "i-1234567890abcdef0";
+
+async fn name(machine: &Machine) -> Result<String, Ec2Error> {
+    let ec2 = Ec2::new("us-west-2", &machine.environment, &machine.host, Arc::clone(&machine.imds), machine.ec2);
+    ec2.private_dns_name(INSTANCE).await
+}
+
+#[tokio::test]
+async fn one_signed_question_gives_the_name() {
+    let stage = Stage::new("").await;
+    assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
+    let requests = stage.ec2.requests();
+    assert_eq!(requests.len(), 1);
+    let request = requests[0].to_lowercase();
+    assert!(request.starts_with("post / http/1.1\r\n"), "{request}");
+    assert!(request.ends_with("\r\n\r\naction=describeinstances&version=2016-11-15&instanceid.1=i-1234567890abcdef0"));
+    for part in [
+        format!("host: {}\r\n", stage.ec2.address),
+        "content-type: application/x-www-form-urlencoded; charset=utf-8\r\n".to_owned(),
+        "authorization: aws4-hmac-sha256 credential=akidtest/".to_owned(),
+        "/us-west-2/ec2/aws4_request, signedheaders=content-type;host;x-amz-date, signature=".to_owned(),
+    ] {
+        assert!(request.contains(&part), "{part} is not in {request}");
+    }
+    assert!(!request.contains("security-token"));
+}
+
+#[tokio::test]
+async fn what_passes_is_waited_for() {
+    let stage = Stage::new("").await;
+    let faults = [
+        Fault::Refuse(400, "InvalidInstanceID.NotFound"),
+        Fault::Unnamed,
+        Fault::Refuse(503, "RequestLimitExceeded"),
+        Fault::Refuse(500, "InternalError"),
+        Fault::Refuse(400, "Throttling"),
+        Fault::Close,
+        Fault::Unnamed,
+    ];
+    stage.ec2.fail(&faults);
+    assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
+    assert_eq!(stage.ec2.requests().len(), faults.len() + 1);
+}
+
+#[tokio::test]
+async fn what_does_not_pass_ends_it_at_once_with_ec2s_words() {
+    for (fault, words) in [
+        (
+            Fault::Refuse(403, "UnauthorizedOperation"),
+            "EC2 answers 403 UnauthorizedOperation to DescribeInstances: words",
+        ),
+        (Fault::Refuse(401, "AuthFailure"), "EC2 answers 401 AuthFailure to DescribeInstances: words of EC2"),
+        (Fault::Html, "EC2 answers DescribeInstances with something else than instances"),
+    ] {
+        let stage = Stage::new("").await;
+        stage.ec2.fail(&[fault]);
+        let error = name(&stage.machine()).await.unwrap_err().to_string();
+        assert!(error.starts_with(words), "{error}");
+        assert_eq!(stage.ec2.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_never_comes_is_given_up() {
+    let stage = Stage::new("").await;
+    stage.ec2.fail(&vec![Fault::Unnamed; 10_000]);
+    let mut machine = stage.machine();
+    machine.ec2.limit = Duration::from_millis(100);
+    let error = name(&machine).await.unwrap_err();
+    assert!(matches!(&error, Ec2Error::Unnamed { instance, .. } if instance == INSTANCE), "{error}");
+    assert!(stage.ec2.requests().len() > 1);
+}
+
+/// Case 1 of EKS's own: its minutes are asserted of the real patience, its attempts of a quicker one.
+#[tokio::test]
+async fn a_silent_ec2_is_given_up_after_the_attempts_that_were_asked_for() {
+    for seed in 0..50 {
+        let patience = Patience::nodeadm(seed);
+        let attempts = |value: Option<&str>| {
+            let variable = value.map(|value| ("AWS_MAX_ATTEMPTS".to_owned(), value.to_owned()));
+            patience.attempts_in(&variable.into_iter().collect::<Environment>())
+        };
+        let once = patience.shortest(attempts(Some("1")).unwrap());
+        assert!(once >= Duration::from_secs(30) && once <= Duration::from_secs(35), "{once:?}");
+        assert!(patience.shortest(attempts(None).unwrap()) > Duration::from_secs(120));
+        assert!(attempts(Some("0")).is_err() && attempts(Some("many")).is_err());
+    }
+    for (variable, attempts) in [(Some("1"), 1), (Some("4"), 4), (None, 30)] {
+        let mut stage = Stage::new("").await;
+        stage.ec2.fail(&vec![Fault::Close; 40]);
+        if let Some(value) = variable {
+            stage.set("AWS_MAX_ATTEMPTS", value);
+        }
+        let error = name(&stage.machine()).await.unwrap_err();
+        assert!(matches!(error, Ec2Error::Broken { .. }), "{error}");
+        assert_eq!(stage.ec2.requests().len(), attempts);
+    }
+    let mut stage = Stage::new("").await;
+    stage.ec2.hang();
+    stage.set("AWS_MAX_ATTEMPTS", "2");
+    let mut machine = stage.machine();
+    machine.ec2.exchange = Duration::from_millis(100);
+    let error = name(&machine).await.unwrap_err();
+    assert!(matches!(error, Ec2Error::Timeout { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn without_keys_in_the_environment_the_role_signs() {
+    let mut stage = Stage::new("").await;
+    stage.environment.remove("AWS_ACCESS_KEY_ID");
+    let path = "meta-data/iam/security-credentials/";
+    stage.imds.set(path, "node-role");
+    stage.imds.set(
+        &format!("{path}node-role"),
+        r#"{"Code":"Success","AccessKeyId":"ASIAROLE","SecretAccessKey":"s","Token":"session","Expiration":"2099-01-01T00:00:00Z"}"#,
+    );
+    stage.imds.fail(path, &[ImdsFault::Status(404), ImdsFault::Status(503)]);
+    assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
+    let request = stage.ec2.requests().remove(0);
+    assert!(request.contains("Credential=ASIAROLE/") && request.contains("x-amz-security-token: session"), "{request}");
+    stage.imds.set(&format!("{path}node-role"), r#"{"Code":"AssumeRoleUnauthorizedAccess"}"#);
+    let error = format!("{:#}", anyhow::Error::from(name(&stage.machine()).await.unwrap_err()));
+    assert!(error.starts_with("EC2 cannot be asked without credentials: EC2 cannot give out credentials"), "{error}");
+}
+
+#[tokio::test]
+async fn limits_are_those_of_the_default_card() {
+    let stage = Stage::new("").await;
+    let machine = stage.machine();
+    let ec2 = Ec2::new("us-west-2", &machine.environment, &machine.host, Arc::clone(&machine.imds), machine.ec2);
+    let cards = "<defaultNetworkCardIndex>1</defaultNetworkCardIndex><ipv4AddressesPerInterface>50</ipv4AddressesPerInterface>\
+        <maximumNetworkInterfaces>22</maximumNetworkInterfaces><networkCards>\
+        <item><maximumNetworkInterfaces>7</maximumNetworkInterfaces><networkCardIndex>0</networkCardIndex></item>\
+        <item><maximumNetworkInterfaces>15</maximumNetworkInterfaces><networkCardIndex>1</networkCardIndex></item></networkCards>";
+    stage.ec2.set_instance_types(cards);
+    let limits = ec2.interface_limits("mock-type.large").await.unwrap();
+    assert_eq!((limits.interfaces, limits.ipv4_per_interface), (15, 50));
+    assert!(
+        stage.ec2.requests()[0]
+            .ends_with("Action=DescribeInstanceTypes&Version=2016-11-15&InstanceType.1=mock-type.large")
+    );
+    stage.ec2.set_instance_types("<maximumNetworkInterfaces>many</maximumNetworkInterfaces>");
+    assert!(matches!(ec2.interface_limits("mock-type.large").await, Err(Ec2Error::Content { .. })));
+}
+
+#[tokio::test]
+async fn a_plain_request_goes_through_a_plain_proxy() {
+    let mut stage = Stage::new("").await;
+    let proxy = Proxy::before(&stage.ec2.address, Some("Basic dXNlcjpwQHNz")).await;
+    stage.set("AWS_ENDPOINT_URL", "http://ec2.test:5000");
+    stage.set("HTTP_PROXY", &proxy.url.replace("http://", "http://user:p%40ss@"));
+    assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
+    assert_eq!(proxy.seen(), ["POST http://ec2.test:5000/ HTTP/1.1"]);
+    assert!(stage.ec2.requests()[0].to_lowercase().contains("host: ec2.test:5000\r\n"));
+}
+
+/// A certificate for EC2's real name, as PEM, and a server that has it.
+fn certificate(name: &str) -> (String, TlsAcceptor) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().self_signed(&key).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = builder.with_single_cert(vec![certificate.der().clone()], private).unwrap();
+    (certificate.pem(), TlsAcceptor::from(Arc::new(config)))
+}
+
+#[tokio::test]
+async fn a_secure_request_goes_through_a_tunnel_to_whom_the_bundle_trusts() {
+    let (pem, acceptor) = certificate("ec2.us-west-2.amazonaws.com");
+    let secure = FakeEc2::with_tls(Some(acceptor)).await;
+    let proxy = Proxy::before(&secure.address, None).await;
+    let mut stage = Stage::new("").await;
+    stage.environment.remove("AWS_ENDPOINT_URL");
+    stage.set("https_proxy", &proxy.url);
+    stage.set("AWS_MAX_ATTEMPTS", "1");
+    let error = name(&stage.machine()).await.unwrap_err();
+    assert!(matches!(error, Ec2Error::Trust { .. }), "{error}");
+    stage.room.write("etc/ssl/certs/ca-certificates.crt", &certificate("ec2.us-west-2.amazonaws.com").0);
+    let error = name(&stage.machine()).await.unwrap_err();
+    assert!(matches!(error, Ec2Error::Connect { .. }), "{error}");
+    stage.room.write("etc/ssl/certs/ca-certificates.crt", &pem);
+    proxy.seen();
+    assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
+    assert_eq!(proxy.seen(), ["CONNECT ec2.us-west-2.amazonaws.com:443 HTTP/1.1"]);
+    stage.room.write("own.pem", "no certificate");
+    stage.set("AWS_CA_BUNDLE", "/own.pem");
+    let error = name(&stage.machine()).await.unwrap_err().to_string();
+    assert!(error.contains("own.pem: it holds no certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_named() {
+    let mut stage = Stage::new("").await;
+    let proxy = Proxy::before(&stage.ec2.address, Some("Basic other")).await;
+    stage.environment.remove("AWS_ENDPOINT_URL");
+    stage.set("HTTPS_PROXY", &proxy.url);
+    stage.set("AWS_MAX_ATTEMPTS", "2");
+    let error = name(&stage.machine()).await.unwrap_err().to_string();
+    assert!(error.contains("does not connect to ec2.us-west-2.amazonaws.com:443: it answers `HTTP/1.1 407"), "{error}");
+    assert_eq!(proxy.seen().len(), 2);
+    stage.set("HTTPS_PROXY", "socks5://127.0.0.1:1");
+    let error = name(&stage.machine()).await.unwrap_err().to_string();
+    assert!(error.starts_with("HTTPS_PROXY in the environment cannot be used"), "{error}");
+}
+
+#[tokio::test]
+async fn this_machine_is_never_reached_through_a_proxy() {
+    let mut stage = Stage::new("").await;
+    let proxy = Proxy::before(&stage.ec2.address, None).await;
+    stage.set("HTTP_PROXY", &proxy.url);
+    assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
+    assert_eq!(proxy.seen(), Vec::<String>::new());
+}

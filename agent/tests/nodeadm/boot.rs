@@ -1,0 +1,275 @@
+//! `nodeadm init` from user data to started daemons: phases, cache, disks, and a metadata service that comes late.
+
+use std::path::PathBuf;
+
+use agent::imds::Imds;
+use agent::nodeadm::command::{Init, Nodeadm, Phase, Sources};
+use agent::nodeadm::{Machine, run};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+use crate::ec2::{Fault, NAME, Proxy};
+use crate::imds::FakeImds;
+use crate::program;
+use crate::room::{USER_DATA, metadata};
+use crate::stage::{Stage, node_config};
+
+const CACHE: &str = "run/eks/nodeadm/config.json";
+const KUBELET: &str = "etc/kubernetes/kubelet/config.json";
+const ENVIRONMENT: &str = "etc/eks/kubelet/environment";
+const STARTED: [&str; 5] = [
+    "daemon-reload",
+    "restart containerd.service",
+    "is-active --quiet containerd.service",
+    "restart kubelet.service",
+    "is-active --quiet kubelet.service",
+];
+
+fn init(sources: &[&str], skip: &[Phase]) -> Init {
+    Init {
+        sources: Sources { sources: sources.iter().map(|source| source.parse().unwrap()).collect() },
+        config_cache: Some(PathBuf::from("/").join(CACHE)),
+        skip: skip.to_vec(),
+        daemons: ["containerd", "kubelet"].map(str::to_owned).to_vec(),
+        development: false,
+    }
+}
+
+async fn boot(machine: &Machine, options: Init) -> anyhow::Result<()> {
+    run(machine, &Nodeadm::Init(options)).await
+}
+
+fn cached_spec(stage: &Stage) -> Value {
+    let document: Value = serde_json::from_str(&stage.read(CACHE).unwrap()).unwrap();
+    document["spec"].clone()
+}
+
+#[tokio::test]
+async fn a_whole_boot_writes_files_then_starts_daemons() {
+    let stage = Stage::new(USER_DATA).await;
+    boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap();
+    let environment = stage.read(ENVIRONMENT).unwrap();
+    assert!(environment.contains(&format!("--hostname-override={NAME} ")), "{environment}");
+    assert!(environment.contains("--node-ip=172.16.34.43 "), "{environment}");
+    let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
+    assert_eq!(
+        (&kubelet["maxPods"], &kubelet["providerID"]),
+        (&58.into(), &"aws:///us-west-2f/i-1234567890abcdef0".into())
+    );
+    assert!(stage.read("etc/kubernetes/pki/ca.crt").is_some() && stage.read("var/lib/kubelet/kubeconfig").is_some());
+    assert!(stage.read("run/nodeadm/init").is_some());
+    assert_eq!(stage.room.systemctl_calls(), STARTED);
+}
+
+#[tokio::test]
+async fn phases_and_daemons_can_be_left_out() {
+    let stage = Stage::new(USER_DATA).await;
+    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    assert!(stage.read(KUBELET).is_some() && stage.read("run/nodeadm/init").is_none());
+    assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
+
+    let stage = Stage::new(USER_DATA).await;
+    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Config])).await.unwrap();
+    assert!(stage.read(KUBELET).is_none() && stage.read("run/nodeadm/init").is_some());
+    assert_eq!(stage.room.systemctl_calls(), STARTED);
+
+    let stage = Stage::new(USER_DATA).await;
+    let daemons = vec!["containerd".to_owned()];
+    boot(&stage.machine(), Init { daemons, ..init(&["imds://user-data"], &[]) }).await.unwrap();
+    assert!(stage.read(KUBELET).is_none() && stage.read("etc/containerd/config.toml").is_some());
+    assert_eq!(stage.room.systemctl_calls(), STARTED[..3]);
+}
+
+/// Case 3 of EKS's own.
+#[tokio::test]
+async fn what_is_kept_follows_the_sources() {
+    let stage = Stage::new(USER_DATA).await;
+    let machine = stage.machine();
+    boot(&machine, init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    let first = cached_spec(&stage);
+    let cluster = serde_json::json!({
+        "apiServerEndpoint": "https://example.com", "certificateAuthority": "Y2VydGlmaWNhdGVBdXRob3JpdHk=",
+        "cidr": "10.100.0.0/16", "name": "my-cluster",
+    });
+    let expected = serde_json::json!({
+        "cluster": cluster, "containerd": {}, "instance": {"localStorage": {}, "network": {}}, "kubelet": {},
+    });
+    assert_eq!(first, expected);
+
+    let asked = stage.ec2.requests().len();
+    boot(&machine, init(&["imds://user-data"], &[Phase::Config, Phase::Run])).await.unwrap();
+    assert_eq!(cached_spec(&stage), first);
+    stage.room.write("empty/readme.md", "");
+    boot(&machine, init(&["file:///empty"], &[Phase::Config, Phase::Run])).await.unwrap();
+    assert_eq!((cached_spec(&stage), stage.ec2.requests().len()), (first, asked), "nobody is asked again");
+
+    let toml = "|\n      version = 2\n\n      [grpc]\n      address = \"/run/foo/foo.sock\"\n\n      \
+                [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      discard_unpacked_layers = false\n";
+    stage.room.write("etc/eks/nodeadm.d/test.yaml", &node_config(&format!("\n  containerd:\n    config: {toml}")));
+    let partial = boot(&machine, init(&["file:///etc/eks/nodeadm.d"], &[Phase::Config, Phase::Run])).await;
+    let partial = format!("{:#}", partial.unwrap_err());
+    assert!(partial.contains("spec.cluster.name is missing"), "{partial}");
+
+    let both = ["imds://user-data", "file:///etc/eks/nodeadm.d"];
+    std::fs::remove_file(stage.room.root().join(KUBELET)).unwrap();
+    boot(&machine, init(&both, &[Phase::Config, Phase::Run])).await.unwrap();
+    assert!(stage.read(KUBELET).is_some(), "what changed is configured although that is to be skipped");
+    let spec = cached_spec(&stage);
+    let config: toml::Table = spec["containerd"]["config"].as_str().unwrap().parse().unwrap();
+    let socket = toml::Table::from_iter([("address".to_owned(), "/run/foo/foo.sock".into())]);
+    assert_eq!((config["version"].as_integer(), config["grpc"].as_table()), (Some(2), Some(&socket)));
+    assert_eq!(spec["cluster"], cluster);
+    assert!(stage.ec2.requests().len() > asked, "the machine is asked again");
+}
+
+#[tokio::test]
+async fn a_name_by_instance_id_needs_no_ec2() {
+    let stage = Stage::new(format!("{USER_DATA}  featureGates: {{InstanceIdNodeName: true}}\n")).await;
+    stage.ec2.hang();
+    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    assert!(stage.read(ENVIRONMENT).unwrap().contains("--hostname-override=i-1234567890abcdef0 "));
+    assert_eq!(stage.ec2.requests(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_unknown_instance_type_is_asked_for_and_else_takes_110_pods() {
+    for (answer, pods) in [
+        (
+            Some(
+                "<ipv4AddressesPerInterface>10</ipv4AddressesPerInterface><maximumNetworkInterfaces>4</maximumNetworkInterfaces>",
+            ),
+            38,
+        ),
+        (None, 110),
+    ] {
+        let stage = Stage::new(USER_DATA).await;
+        let identity = String::from_utf8(metadata("")["dynamic/instance-identity/document"].clone()).unwrap();
+        stage.imds.set("dynamic/instance-identity/document", identity.replace("m4.xlarge", "mock-type.large"));
+        if let Some(answer) = answer {
+            stage.ec2.set_instance_types(answer);
+        }
+        boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+        let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
+        assert_eq!(kubelet["maxPods"], pods);
+    }
+}
+
+/// Case 15 of EKS's own.
+#[tokio::test]
+async fn metadata_may_come_late_but_not_never() {
+    let stage = Stage::new("").await;
+    let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = deaf.local_addr().unwrap();
+    let absent = || Arc::new(Imds::new(&format!("http://{address}"), Duration::from_secs(2)).unwrap());
+    let mut machine = Machine { imds: absent(), ..stage.machine() };
+    machine.patience.attempts = 100_000;
+    let booting = tokio::spawn(async move { boot(&machine, init(&["imds://user-data"], &[])).await });
+    for _ in 0..3 {
+        drop(deaf.accept().await.unwrap());
+    }
+    let late = FakeImds::on(deaf, metadata(USER_DATA));
+    booting.await.unwrap().unwrap();
+    assert!(late.tokens() > 0);
+    assert_eq!(stage.room.systemctl_calls(), STARTED);
+    drop(late);
+
+    let machine = Machine { imds: absent(), ..stage.machine() };
+    let error = boot(&machine, init(&["imds://user-data"], &[])).await.unwrap_err();
+    assert!(format!("{error:#}").contains("IMDS cannot be reached at"), "{error:#}");
+}
+
+/// Case 23 of EKS's own.
+#[tokio::test]
+async fn the_images_program_prepares_the_disks() {
+    for (storage, expected) in [
+        ("{strategy: RAID0}", "raid0 --dir /mnt/k8s-disks/\n"),
+        ("{strategy: RAID10, mountPath: /data}", "raid10 --dir /data\n"),
+        ("{strategy: Mount}", "mount --dir /mnt/k8s-disks/\n"),
+        (
+            "{strategy: RAID0, disabledMounts: [Containerd, PodLogs]}",
+            "raid0 --dir /mnt/k8s-disks/ --no-bind-containerd --no-bind-pods-logs\n",
+        ),
+    ] {
+        let stage = Stage::new(format!("{USER_DATA}  instance: {{localStorage: {storage}}}\n")).await;
+        let log = stage.room.root().join("disks");
+        stage.program("setup-local-disks", &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()));
+        let output = program::run(&stage, "nodeadm", &["init", "--daemon="]).await;
+        assert!(output.status.success(), "{}", program::said(&output));
+        assert_eq!(stage.read("disks").unwrap(), expected);
+        assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
+        assert_eq!(stage.read(KUBELET), None);
+    }
+}
+
+#[tokio::test]
+async fn disks_that_cannot_be_prepared_end_the_boot_before_daemons_fill_the_root_disk() {
+    let stage = Stage::new(format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n")).await;
+    let error = boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot run `setup-local-disks raid0"), "{error:#}");
+    stage.program("setup-local-disks", "#!/bin/sh\necho no array >&2\nexit 3\n");
+    let error = boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
+    assert!(error.to_string().ends_with("(exit status: 3): no array"), "{error:#}");
+    assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
+}
+
+/// Case 27 of EKS's own.
+#[tokio::test]
+async fn the_proxy_that_a_node_config_names_is_used_for_ec2_alone() {
+    for skip in [&["--skip", "run"][..], &["--skip", "config"], &[], &["--skip=config,run"]] {
+        let mut stage = Stage::new("").await;
+        let proxy = Proxy::before(&stage.ec2.address, None).await;
+        stage.set("AWS_ENDPOINT_URL", "http://ec2.test:5000");
+        let variables = format!("{{HTTP_PROXY: '{0}', HTTPS_PROXY: '{0}'}}", proxy.url);
+        stage.imds.set("user-data", format!("{USER_DATA}  instance: {{environment: {{default: {variables}}}}}\n"));
+        let arguments = [&["init", "--config-cache", "/run/eks/nodeadm/config.json"][..], skip].concat();
+        let output = program::run(&stage, "nodeadm", &arguments).await;
+        assert!(output.status.success(), "{}", program::said(&output));
+        assert_eq!(proxy.seen(), ["POST http://ec2.test:5000/ HTTP/1.1"], "{skip:?}");
+        assert_eq!(stage.ec2.requests().len(), 1);
+        let again = program::run(&stage, "nodeadm", &arguments).await;
+        assert!(again.status.success() && proxy.seen().is_empty(), "the cache answers");
+    }
+}
+
+#[tokio::test]
+async fn variables_of_the_machine_are_written_before_daemons_start() {
+    let stage = Stage::new(format!("{USER_DATA}  instance: {{environment: {{default: {{A: b}}}}}}\n")).await;
+    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    let drop_in = stage.read("etc/systemd/system.conf.d/environment.conf").unwrap();
+    assert!(drop_in.contains("DefaultEnvironment=\"A=b\""), "{drop_in}");
+    assert_eq!(stage.room.systemctl_calls(), ["daemon-reload"]);
+    boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+    assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new(), "nothing changed");
+}
+
+#[tokio::test]
+async fn a_unit_that_starts_badly_is_waited_for_unless_there_is_none() {
+    let stage = Stage::new(USER_DATA).await;
+    let script = |state: &str| {
+        format!(
+            "#!/bin/sh\nhere=${{0%/*}}\necho \"$*\" >> \"$here/log\"\ncase \"$1\" in\nrestart) exit 1;;\nshow) echo {state};;\n\
+             is-active) [ -e \"$here/up\" ] || {{ : > \"$here/up\"; exit 3; }};;\nesac\n"
+        )
+    };
+    stage.program("systemctl", &script("loaded"));
+    boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap();
+    let calls = stage.room.systemctl_calls();
+    let show = "show --property=LoadState --value containerd.service";
+    let active = "is-active --quiet containerd.service";
+    assert_eq!(calls[1..5], ["restart containerd.service", show, active, active]);
+    stage.program("systemctl", &script("not-found"));
+    let error = boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
+    assert!(error.to_string().starts_with("`systemctl restart containerd.service` failed"), "{error:#}");
+}
+
+#[tokio::test]
+async fn a_refusal_of_ec2_ends_the_program_with_its_words() {
+    let stage = Stage::new(USER_DATA).await;
+    stage.ec2.fail(&[Fault::Refuse(403, "UnauthorizedOperation")]);
+    let output = program::run(&stage, "nodeadm", &["init"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(program::said(&output).contains("EC2 answers 403 UnauthorizedOperation"), "{}", program::said(&output));
+    assert_eq!(stage.read(KUBELET), None);
+}

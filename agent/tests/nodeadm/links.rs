@@ -1,0 +1,235 @@
+//! Network interfaces: who manages which (case 29 of EKS's own), and when a boot may go on (case 2).
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use agent::nodeadm::command::{Action, Internal, UdevNetManager};
+use agent::nodeadm::link::hook::{Link, Links, awaited_of};
+use agent::nodeadm::run_internal;
+
+use crate::imds::Fault;
+use crate::program;
+use crate::stage::Stage;
+
+const PRIMARY: &str = "0e:49:61:0f:c3:11";
+const SECONDARY: &str = "02:00:00:00:00:02";
+const OWNERS: &str = "etc/eks/nodeadm/udev-net-manager/i-1234567890abcdef0";
+const STATES: [&str; 16] = [
+    "missing",
+    "off",
+    "no-carrier",
+    "dormant",
+    "degraded-carrier",
+    "carrier",
+    "degraded",
+    "enslaved",
+    "routable",
+    "pending",
+    "initialized",
+    "configuring",
+    "configured",
+    "unmanaged",
+    "failed",
+    "linger",
+];
+const NETWORKCTL: &str = "#!/bin/sh\nhere=${0%/*}\necho \"$*\" >> \"$here/networkctl.log\"\n[ \"$1\" = list ] && cat \"$here/links.json\"\nexit 0\n";
+
+/// A machine with interfaces of these names and hardware addresses.
+async fn machine(interfaces: &[(&str, &str)]) -> Stage {
+    let stage = Stage::new("").await;
+    for (name, mac) in interfaces {
+        stage.room.write(&format!("sys/class/net/{name}/address"), &format!("{mac}\n"));
+    }
+    stage.program("networkctl", NETWORKCTL);
+    stage
+}
+
+fn links(states: &[(&str, &str)]) -> Links {
+    let link =
+        |(name, state): &(&str, &str)| Link { name: (*name).to_owned(), administrative_state: (*state).to_owned() };
+    Links { interfaces: states.iter().map(link).collect() }
+}
+
+/// What networkctl prints from now on.
+fn show(stage: &Stage, states: &[(&str, &str)]) {
+    let link =
+        |(name, state): &(&str, &str)| serde_json::json!({"Index": 1, "Name": name, "AdministrativeState": state});
+    let document = serde_json::json!({"Interfaces": states.iter().map(link).collect::<Vec<_>>()});
+    let draft = stage.room.root().join("links.json");
+    fs::write(&draft, document.to_string()).unwrap();
+    fs::rename(draft, bin(stage).join("links.json")).unwrap();
+}
+
+fn bin(stage: &Stage) -> std::path::PathBuf {
+    stage.room.search_path().split(':').next().unwrap().into()
+}
+
+fn networkctl_calls(stage: &Stage) -> Vec<String> {
+    let log = bin(stage).join("networkctl.log");
+    let calls = fs::read_to_string(&log).unwrap_or_default();
+    let _ = fs::remove_file(log);
+    calls.lines().map(str::to_owned).collect()
+}
+
+async fn udev(stage: &Stage, action: Action, interface: &str) -> anyhow::Result<()> {
+    let options = UdevNetManager { action, interface: interface.to_owned() };
+    run_internal(&stage.machine(), &Internal::UdevNetManager(options)).await
+}
+
+#[test]
+fn only_one_combination_of_states_settles_a_boot() {
+    let names = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    for (managed, secondary) in [(names(&["eth0"]), "unmanaged"), (names(&["eth0", "eth1"]), "configured")] {
+        for first in STATES {
+            for second in STATES {
+                for loopback in STATES {
+                    let links = links(&[("eth0", first), ("eth1", second), ("lo", loopback)]);
+                    let good = first == "configured" && second == secondary && loopback == "unmanaged";
+                    assert_eq!(awaited_of(&links, &managed).is_none(), good, "{first} {second} {loopback}");
+                }
+            }
+        }
+    }
+    let absent = awaited_of(&links(&[("lo", "unmanaged")]), &names(&["eth0"]));
+    assert_eq!(absent.as_deref(), Some("eth0 is not there"));
+}
+
+#[tokio::test]
+async fn the_hook_returns_once_every_link_is_where_it_belongs() {
+    for (record, second) in [
+        (Some("io.systemd.Network"), "configured"),
+        (Some(r#"{"mac":"02:00:00:00:00:02","manager":"io.systemd.Network"}"#), "configured"),
+        (Some("io.systemd.Network\n02:00:00:00:00:99\n"), "unmanaged"),
+        (Some("cni"), "unmanaged"),
+        (None, "unmanaged"),
+    ] {
+        let stage = machine(&[("eth0", PRIMARY), ("eth1", SECONDARY), ("lo", "00:00:00:00:00:00")]).await;
+        if let Some(record) = record {
+            stage.room.write(&format!("{OWNERS}/eth1"), record);
+        }
+        let machine = stage.machine();
+        let hook = tokio::spawn(async move { run_internal(&machine, &Internal::BootHook).await });
+        for first in ["pending", "configuring", "unmanaged"] {
+            for other in ["pending", "configuring", "failed"] {
+                networkctl_calls(&stage);
+                show(&stage, &[("eth0", first), ("eth1", other), ("lo", "unmanaged")]);
+                while networkctl_calls(&stage).is_empty() && !hook.is_finished() {
+                    tokio::task::yield_now().await;
+                }
+                assert!(!hook.is_finished(), "{first} {other}");
+            }
+        }
+        show(&stage, &[("eth0", "configured"), ("eth1", second), ("lo", "unmanaged")]);
+        hook.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_network_that_does_not_settle_is_explained() {
+    let stage = machine(&[("eth0", PRIMARY), ("eth1", SECONDARY)]).await;
+    let mut machine = stage.machine();
+    machine.links.limit = std::time::Duration::from_millis(300);
+    show(&stage, &[("eth0", "configuring"), ("eth1", "unmanaged")]);
+    let error = run_internal(&machine, &Internal::BootHook).await.unwrap_err().to_string();
+    assert!(error.ends_with("eth0 is configuring, not configured"), "{error}");
+    fs::write(bin(&stage).join("links.json"), "<html>").unwrap();
+    let error = run_internal(&machine, &Internal::BootHook).await.unwrap_err().to_string();
+    assert!(error.contains("networkctl prints something else than links"), "{error}");
+    stage.room.write("sys/class/net/eth0/address", "02:00:00:00:00:09");
+    let error = run_internal(&machine, &Internal::BootHook).await.unwrap_err().to_string();
+    assert!(error.ends_with(&format!("no interface has the primary hardware address {PRIMARY}")), "{error}");
+}
+
+#[tokio::test]
+async fn the_primary_interface_is_networkds_until_its_record_is_wiped_after_the_start() {
+    let stage = machine(&[("eth0", PRIMARY)]).await;
+    stage.imds.fail("meta-data/mac", &[Fault::Status(404)]);
+    let device = format!("meta-data/network/interfaces/macs/{PRIMARY}/device-number");
+    stage.imds.set(&device, "0");
+    let (file, record) = ("run/systemd/network/70-eks-eth0.network", format!("{OWNERS}/eth0"));
+    udev(&stage, Action::Add, "eth0").await.unwrap();
+    let written = stage.read(file).unwrap();
+    for line in ["[Match]\nPermanentMACAddress=0e:49:61:0f:c3:11\n", "DHCP=yes\n", "RouteMetric=512\n"] {
+        assert!(written.contains(line), "{line} is not in {written}");
+    }
+    assert!(!written.contains("Table="));
+    assert!(stage.read(&record).unwrap().starts_with("io.systemd.Network\n"));
+    let default_off = stage.read("run/systemd/network/80-ec2.network.d/10-eks-disable.conf").unwrap();
+    assert!(default_off.contains("[Link]\nUnmanaged=yes\n"));
+    assert_eq!(networkctl_calls(&stage), ["reload"]);
+
+    udev(&stage, Action::Remove, "eth0").await.unwrap();
+    assert_eq!((stage.read(file), networkctl_calls(&stage)), (None, vec!["reload".to_owned()]));
+    stage.room.write("run/nodeadm/init", "");
+    udev(&stage, Action::Add, "eth0").await.unwrap();
+    assert_eq!(stage.read(file), Some(written));
+
+    udev(&stage, Action::Remove, "eth0").await.unwrap();
+    fs::remove_dir_all(stage.room.root().join("etc/eks/nodeadm")).unwrap();
+    networkctl_calls(&stage);
+    udev(&stage, Action::Add, "eth0").await.unwrap();
+    assert_eq!((stage.read(file), networkctl_calls(&stage)), (None, vec![]));
+    assert!(stage.read(&record).unwrap().starts_with("cni\n"));
+}
+
+#[tokio::test]
+async fn a_secondary_interface_gets_a_table_of_its_own() {
+    let of = |name: &str| format!("meta-data/network/interfaces/macs/{SECONDARY}/{name}");
+    for (card, metric, table) in [(None, 513, 10_001), (Some("0"), 513, 10_001), (Some("2"), 713, 10_201)] {
+        let stage = machine(&[("eth1", SECONDARY)]).await;
+        stage.imds.set(&of("device-number"), "1");
+        stage.imds.set(&of("local-ipv4s"), "172.16.40.7\n172.16.40.8");
+        if let Some(card) = card {
+            stage.imds.set(&of("network-card"), card);
+        }
+        udev(&stage, Action::Add, "eth1").await.unwrap();
+        let written = stage.read("run/systemd/network/70-eks-eth1.network").unwrap();
+        let rule = format!("[RoutingPolicyRule]\nFrom=172.16.40.7\nPriority=32765\nTable={table}\n");
+        let routes = ["_dhcp4", "_ipv6ra"].map(|gateway| format!("[Route]\nGateway={gateway}\nTable={table}\n"));
+        for part in [
+            rule,
+            routes.concat().replace("[Route]\nGateway=_ipv6ra", "\n[Route]\nGateway=_ipv6ra"),
+            format!("RouteMetric={metric}\n"),
+        ] {
+            assert!(written.contains(&part), "{part} is not in {written}");
+        }
+        assert_eq!(stage.read("run/systemd/network/80-ec2.network.d/10-eks-disable.conf"), None);
+    }
+}
+
+#[tokio::test]
+async fn another_interface_under_a_known_name_is_judged_anew() {
+    let stage = machine(&[("eth1", SECONDARY)]).await;
+    udev(&stage, Action::Add, "eth1").await.unwrap();
+    stage.room.write("run/nodeadm/init", "");
+    udev(&stage, Action::Add, "eth1").await.unwrap();
+    assert!(stage.read(&format!("{OWNERS}/eth1")).unwrap().starts_with("io.systemd.Network\n"));
+    udev(&stage, Action::Remove, "eth1").await.unwrap();
+    stage.room.write("sys/class/net/eth1/address", "02:00:00:00:00:55\n");
+    udev(&stage, Action::Add, "eth1").await.unwrap();
+    assert!(stage.read(&format!("{OWNERS}/eth1")).unwrap().starts_with("cni\n"));
+    assert_eq!(stage.read("run/systemd/network/70-eks-eth1.network"), None);
+}
+
+#[tokio::test]
+async fn the_real_program_and_its_failures() {
+    let stage = machine(&[("eth0", PRIMARY)]).await;
+    let add = |interface| ["udev-net-manager", "--action", "add", "--interface", interface];
+    let output = program::run(&stage, "nodeadm-internal", &add("eth0")).await;
+    assert!(output.status.success(), "{}", program::said(&output));
+    show(&stage, &[("eth0", "configured")]);
+    let output = program::run(&stage, "nodeadm-internal", &["boot-hook"]).await;
+    assert!(output.status.success(), "{}", program::said(&output));
+    let output = program::run(&stage, "nodeadm-internal", &add("eth7")).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        program::said(&output).contains("this machine has no network interface eth7"),
+        "{}",
+        program::said(&output)
+    );
+    stage.program("systemctl", "#!/bin/sh\nexit 3\n");
+    stage.program("networkctl", "#!/bin/sh\nexit 1\n");
+    fs::remove_file(stage.room.root().join("run/systemd/network/70-eks-eth0.network")).unwrap();
+    let output = program::run(&stage, "nodeadm-internal", &add("eth0")).await;
+    assert!(output.status.success(), "a networkd that is not up reads its files later: {}", program::said(&output));
+}
