@@ -92,18 +92,26 @@ fn not_for_version_1(user: &Table) -> NodeConfigError {
 /// The user's configuration over the template's, and without those of the template's values that containerd refuses
 /// beside the user's.
 fn laid_over(plan: &mut Plan, mut template: Table, user: Table) -> Table {
-    for (ours, path, theirs) in template::CONFLICTS {
-        let conflicts = theirs.iter().any(|key| lookup(&user, path).is_some_and(|table| table.contains_key(*key)));
-        if conflicts
-            && let Some(table) = lookup_mut(&mut template, path)
-            && table.remove(ours).is_some()
+    for conflict in &template::CONFLICTS {
+        let written = lookup(&user, conflict.table);
+        let beside = conflict.theirs.iter().find(|theirs| written.is_some_and(|table| has(table, theirs)));
+        if let Some(beside) = beside
+            && let Some(table) = lookup_mut(&mut template, conflict.table)
+            && table.remove(conflict.ours).is_some()
         {
-            let given = theirs.join(" or ");
-            plan.warn(format!("{FIELD} sets {given} of {}, so the usual {ours} is left out", path.join(".")));
+            let (given, ours) = (beside.join("."), conflict.ours);
+            plan.warn(format!("{FIELD} sets {given} of {}; our {ours} is left out", conflict.table.join(".")));
         }
     }
     merge_toml(&mut template, user);
     template
+}
+
+/// Whether something stands below `path` in a table; `*` goes through every table there.
+fn has(table: &Table, path: &[&str]) -> bool {
+    let Some((key, rest)) = path.split_first() else { return true };
+    let goes_on = |value: &Value| rest.is_empty() || value.as_table().is_some_and(|table| has(table, rest));
+    table.iter().any(|(name, value)| (*key == "*" || name == key) && goes_on(value))
 }
 
 fn lookup<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Table> {

@@ -61,6 +61,40 @@ fn cpus_are_counted_as_the_kernel_lists_them() {
     assert!(host.cpus() > 0, "a machine that lists none still has one");
 }
 
+#[test]
+fn memory_is_counted_by_blocks_that_are_online() {
+    let (_folder, host) = machine();
+    assert_eq!(host.memory_bytes(), 0, "a machine that says nothing");
+    host.write("/proc/meminfo", b"MemFree: 1 kB\nMemTotal:        8000000 kB\n", 0o644).unwrap();
+    assert_eq!(host.memory_bytes(), 8_000_000 * 1024, "without blocks");
+    host.write("/sys/devices/system/memory/block_size_bytes", b"8000000\n", 0o644).unwrap();
+    for (block, online) in [("memory0", "1\n"), ("memory1", "0\n"), ("memory22", "1\n"), ("memoryless", "1\n")] {
+        host.write(&format!("/sys/devices/system/memory/{block}/online"), online.as_bytes(), 0o644).unwrap();
+    }
+    assert_eq!(host.memory_bytes(), 2 * 0x800_0000, "two blocks of 128 MiB");
+}
+
+#[test]
+fn devices_are_known_by_their_vendor() {
+    let (_folder, host) = machine();
+    assert!(!host.has_pci_vendor("0x10de"), "no bus");
+    host.write("/sys/bus/pci/devices/0000:00:03.0/vendor", b"0x1d0f\n", 0o644).unwrap();
+    host.write("/sys/bus/pci/devices/0000:00:04.0/class", b"0x030200\n", 0o644).unwrap();
+    assert!(!host.has_pci_vendor("0x10de"), "a network interface, and a device that does not say");
+    host.write("/sys/bus/pci/devices/0000:00:1e.0/vendor", b"0x10de\n", 0o644).unwrap();
+    assert!(host.has_pci_vendor("0x10de"));
+}
+
+#[tokio::test]
+async fn containerds_version_is_the_images_word_else_the_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = Host::new(folder.path(), "/nowhere");
+    assert_eq!(nowhere.containerd_version().await.unwrap(), None, "not installed");
+    nowhere.write("/etc/eks/containerd-version.txt", b"containerd containerd.io 1.7.27 abc\n", 0o644).unwrap();
+    let version = nowhere.containerd_version().await.unwrap().unwrap();
+    assert_eq!((version.major, version.minor), (1, 7));
+}
+
 #[tokio::test]
 async fn programs_that_fail_are_quoted() {
     let (_folder, host) = machine();

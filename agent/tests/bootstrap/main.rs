@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 mod behaviour;
-mod cases;
 mod host;
 mod imds;
 mod metadata;

@@ -49,3 +49,16 @@ async fn a_claim_becomes_kubelets_files() {
     assert_eq!(reserved["memory"], format!("{}Mi", pods::kube_reserved_memory_mib(density)));
     assert_eq!(reserved["cpu"], format!("{}m", pods::kube_reserved_cpu_millicores(2)));
 }
+
+#[tokio::test]
+async fn an_ipv6_cluster_announces_the_first_ipv6_address() {
+    let room = Room::new("v1.36.0");
+    let input = Al2023 { cluster_cidr: "fd00:10::/108".to_owned(), ..claim() };
+    let mut items = metadata(&encode(&render_al2023(&input).unwrap()));
+    let addresses = "2600:1f14::10\n2600:1f14::11".as_bytes().to_vec();
+    items.insert("meta-data/network/interfaces/macs/0e:49:61:0f:c3:11/ipv6s".to_owned(), addresses);
+    let fake = FakeImds::start(items).await;
+    room.bootstrap(&fake.endpoint).run().await;
+    let environment = fs::read_to_string(room.root().join("etc/eks/kubelet/environment")).unwrap();
+    assert!(environment.contains(" --node-ip=2600:1f14::10 "), "{environment}");
+}

@@ -1,7 +1,8 @@
 //! Density and reservations against published figures of known instance types.
 
 use machine::pods::{
-    eni_limited_pods, interface_limits, kube_reserved_cpu_millicores, kube_reserved_memory_mib, max_pods, table,
+    InterfaceLimits, density, eni_limited_pods, interface_limits, kube_reserved_cpu_millicores,
+    kube_reserved_memory_mib, max_pods, table,
 };
 
 #[test]
@@ -56,4 +57,43 @@ fn density_order_of_precedence() {
     assert_eq!(max_pods(None, Some(35), Some(4), 2), 8);
     assert_eq!(max_pods(None, Some(35), Some(0), 2), 35, "zero means unset");
     assert_eq!(max_pods(Some(5), Some(35), Some(4), 2), 5);
+}
+
+#[test]
+fn density_by_expression() {
+    let limits = |interfaces, ipv4_per_interface| Some(InterfaceLimits { interfaces, ipv4_per_interface });
+    for (expression, limits, expected) in [
+        ("", limits(3, 6), 17),
+        ("  ", limits(6, 12), 68),
+        ("", None, 110),
+        ("(default_enis * (ips_per_eni - 1)) + 2", limits(3, 6), 17),
+        ("(default_enis * (ips_per_eni - 1)) + 3", limits(3, 6), 18),
+        ("default_enis * (ips_per_eni - 1) * 16 + 2", limits(3, 6), 242),
+        ("max_pods > 30 ? 30 : max_pods", limits(6, 12), 30),
+        ("((default_enis - 1) * (ips_per_eni - 1)) + 2", limits(3, 6), 12),
+        ("417", limits(3, 6), 417),
+        ("2147483647", limits(3, 6), 2_147_483_647),
+    ] {
+        let found = density(limits, expression);
+        assert_eq!((found.pods, found.warning), (expected, None), "{expression}");
+    }
+}
+
+#[test]
+fn an_expression_that_gives_no_number_of_pods_is_said_and_not_followed() {
+    let limits = Some(InterfaceLimits { interfaces: 3, ipv4_per_interface: 6 });
+    for (expression, limits, pods, reason) in [
+        ("99 - fake_variable", limits, 17, "it cannot be worked out: column 6: there is no `fake_variable`"),
+        ("max_pods - 17", limits, 17, "its value is 0, which is no number of pods"),
+        ("-max_pods", limits, 17, "its value is -17, which is no number of pods"),
+        ("2147483648", limits, 17, "its value is 2147483648, which is no number of pods"),
+        ("9223372036854775807 * 2", limits, 17, "it cannot be worked out: a number becomes too large"),
+        ("max_pods > 2", limits, 17, "it cannot be worked out: column 1: the result must be an integer"),
+        ("max_pods", None, 110, "the interface limits of this instance type are not known"),
+    ] {
+        let found = density(limits, expression);
+        assert_eq!(found.pods, pods, "{expression}");
+        let expected = format!("spec.kubelet.maxPodsExpression is not followed, {pods} pods are the limit: {reason}");
+        assert!(found.warning.as_ref().is_some_and(|warning| warning.starts_with(&expected)), "{:?}", found.warning);
+    }
 }

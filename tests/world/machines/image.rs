@@ -21,6 +21,7 @@ pub fn install(blueprint: &Blueprint, certificate: &Credentials) -> Result<()> {
         make(&root.join(folder))?;
     }
     write(&root, "etc/eks/kubelet-version.txt", &format!("{}\n", blueprint.kubernetes))?;
+    write(&root, "etc/eks/containerd-version.txt", "containerd github.com/containerd/containerd/v2 v2.1.4\n")?;
     write(&root, "etc/eks/image-credential-provider/ecr-credential-provider", "")?;
     write(&root, "etc/os-release", "ID=\"amzn\"\nVERSION_ID=\"2023\"\nPRETTY_NAME=\"Kerf machine room\"\n")?;
     write(&root, "etc/machine-id", &format!("{:0>32}\n", blueprint.instance_id.trim_start_matches("i-")))?;

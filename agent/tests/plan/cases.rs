@@ -1,0 +1,184 @@
+//! Folders of input and expected files. Each case has a folder, and each of its scenarios one below: `case.yaml` (the
+//! machine, and what is expected beside files), `config.yaml` or `user-data`, and `expected/`, where JSON and TOML are
+//! compared by their values and everything else by its bytes. `BLESS=1` writes what it finds for the files that are
+//! there already: read it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent::bootstrap::Plan;
+use agent::bootstrap::plan::plan;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::facts::Machine;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Case {
+    /// What the case is about.
+    about: String,
+    /// The machine, where it differs from the usual one.
+    #[serde(default)]
+    facts: Machine,
+    /// The scenario beside this one whose expected files these are.
+    same_as: Option<String>,
+    /// Expected files whose bytes matter although their format is free.
+    #[serde(default)]
+    bytes: Vec<String>,
+    /// Paths that are not written.
+    #[serde(default)]
+    not_written: Vec<String>,
+    /// Whether nothing is written that is not expected.
+    #[serde(default)]
+    whole: bool,
+    /// Warnings, by their beginnings.
+    #[serde(default)]
+    warnings: Vec<String>,
+    /// The beginning of the error, where there is no plan.
+    error: Option<String>,
+}
+
+/// One test for each case, and one that no folder is left out.
+macro_rules! cases {
+    ($($test:ident: $folder:literal),+ $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                check_all($folder);
+            }
+        )+
+
+        #[test]
+        fn no_case_is_left_out() {
+            let mut named = vec![$($folder),+];
+            named.sort_unstable();
+            assert_eq!(folders(&cases()).iter().map(|folder| name(folder)).collect::<Vec<_>>(), named);
+        }
+    };
+}
+
+cases! {
+    case_06_base_runtime_spec: "containerd-base-runtime-spec",
+    case_07_containerd_1: "containerdv1-config",
+    case_08_containerd_1_neuron: "containerdv1-runtime-config-neuron",
+    case_09_containerd_1_nvidia: "containerdv1-runtime-config-nvidia",
+    case_10_containerd_2: "containerdv2-config",
+    case_11_containerd_2_neuron: "containerdv2-runtime-config-neuron",
+    case_12_containerd_2_nvidia: "containerdv2-runtime-config-nvidia",
+    case_13_max_pods_expression: "custom-max-pods-expression",
+    case_14_credential_provider: "image-credential-provider",
+    case_16_kubeconfig: "kubeconfig",
+    case_17_kubeconfig_outpost: "kubeconfig-outpost",
+    case_18_kubelet_config_dir: "kubelet-config-dir",
+    case_19_new_instance_type: "kubelet-config-new-instance-type",
+    case_20_set_empty: "kubelet-config-set-empty",
+    case_21_kubelet_flags: "kubelet-flags",
+    case_22_kubelet_version: "kubelet-version",
+    case_24_mime_merge: "mime-userdata-merge",
+    case_25_name_resolution: "network-name-resolution",
+    case_26_environment: "nodeadm-environment-config",
+    case_28_pod_infra_container: "pod-infra-container",
+    fast_image_pull: "fast-image-pull",
+    ours: "ours",
+}
+
+fn cases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan/cases")
+}
+
+fn folders(of: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(of).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    folders
+}
+
+fn name(folder: &Path) -> &str {
+    folder.file_name().unwrap().to_str().unwrap()
+}
+
+fn check_all(case: &str) {
+    for scenario in folders(&cases().join(case)) {
+        check(&scenario, &format!("{case}/{}", name(&scenario)));
+    }
+}
+
+fn check(folder: &Path, what: &str) {
+    let text = fs::read_to_string(folder.join("case.yaml")).unwrap();
+    let case: Case = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let what = format!("{what}: {}", case.about);
+    let input = ["config.yaml", "user-data"].iter().find_map(|file| fs::read_to_string(folder.join(file)).ok());
+    let facts = case.facts.facts(&input.unwrap());
+    match (plan(&facts), &case.error) {
+        (Err(error), Some(expected)) => assert!(error.to_string().starts_with(expected), "{what}: {error}"),
+        (Err(error), None) => panic!("{what}: {error}"),
+        (Ok(_), Some(expected)) => panic!("{what}: there is a plan, expected was: {expected}"),
+        (Ok(found), None) => {
+            assert_eq!(plan(&facts).unwrap(), found, "{what}: the same facts give another plan");
+            check_plan(&case, folder, &found, &what);
+        }
+    }
+}
+
+fn check_plan(case: &Case, folder: &Path, plan: &Plan, what: &str) {
+    let written: BTreeMap<&str, &[u8]> =
+        plan.files.iter().map(|file| (file.path.as_str(), file.content.as_slice())).collect();
+    assert_eq!(written.len(), plan.files.len(), "{what}: a path is written twice");
+    assert!(plan.files.iter().all(|file| file.mode == 0o644), "{what}: a mode is unusual");
+    assert!(plan.absent.iter().all(|path| !written.contains_key(path.as_str())), "{what}: written and removed");
+
+    let expected = folder.join("..").join(case.same_as.as_deref().unwrap_or(name(folder))).join("expected");
+    let expected = tree(&expected);
+    for (path, (file, content)) in &expected {
+        let found = written.get(path.as_str()).unwrap_or_else(|| panic!("{what}: {path} is not written"));
+        if std::env::var_os("BLESS").is_some() && case.same_as.is_none() {
+            fs::write(file, found).unwrap();
+            continue;
+        }
+        let by_bytes = case.bytes.contains(path);
+        assert_eq!(readable(path, found, by_bytes), readable(path, content, by_bytes), "{what}: {path}");
+    }
+    for path in &case.not_written {
+        assert!(!written.contains_key(path.as_str()), "{what}: {path} is written");
+    }
+    if case.whole {
+        let paths: Vec<&str> = expected.keys().map(String::as_str).collect();
+        assert_eq!(written.keys().copied().collect::<Vec<_>>(), paths, "{what}");
+    }
+    assert_eq!(plan.warnings.len(), case.warnings.len(), "{what}: {:#?}", plan.warnings);
+    for (warning, beginning) in plan.warnings.iter().zip(&case.warnings) {
+        assert!(warning.starts_with(beginning), "{what}: {warning}");
+    }
+}
+
+/// JSON and TOML by their values, text by itself.
+fn readable(path: &str, content: &[u8], by_bytes: bool) -> Result<Value, String> {
+    let text = String::from_utf8(content.to_vec()).unwrap();
+    if by_bytes {
+        return Err(text);
+    }
+    if path.ends_with(".toml") {
+        return Ok(serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap());
+    }
+    serde_json::from_str(&text).map_err(|_| text)
+}
+
+/// Files below a folder by their paths on the machine.
+fn tree(folder: &Path) -> BTreeMap<String, (PathBuf, Vec<u8>)> {
+    let mut files = BTreeMap::new();
+    let mut left = vec![folder.to_path_buf()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                let on_machine = format!("/{}", path.strip_prefix(folder).unwrap().display());
+                let content = fs::read(&path).unwrap();
+                files.insert(on_machine, (path, content));
+            }
+        }
+    }
+    files
+}

@@ -1,0 +1,118 @@
+//! Rules that a folder of files does not show: disks, units, programs and orders.
+
+use std::net::IpAddr;
+
+use agent::bootstrap::Plan;
+use agent::bootstrap::containerd::{SOCI_CONFIG, SOCI_DROP_IN};
+use agent::bootstrap::hosts;
+use agent::bootstrap::plan::{Part, plan};
+use machine::nodeconfig::{DisabledMount, LocalStorageStrategy};
+
+use crate::facts::{CLUSTER, Machine};
+
+fn planned(machine: &Machine, rest: &str) -> Plan {
+    plan(&machine.facts(&format!("{CLUSTER}{rest}"))).unwrap()
+}
+
+#[test]
+fn disks_are_left_alone_unless_a_strategy_is_named() {
+    let usual = Machine::default();
+    let disks = |storage: &str| planned(&usual, &format!("  instance: {{localStorage: {storage}}}\n")).disks;
+    assert_eq!(disks("{}"), None);
+    assert_eq!(disks("{mountPath: /data, disabledMounts: [SOCI]}"), None);
+    for (name, strategy) in [
+        ("RAID0", LocalStorageStrategy::Raid0),
+        ("RAID10", LocalStorageStrategy::Raid10),
+        ("Mount", LocalStorageStrategy::Mount),
+    ] {
+        let disks = disks(&format!("{{strategy: {name}}}")).unwrap();
+        assert_eq!((disks.strategy, disks.mount_path.as_str()), (strategy, "/mnt/k8s-disks/"));
+        assert_eq!(disks.disabled_mounts, []);
+    }
+    let disks = disks("{strategy: RAID0, mountPath: /data, disabledMounts: [Containerd, PodLogs, SOCI]}").unwrap();
+    assert_eq!(disks.mount_path, "/data");
+    assert_eq!(disks.disabled_mounts, [DisabledMount::Containerd, DisabledMount::PodLogs, DisabledMount::Soci]);
+}
+
+#[test]
+fn units_restart_in_order_and_those_of_the_system_first() {
+    let usual = Machine::default();
+    let plan = planned(&usual, "");
+    assert_eq!(plan.units, ["containerd.service", "kubelet.service"]);
+    assert_eq!(plan.system_units, Vec::<String>::new());
+    let plan = planned(&usual, "  instance: {network: {domains: [a.example.com]}}\n");
+    assert_eq!(plan.system_units, ["systemd-resolved.service"]);
+}
+
+#[test]
+fn files_are_told_apart_by_whose_they_are() {
+    let everything = "  instance:
+    network: {domains: [a.example.com]}
+    environment: {default: {A: b}, kubelet: {C: d}}
+  kubelet: {config: {maxPods: 5}}
+";
+    for file in planned(&Machine::default(), everything).files {
+        let expected = match file.path.as_str() {
+            path if path.starts_with("/etc/systemd/") || path.starts_with("/run/systemd/") => Part::System,
+            path if path.starts_with("/etc/containerd/") => Part::Containerd,
+            _ => Part::Kubelet,
+        };
+        assert_eq!(file.part, expected, "{}", file.path);
+    }
+}
+
+#[test]
+fn what_an_earlier_plan_wrote_goes() {
+    let usual = Machine { cpus: 8, ..Machine::default() };
+    let with = planned(&usual, "  kubelet: {config: {maxPods: 5}}\n  featureGates: {FastImagePull: true}\n");
+    let without = planned(&usual, "");
+    for path in ["/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", SOCI_DROP_IN] {
+        assert!(with.file(path).is_some() && !with.absent.iter().any(|absent| absent == path), "{path}");
+        assert!(without.file(path).is_none() && without.absent.iter().any(|absent| absent == path), "{path}");
+    }
+    assert!(with.file(SOCI_CONFIG).is_some());
+}
+
+#[test]
+fn the_sandbox_image_is_given_to_the_snapshotter_once_containerd_runs() {
+    let large = Machine { cpus: 8, ..Machine::default() };
+    let gate = "  featureGates: {FastImagePull: true}\n";
+    let programs = planned(&large, gate).programs;
+    assert_eq!(programs.len(), 1);
+    assert_eq!((programs[0].after.as_str(), programs[0].program.as_str()), ("containerd.service", "ctr"));
+    assert_eq!(programs[0].arguments.last().map(String::as_str), Some("/etc/eks/pause.tar"));
+    let without = Machine { cpus: 8, sandbox_archive: false, ..Machine::default() };
+    assert_eq!(planned(&without, gate).programs, []);
+    assert_eq!(planned(&large, "").programs, []);
+}
+
+#[test]
+fn hosts_settle() {
+    let outpost = CLUSTER.replace("    name:", "    enableOutpost: true\n    id: some-id\n    name:");
+    let addresses: Vec<IpAddr> = vec!["10.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+    for before in ["", "127.0.0.1 localhost\n", "127.0.0.1 localhost"] {
+        let machine = Machine { hosts: before.to_owned(), api_addresses: addresses.clone(), ..Machine::default() };
+        let first = plan(&machine.facts(&outpost)).unwrap().file(hosts::PATH).unwrap().content.clone();
+        let text = String::from_utf8(first).unwrap();
+        assert!(text.contains("10.0.0.1\texample.com\n2001:db8::1\texample.com\n"), "{text}");
+        assert!(text.starts_with(before), "{text}");
+        let again = Machine { hosts: text.clone(), ..machine };
+        let second = plan(&again.facts(&outpost)).unwrap().file(hosts::PATH).unwrap().content.clone();
+        assert_eq!(String::from_utf8(second).unwrap(), text);
+    }
+}
+
+#[test]
+fn the_host_of_an_endpoint() {
+    for (endpoint, host) in [
+        ("https://example.com", Some("example.com")),
+        ("https://example.com:6443/path?query", Some("example.com")),
+        ("example.com:443", Some("example.com")),
+        ("https://[2001:db8::1]:6443", Some("2001:db8::1")),
+        ("https://", None),
+        ("https:///path", None),
+        ("https://a b", None),
+    ] {
+        assert_eq!(hosts::api_host(endpoint).ok(), host, "{endpoint}");
+    }
+}

@@ -1,0 +1,37 @@
+//! The writer of JSON: what it writes is read back as it was, in one order, at four spaces.
+
+use machine::json::{pretty, sorted};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,8}|[\"\\\\\n\t]{0,3}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-z\"]{0,3}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(value in values()) {
+        let text = pretty(&value);
+        prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value.clone());
+        prop_assert_eq!(pretty(&sorted(value)), text);
+    }
+}
+
+#[test]
+fn its_form() {
+    let value = json!({"b": [1, {"c": []}], "a": {}, "d": "x\"y"});
+    let text = "{\n    \"a\": {},\n    \"b\": [\n        1,\n        {\n            \"c\": []\n        }\n    ],\n    \"d\": \"x\\\"y\"\n}";
+    assert_eq!(pretty(&value), text);
+}

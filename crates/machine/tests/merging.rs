@@ -1,0 +1,265 @@
+//! Laws of merging NodeConfigs, over random documents: nothing is the neutral element, saying the same twice says it once,
+//! except of flags, which append, and parentheses do not matter, as long as what is an object in one document is not
+//! something else in another: that would replace the first object in one order and be replaced itself in the other.
+
+use machine::nodeconfig::{NodeConfig, merge_json, merge_toml, parse, parse_strict};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use toml::Table;
+
+/// Few names, so that documents meet.
+fn key() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned)
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..3_i64).prop_map(Value::from),
+        prop::sample::select(vec!["", "x", "y"]).prop_map(Value::from),
+        prop::collection::vec((0..3_i64).prop_map(Value::from), 0..3).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop::collection::btree_map(key(), inner, 0..3).prop_map(|map| Value::Object(map.into_iter().collect()))
+    })
+}
+
+fn object() -> impl Strategy<Value = Map<String, Value>> {
+    prop::collection::btree_map(key(), json(), 0..3).prop_map(|map| map.into_iter().collect())
+}
+
+/// A table without nulls, which TOML does not know.
+fn table() -> impl Strategy<Value = Table> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(toml::Value::from),
+        (0..3_i64).prop_map(toml::Value::from),
+        prop::sample::select(vec!["", "x", "y"]).prop_map(toml::Value::from),
+    ];
+    let value = leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(toml::Value::Array),
+            prop::collection::btree_map(key(), inner, 0..3)
+                .prop_map(|map| toml::Value::Table(map.into_iter().collect())),
+        ]
+    });
+    prop::collection::btree_map(key(), value, 0..3).prop_map(|map| map.into_iter().collect())
+}
+
+/// The same fields under names that tell objects from everything else.
+fn told_apart(fields: Map<String, Value>) -> Map<String, Value> {
+    let named = |(key, value)| match value {
+        Value::Object(inner) => (format!("object-{key}"), Value::Object(told_apart(inner))),
+        other => (key, other),
+    };
+    fields.into_iter().map(named).collect()
+}
+
+fn tables_told_apart(table: Table) -> Table {
+    let named = |(key, value)| match value {
+        toml::Value::Table(inner) => (format!("table-{key}"), toml::Value::Table(tables_told_apart(inner))),
+        other => (key, other),
+    };
+    table.into_iter().map(named).collect()
+}
+
+/// A NodeConfig whose free-form parts never disagree on what is an object.
+fn agreeing() -> impl Strategy<Value = NodeConfig> {
+    config().prop_map(|mut config| {
+        config.spec.kubelet.config = told_apart(config.spec.kubelet.config);
+        config.spec.containerd.base_runtime_spec = told_apart(config.spec.containerd.base_runtime_spec);
+        let containerd: Table = config.spec.containerd.config.parse().unwrap_or_default();
+        config.spec.containerd.config = tables_told_apart(containerd).to_string();
+        config
+    })
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["", "one", "two"]).prop_map(str::to_owned)
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(text(), 0..3)
+}
+
+prop_compose! {
+    fn config()(
+        (name, outpost, gates) in (text(), prop::option::of(any::<bool>()), prop::collection::btree_map(key(), any::<bool>(), 0..3)),
+        (kubelet, flags, expression) in (object(), texts(), text()),
+        (containerd, spec) in (table(), object()),
+        (domains, variables) in (texts(), prop::collection::btree_map(key(), prop::collection::btree_map(key(), text(), 0..3), 0..3)),
+    ) -> NodeConfig {
+        let mut config = NodeConfig::new();
+        config.spec.cluster.name = name;
+        config.spec.cluster.enable_outpost = outpost;
+        config.spec.feature_gates = gates;
+        config.spec.kubelet.config = kubelet;
+        config.spec.kubelet.flags = flags;
+        config.spec.kubelet.max_pods_expression = expression;
+        config.spec.containerd.config = containerd.to_string();
+        config.spec.containerd.base_runtime_spec = spec;
+        config.spec.instance.network.domains = domains;
+        config.spec.instance.environment = variables;
+        config
+    }
+}
+
+fn merged(first: &NodeConfig, later: &NodeConfig) -> NodeConfig {
+    let mut first = first.clone();
+    first.merge(later.clone());
+    first
+}
+
+proptest! {
+    #[test]
+    fn parentheses_do_not_matter(one in agreeing(), two in agreeing(), three in agreeing()) {
+        prop_assert_eq!(merged(&merged(&one, &two), &three), merged(&one, &merged(&two, &three)));
+    }
+
+    #[test]
+    fn nothing_changes_nothing(one in config()) {
+        prop_assert_eq!(&merged(&one, &NodeConfig::new()), &one);
+        prop_assert_eq!(&merged(&NodeConfig::new(), &one), &one);
+    }
+
+    #[test]
+    fn twice_is_once_except_of_flags(one in config(), two in config()) {
+        let once = merged(&one, &two);
+        let mut twice = merged(&once, &two);
+        let appended = [one.spec.kubelet.flags, two.spec.kubelet.flags.clone(), two.spec.kubelet.flags].concat();
+        prop_assert_eq!(&twice.spec.kubelet.flags, &appended);
+        twice.spec.kubelet.flags.clone_from(&once.spec.kubelet.flags);
+        prop_assert_eq!(twice, once);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back(one in config()) {
+        let text = serde_json::to_string(&one).unwrap();
+        let read = parse(&text).unwrap();
+        prop_assert_eq!(read.config, one);
+    }
+
+    #[test]
+    fn later_json_wins_wherever_it_speaks(one in object(), two in object()) {
+        let mut both = one.clone();
+        merge_json(&mut both, two.clone());
+        check_json(&both, &one, &two)?;
+    }
+
+    #[test]
+    fn later_toml_wins_as_json_does(one in table(), two in table()) {
+        let as_json = |table: &Table| match serde_json::to_value(table) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        let (mut by_toml, mut by_json) = (one.clone(), as_json(&one));
+        merge_toml(&mut by_toml, two.clone());
+        merge_json(&mut by_json, as_json(&two));
+        prop_assert_eq!(as_json(&by_toml), by_json);
+    }
+}
+
+/// Says of every key of both where it comes from, which the merge itself does not ask.
+fn check_json(
+    both: &Map<String, Value>,
+    one: &Map<String, Value>,
+    two: &Map<String, Value>,
+) -> Result<(), TestCaseError> {
+    for key in one.keys().chain(two.keys()) {
+        match (one.get(key), two.get(key)) {
+            (Some(Value::Object(one)), Some(Value::Object(two))) => match both.get(key) {
+                Some(Value::Object(both)) => check_json(both, one, two)?,
+                other => prop_assert!(false, "{} is {:?}", key, other),
+            },
+            (_, Some(later)) => prop_assert_eq!(both.get(key), Some(later)),
+            (first, None) => prop_assert_eq!(both.get(key), first),
+        }
+    }
+    prop_assert!(both.keys().all(|key| one.contains_key(key) || two.contains_key(key)));
+    Ok(())
+}
+
+const HEAD: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+
+#[test]
+fn the_users_wishes_over_an_orchestrators_defaults() {
+    let orchestrator = "spec:
+  cluster: {name: my-cluster, apiServerEndpoint: https://example.com, certificateAuthority: YQ==, cidr: 10.100.0.0/16}
+  containerd:
+    config: |
+      version = 2
+      [plugins.'io.containerd.grpc.v1.cri'.containerd]
+      discard_unpacked_layers = true
+  kubelet:
+    config: {maxPods: 110, registerWithTaints: [{key: a, effect: NoSchedule}], evictionHard: {memory.available: 5%}}
+    flags: [--node-labels=example.com/orchestrator=yes]
+";
+    let user = "spec:
+  containerd:
+    config: |
+      [plugins.'io.containerd.grpc.v1.cri'.containerd]
+      snapshotter = 'native'
+  kubelet:
+    config: {maxPods: 0, registerWithTaints: [], evictionHard: {nodefs.available: 9%}}
+    flags: [--node-labels=example.com/user=yes]
+";
+    let mut config = parse(&format!("{HEAD}{orchestrator}")).unwrap().config;
+    config.merge(parse(&format!("{HEAD}{user}")).unwrap().config);
+    assert_eq!(
+        config.spec.kubelet.flags,
+        ["--node-labels=example.com/orchestrator=yes", "--node-labels=example.com/user=yes"]
+    );
+    let expected = json!({
+        "maxPods": 0, "registerWithTaints": [], "evictionHard": {"memory.available": "5%", "nodefs.available": "9%"},
+    });
+    assert_eq!(Value::Object(config.spec.kubelet.config), expected);
+    let toml: Table = config.spec.containerd.config.parse().unwrap();
+    let cri = &toml["plugins"]["io.containerd.grpc.v1.cri"]["containerd"];
+    assert_eq!(toml["version"].as_integer(), Some(2));
+    assert_eq!(cri["discard_unpacked_layers"].as_bool(), Some(true));
+    assert_eq!(cri["snapshotter"].as_str(), Some("native"));
+}
+
+#[test]
+fn text_that_is_no_toml_is_named_with_both_lines() {
+    let text = format!("{HEAD}spec:\n  containerd:\n    config: |\n      version = 2\n      [grpc\n");
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.starts_with("line 5, spec.containerd.config: line 2 of its text is no TOML: "), "{error}");
+}
+
+#[test]
+fn strict_reading_takes_an_unknown_field_for_an_error() {
+    for (field, expected) in [
+        (
+            "spec:\n  kubelet:\n    flag: []\n",
+            "line 5: spec.kubelet.flag is not a NodeConfig field and has no effect; write flags",
+        ),
+        ("spec:\n  Cluster: {}\n", "line 4: spec.Cluster is not a NodeConfig field and has no effect; write cluster"),
+        (
+            "spec:\n  cluster:\n    apiEndpoint: x\n",
+            "line 5: spec.cluster.apiEndpoint is not a NodeConfig field and has no effect; fields here are name, ",
+        ),
+        (
+            "spec:\n  featureGates: {InstanceIDNodeName: true}\n",
+            "line 4: spec.featureGates.InstanceIDNodeName is not a NodeConfig field and has no effect; write InstanceIdNodeName",
+        ),
+    ] {
+        let text = format!("{HEAD}{field}");
+        let error = parse_strict(&text).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+        assert_eq!(parse(&text).unwrap().warnings, [error]);
+    }
+    let good = format!("{HEAD}spec:\n  kubelet: {{config: {{anything: goes}}}}\n");
+    assert_eq!(parse_strict(&good).unwrap(), parse(&good).unwrap().config);
+}
+
+#[test]
+fn values_that_are_no_choice_are_named() {
+    for (field, expected) in [
+        ("localStorage: {strategy: RAID5}", "line 4, column 39, spec.instance.localStorage.strategy: "),
+        ("localStorage: {disabledMounts: [Soci]}", "line 4, column 46, spec.instance.localStorage.disabledMounts[0]: "),
+    ] {
+        let error = parse(&format!("{HEAD}spec:\n  instance: {{{field}}}\n")).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
