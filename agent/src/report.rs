@@ -1,7 +1,7 @@
 //! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
 
 use api::{annotation, condition, label, reason};
-use drain::{Drain, Millis, Outcome, Skip};
+use drain::{Drain, Millis, PodOnNode, Refusal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -101,19 +101,20 @@ fn changes(patch: Value) -> Option<Value> {
 }
 
 fn progress(drain: &Drain) -> String {
-    let blocked: Vec<String> =
-        drain.refusals().take(NAMED).map(|(pod, why)| format!("; {}/{}: {why}", pod.namespace, pod.name)).collect();
+    let blocked: Vec<String> = drain.refusals().take(NAMED).map(refusal).collect();
     format!(" drain: {}{}", drain.progress(), blocked.concat())
+}
+
+fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
+    let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
+    format!("; {}/{}: {why}{budget}", pod.namespace, pod.name)
 }
 
 /// How a drain went, in a sentence, and whether everything that had to go is gone.
 #[must_use]
 pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
-    let late = drain.outcomes(now).filter(|(_, outcome)| *outcome == Some(Outcome::Left(Skip::Deadline)));
-    let late: Vec<String> = late.map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).collect();
-    let named = late.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let tail = if late.is_empty() { String::new() } else { format!("; still running: {} ({named})", late.len()) };
-    (drain.is_done(), format!("{}{tail}", drain.progress()))
+    let report = drain.report(now);
+    (drain.is_empty(), report.to_string())
 }
 
 /// The merge patch that cordons the Node, takes it out of load balancers and names the deadline, as far as it is not so already.

@@ -170,7 +170,7 @@ impl Reconciler {
         let steps = self.act.run_all(decision.steps).await;
         for request in decision.requests {
             let reply = reply(&self.act.run(request.step).await);
-            drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &request.uid, reply);
+            drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &request.uid, &reply);
         }
         let drained = drain.is_done();
         if !decision.released {
@@ -219,12 +219,18 @@ fn reply(result: &Result<(), ActError>) -> Reply {
         Ok(()) => Reply::Accepted,
         Err(error) => match error {
             ActError::Kube(kube) => match kube.as_ref() {
-                kube::Error::Api(status) => Reply::from_status(status.code, &status.message, retry_after(status)),
+                kube::Error::Api(status) => Reply::from_status(status.code, &text(status), retry_after(status)),
                 _ => Reply::Unreachable,
             },
             _ => Reply::Unreachable,
         },
     }
+}
+
+/// What the API server says, with its causes: which budget holds a pod is only said there.
+fn text(status: &kube::core::Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.message.as_str());
+    std::iter::once(status.message.as_str()).chain(causes).collect::<Vec<_>>().join(" ")
 }
 
 /// `Retry-After` as the API server repeats it in the body.

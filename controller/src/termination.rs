@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
-use drain::{Drain, Millis, PodOnNode};
+use drain::{Drain, Millis, PodOnNode, Refusal};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -170,8 +170,7 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
         push_status(claim, &changed, decision);
     }
     if progress.blocked > 0 {
-        let blocked: Vec<String> =
-            drain.refusals().map(|(pod, why)| format!("{}/{}: {why}", pod.namespace, pod.name)).collect();
+        let blocked: Vec<String> = drain.refusals().map(refusal).collect();
         let message = format!("cannot evict {}", blocked.join("; "));
         decision.steps.push(Step::Note(Note::warning(
             Object::of(view.node.as_ref()),
@@ -179,6 +178,11 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
             message,
         )));
     }
+}
+
+fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
+    let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
+    format!("{}/{}: {why}{budget}", pod.namespace, pod.name)
 }
 
 fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {
@@ -248,7 +252,9 @@ fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
         namespace: pod.namespace().to_owned(),
         name: pod.name().to_owned(),
         owner_kind: pod.controller().map(|owner| owner.kind.clone()),
-        critical: PodOnNode::is_critical_class(&pod.spec.priority_class_name),
+        critical: PodOnNode::is_critical(&pod.spec.priority_class_name, pod.spec.priority.unwrap_or_default()),
+        priority: pod.spec.priority.unwrap_or_default(),
+        claims: 0,
         grace_seconds: pod.spec.termination_grace_period_seconds.and_then(|grace| grace.try_into().ok()).unwrap_or(30),
         terminal: pod.is_terminal(),
         deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| millis(time.0)),

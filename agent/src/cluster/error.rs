@@ -137,12 +137,34 @@ impl ClusterError {
 struct Status {
     #[serde(default)]
     message: String,
+    #[serde(default)]
+    details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    causes: Vec<Cause>,
+}
+
+#[derive(Deserialize)]
+struct Cause {
+    #[serde(default)]
+    message: String,
+}
+
+impl Status {
+    /// What it says, with its causes: which budget holds a pod is only said there.
+    fn text(self) -> String {
+        let causes = self.details.into_iter().flat_map(|details| details.causes).map(|cause| cause.message);
+        let said = std::iter::once(self.message).chain(causes).filter(|message| !message.is_empty());
+        said.collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// An error out of an answer that is not 2xx.
 pub(super) fn refused(what: &str, status: u16, retry_after: Option<Duration>, body: &[u8]) -> ClusterError {
-    let message =
-        serde_json::from_slice(body).map(|status: Status| status.message).ok().filter(|message| !message.is_empty());
+    let message = serde_json::from_slice(body).map(Status::text).ok().filter(|message| !message.is_empty());
     let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).chars().take(200).collect());
     ClusterError::Status { what: what.to_owned(), status, message, retry_after }
 }

@@ -64,6 +64,17 @@ pub struct NodeSpec {
 pub struct NodeStatus {
     /// Its conditions.
     pub conditions: Vec<NodeCondition>,
+    /// Volumes that are attached to its machine.
+    #[serde(rename = "volumesAttached")]
+    pub volumes_attached: Vec<AttachedVolume>,
+}
+
+/// A volume attached to a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AttachedVolume {
+    /// Such as `kubernetes.io/csi/ebs.csi.aws.com^vol-1`.
+    pub name: String,
 }
 
 /// A Node's condition.
@@ -113,7 +124,32 @@ pub struct PodSpec {
     pub termination_grace_period_seconds: Option<u64>,
     /// Taints that it bears.
     pub tolerations: Vec<Toleration>,
+    /// Its priority, which admission works out of the class.
+    pub priority: i32,
+    /// Its volumes.
+    pub volumes: Vec<Volume>,
 }
+
+impl PodSpec {
+    /// Its volumes that are claims.
+    #[must_use]
+    pub fn claims(&self) -> u32 {
+        let claims = self.volumes.iter().filter(|volume| volume.persistent_volume_claim.is_some());
+        u32::try_from(claims.count()).unwrap_or(u32::MAX)
+    }
+}
+
+/// A volume of a pod, as far as it may be attached to the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    /// The PersistentVolumeClaim that it is.
+    pub persistent_volume_claim: Option<ClaimRef>,
+}
+
+/// A claim; which one does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct ClaimRef {}
 
 /// A toleration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -157,7 +157,7 @@ impl Lifecycle {
                 self.notices.forget_leftover(&mut self.known);
             }
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
-            Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, reply)),
+            Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
             Input::Cni(there) => self.service.cni(there),
             Input::Bootstrap(report) => self.service.bootstrap(report, now),
             Input::Notice(notice) => {

@@ -56,6 +56,8 @@ fn pod(uid: &str) -> PodOnNode {
         name: format!("pod-{uid}"),
         owner_kind: None,
         critical: false,
+        priority: 0,
+        claims: 0,
         grace_seconds: 20,
         terminal: false,
         deletion: None,

@@ -40,6 +40,8 @@ pub const GATE_TIMEOUT: &str = "kerf.sh/gate-timeout";
 pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
 /// On a Node: RFC 3339 instant at which EC2 takes the machine.
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
+/// On a Node: the controller, or a person, asks the agent to empty it; a [`crate::DrainRequest`].
+pub const DRAIN: &str = "kerf.sh/drain";
 /// On a claim: client token of its CreateFleet, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
 

@@ -55,6 +55,8 @@ pub const LIMITED_BY_QUOTAS: &str = "LimitedByQuotas";
 pub const AGENT_READY: &str = "kerf.sh/Ready";
 /// Node: EC2 has announced the end of the machine; the message carries `deadline=<RFC 3339>`.
 pub const INTERRUPTED: &str = "kerf.sh/Interrupted";
+/// Node: whether the agent has emptied it; False while it does. The message begins as [`crate::DrainSaid`] reads it.
+pub const NODE_DRAINED: &str = "kerf.sh/Drained";
 
 /// Pod: whether the scheduler found a place.
 pub const POD_SCHEDULED: &str = "PodScheduled";

@@ -7,6 +7,7 @@ pub mod annotation;
 pub mod capacitybuffer;
 pub mod condition;
 pub mod crds;
+pub mod drain;
 pub mod duration;
 pub mod finalizer;
 pub mod hash;
@@ -30,6 +31,7 @@ pub mod validate;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use crds::crds;
+pub use drain::{DrainRequest, DrainSaid};
 pub use duration::DurationText;
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};

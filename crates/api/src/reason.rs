@@ -168,6 +168,14 @@ pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
 pub const UNCONSOLIDATABLE: &str = "Unconsolidatable";
 /// Event on a Node: the drain could not go on.
 pub const FAILED_DRAINING: &str = "FailedDraining";
+/// Node: the deadline came before all pods that had to go were gone.
+pub const DRAIN_INCOMPLETE: &str = "DrainIncomplete";
+/// Node: nobody wants it to be empty any more.
+pub const DRAIN_WITHDRAWN: &str = "DrainWithdrawn";
+/// Node: a drain was asked for in words that the agent does not understand.
+pub const DRAIN_REQUEST_INVALID: &str = "DrainRequestInvalid";
+/// Event on a Node: its agent was asked to drain it and does not, so the controller does.
+pub const DRAIN_TAKEN_OVER: &str = "DrainTakenOver";
 /// Event on Node and claim: the moment from which pods are ended by force is set.
 pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpiring";
 /// Event on Node and claim: EC2 takes back a spot machine.

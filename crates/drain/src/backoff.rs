@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use crate::settings::Settings;
 
-/// The wait after the `attempts`-th refusal (1 is the first) of pod `uid`: between half and all of the doubled minimum, within the
-/// settings' bounds.
-pub(crate) fn wait(settings: &Settings, uid: &str, attempts: u32) -> Duration {
+/// The wait after the `attempts`-th refusal (1 is the first) of whatever `id` names: between half and all of the doubled minimum, from
+/// the settings' minimum to `longest`.
+pub(crate) fn wait(settings: &Settings, id: &str, attempts: u32, longest: Duration) -> Duration {
     let doubled = settings.retry_min.saturating_mul(1_u32 << attempts.saturating_sub(1).min(20));
-    let full = doubled.min(settings.retry_max);
+    let full = doubled.min(longest);
     let half = full / 2;
-    let share = u32::try_from(mix(settings.seed, uid, attempts) % 1024).unwrap_or(0);
+    let share = u32::try_from(mix(settings.seed, id, attempts) % 1024).unwrap_or(0);
     (half + half.saturating_mul(share) / 1024).max(settings.retry_min)
 }
 
-/// FNV-1a over seed, uid and attempt, finished by a splitmix step: well spread and the same everywhere.
-fn mix(seed: u64, uid: &str, attempts: u32) -> u64 {
+/// FNV-1a over seed, id and attempt, finished by a splitmix step: well spread and the same everywhere.
+fn mix(seed: u64, id: &str, attempts: u32) -> u64 {
     let bytes = seed.to_le_bytes();
     let rounds = attempts.to_le_bytes();
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in bytes.iter().chain(uid.as_bytes()).chain(&rounds) {
+    for byte in bytes.iter().chain(id.as_bytes()).chain(&rounds) {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

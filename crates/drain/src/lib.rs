@@ -4,21 +4,26 @@
 //! answered ([`Drain::reply`]), carries out what [`Drain::step`] hands it, and comes back at [`Drain::poll_timeout`].
 //! The state is one serialisable value, so that a journal can carry it over a restart.
 //!
-//! Deliberately absent: reading PodDisruptionBudgets (a node may not; the Eviction API's answer is the verdict), waiting for volumes
-//! to detach and terminating the instance (the controller's termination does both).
+//! Deliberately absent: reading PodDisruptionBudgets (a node may not; the Eviction API's answer is the verdict), and ending the
+//! machine (that is EC2's or the controller's).
 
 mod backoff;
+mod budget;
 mod machine;
 mod moment;
+mod order;
 mod pod;
 mod progress;
 mod reply;
 mod settings;
 mod tracked;
+mod turn;
+mod volumes;
 
 pub use machine::{Action, Drain};
 pub use moment::Millis;
+pub use order::{Order, Orders};
 pub use pod::{Group, PodOnNode, Skip};
-pub use progress::{Outcome, Progress};
+pub use progress::{Outcome, Progress, Report};
 pub use reply::{Refusal, Reply};
-pub use settings::{DaemonSets, Settings};
+pub use settings::{Care, DaemonSets, Settings};

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budgets;
 use crate::moment::Millis;
-use crate::pod::{Group, PodOnNode};
+use crate::order::Orders;
+use crate::pod::PodOnNode;
 use crate::progress::{Outcome, Progress};
 use crate::reply::{Refusal, Reply};
 use crate::settings::Settings;
 use crate::tracked::{Ask, How, SHOWS_WITHIN, State, Tracked};
+use crate::turn::{Moments, Turn};
+use crate::volumes::Volumes;
 
 /// Something to do. Each pod has at most one request out; its answer comes back through [`Drain::reply`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +47,20 @@ pub enum Action {
 /// The state of one node's drain. Serialise it to carry it over a restart, then call [`Drain::resume`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
-    settings: Settings,
-    pods: BTreeMap<String, Tracked>,
+    pub(crate) settings: Settings,
+    pub(crate) pods: BTreeMap<String, Tracked>,
+    #[serde(default)]
+    budgets: Budgets,
+    #[serde(default)]
+    pub(crate) volumes: Volumes,
+    #[serde(default)]
+    pub(crate) started: Millis,
+    /// Since when the node has been cordoned and out of load balancers.
+    #[serde(default)]
+    closed: Option<Millis>,
+    /// It was called off: nothing more is asked.
+    #[serde(default)]
+    withdrawn: bool,
     /// A list has arrived since the start or the restart.
     listed: bool,
     /// A fresh list is wanted.
@@ -54,14 +70,27 @@ pub struct Drain {
     /// When a fresh list was last asked for.
     relisted: Millis,
     /// The latest `now` seen.
-    now: Millis,
+    pub(crate) now: Millis,
 }
 
 impl Drain {
     /// A drain that knows no pods yet: [`Self::step`] is empty until the first [`Self::pods`].
     #[must_use]
     pub fn new(settings: Settings, now: Millis) -> Self {
-        Self { settings, pods: BTreeMap::new(), listed: false, relist: false, listing: false, relisted: now, now }
+        Self {
+            settings,
+            pods: BTreeMap::new(),
+            budgets: Budgets::default(),
+            volumes: Volumes::default(),
+            started: now,
+            closed: None,
+            withdrawn: false,
+            listed: false,
+            relist: false,
+            listing: false,
+            relisted: now,
+            now,
+        }
     }
 
     /// The rules it follows.
@@ -70,12 +99,36 @@ impl Drain {
         &self.settings
     }
 
+    /// When it began.
+    #[must_use]
+    pub fn started(&self) -> Millis {
+        self.started
+    }
+
     /// Moves the deadline, to an earlier moment only; a later one changes nothing.
     pub fn tighten(&mut self, deadline: Millis) {
         let sooner = self.settings.deadline.is_none_or(|current| deadline < current);
         if sooner {
             self.settings.deadline = Some(deadline);
         }
+    }
+
+    /// Follows these wishes from now on. Without any it is called off: nothing more is asked of anybody, and who was asked leaves.
+    pub fn follow(&mut self, orders: &Orders) {
+        (self.settings.deadline, self.settings.daemon_sets) = (orders.deadline(), orders.daemon_sets());
+        self.withdrawn = orders.is_empty();
+    }
+
+    /// Whether it was called off.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn
+    }
+
+    /// The node is cordoned and out of load balancers; the lead begins with the first call.
+    pub fn closed(&mut self, now: Millis) {
+        self.tick(now);
+        self.closed.get_or_insert(now);
     }
 
     /// After a restart: answers to requests that were out will never come, so nothing is asked until a fresh list shows what they did.
@@ -96,23 +149,39 @@ impl Drain {
         }
         for pod in pods {
             match self.pods.get_mut(&pod.uid) {
-                Some(tracked) => tracked.seen(pod, now),
+                Some(tracked) => tracked.listed(pod, now),
                 None => {
-                    self.pods.insert(pod.uid.clone(), Tracked::new(pod));
+                    self.pods.insert(pod.uid.clone(), Tracked::new(pod, now));
                 }
             }
         }
+        self.look_empty(now);
+    }
+
+    /// Takes in the names of the volumes that are attached to the node.
+    pub fn attached(&mut self, now: Millis, volumes: Vec<String>) {
+        self.tick(now);
+        self.volumes.attached = volumes;
     }
 
     /// Takes in the answer to a request for the pod with this UID. Unknown pods and answers that nobody waits for change nothing.
-    pub fn reply(&mut self, now: Millis, uid: &str, reply: Reply) {
+    pub fn reply(&mut self, now: Millis, uid: &str, reply: &Reply) {
         self.tick(now);
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;
         };
         // Admission looks at a cache: a pod that was bound a moment ago may be "not found" and run all the same.
         self.relist |= matches!(reply, Reply::Forbidden | Reply::Gone | Reply::Recreated);
-        tracked.reply(&self.settings, reply, now);
+        if !tracked.reply(&self.settings, reply, now) {
+            return;
+        }
+        match (reply, tracked.budget.as_deref()) {
+            (Reply::Blocked { budget: Some(_), retry_after }, Some(budget)) => {
+                self.budgets.refused(&self.settings, budget, *retry_after, now);
+            }
+            (Reply::Accepted, Some(budget)) => self.budgets.gave_way(budget, now),
+            _ => {}
+        }
     }
 
     /// What to do now. Every request in it counts as sent: its answer, or [`Reply::Unreachable`], must come back.
@@ -125,30 +194,26 @@ impl Drain {
             (self.listing, self.relisted) = (true, now);
             actions.push(Action::List);
         }
-        let Some(first) = self.turn() else {
-            return actions;
-        };
-        for tracked in self.pods.values_mut() {
-            if let Some(ask) = tracked.decide(&self.settings, first, now) {
+        for (uid, ask) in self.due(now) {
+            if let Some(tracked) = self.pods.get_mut(&uid) {
                 tracked.state = State::Asked { how: ask.how, within: ask.within };
                 actions.push(action(&tracked.pod, ask));
             }
         }
+        self.look_empty(now);
         actions
     }
 
     /// When [`Self::step`] has something to do again if nothing else happens before; `None` waits for news.
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        if self.relist {
+        if self.relist || !self.due(now).is_empty() {
             return Some(now);
         }
         let listing = self.listing.then(|| self.relisted + SHOWS_WITHIN);
-        let pods = self.turn().and_then(|first| {
-            let moments = self.pods.values().filter_map(|tracked| tracked.changes_at(&self.settings, first, now));
-            moments.map(|moment| self.not_before_relist(moment, now)).min()
-        });
-        listing.into_iter().chain(pods).min()
+        let pods = self.turn(now).and_then(|turn| turn.later(self.pods.values()));
+        let volumes = self.detached_by().filter(|_| !self.is_done());
+        listing.into_iter().chain(pods).chain(volumes).filter(|at| *at > now).min()
     }
 
     /// How far it has come.
@@ -156,15 +221,30 @@ impl Drain {
     pub fn progress(&self) -> Progress {
         let mut sum = Progress::default();
         for tracked in self.pods.values() {
-            tracked.count(&self.settings, self.now, &mut sum);
+            sum.add(tracked, &self.settings, self.now);
         }
         sum
     }
 
-    /// Whether nothing that has to go is left on the node, by a list that no answer has put in doubt since.
+    /// Whether nothing that has to go is left on the node, by a list that no answer has put in doubt since, and its volumes are detached
+    /// or have had their time.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.listed && !self.relist && !self.listing && self.turn().is_none()
+        self.is_empty() && (!self.detaches() || self.detached_by().is_some_and(|by| self.now >= by))
+    }
+
+    /// Whether no pod that has to go is left, by a list that no answer has put in doubt since.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.listed && !self.relist && !self.listing && !self.pods.values().any(|tracked| self.waits(tracked))
+    }
+
+    /// Whether volumes are attached that no pod has use for, and the drain waits for such.
+    #[must_use]
+    pub fn detaches(&self) -> bool {
+        let stay = |tracked: &&Tracked| tracked.present && !tracked.pod.terminal;
+        let staying = self.pods.values().filter(stay).map(|tracked| tracked.pod.claims).sum();
+        !self.settings.detach.is_zero() && self.volumes.exceed(staying)
     }
 
     /// Each pod that it ever knew, with how it ended; `None` has not ended. From the deadline on every pod has an outcome.
@@ -173,18 +253,31 @@ impl Drain {
         pods.map(move |tracked| (&tracked.pod, tracked.outcome(&self.settings, now)))
     }
 
-    /// The pods whose last request was refused, with the reason.
-    pub fn refusals(&self) -> impl Iterator<Item = (&PodOnNode, Refusal)> {
+    /// The pods whose last request was refused, with the reason and the budget that the server named, as `namespace/name`.
+    pub fn refusals(&self) -> impl Iterator<Item = (&PodOnNode, Refusal, Option<&str>)> {
         self.pods.values().filter_map(|tracked| match tracked.state {
-            State::Refused { why, .. } if tracked.present => Some((&tracked.pod, why)),
+            State::Refused { why, .. } if tracked.present => Some((&tracked.pod, why, tracked.held_by())),
             _ => None,
         })
     }
 
-    /// The first group that still has pods to go.
-    fn turn(&self) -> Option<Group> {
-        let waiting = self.pods.values().filter(|tracked| tracked.waits(&self.settings, self.now));
-        waiting.map(|tracked| tracked.pod.group()).min().filter(|_| self.listed)
+    fn waits(&self, tracked: &Tracked) -> bool {
+        tracked.waits(&self.settings, self.now)
+    }
+
+    /// The requests that are due at `now`.
+    fn due(&self, now: Millis) -> Vec<(String, Ask)> {
+        self.turn(now).map(|turn| turn.choose(self.pods.values())).unwrap_or_default()
+    }
+
+    /// Whose turn it is; nobody's before the first list and after the withdrawal.
+    fn turn(&self, now: Millis) -> Option<Turn<'_>> {
+        if !self.listed || self.withdrawn {
+            return None;
+        }
+        let open = self.closed.unwrap_or(self.started + self.settings.patience);
+        let moments = Moments { started: self.started, open, relisted: self.relisted, now };
+        Turn::new(&self.settings, &self.budgets, self.pods.values(), moments)
     }
 
     /// Whether a list that was asked for does not come, or one does not show what was accepted long ago.
@@ -197,9 +290,16 @@ impl Drain {
         waited && self.listed && (self.listing || self.pods.values().any(unseen))
     }
 
-    /// A moment that has passed can only be the wait for an accepted request to show.
-    fn not_before_relist(&self, moment: Millis, now: Millis) -> Millis {
-        if moment < now { (self.relisted + SHOWS_WITHIN).max(now) } else { moment }
+    /// Remembers since when the node has been empty.
+    fn look_empty(&mut self, now: Millis) {
+        let empty = self.is_empty();
+        self.volumes.emptied = self.volumes.emptied.or(Some(now)).filter(|_| empty);
+    }
+
+    /// Volumes are waited for until then.
+    fn detached_by(&self) -> Option<Millis> {
+        let patience = self.volumes.emptied? + self.settings.detach;
+        Some(self.settings.deadline.map_or(patience, |deadline| patience.min(deadline)))
     }
 
     fn tick(&mut self, now: Millis) {

@@ -13,6 +13,8 @@ pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 /// The priority classes whose pods leave last; the API server keeps them for pods that the cluster cannot do without.
 const CRITICAL_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+/// The priority of the lower one.
+const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
 /// A pod bound to the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,8 +27,14 @@ pub struct PodOnNode {
     pub name: String,
     /// Kind of the controlling owner (`DaemonSet`, `ReplicaSet`, ...), if it has one.
     pub owner_kind: Option<String>,
-    /// Its priority class is `system-cluster-critical` or `system-node-critical`.
+    /// Its priority class is `system-cluster-critical` or `system-node-critical`, or its priority is as high.
     pub critical: bool,
+    /// `spec.priority`; those of lower priority are asked first.
+    #[serde(default)]
+    pub priority: i32,
+    /// PersistentVolumeClaims among its volumes: while it stays, so do they.
+    #[serde(default)]
+    pub claims: u32,
     /// `spec.terminationGracePeriodSeconds`, in seconds.
     pub grace_seconds: u64,
     /// `status.phase` is `Succeeded` or `Failed`.
@@ -48,6 +56,12 @@ impl PodOnNode {
         CRITICAL_CLASSES.contains(&name)
     }
 
+    /// Whether class or priority make a pod critical.
+    #[must_use]
+    pub fn is_critical(class: &str, priority: i32) -> bool {
+        Self::is_critical_class(class) || priority >= CRITICAL_PRIORITY
+    }
+
     /// Its own grace period.
     #[must_use]
     pub fn grace(&self) -> Duration {
@@ -58,6 +72,12 @@ impl PodOnNode {
     #[must_use]
     pub fn is_daemon(&self) -> bool {
         self.owner_kind.as_deref() == Some("DaemonSet")
+    }
+
+    /// Whether nobody makes it anew.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.owner_kind.is_none()
     }
 
     /// The group that it leaves with.
@@ -118,6 +138,8 @@ pub enum Skip {
     Stuck,
     /// The deadline came before any request for it was accepted.
     Deadline,
+    /// The settings say so of pods with do-not-disrupt or without an owner.
+    Policy,
 }
 
 impl fmt::Display for Skip {
@@ -129,6 +151,7 @@ impl fmt::Display for Skip {
             Self::DaemonSet => "DaemonSet",
             Self::Stuck => "its deletion is stuck",
             Self::Deadline => "the deadline came first",
+            Self::Policy => "policy",
         })
     }
 }

@@ -1,10 +1,19 @@
-//! What a drain says about itself: figures for conditions and logs, and one outcome a pod for the final report.
+//! What a drain says about itself: figures for conditions and logs while it lasts, and a report at its end.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::Drain;
+use crate::moment::Millis;
 use crate::pod::Skip;
+use crate::settings::Settings;
+use crate::tracked::{State, Tracked};
+
+/// Names listed in a sentence.
+const NAMED: usize = 3;
 
 /// How far a drain has come, in pods. `waiting`, `blocked` and `leaving` are still on the node and have to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +38,26 @@ impl Progress {
     pub fn remaining(&self) -> usize {
         self.waiting + self.blocked + self.leaving
     }
+
+    pub(crate) fn add(&mut self, tracked: &Tracked, settings: &Settings, now: Millis) {
+        match tracked.outcome(settings, now) {
+            Some(Outcome::Evicted) => self.evicted += 1,
+            Some(Outcome::Forced) => self.forced += 1,
+            _ => {}
+        }
+        if !tracked.present {
+            return;
+        }
+        if tracked.skip(settings, now).is_some() {
+            self.skipped += 1;
+        } else if tracked.is_leaving() {
+            self.leaving += 1;
+        } else if matches!(tracked.state, State::Refused { .. }) || tracked.held_by().is_some() {
+            self.blocked += 1;
+        } else {
+            self.waiting += 1;
+        }
+    }
 }
 
 impl fmt::Display for Progress {
@@ -46,7 +75,7 @@ impl fmt::Display for Progress {
 pub enum Outcome {
     /// Its eviction was accepted: its budget was honoured.
     Evicted,
-    /// It was deleted at the switch, or its deletion was shortened, because the deadline came.
+    /// It was deleted at its last safe moment, or its deletion was shortened, because the deadline came.
     Forced,
     /// It was gone before anything was asked: it ended, or somebody else deleted it.
     Gone,
@@ -62,5 +91,96 @@ impl fmt::Display for Outcome {
             Self::Gone => f.write_str("gone by itself"),
             Self::Left(why) => write!(f, "left ({why})"),
         }
+    }
+}
+
+/// How a whole drain went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Report {
+    /// Pods whose eviction was accepted.
+    pub evicted: usize,
+    /// Pods that were deleted whatever their budget said.
+    pub forced: usize,
+    /// Pods that were gone by themselves.
+    pub gone: usize,
+    /// Pods that had to go and still run, as `namespace/name`.
+    pub running: Vec<String>,
+    /// Pods that policy or their kind left alone.
+    pub left: usize,
+    /// How many pods each PodDisruptionBudget (`namespace/name`) refused at least once.
+    pub blocked: BTreeMap<String, usize>,
+    /// Volumes that are still attached.
+    pub volumes: usize,
+    /// How long it took, in whole seconds.
+    pub seconds: u64,
+}
+
+impl Drain {
+    /// How it went, as far as it is known at `now`.
+    #[must_use]
+    pub fn report(&self, now: Millis) -> Report {
+        let seconds = now.since(self.started).as_secs();
+        let volumes = if self.detaches() { self.volumes.attached.len() } else { 0 };
+        let mut report = Report { seconds, volumes, ..Report::default() };
+        for tracked in self.pods.values() {
+            report.add(tracked, &self.settings, now);
+        }
+        report
+    }
+
+    /// The moment at which it may be called over although pods are left: the deadline.
+    #[must_use]
+    pub fn is_late(&self, now: Millis) -> bool {
+        self.settings.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// How long it has taken.
+    #[must_use]
+    pub fn lasted(&self, now: Millis) -> Duration {
+        now.since(self.started)
+    }
+}
+
+impl Report {
+    /// Whether everything that had to go is gone.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    fn add(&mut self, tracked: &Tracked, settings: &Settings, now: Millis) {
+        match tracked.outcome(settings, now) {
+            Some(Outcome::Evicted) => self.evicted += 1,
+            Some(Outcome::Forced) => self.forced += 1,
+            Some(Outcome::Gone) => self.gone += 1,
+            Some(Outcome::Left(Skip::Deadline)) | None => {}
+            Some(Outcome::Left(_)) => self.left += 1,
+        }
+        if tracked.waits(settings, now) {
+            self.running.push(format!("{}/{}", tracked.pod.namespace, tracked.pod.name));
+        }
+        if let Some(budget) = &tracked.budget {
+            *self.blocked.entry(budget.clone()).or_default() += 1;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { evicted, forced, gone, left, seconds, .. } = self;
+        write!(f, "{evicted} evicted, {forced} forced, {gone} gone, {left} left alone in {seconds} s")?;
+        if !self.running.is_empty() {
+            let named: Vec<&str> = self.running.iter().take(NAMED).map(String::as_str).collect();
+            write!(f, "; still running: {} ({})", self.running.len(), named.join(", "))?;
+        }
+        if !self.blocked.is_empty() {
+            let budgets = self.blocked.iter().take(NAMED).map(|(budget, pods)| format!("{budget} ({pods})"));
+            write!(f, "; held by PodDisruptionBudget {}", budgets.collect::<Vec<_>>().join(", "))?;
+        }
+        if self.volumes > 0 {
+            write!(f, "; volumes still attached: {}", self.volumes)?;
+        }
+        Ok(())
     }
 }

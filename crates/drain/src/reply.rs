@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// How the API server names a PodDisruptionBudget in the causes of a 429.
+const BUDGET: &str = "The disruption budget ";
+
 /// The answer to one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// 200, 201 or 202: the pod has a deletionTimestamp now.
     Accepted,
@@ -18,6 +21,8 @@ pub enum Reply {
     Blocked {
         /// The server's `Retry-After`.
         retry_after: Option<Duration>,
+        /// Name of the PodDisruptionBudget, where the server names one.
+        budget: Option<String>,
     },
     /// 500 because more than one PodDisruptionBudget selects the pod: no eviction will ever succeed.
     SeveralBudgets,
@@ -32,14 +37,14 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Reads a reply off an HTTP status code, the server's message and its `Retry-After`.
+    /// Reads a reply off an HTTP status code, the server's message (that of the Status with those of its causes) and its `Retry-After`.
     #[must_use]
     pub fn from_status(status: u16, message: &str, retry_after: Option<Duration>) -> Self {
         match status {
             200..=299 => Self::Accepted,
             404 => Self::Gone,
             409 => Self::Recreated,
-            429 => Self::Blocked { retry_after },
+            429 => Self::Blocked { retry_after, budget: budget(message) },
             403 => Self::Forbidden,
             500 if message.contains("more than one PodDisruptionBudget") => Self::SeveralBudgets,
             500..=599 => Self::ServerError,
@@ -49,9 +54,10 @@ impl Reply {
     }
 
     /// Why the pod is still there, for the answers after which it is.
-    pub(crate) fn refusal(self) -> Option<Refusal> {
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Accepted | Self::Gone | Self::Recreated => None,
+            Self::Blocked { budget: None, .. } => Some(Refusal::Busy),
             Self::Blocked { .. } => Some(Refusal::Budget),
             Self::SeveralBudgets => Some(Refusal::SeveralBudgets),
             Self::ServerError => Some(Refusal::ServerError),
@@ -62,11 +68,20 @@ impl Reply {
     }
 }
 
+/// The budget that a 429 speaks of: `The disruption budget NAME needs 3 healthy pods and has 3 currently`.
+fn budget(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once(BUDGET)?;
+    let name = rest.split_whitespace().next()?;
+    Some(name.to_owned())
+}
+
 /// Why the last request for a pod achieved nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
-    /// A PodDisruptionBudget leaves no room, or the server sheds load.
+    /// A PodDisruptionBudget leaves no room.
     Budget,
+    /// The server asks to come back later, without naming a budget.
+    Busy,
     /// Several PodDisruptionBudgets select the pod.
     SeveralBudgets,
     /// The server failed.
@@ -83,6 +98,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Budget => "its PodDisruptionBudget leaves no room",
+            Self::Busy => "the API server says to try later",
             Self::SeveralBudgets => "several PodDisruptionBudgets select it",
             Self::ServerError => "the API server failed",
             Self::Forbidden => "the API server forbids it",

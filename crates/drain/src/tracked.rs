@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff;
 use crate::moment::Millis;
-use crate::pod::{Group, PodOnNode, STUCK_AFTER, Skip};
-use crate::progress::{Outcome, Progress};
+use crate::pod::{PodOnNode, STUCK_AFTER, Skip};
+use crate::progress::Outcome;
 use crate::reply::{Refusal, Reply};
 use crate::settings::Settings;
+use crate::turn::Turn;
 
 /// An accepted request must show as a deletionTimestamp within this time, or the list is read again.
 pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which of the two requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum How {
-    Evict,
     Delete,
+    Evict,
 }
 
 impl How {
@@ -36,6 +37,17 @@ pub(crate) struct Ask {
     pub(crate) how: How,
     pub(crate) grace: Option<u64>,
     pub(crate) within: Option<Millis>,
+}
+
+/// What comes next for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing before there is news.
+    Idle,
+    /// Something at this moment, which is still to come.
+    At(Millis),
+    /// This request, now.
+    Due(Ask),
 }
 
 /// Where a pod's requests stand.
@@ -57,21 +69,27 @@ pub(crate) enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tracked {
     pub(crate) pod: PodOnNode,
+    /// When a list first showed it.
+    #[serde(default)]
+    pub(crate) seen: Millis,
     /// The last list still showed it.
     pub(crate) present: bool,
     /// Refusals so far.
     pub(crate) attempts: u32,
     pub(crate) state: State,
+    /// `namespace/name` of the PodDisruptionBudget that refused it last.
+    #[serde(default)]
+    pub(crate) budget: Option<String>,
 }
 
 impl Tracked {
-    pub(crate) fn new(pod: PodOnNode) -> Self {
-        Self { pod, present: true, attempts: 0, state: State::Waiting }
+    pub(crate) fn new(pod: PodOnNode, seen: Millis) -> Self {
+        Self { pod, seen, present: true, attempts: 0, state: State::Waiting, budget: None }
     }
 
-    /// Why it is left alone, if it is; a pod with a request out is not.
+    /// Why it is left alone, if it is.
     pub(crate) fn skip(&self, settings: &Settings, now: Millis) -> Option<Skip> {
-        self.pod.skip(settings.daemon_sets, now)
+        settings.skip(&self.pod, now)
     }
 
     /// Whether it is on the node and has to go.
@@ -84,57 +102,96 @@ impl Tracked {
         self.pod.deletion.is_some() || matches!(self.state, State::Accepted { .. })
     }
 
-    /// What to ask for now. `first` is the group whose turn it is.
-    pub(crate) fn decide(&self, settings: &Settings, first: Group, now: Millis) -> Option<Ask> {
-        if !self.waits(settings, now) || matches!(self.state, State::Asked { .. }) {
-            return None;
+    /// The request that is out for it.
+    pub(crate) fn asked(&self) -> Option<How> {
+        match self.state {
+            State::Asked { how, .. } => Some(how),
+            _ => None,
         }
-        if self.is_leaving() {
-            let asked = self.overstays(settings).then(|| self.delete(settings, now));
-            return asked.flatten();
-        }
-        if settings.switch(&self.pod).is_some_and(|switch| now >= switch) {
-            return self.delete(settings, now);
-        }
-        let held = self.pod.do_not_disrupt || self.pod.group() != first;
-        let early = self.retry().is_some_and(|(_, next)| now < next);
-        (!held && !early).then(|| self.evict(settings, now))
     }
 
-    /// When [`Self::decide`] has something without any further news: `now` when it has already, `None` when only news can change it.
-    pub(crate) fn changes_at(&self, settings: &Settings, first: Group, now: Millis) -> Option<Millis> {
-        if self.decide(settings, first, now).is_some() {
-            return Some(now);
-        }
-        if !self.waits(settings, now) || matches!(self.state, State::Asked { .. }) {
-            return None;
-        }
-        if self.is_leaving() {
-            return self.leaving_changes_at(settings);
-        }
-        let held = self.pod.do_not_disrupt || self.pod.group() != first;
-        let retry = self.retry().filter(|(how, _)| *how == How::Delete || !held);
-        let switch = settings.switch(&self.pod).filter(|switch| now < *switch);
-        let moments = [switch, retry.map(|(_, next)| next)];
-        moments.into_iter().flatten().min()
+    /// The budget on whose behalf it waits or is asked again.
+    pub(crate) fn held_by(&self) -> Option<&str> {
+        let by_budget = match self.state {
+            State::Refused { why, .. } => why == Refusal::Budget,
+            State::Asked { how, .. } => how == How::Evict,
+            _ => false,
+        };
+        self.budget.as_deref().filter(|_| by_budget)
     }
 
-    fn leaving_changes_at(&self, settings: &Settings) -> Option<Millis> {
+    /// Its last safe moment.
+    pub(crate) fn switch(&self, settings: &Settings) -> Option<Millis> {
+        settings.switch(&self.pod, self.seen)
+    }
+
+    /// Whether it has not even its grace period left until its last safe moment.
+    pub(crate) fn is_urgent(&self, settings: &Settings, now: Millis) -> bool {
+        self.switch(settings).is_some_and(|switch| now + self.pod.grace() >= switch)
+    }
+
+    /// What to ask for, now or later.
+    pub(crate) fn next(&self, turn: &Turn<'_>) -> Next {
+        let now = turn.now;
+        if !self.waits(turn.settings, now) || self.asked().is_some() {
+            return Next::Idle;
+        }
+        if self.is_leaving() {
+            return self.next_of_leaving(turn);
+        }
+        let switch = self.switch(turn.settings);
+        if switch.is_some_and(|switch| now >= switch) {
+            return self.delete(turn);
+        }
+        let moments = [switch, self.evictable(turn)];
+        match moments.into_iter().flatten().min() {
+            Some(at) if at > now => Next::At(at),
+            Some(_) => Next::Due(self.evict(turn)),
+            None => Next::Idle,
+        }
+    }
+
+    fn next_of_leaving(&self, turn: &Turn<'_>) -> Next {
+        if self.overstays(turn.settings) {
+            return self.delete(turn);
+        }
         let shown = match (self.state, self.pod.deletion) {
-            (State::Accepted { at, .. }, None) => Some(at + SHOWS_WITHIN),
+            (State::Accepted { at, .. }, None) => Some(at.max(turn.relisted) + SHOWS_WITHIN),
             _ => None,
         };
         let stuck = self.pod.deletion.map(|end| end + STUCK_AFTER);
-        let retry = self.retry().filter(|_| self.overstays(settings));
-        let moments = [shown, stuck, retry.map(|(_, next)| next)];
-        moments.into_iter().flatten().min()
+        let moments = [shown, stuck];
+        moments.into_iter().flatten().filter(|at| *at > turn.now).min().map_or(Next::Idle, Next::At)
     }
 
-    /// The request that was refused, and when it may be repeated.
-    fn retry(&self) -> Option<(How, Millis)> {
-        match self.state {
-            State::Refused { how, next, .. } => Some((how, next)),
-            _ => None,
+    /// From when on it may be evicted; `None` while something other than time holds it.
+    fn evictable(&self, turn: &Turn<'_>) -> Option<Millis> {
+        if turn.settings.holds(&self.pod) {
+            return None;
+        }
+        let group = if self.pod.group() == turn.first { Millis(0) } else { self.jumps(turn)? };
+        let retry = match (self.state, self.held_by()) {
+            (State::Refused { next, .. }, Some(budget)) => turn.probe(budget)?.max(next),
+            (State::Refused { next, .. }, None) => next,
+            _ => Millis(0),
+        };
+        Some(group.max(retry).max(turn.open + self.lead(turn)))
+    }
+
+    /// When it does not wait for earlier groups any more.
+    fn jumps(&self, turn: &Turn<'_>) -> Option<Millis> {
+        let switch = self.switch(turn.settings)?;
+        Some(switch - turn.settings.jump.min(switch.since(turn.started) / 2))
+    }
+
+    /// How long it waits for the load balancers: at most a quarter of what it can spare.
+    fn lead(&self, turn: &Turn<'_>) -> Duration {
+        let spare = self.switch(turn.settings).map(|switch| switch.since(turn.open.max(self.seen)));
+        let whole = turn.settings.end().map(|end| end - self.pod.grace() >= self.seen);
+        match (spare, whole) {
+            (_, Some(false)) => Duration::ZERO,
+            (Some(spare), _) => turn.settings.lead.min(spare / 4),
+            (None, _) => turn.settings.lead,
         }
     }
 
@@ -150,50 +207,62 @@ impl Tracked {
         end > deadline && asked.is_none_or(|within| within > deadline)
     }
 
-    fn evict(&self, settings: &Settings, now: Millis) -> Ask {
-        let left = settings.seconds_left(now);
-        Ask { how: How::Evict, grace: left.filter(|left| *left < self.pod.grace_seconds), within: settings.deadline }
+    fn evict(&self, turn: &Turn<'_>) -> Ask {
+        let left = turn.settings.seconds_left(turn.now);
+        Ask {
+            how: How::Evict,
+            grace: left.filter(|left| *left < self.pod.grace_seconds),
+            within: turn.settings.deadline,
+        }
     }
 
     /// A deletion within what is left, unless one was refused a moment ago.
-    fn delete(&self, settings: &Settings, now: Millis) -> Option<Ask> {
-        if matches!(self.state, State::Refused { how: How::Delete, next, .. } if now < next) {
-            return None;
+    fn delete(&self, turn: &Turn<'_>) -> Next {
+        if let State::Refused { how: How::Delete, next, .. } = self.state
+            && turn.now < next
+        {
+            return Next::At(next);
         }
-        let left = settings.seconds_left(now)?;
-        Some(Ask { how: How::Delete, grace: Some(left.min(self.pod.grace_seconds).max(1)), within: settings.deadline })
+        let Some(left) = turn.settings.seconds_left(turn.now) else {
+            return Next::Idle;
+        };
+        let grace = Some(left.min(self.pod.grace_seconds).max(1));
+        Next::Due(Ask { how: How::Delete, grace, within: turn.settings.deadline })
     }
 
-    /// Takes in an answer; only the answer to an outstanding request counts.
-    pub(crate) fn reply(&mut self, settings: &Settings, reply: Reply, now: Millis) {
+    /// Takes in an answer; only the answer to an outstanding request counts. Returns whether it did.
+    pub(crate) fn reply(&mut self, settings: &Settings, reply: &Reply, now: Millis) -> bool {
         let State::Asked { how, within } = self.state else {
-            return;
+            return false;
         };
         let Some(why) = reply.refusal() else {
-            self.present &= reply == Reply::Accepted;
+            self.present &= *reply == Reply::Accepted;
             self.state = match reply {
                 Reply::Accepted => State::Accepted { how, at: now, within },
                 _ => State::Waiting,
             };
-            return;
+            return true;
         };
         self.attempts = self.attempts.saturating_add(1);
+        if let Reply::Blocked { budget: Some(budget), .. } = reply {
+            self.budget = Some(format!("{}/{budget}", self.pod.namespace));
+        }
         let next = self.retry_at(settings, reply, how, now);
         self.state = State::Refused { how, why, next };
+        true
     }
 
-    /// After a refused eviction never later than the switch; after a refused deletion within half of what is left.
-    fn retry_at(&self, settings: &Settings, reply: Reply, how: How, now: Millis) -> Millis {
-        let mut wait = match reply {
+    /// When to ask again; after a refused deletion within half of what is left.
+    fn retry_at(&self, settings: &Settings, reply: &Reply, how: How, now: Millis) -> Millis {
+        let wait = match reply {
             Reply::Invalid => settings.retry_max,
-            _ => backoff::wait(settings, &self.pod.uid, self.attempts),
+            // Its budget sets the pace for all of its pods.
+            Reply::Blocked { budget: Some(_), .. } => settings.retry_min,
+            _ => backoff::wait(settings, &self.pod.uid, self.attempts, settings.retry_max),
         };
-        if let Reply::Blocked { retry_after: Some(asked) } = reply {
-            wait = wait.max(asked);
-        }
-        match (how, settings.switch(&self.pod), settings.deadline) {
-            (How::Evict, Some(switch), _) => (now + wait).min(switch.max(now)),
-            (How::Delete, _, Some(deadline)) if now < deadline => {
+        match (reply, how, settings.deadline) {
+            (Reply::Blocked { retry_after: Some(asked), .. }, How::Evict, _) => now + wait.max(*asked),
+            (_, How::Delete, Some(deadline)) if now < deadline => {
                 now + wait.min(deadline.since(now) / 2).max(settings.retry_min)
             }
             _ => now + wait,
@@ -208,7 +277,7 @@ impl Tracked {
     }
 
     /// Takes in what a list says of the pod.
-    pub(crate) fn seen(&mut self, pod: PodOnNode, now: Millis) {
+    pub(crate) fn listed(&mut self, pod: PodOnNode, now: Millis) {
         let newly = pod.deletion.is_some() && self.pod.deletion.is_none();
         self.state = match self.state {
             State::Unheard { how, within } if newly => State::Accepted { how, at: now, within },
@@ -233,27 +302,6 @@ impl Tracked {
                 let late = settings.deadline.is_some_and(|deadline| now >= deadline);
                 late.then_some(Outcome::Left(Skip::Deadline))
             }),
-        }
-    }
-
-    /// Adds itself to the figures.
-    pub(crate) fn count(&self, settings: &Settings, now: Millis, sum: &mut Progress) {
-        match self.state {
-            State::Accepted { how: How::Evict, .. } => sum.evicted += 1,
-            State::Accepted { how: How::Delete, .. } => sum.forced += 1,
-            _ => {}
-        }
-        if !self.present {
-            return;
-        }
-        if self.skip(settings, now).is_some() {
-            sum.skipped += 1;
-        } else if self.is_leaving() {
-            sum.leaving += 1;
-        } else if matches!(self.state, State::Refused { .. }) {
-            sum.blocked += 1;
-        } else {
-            sum.waiting += 1;
         }
     }
 }

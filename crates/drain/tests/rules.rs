@@ -17,6 +17,8 @@ fn pod(uid: &str) -> PodOnNode {
         name: format!("pod-{uid}"),
         owner_kind: Some("ReplicaSet".into()),
         critical: false,
+        priority: 0,
+        claims: 0,
         grace_seconds: 20,
         terminal: false,
         deletion: None,
@@ -26,8 +28,9 @@ fn pod(uid: &str) -> PodOnNode {
     }
 }
 
+/// A spot notice, on a node that is in no load balancer.
 fn notice() -> Settings {
-    Settings::for_notice(at(120), 7)
+    Settings { lead: Duration::ZERO, patience: Duration::ZERO, ..Settings::for_notice(at(120), 7) }
 }
 
 fn started(settings: Settings, pods: Vec<PodOnNode>) -> Drain {
@@ -66,7 +69,7 @@ fn only_the_first_group_that_has_pods_is_asked() {
     let critical = PodOnNode { critical: true, ..pod("b") };
     let mut drain = started(notice(), vec![pod("a"), critical.clone()]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
-    drain.reply(T0, "a", Reply::Accepted);
+    drain.reply(T0, "a", &Reply::Accepted);
     drain.pods(at(1), vec![deleting(pod("a"), at(21)), critical.clone()]);
     assert!(drain.step(at(1)).is_empty(), "a pod that still stops holds the next group");
     drain.pods(at(2), vec![critical]);
@@ -81,7 +84,7 @@ fn daemon_sets_stay_or_go_after_their_group() {
     let settings = Settings { daemon_sets: DaemonSets::Drain, ..notice() };
     let mut drain = started(settings, vec![daemon.clone(), pod("z")]);
     assert_eq!(said(&drain.step(T0)), ["evict z"]);
-    drain.reply(T0, "z", Reply::Gone);
+    drain.reply(T0, "z", &Reply::Gone);
     assert_eq!(said(&drain.step(T0)), ["list", "evict d"]);
 }
 
@@ -108,18 +111,18 @@ fn what_cannot_or_need_not_go_is_left_with_its_reason() {
 fn a_blocked_pod_is_asked_again_and_deleted_at_the_switch() {
     let mut drain = started(notice(), vec![pod("a")]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
-    drain.reply(T0, "a", Reply::Blocked { retry_after: None });
+    drain.reply(T0, "a", &Reply::Blocked { retry_after: None, budget: None });
     assert_eq!(drain.progress().blocked, 1);
     let next = drain.poll_timeout(T0).map(|next| next.since(T0));
     assert_eq!(next, Some(Duration::from_millis(100)));
     assert!(drain.step(T0).is_empty());
     assert_eq!(said(&drain.step(at(1))), ["evict a"]);
-    drain.reply(at(1), "a", Reply::Blocked { retry_after: Some(Duration::from_secs(600)) });
+    drain.reply(at(1), "a", &Reply::Blocked { retry_after: Some(Duration::from_secs(600)), budget: None });
     // 120 s, less 10 s of reserve, less the pod's own 20 s.
     assert_eq!(drain.poll_timeout(at(1)), Some(at(90)));
     assert!(drain.step(at(89)).is_empty());
     assert_eq!(said(&drain.step(at(90))), ["delete a 20"]);
-    drain.reply(at(90), "a", Reply::Accepted);
+    drain.reply(at(90), "a", &Reply::Accepted);
     drain.pods(at(91), vec![]);
     assert!(drain.is_done());
     assert_eq!((drain.progress().evicted, drain.progress().forced), (0, 1));
@@ -129,7 +132,7 @@ fn a_blocked_pod_is_asked_again_and_deleted_at_the_switch() {
 fn retry_after_is_honoured_before_the_switch() {
     let mut drain = started(notice(), vec![pod("a")]);
     assert_eq!(drain.step(T0).len(), 1);
-    drain.reply(T0, "a", Reply::Blocked { retry_after: Some(Duration::from_secs(40)) });
+    drain.reply(T0, "a", &Reply::Blocked { retry_after: Some(Duration::from_secs(40)), budget: None });
     assert_eq!(drain.poll_timeout(T0), Some(at(40)));
     assert!(drain.step(at(39)).is_empty());
     assert_eq!(said(&drain.step(at(40))), ["evict a"]);
@@ -142,7 +145,7 @@ fn retries_grow_and_stay_within_their_bounds() {
     let mut waits = Vec::new();
     for _ in 0..12 {
         assert_eq!(drain.step(now).len(), 1);
-        drain.reply(now, "a", Reply::SeveralBudgets);
+        drain.reply(now, "a", &Reply::SeveralBudgets);
         let next = drain.poll_timeout(now).unwrap_or(now);
         waits.push(next.since(now));
         now = next;
@@ -150,7 +153,7 @@ fn retries_grow_and_stay_within_their_bounds() {
     let (least, most) = (Duration::from_millis(100), Duration::from_secs(10));
     assert!(waits.iter().all(|wait| (least..=most).contains(wait)), "{waits:?}");
     assert!(waits[11] >= Duration::from_secs(5), "{waits:?}");
-    let refusals: Vec<_> = drain.refusals().map(|(_, why)| why).collect();
+    let refusals: Vec<_> = drain.refusals().map(|(_, why, _)| why).collect();
     assert_eq!(refusals, [Refusal::SeveralBudgets]);
 }
 
@@ -159,7 +162,7 @@ fn a_long_grace_is_clamped_from_the_start() {
     let long = PodOnNode { grace_seconds: 600, ..pod("a") };
     let mut drain = started(notice(), vec![long]);
     assert_eq!(said(&drain.step(T0)), ["evict a 110"]);
-    drain.reply(T0, "a", Reply::Unreachable);
+    drain.reply(T0, "a", &Reply::Unreachable);
     assert_eq!(said(&drain.step(at(80))), ["delete a 30"], "the cap of 30 s sets the switch");
 }
 
@@ -168,7 +171,7 @@ fn without_a_deadline_nothing_is_forced_and_do_not_disrupt_holds() {
     let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
     let mut drain = started(Settings::for_termination(None, 1), vec![held, pod("a")]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
-    drain.reply(T0, "a", Reply::Accepted);
+    drain.reply(T0, "a", &Reply::Accepted);
     drain.pods(T0, vec![PodOnNode { do_not_disrupt: true, ..pod("h") }]);
     assert!(drain.step(at(100_000)).is_empty());
     assert_eq!(drain.poll_timeout(at(100_000)), None);
@@ -204,7 +207,7 @@ fn a_deletion_that_outlasts_the_deadline_is_shortened_once() {
     let leaving = deleting(pod("a"), at(600));
     let mut drain = started(notice(), vec![leaving.clone()]);
     assert_eq!(said(&drain.step(T0)), ["delete a 20"]);
-    drain.reply(T0, "a", Reply::Accepted);
+    drain.reply(T0, "a", &Reply::Accepted);
     drain.pods(at(1), vec![leaving]);
     assert!(drain.step(at(1)).is_empty());
     let in_time = deleting(pod("b"), at(100));
@@ -218,12 +221,12 @@ fn a_deletion_that_outlasts_the_deadline_is_shortened_once() {
 fn forbidden_asks_for_a_fresh_list() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);
     assert_eq!(drain.step(T0).len(), 2);
-    drain.reply(T0, "a", Reply::Forbidden);
+    drain.reply(T0, "a", &Reply::Forbidden);
     assert_eq!(drain.poll_timeout(T0), Some(T0));
     assert_eq!(said(&drain.step(T0)), ["list"]);
     assert!(drain.step(T0).is_empty());
     drain.pods(T0, vec![pod("b")]);
-    drain.reply(T0, "b", Reply::ServerError);
+    drain.reply(T0, "b", &Reply::ServerError);
     assert!(!drain.is_done());
 }
 
@@ -232,7 +235,7 @@ fn a_pod_that_is_gone_is_checked_once_more() {
     for reply in [Reply::Gone, Reply::Recreated] {
         let mut drain = started(notice(), vec![pod("a")]);
         assert_eq!(said(&drain.step(T0)), ["evict a"]);
-        drain.reply(T0, "a", reply);
+        drain.reply(T0, "a", &reply);
         assert!(!drain.is_done(), "it may have been bound a moment ago");
         assert_eq!(said(&drain.step(T0)), ["list"]);
         assert_eq!(drain.poll_timeout(T0), Some(at(10)));
@@ -240,7 +243,7 @@ fn a_pod_that_is_gone_is_checked_once_more() {
         assert_eq!(said(&drain.step(at(10))), ["list"], "the first one never came");
         drain.pods(at(11), vec![pod("a")]);
         assert_eq!(said(&drain.step(at(11))), ["evict a"]);
-        drain.reply(at(11), "a", reply);
+        drain.reply(at(11), "a", &reply);
         assert_eq!(said(&drain.step(at(11))), ["list"]);
         drain.pods(at(11), vec![]);
         assert!(drain.is_done());
@@ -251,7 +254,7 @@ fn a_pod_that_is_gone_is_checked_once_more() {
 fn an_accepted_eviction_that_never_shows_is_doubted() {
     let mut drain = started(notice(), vec![pod("a")]);
     assert_eq!(drain.step(T0).len(), 1);
-    drain.reply(T0, "a", Reply::Accepted);
+    drain.reply(T0, "a", &Reply::Accepted);
     assert_eq!(drain.poll_timeout(T0), Some(at(10)));
     assert_eq!(said(&drain.step(at(10))), ["list"]);
     assert!(drain.step(at(10)).is_empty());
@@ -285,7 +288,7 @@ fn status_codes_become_replies() {
         (404, "", Reply::Gone),
         (409, "", Reply::Recreated),
         (422, "", Reply::Invalid),
-        (429, "", Reply::Blocked { retry_after: after }),
+        (429, "", Reply::Blocked { retry_after: after, budget: None }),
         (500, several, Reply::SeveralBudgets),
         (500, "etcdserver: leader changed", Reply::ServerError),
         (503, "", Reply::ServerError),

@@ -41,6 +41,7 @@ impl Emptying {
         if !std::mem::replace(&mut self.follows_pods, true) {
             acts.push(Act::FollowPods);
         }
+        known.with_drain(|drain| drain.closed(now));
         let steps = known.journal.drain.as_mut().map(|drain| drain.step(now)).unwrap_or_default();
         for step in &steps {
             known.dirty |= match step {

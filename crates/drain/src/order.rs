@@ -1,0 +1,77 @@
+//! Who wants the node empty, and by when: a drain follows everybody's wish at once, and goes on for as long as one of them stands.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::moment::Millis;
+use crate::settings::DaemonSets;
+
+/// One wish.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Order {
+    /// Its identity: of a notice by its content, of a request as it was given.
+    pub id: String,
+    /// Why, in a few words.
+    pub reason: String,
+    /// When the machine may be gone.
+    pub deadline: Option<Millis>,
+    /// What shall happen to pods of DaemonSets.
+    pub daemon_sets: DaemonSets,
+}
+
+/// The wishes that stand, by what they come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Orders(BTreeMap<String, Order>);
+
+impl Orders {
+    /// What `source` wants from now on; `None` takes its wish back. Returns whether that is news.
+    pub fn set(&mut self, source: &str, order: Option<Order>) -> bool {
+        if self.0.get(source) == order.as_ref() {
+            return false;
+        }
+        match order {
+            Some(order) => drop(self.0.insert(source.to_owned(), order)),
+            None => drop(self.0.remove(source)),
+        }
+        true
+    }
+
+    /// What `source` wants.
+    #[must_use]
+    pub fn of(&self, source: &str) -> Option<&Order> {
+        self.0.get(source)
+    }
+
+    /// Whether nobody wants anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The earliest deadline.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Millis> {
+        self.0.values().filter_map(|order| order.deadline).min()
+    }
+
+    /// DaemonSets go when anybody wants them to.
+    #[must_use]
+    pub fn daemon_sets(&self) -> DaemonSets {
+        self.0.values().map(|order| order.daemon_sets).max().unwrap_or_default()
+    }
+
+    /// Their ids, in the order of their sources.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(|order| order.id.as_str())
+    }
+
+    /// Why, in a few words.
+    #[must_use]
+    pub fn reasons(&self) -> String {
+        let reasons: Vec<&str> = self.0.values().map(|order| order.reason.as_str()).collect();
+        reasons.join(", ")
+    }
+}

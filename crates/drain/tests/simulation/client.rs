@@ -1,0 +1,249 @@
+//! What drives a drain in the simulation: it carries requests to the server and answers back, keeps the journal as the agent does, is
+//! killed at any moment, and checks every single request on its way.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use drain::{Action, Drain, Millis, Order, Orders, Outcome, PodOnNode, Reply, Settings};
+
+use crate::server::{Held, Server};
+
+/// What happens beside the drain itself.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The agent is killed and started again a second later.
+    Kill,
+    /// The wish of this moment; `None` withdraws it.
+    Order(Option<Order>),
+}
+
+/// The simulation.
+pub struct Client {
+    pub server: Server,
+    pub drain: Drain,
+    pub orders: Orders,
+    /// Everything asked, with its moment.
+    pub log: Vec<(Millis, Action)>,
+    /// When nothing was left to go for the first time.
+    pub done: Option<Millis>,
+    /// Longest stretch in which a budget had room for a pod that might have been evicted and was not.
+    pub idle: Duration,
+    idle_since: Option<Millis>,
+    rules: Settings,
+    now: Millis,
+    events: Vec<(Millis, Event)>,
+    /// Answers under way: when, to whom, what.
+    out: Vec<(Millis, Option<String>, Reply)>,
+    /// The journal on the disk, and the pods whose first request it knows of.
+    journal: String,
+    journaled: BTreeSet<String>,
+    heard: Option<Vec<PodOnNode>>,
+    /// Refusals: pod, until when it must not be evicted again.
+    resting: Vec<(String, Millis)>,
+    down_until: Option<Millis>,
+}
+
+impl Client {
+    pub fn new(server: Server, rules: Settings, order: Order, events: Vec<(Millis, Event)>, now: Millis) -> Self {
+        let mut orders = Orders::default();
+        orders.set("test", Some(order));
+        let mut drain = Drain::new(rules.clone(), now);
+        drain.follow(&orders);
+        drain.closed(now);
+        let journal = serde_json::to_string(&drain).expect("a drain serialises");
+        Self {
+            server,
+            drain,
+            orders,
+            log: Vec::new(),
+            done: None,
+            idle: Duration::ZERO,
+            idle_since: None,
+            rules,
+            now,
+            events,
+            out: Vec::new(),
+            journal,
+            journaled: BTreeSet::new(),
+            heard: None,
+            resting: Vec::new(),
+            down_until: None,
+        }
+    }
+
+    /// Runs until `end`, from one moment at which something happens to the next.
+    pub fn run(mut self, end: Millis) -> Self {
+        let mut turns = 0;
+        while self.now <= end {
+            turns += 1;
+            assert!(turns < 200_000, "it never comes to rest");
+            self.happen();
+            if self.down_until.is_none() {
+                self.work();
+            }
+            self.watch_idleness();
+            let Some(next) = self.next() else { break };
+            assert!(next > self.now, "{next:?} is not after {:?}", self.now);
+            self.now = next;
+        }
+        self
+    }
+
+    fn next(&self) -> Option<Millis> {
+        let asked = self.drain.poll_timeout(self.now).filter(|_| self.down_until.is_none());
+        let answers = self.out.iter().map(|(at, ..)| *at);
+        let events = self.events.iter().map(|(at, _)| *at);
+        let heals = self.server.budgets.iter().flat_map(|budget| budget.disrupted.iter().copied());
+        let all =
+            answers.chain(events).chain(heals).chain(asked).chain(self.server.next(self.now)).chain(self.down_until);
+        all.filter(|at| *at > self.now).min()
+    }
+
+    fn happen(&mut self) {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.events).into_iter().partition(|(at, _)| *at <= now);
+        self.events = later;
+        for (_, event) in due {
+            match event {
+                Event::Kill => (self.out, self.down_until) = (Vec::new(), Some(now + Duration::from_secs(1))),
+                Event::Order(order) => {
+                    self.orders.set("test", order);
+                    if self.down_until.is_none() {
+                        self.drain.follow(&self.orders);
+                        self.save();
+                    }
+                }
+            }
+        }
+        if self.down_until.is_some_and(|up| now >= up) {
+            self.restart();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.down_until = None;
+        self.drain = serde_json::from_str(&self.journal).expect("a drain is restored");
+        // The wishes are in the journal of their own, which is written before anything is done about them.
+        self.drain.follow(&self.orders);
+        self.drain.resume(self.now);
+        (self.heard, self.journaled) = (None, BTreeSet::new());
+        self.resting.clear();
+    }
+
+    fn work(&mut self) {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.out).into_iter().partition(|(at, ..)| *at <= now);
+        self.out = later;
+        for (_, uid, reply) in due {
+            self.hear(uid, &reply);
+        }
+        let pods = Some(self.server.list(now)).filter(|_| self.server.stalled(now).is_none());
+        if let Some(pods) = pods.filter(|pods| self.heard.as_ref() != Some(pods)) {
+            self.drain.pods(now, pods.clone());
+            self.heard = Some(pods);
+        }
+        for action in self.drain.step(now) {
+            self.send(action);
+        }
+        assert!(self.drain.step(now).is_empty(), "the same moment twice");
+        assert!(self.drain.poll_timeout(now).is_none_or(|next| next > now));
+        if self.drain.is_done() {
+            self.done.get_or_insert(now);
+        }
+    }
+
+    fn hear(&mut self, uid: Option<String>, reply: &Reply) {
+        let now = self.now;
+        let Some(uid) = uid else {
+            self.drain.pods(now, self.server.list(now));
+            return;
+        };
+        if !matches!(reply, Reply::Accepted | Reply::Gone | Reply::Recreated) {
+            let asked = match reply {
+                Reply::Blocked { retry_after, .. } => retry_after.unwrap_or_default(),
+                _ => Duration::ZERO,
+            };
+            self.resting.push((uid.clone(), now + asked.max(self.rules.retry_min)));
+        }
+        self.drain.reply(now, &uid, reply);
+    }
+
+    fn send(&mut self, action: Action) {
+        let now = self.now;
+        let (uid, forced) = match &action {
+            Action::List => {
+                if self.server.stalled(now).is_none() {
+                    self.out.push((now + self.server.latency * 2, None, Reply::Accepted));
+                }
+                return;
+            }
+            Action::Evict { uid, .. } => (uid.clone(), false),
+            Action::Delete { uid, .. } => (uid.clone(), true),
+        };
+        self.check(&action, &uid, forced);
+        if forced || self.journaled.insert(uid.clone()) {
+            self.save();
+        }
+        let (at, reply) = self.server.take(&action, now);
+        self.out.push((at, Some(uid), reply));
+        self.log.push((now, action));
+    }
+
+    /// The journal is on the disk before what it knows of is done.
+    fn save(&mut self) {
+        self.journal = serde_json::to_string(&self.drain).expect("a drain serialises");
+    }
+
+    /// What holds of every request.
+    fn check(&self, action: &Action, uid: &str, forced: bool) {
+        let now = self.now;
+        let to_pod = self.out.iter().filter(|(_, other, _)| other.as_deref() == Some(uid)).count();
+        assert_eq!(to_pod, 0, "two requests for {uid}");
+        let out = self.out.iter().filter(|(_, uid, _)| uid.is_some()).count();
+        assert!(out < self.rules.abreast * 2, "{out} requests at once");
+        assert!(!self.orders.is_empty(), "asked after the withdrawal: {action:?}");
+        let held = &self.server.pods[uid];
+        let pod = &held.pod;
+        assert!(!pod.mirror && !pod.terminal && !pod.tolerates_disrupted, "{action:?}");
+        assert!(!pod.is_daemon() || self.drain.settings().daemon_sets == drain::DaemonSets::Drain, "{action:?}");
+        if forced {
+            self.check_forced(action, held);
+        } else {
+            let rests = self.resting.iter().any(|(other, until)| other == uid && now < *until);
+            assert!(!rests, "{uid} was told to wait");
+            assert!(!pod.do_not_disrupt, "{uid} is held by policy");
+        }
+    }
+
+    /// Nobody is forced before the last safe moment, which is worked out here once more.
+    fn check_forced(&self, action: &Action, held: &Held) {
+        let deadline = self.orders.deadline().expect("without a deadline nobody is forced");
+        let Action::Delete { grace, .. } = action else { return };
+        assert!(*grace >= 1, "{action:?}");
+        let end = deadline - self.rules.reserve;
+        let own = held.pod.grace();
+        let last = if end - own >= held.from { end - own } else { end - own.min(self.rules.grace_cap) };
+        let heard = self.heard.iter().flatten().find(|pod| pod.uid == held.pod.uid);
+        let overstays = heard.and_then(|pod| pod.deletion).is_some_and(|ends| ends > deadline);
+        assert!(self.now >= last || overstays, "{} was forced at {:?}, before {last:?}", held.pod.uid, self.now);
+    }
+
+    /// How long a budget has had room for somebody who is ready to be evicted and whom nobody asks.
+    fn watch_idleness(&mut self) {
+        let now = self.now;
+        let asked = self.out.iter().any(|(_, uid, _)| uid.is_some());
+        let ready = self.server.pods.values().any(|held| {
+            let waits = held.is_there(now) && held.pod.deletion.is_none() && held.goes();
+            waits && held.budgets.len() == 1 && self.server.budgets[held.budgets[0]].room(now) > 0
+        });
+        let idle = ready && !asked && !self.orders.is_empty() && self.down_until.is_none();
+        self.idle_since = self.idle_since.or(Some(now)).filter(|_| idle);
+        self.idle = self.idle.max(self.idle_since.map(|since| now.since(since)).unwrap_or_default());
+    }
+
+    /// Outcomes by UID.
+    pub fn outcome(&self, uid: &str) -> Option<Outcome> {
+        self.drain.outcomes(self.now).find(|(pod, _)| pod.uid == uid).and_then(|(_, outcome)| outcome)
+    }
+}
