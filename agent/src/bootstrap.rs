@@ -4,6 +4,7 @@
 pub mod containerd;
 pub mod credentials;
 pub mod disks;
+pub mod duty;
 pub mod environment;
 pub mod facts;
 pub mod hosts;
@@ -14,15 +15,23 @@ pub mod resolved;
 pub mod state;
 pub mod waiting;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use jiff::Timestamp;
 use machine::nodeconfig::NodeConfigError;
 use machine::userdata::UserDataError;
 
 use crate::host::Host;
+use crate::identity::Role;
 use crate::imds::Imds;
 use crate::imds::backoff::Backoff;
+use crate::observe::{self, Other};
+use crate::policies;
+use crate::timeline::{self, Timeline};
 
+use duty::{Duty, Left};
 pub use plan::{File, Plan};
 pub use state::State;
 use waiting::{Say, Waiting};
@@ -31,31 +40,73 @@ use waiting::{Say, Waiting};
 /// that a reboot starts them again.
 const STARTED_PATH: &str = "/run/kerf/units-started";
 
+/// How long the role's credentials are waited for, for the timeline.
+const CREDENTIALS: Duration = Duration::from_secs(2);
+
 /// What bootstrap acts with.
 #[derive(Debug)]
 pub struct Bootstrap {
     /// The machine.
     pub host: Host,
     /// Its metadata.
-    pub imds: Imds,
+    pub imds: Arc<Imds>,
     /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
     pub credential_provider: String,
     /// Waits between attempts.
     pub backoff: Backoff,
 }
 
+/// How bootstrap ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Everything is written and started.
+    Configured(Box<Plan>),
+    /// Somebody else has done that.
+    Observed {
+        /// The name that kubelet registers.
+        node_name: String,
+        /// Who, where that is known.
+        by: Option<Other>,
+        /// What people should know.
+        warnings: Vec<String>,
+    },
+}
+
+impl Outcome {
+    /// The name that kubelet registers.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        match self {
+            Self::Configured(plan) => &plan.node_name,
+            Self::Observed { node_name, .. } => node_name,
+        }
+    }
+
+    /// What was done; `None` where somebody else did it.
+    #[must_use]
+    pub fn plan(self) -> Option<Plan> {
+        match self {
+            Self::Configured(plan) => Some(*plan),
+            Self::Observed { .. } => None,
+        }
+    }
+}
+
 impl Bootstrap {
     /// Tries until the machine is configured and its units are started; returns what was done.
     ///
     /// The state is always to be read in [`state::PATH`].
-    pub async fn run(&self) -> Plan {
+    pub async fn run(&self) -> Outcome {
+        let mut timeline = Timeline::read(&self.host.at("/"));
+        timeline.begin(Timestamp::now());
         let mut waiting = Waiting::default();
         let mut attempt = 0_u32;
         loop {
-            match self.attempt().await {
-                Ok(plan) => {
-                    self.finish(&plan);
-                    return plan;
+            match self.attempt(&mut timeline).await {
+                Ok(outcome) => {
+                    self.keep(&mut timeline);
+                    self.finish(&outcome);
+                    return outcome;
                 }
                 Err(obstacle) => self.report(&mut waiting, &obstacle),
             }
@@ -64,19 +115,62 @@ impl Bootstrap {
         }
     }
 
-    /// Gathers, decides, acts: once.
+    /// Gathers, decides, acts: once. What it reaches on its way goes into `timeline`.
     ///
     /// # Errors
     /// What stands in the way, and its cure; trying again is safe after any of them.
-    pub async fn attempt(&self) -> anyhow::Result<Plan> {
+    pub async fn attempt(&self, timeline: &mut Timeline) -> anyhow::Result<Outcome> {
+        let root = self.host.at("/");
+        let policies = policies::read(&root, &self.imds).await?;
+        timeline.reach(timeline::IMDS, Timestamp::now());
+        let (duty, warning) = duty::duty(policies.settings.mode, observe::other(&root));
+        let warnings = policies.problem.into_iter().chain(warning.map(str::to_owned));
+        match duty {
+            Duty::Configure => {
+                let mut plan = self.configure(timeline).await?;
+                plan.warnings.extend(warnings);
+                Ok(Outcome::Configured(Box::new(plan)))
+            }
+            Duty::Observe(by) => {
+                let Left { node_name, written } = duty::look(&root, by)?;
+                timeline.reach(timeline::CONFIG, written.unwrap_or_else(Timestamp::now));
+                Ok(Outcome::Observed { node_name, by, warnings: warnings.collect() })
+            }
+        }
+    }
+
+    async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<Plan> {
         let told = facts::user_data(&self.imds).await?;
         let facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
-        self.apply(&plan).await?;
+        self.write_files(&plan)?;
+        timeline.reach(timeline::CONFIG, Timestamp::now());
+        let by_token = !facts.software.client_certificate;
+        let (credentials, started) = tokio::join!(self.credentials(by_token), self.start_units(&plan, timeline));
+        started?;
+        if let Some(at) = credentials {
+            timeline.reach(timeline::CREDENTIALS, at);
+        }
         Ok(plan)
     }
 
-    async fn apply(&self, plan: &Plan) -> anyhow::Result<()> {
+    /// When metadata gave out the role's credentials, where kubelet lives on them. Their absence holds nothing up: kubelet asks for
+    /// itself, again and again.
+    async fn credentials(&self, needed: bool) -> Option<Timestamp> {
+        if !needed {
+            return None;
+        }
+        let role = Role::new(Arc::clone(&self.imds));
+        match tokio::time::timeout(CREDENTIALS, role.credentials(Timestamp::now())).await.ok()? {
+            Ok(_) => Some(Timestamp::now()),
+            Err(error) => {
+                log::warn!("kubelet cannot make tokens yet: {}", daemon::error::chain(&error));
+                None
+            }
+        }
+    }
+
+    fn write_files(&self, plan: &Plan) -> anyhow::Result<()> {
         for file in &plan.files {
             self.put(file)?;
         }
@@ -85,10 +179,6 @@ impl Bootstrap {
                 self.host.remove(STARTED_PATH)?;
                 self.host.remove(path)?;
             }
-        }
-        if !self.host.exists(STARTED_PATH) {
-            self.start_units(plan).await?;
-            self.host.write(STARTED_PATH, b"", 0o644)?;
         }
         Ok(())
     }
@@ -102,28 +192,48 @@ impl Bootstrap {
         Ok(())
     }
 
-    async fn start_units(&self, plan: &Plan) -> anyhow::Result<()> {
+    async fn start_units(&self, plan: &Plan, timeline: &mut Timeline) -> anyhow::Result<()> {
+        if self.host.exists(STARTED_PATH) {
+            return Ok(());
+        }
         self.host.systemctl(&["daemon-reload"]).await?;
         for unit in plan.system_units.iter().chain(&plan.units) {
             self.host.systemctl(&["restart", unit]).await?;
             log::info!(unit = unit.as_str(); "restarted a unit");
+            if let Some(stage) = stage_of(unit) {
+                timeline.reach(stage, Timestamp::now());
+            }
             for step in plan.programs.iter().filter(|step| step.after == *unit) {
                 let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
                 self.host.output(&step.program, &arguments).await?;
             }
         }
+        self.host.write(STARTED_PATH, b"", 0o644)?;
         Ok(())
     }
 
-    fn finish(&self, plan: &Plan) {
-        for warning in &plan.warnings {
+    fn keep(&self, timeline: &mut Timeline) {
+        if let Err(error) = timeline.keep(&self.host.at("/")) {
+            log::warn!("the timeline of this start is not kept: {error}");
+        }
+    }
+
+    fn finish(&self, outcome: &Outcome) {
+        let name = outcome.node_name();
+        let (done, warnings) = match outcome {
+            Outcome::Configured(plan) => (format!("kubelet is started as {name}"), &plan.warnings),
+            Outcome::Observed { by, warnings, .. } => (
+                format!("{} has configured this machine as {name}", by.map_or("another program", Other::name)),
+                warnings,
+            ),
+        };
+        for warning in warnings {
             log::warn!("{warning}");
         }
-        let state = State::Done { node_name: plan.node_name.clone(), since: Timestamp::now() };
-        self.record(&state);
-        self.host.status(&format!("kubelet is started as {}", plan.node_name));
+        self.record(&State::Done { node_name: name.to_owned(), since: Timestamp::now() });
+        self.host.status(&done);
         self.host.ready();
-        log::info!(node = plan.node_name.as_str(); "bootstrap is done");
+        log::info!(node = name; "bootstrap is done: {done}");
     }
 
     fn report(&self, waiting: &mut Waiting, obstacle: &anyhow::Error) {
@@ -143,6 +253,15 @@ impl Bootstrap {
         if let Err(error) = state.write(&self.host) {
             log::warn!("{}", daemon::error::chain(&error));
         }
+    }
+}
+
+/// The stage that is reached when this unit is up.
+fn stage_of(unit: &str) -> Option<&'static str> {
+    match unit.strip_suffix(".service").unwrap_or(unit) {
+        "containerd" => Some(timeline::CONTAINERD),
+        "kubelet" => Some(timeline::KUBELET),
+        _ => None,
     }
 }
 

@@ -14,10 +14,12 @@ pub mod imds;
 pub mod interruption;
 pub mod journal;
 pub mod nodeadm;
+pub mod observe;
 pub mod policies;
 pub mod report;
 pub mod run;
 pub mod settings;
+pub mod timeline;
 
 use std::sync::Arc;
 
@@ -48,7 +50,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
     match &settings.command {
         Command::Bootstrap => {
             let backoff = Backoff::bootstrap(seed());
-            let credential_provider = settings.credential_provider.clone();
+            let (imds, credential_provider) = (Arc::new(imds), settings.credential_provider.clone());
             runtime.block_on(Bootstrap { host: settings.host(), imds, credential_provider, backoff }.run());
             Ok(())
         }

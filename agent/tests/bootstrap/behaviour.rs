@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use agent::bootstrap::{Plan, State};
+use agent::timeline::Timeline;
 use tokio::net::TcpListener;
 
 use crate::imds::{FakeImds, Fault};
@@ -25,9 +26,9 @@ async fn imds_that_appears_late_is_waited_for() {
     drop(port);
     let room = Room::new("v1.36.0");
     let bootstrap = room.bootstrap(&format!("http://{address}"));
-    let refused = bootstrap.attempt().await.unwrap_err();
+    let refused = bootstrap.attempt(&mut Timeline::default()).await.unwrap_err();
     assert!(format!("{refused:#}").starts_with("IMDS cannot be reached at 127.0.0.1:"), "{refused:#}");
-    let running = tokio::spawn(async move { bootstrap.run().await });
+    let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
     let fake = FakeImds::on(TcpListener::bind(address).await.unwrap(), metadata(USER_DATA));
     let plan = running.await.unwrap();
     assert_eq!(plan.node_name, "ip-172-16-34-43.us-west-2.compute.internal");
@@ -51,7 +52,7 @@ async fn every_passing_fault_is_outlived() {
             let room = Room::new("v1.36.0");
             let fake = FakeImds::start(metadata(USER_DATA)).await;
             fake.fail(path, &faults);
-            let plan = room.bootstrap(&fake.endpoint).run().await;
+            let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
             assert_done(&room, &plan);
             assert_eq!(room.systemctl_calls(), ALL_UNITS, "{path} {faults:?}");
         }
@@ -85,7 +86,7 @@ async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
         let room = Room::new("v1.36.0");
         let fake = FakeImds::start(metadata(user_data)).await;
         let bootstrap = room.bootstrap(&fake.endpoint);
-        let running = tokio::spawn(async move { bootstrap.run().await });
+        let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
         fake.asked("user-data", 3).await;
         let State::Failed { reason: found, .. } = room.state() else { unreachable!("{:?}", room.state()) };
         assert!(found.starts_with(reason), "{found}");
@@ -104,7 +105,7 @@ async fn absent_user_data_is_waited_for() {
     let fake = FakeImds::start(metadata("")).await;
     fake.remove("user-data");
     let bootstrap = room.bootstrap(&fake.endpoint);
-    let running = tokio::spawn(async move { bootstrap.run().await });
+    let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
     fake.asked("user-data", 3).await;
     let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert_eq!(reason, "the instance has no user data; launch it with a NodeConfig there");
@@ -116,14 +117,14 @@ async fn absent_user_data_is_waited_for() {
 async fn a_second_run_changes_nothing_and_restarts_nothing() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let first = room.bootstrap(&fake.endpoint).run().await;
+    let first = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(room.systemctl_calls(), ALL_UNITS);
     let inodes = |plan: &Plan| -> Vec<u64> {
         let path = |file: &agent::bootstrap::File| room.host().at(&file.path);
         plan.files.iter().map(|file| fs::metadata(path(file)).unwrap().ino()).collect()
     };
     let before = inodes(&first);
-    let second = room.bootstrap(&fake.endpoint).run().await;
+    let second = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(first, second);
     assert_eq!(before, inodes(&second), "an unchanged file is not replaced");
     assert_eq!(room.systemctl_calls(), Vec::<String>::new());
@@ -161,9 +162,9 @@ async fn a_unit_that_does_not_start_is_tried_again_from_the_beginning() {
     room.break_systemctl_once();
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     let bootstrap = room.bootstrap(&fake.endpoint);
-    let failed = bootstrap.attempt().await.unwrap_err();
+    let failed = bootstrap.attempt(&mut Timeline::default()).await.unwrap_err();
     assert_eq!(format!("{failed:#}"), "`systemctl daemon-reload` failed (exit status: 1): Job for  failed.");
-    let plan = bootstrap.run().await;
+    let plan = bootstrap.run().await.plan().unwrap();
     assert_done(&room, &plan);
     let expected: Vec<&str> = [&ALL_UNITS[..1], &ALL_UNITS[..]].concat();
     assert_eq!(room.systemctl_calls(), expected);
@@ -185,7 +186,7 @@ async fn a_machine_that_cannot_be_written_says_so() {
     let room = Room::new("v1.36.0");
     room.write("etc/kubernetes", "a file where a folder should be");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let error = room.bootstrap(&fake.endpoint).attempt().await.unwrap_err();
+    let error = room.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err();
     let error = format!("{error:#}");
     assert!(error.starts_with("cannot write ") && error.contains("etc/kubernetes/pki/ca.crt"), "{error}");
 }
@@ -194,7 +195,7 @@ async fn a_machine_that_cannot_be_written_says_so() {
 async fn an_unreadable_kubelet_version_names_the_file_to_write() {
     let room = Room::new("who knows");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
-    let error = room.bootstrap(&fake.endpoint).attempt().await.unwrap_err().to_string();
+    let error = room.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err().to_string();
     assert!(error.starts_with("kubelet's version `who knows` cannot be read"), "{error}");
 }
 

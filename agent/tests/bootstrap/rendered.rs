@@ -29,7 +29,7 @@ async fn a_claim_becomes_kubelets_files() {
     let room = Room::new("v1.36.0");
     let user_data = render_al2023(&claim()).unwrap();
     let fake = FakeImds::start(metadata(&encode(&user_data))).await;
-    let plan = room.bootstrap(&fake.endpoint).run().await;
+    let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(plan.warnings, Vec::<String>::new());
 
     let json = |path: &str| -> Value { serde_json::from_slice(&fs::read(room.root().join(path)).unwrap()).unwrap() };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::bootstrap::credentials::DEFAULT_PROVIDER;
@@ -69,7 +70,7 @@ impl Room {
     /// What bootstrap acts with; it waits next to nothing between attempts.
     pub fn bootstrap(&self, endpoint: &str) -> Bootstrap {
         let (start, ceiling) = (Duration::from_millis(1), Duration::from_millis(4));
-        let imds = Imds::new(endpoint, Duration::from_secs(2)).unwrap();
+        let imds = Arc::new(Imds::new(endpoint, Duration::from_secs(2)).unwrap());
         let credential_provider = DEFAULT_PROVIDER.to_owned();
         Bootstrap { host: self.host(), imds, credential_provider, backoff: Backoff { start, ceiling, seed: 1 } }
     }

@@ -4,6 +4,7 @@
 
 pub mod gates;
 pub mod health;
+pub mod mode;
 pub mod span;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::nodeconfig::{self, NodeConfigError};
 use gates::GateSettings;
 use health::HealthSettings;
+use mode::{Listen, Mode};
 
 /// Media type of the settings as a part of user data.
 pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
@@ -19,6 +21,10 @@ pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSettings {
+    /// Who configures the machine.
+    pub mode: Mode,
+    /// Where metrics are served.
+    pub metrics: Listen,
     /// systemd units that bootstrap restarts, in order, once their files are written.
     pub units: Vec<String>,
     /// What a node has to pass before it may serve.
@@ -41,6 +47,8 @@ pub fn parse(text: &str) -> Result<AgentSettings, NodeConfigError> {
 impl Default for AgentSettings {
     fn default() -> Self {
         Self {
+            mode: Mode::default(),
+            metrics: Listen::default(),
             units: vec!["containerd.service".to_owned(), "kubelet.service".to_owned()],
             gates: GateSettings::default(),
             health: HealthSettings::default(),

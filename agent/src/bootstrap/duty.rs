@@ -1,0 +1,89 @@
+//! What bootstrap's duty is on this machine: to configure it, or to wait until somebody else has, and to learn from what they wrote.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use machine::agent::mode::Mode;
+
+use crate::observe::{self, Other};
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Write kubelet's files and start it.
+    Configure,
+    /// Write nothing of the operating system's; wait for what the other writes, where it is known who that is.
+    Observe(Option<Other>),
+}
+
+/// The duty that follows from the settings and from who else is there, and what people should know about it.
+#[must_use]
+pub fn duty(mode: Mode, other: Option<Other>) -> (Duty, Option<&'static str>) {
+    match (mode, other) {
+        (Mode::Auto | Mode::Bootstrap, None) => (Duty::Configure, None),
+        (Mode::Bootstrap, Some(Other::Nodeadm)) => (Duty::Configure, Some(TWO)),
+        (Mode::Bootstrap, Some(Other::Bottlerocket)) => (Duty::Observe(other), Some(READ_ONLY)),
+        (Mode::Auto, Some(_)) | (Mode::Observe, _) => (Duty::Observe(other), None),
+    }
+}
+
+const TWO: &str = "nodeadm is enabled too, and both will write kubelet's files; disable nodeadm-config and nodeadm-run, or set `mode: observe`";
+const READ_ONLY: &str = "Bottlerocket configures itself by its settings; `mode: bootstrap` is taken for `observe`";
+
+/// What has not appeared yet.
+#[derive(Debug, thiserror::Error)]
+#[error("{who} has not written {what} yet; {}", where_to_look(*who_is))]
+pub struct NotYet {
+    who: &'static str,
+    who_is: Option<Other>,
+    what: String,
+}
+
+fn where_to_look(other: Option<Other>) -> &'static str {
+    other.map_or("see what is to configure this machine, or set `mode: bootstrap`", Other::where_to_look)
+}
+
+/// What the other has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The name that kubelet registers.
+    pub node_name: String,
+    /// When the kubeconfig was written.
+    pub written: Option<Timestamp>,
+}
+
+/// Looks for kubeconfig and name below `root`.
+///
+/// # Errors
+/// [`NotYet`], naming what is missing and where to look.
+pub fn look(root: &Path, other: Option<Other>) -> Result<Left, NotYet> {
+    let missing = |what: String| NotYet { who: other.map_or("nobody", Other::name), who_is: other, what };
+    let path = observe::kubeconfig(root);
+    let metadata = std::fs::metadata(&path).map_err(|_| missing(format!("kubelet's kubeconfig {}", path.display())))?;
+    let node_name = observe::node_name(root).ok_or_else(|| missing("kubelet's command line".to_owned()))?;
+    Ok(Left { node_name, written: metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_program_configures_a_machine_unless_people_insist() {
+        let (nodeadm, bottlerocket) = (Some(Other::Nodeadm), Some(Other::Bottlerocket));
+        let rows = [
+            (Mode::Auto, None, Duty::Configure, false),
+            (Mode::Auto, nodeadm, Duty::Observe(nodeadm), false),
+            (Mode::Auto, bottlerocket, Duty::Observe(bottlerocket), false),
+            (Mode::Bootstrap, None, Duty::Configure, false),
+            (Mode::Bootstrap, nodeadm, Duty::Configure, true),
+            (Mode::Bootstrap, bottlerocket, Duty::Observe(bottlerocket), true),
+            (Mode::Observe, None, Duty::Observe(None), false),
+            (Mode::Observe, nodeadm, Duty::Observe(nodeadm), false),
+        ];
+        for (mode, other, expected, warned) in rows {
+            let (duty, warning) = duty(mode, other);
+            assert_eq!((duty, warning.is_some()), (expected, warned), "{mode:?} {other:?}");
+        }
+    }
+}

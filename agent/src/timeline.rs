@@ -1,0 +1,157 @@
+//! When this machine reached each stage of its start: kept by bootstrap and then by the running agent in one file, published on the
+//! Node and as metrics, so that a slow start names its slow part.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The file, on tmpfs, on the machine.
+pub const PATH: &str = "/run/kerf/timeline.json";
+
+/// Metadata has told which machine this is.
+pub const IMDS: &str = "imds";
+/// Metadata has given out the role's credentials.
+pub const CREDENTIALS: &str = "credentials";
+/// Every file of the node is written.
+pub const CONFIG: &str = "config-written";
+/// The container runtime's unit is up.
+pub const CONTAINERD: &str = "containerd-up";
+/// kubelet's unit is up.
+pub const KUBELET: &str = "kubelet-up";
+/// The API server shows the Node.
+pub const NODE: &str = "node-seen";
+/// A gate has opened; its name follows.
+pub const GATE: &str = "gate-";
+/// All gates are open.
+pub const READY: &str = "ready";
+/// The first pod runs, DaemonSets' pods included.
+pub const POD: &str = "first-pod-running";
+
+/// Stages with the moments at which they were reached first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timeline {
+    /// When the agent began.
+    pub start: Option<Timestamp>,
+    /// By stage.
+    pub stages: BTreeMap<String, Timestamp>,
+}
+
+impl Timeline {
+    /// Begins at `now`, unless it has begun before.
+    pub fn begin(&mut self, now: Timestamp) {
+        self.start.get_or_insert(now);
+    }
+
+    /// Takes note that `stage` was reached at `now`; whether that is news.
+    pub fn reach(&mut self, stage: &str, now: Timestamp) -> bool {
+        if self.stages.contains_key(stage) {
+            return false;
+        }
+        self.begin(now);
+        self.stages.insert(stage.to_owned(), now);
+        true
+    }
+
+    /// Takes in what somebody else has kept; of two moments the earlier one counts. Whether anything changed.
+    pub fn merge(&mut self, other: &Self) -> bool {
+        let before = self.clone();
+        self.start = [self.start, other.start].into_iter().flatten().min();
+        for (stage, at) in &other.stages {
+            let known = self.stages.entry(stage.clone()).or_insert(*at);
+            *known = (*at).min(*known);
+        }
+        *self != before
+    }
+
+    /// Milliseconds from the start to each stage, in the order in which they were reached.
+    #[must_use]
+    pub fn steps(&self) -> Vec<(&str, u64)> {
+        let Some(start) = self.start else {
+            return Vec::new();
+        };
+        let since = |at: Timestamp| u64::try_from(at.duration_since(start).as_millis()).unwrap_or(0);
+        let mut steps: Vec<(&str, u64)> = self.stages.iter().map(|(stage, at)| (stage.as_str(), since(*at))).collect();
+        steps.sort_by_key(|(_, at)| *at);
+        steps
+    }
+
+    /// As the Node's annotation has it: the start, and milliseconds from there, in one line of JSON.
+    #[must_use]
+    pub fn annotation(&self) -> Option<String> {
+        let start = self.start?.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        let mut line = json!({"start": start});
+        for (stage, at) in self.steps() {
+            line[stage] = json!(at);
+        }
+        Some(line.to_string())
+    }
+
+    /// Reads the file below `root`; empty where there is none, or where it is no timeline.
+    #[must_use]
+    pub fn read(root: &Path) -> Self {
+        fs::read(file(root)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    /// Takes in what the file below `root` has, and replaces it.
+    ///
+    /// # Errors
+    /// When the file system refuses; the old file is intact then.
+    pub fn keep(&mut self, root: &Path) -> io::Result<()> {
+        self.merge(&Self::read(root));
+        let path = file(root);
+        fs::create_dir_all(path.parent().unwrap_or(root))?;
+        let beside = path.with_extension(format!("json.{}", std::process::id()));
+        fs::write(&beside, serde_json::to_vec(self)?)?;
+        fs::rename(&beside, &path)
+    }
+}
+
+fn file(root: &Path) -> PathBuf {
+    root.join(PATH.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn stages_are_told_in_the_order_in_which_they_were_first_reached() {
+        let mut line = Timeline::default();
+        assert_eq!(line.annotation(), None);
+        line.begin(at(1000));
+        assert!(line.reach(IMDS, at(1012)) && !line.reach(IMDS, at(5000)));
+        assert!(line.reach("gate-CNI", at(9000)) && line.reach(CONFIG, at(1040)));
+        assert_eq!(line.steps(), [(IMDS, 12), (CONFIG, 40), ("gate-CNI", 8000)]);
+        let expected = r#"{"config-written":40,"gate-CNI":8000,"imds":12,"start":"1970-01-01T00:00:01.000Z"}"#;
+        assert_eq!(line.annotation().as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn two_programs_keep_one_file_and_the_earlier_moment_counts() {
+        let folder = std::env::temp_dir().join(format!("kerf-timeline-{}", std::process::id()));
+        let (mut first, mut second) = (Timeline::default(), Timeline::default());
+        first.begin(at(10));
+        first.reach(KUBELET, at(90));
+        second.reach(NODE, at(100));
+        second.reach(KUBELET, at(200));
+        assert!(first.keep(&folder).is_ok() && second.keep(&folder).is_ok());
+        assert_eq!(second.steps(), [(KUBELET, 80), (NODE, 90)]);
+        assert_eq!(Timeline::read(&folder), second);
+        assert!(!second.merge(&first), "it knows all of that");
+        assert!(fs::write(file(&folder), "half a").is_ok());
+        assert_eq!(Timeline::read(&folder), Timeline::default());
+        assert!(fs::remove_dir_all(&folder).is_ok());
+    }
+}

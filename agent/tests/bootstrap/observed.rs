@@ -1,0 +1,102 @@
+//! Beside somebody else's bootstrap: the agent waits for what the other writes, learns from it, and writes nothing but its own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent::bootstrap::{Outcome, State};
+use agent::observe::Other;
+use agent::timeline::{CONFIG, CONTAINERD, CREDENTIALS, IMDS, KUBELET, Timeline};
+
+use crate::imds::FakeImds;
+use crate::room::{Room, USER_DATA, metadata};
+
+const ENABLED: &str = "etc/systemd/system/multi-user.target.wants/nodeadm-run.service";
+const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
+const ENVIRONMENT: &str = "etc/eks/kubelet/environment";
+
+/// Every file below `folder`, links included.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.is_symlink() { folders.push(path) } else { found.extend([path]) }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn nodeadms_files_are_waited_for_and_nothing_of_the_systems_is_written() {
+    let room = Room::new("v1.36.0");
+    room.write(ENABLED, "");
+    // Not even a NodeConfig that we could not follow is our business here.
+    let fake = FakeImds::start(metadata("kind: Nonsense")).await;
+    let bootstrap = room.bootstrap(&fake.endpoint);
+    let running = tokio::spawn(async move { bootstrap.run().await });
+    fake.asked("user-data", 3).await;
+    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    assert!(reason.starts_with("nodeadm has not written kubelet's kubeconfig"), "{reason}");
+    assert!(reason.ends_with("see `journalctl -u nodeadm-config -u nodeadm-run`"), "{reason}");
+
+    room.write(KUBECONFIG, "kind: Config");
+    fake.asked("user-data", 2).await;
+    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    assert!(reason.starts_with("nodeadm has not written kubelet's command line"), "{reason}");
+
+    let mut before = files(&room.root());
+    room.write(ENVIRONMENT, "NODEADM_KUBELET_ARGS=\"--hostname-override=node-1\"");
+    let Outcome::Observed { node_name, by, .. } = running.await.unwrap() else { unreachable!("it configured") };
+    assert_eq!((node_name.as_str(), by), ("node-1", Some(Other::Nodeadm)));
+    let State::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    assert_eq!(node_name, "node-1");
+    assert_eq!(room.systemctl_calls(), Vec::<String>::new());
+    before.extend([ENVIRONMENT, "run/kerf/timeline.json"].map(|path| room.root().join(path)));
+    assert_eq!(files(&room.root()), before);
+    let timeline = Timeline::read(&room.root());
+    assert!(timeline.stages.contains_key(IMDS) && timeline.stages.contains_key(CONFIG), "{timeline:?}");
+}
+
+#[tokio::test]
+async fn the_settings_decide_over_what_is_seen() {
+    let with = |settings: &str| {
+        format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
+             Content-Type: application/node.eks.aws\n\n{USER_DATA}\n--//\n\
+             Content-Type: application/kerf.sh-agent+yaml\n\n{settings}\n--//--\n"
+        )
+    };
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata(&with("mode: observe"))).await;
+    room.write(KUBECONFIG, "kind: Config");
+    room.write(ENVIRONMENT, "X=--hostname-override=node-2");
+    let observed = room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!((observed.node_name(), room.systemctl_calls().len()), ("node-2", 0));
+
+    room.write(ENABLED, "");
+    fake.set("user-data", with("mode: bootstrap"));
+    let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
+    assert!(plan.warnings.iter().any(|said| said.contains("nodeadm is enabled too")), "{:?}", plan.warnings);
+    assert_eq!(room.systemctl_calls().len(), 3);
+}
+
+#[tokio::test]
+async fn every_stage_of_our_own_bootstrap_is_in_the_timeline() {
+    let room = Room::new("v1.36.0");
+    let fake = FakeImds::start(metadata(USER_DATA)).await;
+    fake.set("meta-data/iam/security-credentials/", "node");
+    fake.set(
+        "meta-data/iam/security-credentials/node",
+        r#"{"Code":"Success","AccessKeyId":"A","SecretAccessKey":"s","Token":"t","Expiration":"2999-01-01T00:00:00Z"}"#,
+    );
+    room.bootstrap(&fake.endpoint).run().await;
+    let timeline = Timeline::read(&room.root());
+    let steps = timeline.steps();
+    let at = |stage: &str| steps.iter().find(|(name, _)| *name == stage).map(|(_, at)| *at);
+    let order = [IMDS, CONFIG, CONTAINERD, KUBELET].map(|stage| at(stage).unwrap_or(u64::MAX));
+    assert!(order.is_sorted() && order[3] < u64::MAX && at(CREDENTIALS).is_some(), "{steps:?}");
+    room.bootstrap(&fake.endpoint).run().await;
+    assert_eq!(Timeline::read(&room.root()), timeline, "a second run in the same boot tells nothing new");
+}

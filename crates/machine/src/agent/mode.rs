@@ -1,0 +1,57 @@
+//! Who configures the machine, and where the agent may be asked for its metrics.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Whether bootstrap configures the machine or only looks at what another program does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// Observes where nodeadm is enabled and on Bottlerocket, configures everywhere else.
+    #[default]
+    Auto,
+    /// Configures the machine.
+    Bootstrap,
+    /// Writes nothing of the operating system's.
+    Observe,
+}
+
+/// The address that metrics are served on: `127.0.0.1:9192`, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen(pub Option<SocketAddr>);
+
+const OFF: &str = "off";
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self(Some(SocketAddr::from(([127, 0, 0, 1], 9192))))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => address.fmt(out),
+            None => out.write_str(OFF),
+        }
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == OFF {
+            return Ok(Self(None));
+        }
+        let refused = |_| de::Error::custom(format!("`{text}` is no address; write 127.0.0.1:9192, or off"));
+        text.parse().map(|address| Self(Some(address))).map_err(refused)
+    }
+}
