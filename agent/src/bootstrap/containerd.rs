@@ -24,6 +24,9 @@ pub const BASE_RUNTIME_SPEC: &str = "/etc/containerd/base-runtime-spec.json";
 
 const FIELD: &str = "spec.containerd.config";
 
+/// Hosts of registries in the configuration itself; `*` stands for any of them.
+const REGISTRY_HOSTS: [&[&str]; 2] = [&["mirrors"], &["configs", "*", "tls"]];
+
 /// Least CPUs for the SOCI snapshotter, which unpacks layers side by side.
 const SOCI_CPUS: u32 = 4;
 /// Least memory for it, bytes: 7 GiB, which is what the kernel sees of 8.
@@ -48,6 +51,7 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError>
         _ => laid_over(plan, template::render(facts, schema), user),
     };
     config.insert("version".to_owned(), Value::Integer(schema.version()));
+    migrate::to_minor(&mut config, version);
     plan.put(Part::Containerd, CONFIG, config.to_string());
     plan.put(Part::Containerd, BASE_RUNTIME_SPEC, base_spec::render(&spec.base_runtime_spec));
     soci::add(plan, facts);
@@ -89,18 +93,18 @@ fn not_for_version_1(user: &Table) -> NodeConfigError {
     }
 }
 
-/// The user's configuration over the template's, and without those of the template's values that containerd refuses
-/// beside the user's.
+/// The user's configuration over the template's. containerd refuses a folder of registry hosts beside hosts in the
+/// configuration itself, so ours yields to the user's.
 fn laid_over(plan: &mut Plan, mut template: Table, user: Table) -> Table {
-    for conflict in &template::CONFLICTS {
-        let written = lookup(&user, conflict.table);
-        let beside = conflict.theirs.iter().find(|theirs| written.is_some_and(|table| has(table, theirs)));
-        if let Some(beside) = beside
-            && let Some(table) = lookup_mut(&mut template, conflict.table)
-            && table.remove(conflict.ours).is_some()
+    for plugin in [template::CRI, template::IMAGES] {
+        let path = ["plugins", plugin, "registry"];
+        let given = lookup(&user, &path).and_then(|registry| REGISTRY_HOSTS.iter().find(|hosts| has(registry, hosts)));
+        if let Some(given) = given
+            && let Some(registry) = lookup_mut(&mut template, &path)
+            && registry.remove("config_path").is_some()
         {
-            let (given, ours) = (beside.join("."), conflict.ours);
-            plan.warn(format!("{FIELD} sets {given} of {}; our {ours} is left out", conflict.table.join(".")));
+            let (given, table) = (given.join("."), path.join("."));
+            plan.warn(format!("{FIELD} sets {given} of {table}; our config_path is left out"));
         }
     }
     merge_toml(&mut template, user);

@@ -2,6 +2,8 @@
 
 use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
 
+use super::plan::Plan;
+
 /// Where disks are mounted unless the NodeConfig says otherwise.
 const MOUNT_PATH: &str = "/mnt/k8s-disks/";
 
@@ -16,8 +18,14 @@ pub struct LocalDisks {
     pub disabled_mounts: Vec<DisabledMount>,
 }
 
-/// The disks' part of a plan; `None` leaves them alone.
-pub(super) fn local_disks(storage: &LocalStorage) -> Option<LocalDisks> {
+pub(super) fn add(plan: &mut Plan, storage: &LocalStorage) {
+    plan.disks = local_disks(storage);
+    if storage.strategy == Some(LocalStorageStrategy::Mount) && !storage.disabled_mounts.is_empty() {
+        plan.warn("spec.instance.localStorage.disabledMounts has no effect where each disk is mounted by itself");
+    }
+}
+
+fn local_disks(storage: &LocalStorage) -> Option<LocalDisks> {
     let mount_path = match storage.mount_path.as_str() {
         "" => MOUNT_PATH.to_owned(),
         path => path.to_owned(),

@@ -13,15 +13,36 @@ pub const MANAGER_DROP_IN: &str = "/etc/systemd/system.conf.d/environment.conf";
 type Variables = BTreeMap<String, String>;
 
 pub(super) fn add(plan: &mut Plan, environment: &BTreeMap<String, Variables>) {
-    for (service, variables) in environment.iter().filter(|(_, variables)| !variables.is_empty()) {
+    for (service, variables) in environment {
+        let variables = named(plan, service, variables);
+        if variables.is_empty() {
+            continue;
+        }
         if service == WHOLE_MACHINE {
-            plan.put(Part::System, MANAGER_DROP_IN, render("Manager", "DefaultEnvironment", variables));
+            plan.put(Part::System, MANAGER_DROP_IN, render("Manager", "DefaultEnvironment", &variables));
         } else if is_unit_name(service) {
-            plan.put(Part::System, &drop_in(service), render("Service", "Environment", variables));
+            plan.put(Part::System, &drop_in(service), render("Service", "Environment", &variables));
         } else {
             plan.warn(format!("spec.instance.environment.{service} names no service and has no effect; name a unit"));
         }
     }
+}
+
+/// The variables whose names systemd takes; it reads over a line with any other.
+fn named(plan: &mut Plan, service: &str, variables: &Variables) -> Variables {
+    let (named, nameless): (Variables, Variables) =
+        variables.clone().into_iter().partition(|(name, _)| is_variable_name(name));
+    for name in nameless.keys() {
+        plan.warn(format!(
+            "spec.instance.environment.{service}.{name} is no name of a variable and has no effect; use letters, digits and _"
+        ));
+    }
+    named
+}
+
+fn is_variable_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().all(allowed)
 }
 
 /// The drop-in of a service, which may be named with or without `.service`.

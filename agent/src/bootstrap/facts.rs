@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::Context as _;
-use machine::nodeconfig::NodeConfig;
+use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig};
 use machine::pods::InterfaceLimits;
 use machine::userdata::{self, UserData};
 
@@ -96,7 +96,7 @@ pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserDat
     user_data.config.validate().context(NOT_FOLLOWED)?;
     let place = Place {
         identity: imds.identity().await?,
-        hostname: imds.local_hostname().await?,
+        hostname: hostname(imds, &user_data.config).await?,
         node_ip: node_ip(imds, &user_data.config).await?,
     };
     look(host, place, provider, user_data).await
@@ -127,6 +127,14 @@ pub async fn look(host: &Host, place: Place, provider: &str, user_data: UserData
 pub async fn user_data(imds: &Imds) -> anyhow::Result<UserData> {
     let raw = imds.user_data().await?.context("the instance has no user data; launch it with a NodeConfig there")?;
     Ok(userdata::parse(&raw)?)
+}
+
+/// The private DNS name, where it is the node's.
+async fn hostname(imds: &Imds, config: &NodeConfig) -> anyhow::Result<String> {
+    match config.gate(INSTANCE_ID_NODE_NAME) {
+        true => Ok(String::new()),
+        false => Ok(imds.local_hostname().await?),
+    }
 }
 
 async fn node_ip(imds: &Imds, config: &NodeConfig) -> anyhow::Result<String> {

@@ -58,11 +58,11 @@ fn token(facts: &Facts) -> String {
     )
 }
 
-/// A plain YAML scalar where the text cannot be taken for anything else, a quoted one otherwise.
+/// A plain YAML scalar where the text is a URL and cannot be taken for anything else, a quoted one otherwise.
 fn scalar(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":/.-_[]".contains(&byte));
-    let begins_plain = text.starts_with(|first: char| first.is_ascii_alphabetic());
-    if is_plain && begins_plain && !text.ends_with(':') { text.to_owned() } else { json(text) }
+    let is_url = text.starts_with("http") && text.contains("://") && !text.ends_with(':');
+    if is_plain && is_url { text.to_owned() } else { json(text) }
 }
 
 /// A JSON string, which is a double-quoted YAML scalar.

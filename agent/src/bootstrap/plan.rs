@@ -85,11 +85,11 @@ pub fn plan(facts: &Facts) -> Result<Plan, NodeConfigError> {
     let mut plan = Plan {
         node_name: node_name(facts),
         provider_id: format!("aws:///{}/{}", facts.identity.availability_zone, facts.identity.instance_id),
-        disks: disks::local_disks(&config.spec.instance.local_storage),
         units: facts.user_data.agent.units.clone(),
         warnings: facts.user_data.warnings.clone(),
         ..Plan::default()
     };
+    disks::add(&mut plan, &config.spec.instance.local_storage);
     environment::add(&mut plan, &config.spec.instance.environment);
     resolved::add(&mut plan, &config.spec.instance.network);
     containerd::add(&mut plan, facts)?;

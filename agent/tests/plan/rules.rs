@@ -7,6 +7,7 @@ use agent::bootstrap::containerd::{SOCI_CONFIG, SOCI_DROP_IN};
 use agent::bootstrap::hosts;
 use agent::bootstrap::plan::{Part, plan};
 use machine::nodeconfig::{DisabledMount, LocalStorageStrategy};
+use serde_json::{Value, json};
 
 use crate::facts::{CLUSTER, Machine};
 
@@ -115,4 +116,88 @@ fn the_host_of_an_endpoint() {
     ] {
         assert_eq!(hosts::api_host(endpoint).ok(), host, "{endpoint}");
     }
+}
+
+#[test]
+fn a_kubeconfig_says_what_it_was_told_whatever_that_looks_like() {
+    for odd in [
+        "plain",
+        "1.0",
+        "yes",
+        "null",
+        "a: b",
+        "# no comment",
+        "quote\"and\\\\slash",
+        "'",
+        "- x",
+        "{}",
+        "*a",
+        "ü",
+        "x:",
+    ] {
+        let config = format!(
+            "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n",
+            json!({"cluster": {
+                "name": odd, "apiServerEndpoint": odd, "certificateAuthority": "YQ==", "cidr": "10.100.0.0/16",
+            }})
+        );
+        let plan = plan(&Machine::default().facts(&config)).unwrap();
+        let text = String::from_utf8(plan.file("/var/lib/kubelet/kubeconfig").unwrap().content.clone()).unwrap();
+        let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(kubeconfig["clusters"][0]["cluster"]["server"], odd);
+        let arguments = json!(["eks", "get-token", "--cluster-name", odd, "--region", "us-west-2"]);
+        assert_eq!(kubeconfig["users"][0]["user"]["exec"]["args"], arguments);
+    }
+}
+
+/// What systemd makes of a quoted value: C escapes, then specifiers.
+fn as_systemd_reads(quoted: &str) -> String {
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
+    let (mut text, mut characters) = (String::new(), inner.chars());
+    while let Some(character) = characters.next() {
+        text.push(match character {
+            '\\' => match characters.next().unwrap() {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                'x' => {
+                    let digits: String = characters.by_ref().take(2).collect();
+                    char::from(u8::from_str_radix(&digits, 16).unwrap())
+                }
+                protected @ ('"' | '\\') => protected,
+                other => panic!("no escape: {other}"),
+            },
+            '%' => {
+                assert_eq!(characters.next(), Some('%'), "a specifier");
+                '%'
+            }
+            '"' => panic!("the value ends early"),
+            other => other,
+        });
+    }
+    text
+}
+
+#[test]
+fn systemd_reads_every_character_of_a_variable_as_it_was() {
+    for code in (1_u8..=126).chain([0xe9]) {
+        let value = format!("a{}b", char::from(code));
+        let config = format!("{CLUSTER}  instance: {}\n", json!({"environment": {"kubelet": {"NAME": value}}}));
+        let plan = plan(&Machine::default().facts(&config)).unwrap();
+        let file = plan.file("/etc/systemd/system/kubelet.service.d/environment.conf").unwrap();
+        let text = String::from_utf8(file.content.clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (2, "[Service]"), "{code}: {text}");
+        assert_eq!(as_systemd_reads(lines[1].strip_prefix("Environment=").unwrap()), format!("NAME={value}"), "{code}");
+    }
+}
+
+#[test]
+fn mounts_that_are_not_bound_cannot_be_left_out() {
+    let rest = "  instance: {localStorage: {strategy: Mount, disabledMounts: [SOCI]}}\n";
+    let warnings = planned(&Machine::default(), rest).warnings;
+    assert_eq!(
+        warnings,
+        ["spec.instance.localStorage.disabledMounts has no effect where each disk is mounted by itself"]
+    );
 }

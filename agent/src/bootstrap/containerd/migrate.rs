@@ -1,9 +1,12 @@
 //! From schema 2 of containerd's configuration to schema 3, for users who wrote for containerd 1: containerd 2 has the
-//! CRI plugin in two halves, images and runtime, and leaves only its streaming server where all of it was.
+//! CRI plugin in two halves, images and runtime, and leaves only its streaming server where all of it was. And what
+//! minor versions of containerd 2 have changed since.
 
 use toml::{Table, Value};
 
+use super::lookup_mut;
 use super::template::{CRI, IMAGES, RUNTIME};
+use crate::host::ContainerdVersion;
 
 /// Keys of the CRI plugin that went to its image half under the same name.
 const TO_IMAGES: [&str; 6] = [
@@ -36,12 +39,33 @@ const RENAMED: [(&str, &str); 4] = [
     ("io.containerd.runtime.v1.linux", ""),
 ];
 
+/// From this minor version of containerd 2 on, CNI programs are in several folders; one is no longer read from 2.4 on.
+const FOLDERS_SINCE: u32 = 1;
+/// From this one on, devices by CDI cannot be switched off, and nobody need switch them on.
+const CDI_ALWAYS_SINCE: u32 = 4;
+
+/// Fits a configuration in schema 3 to the minor version that reads it.
+pub(super) fn to_minor(config: &mut Table, version: ContainerdVersion) {
+    let since = |minor| version >= ContainerdVersion { major: 2, minor };
+    let Some(runtime) = lookup_mut(config, &["plugins", RUNTIME]) else { return };
+    if since(CDI_ALWAYS_SINCE) && runtime.get("enable_cdi") == Some(&Value::Boolean(true)) {
+        runtime.remove("enable_cdi");
+    }
+    let Some(cni) = lookup_mut(runtime, &["cni"]) else { return };
+    if since(FOLDERS_SINCE)
+        && let Some(folder) = cni.remove("bin_dir")
+    {
+        cni.entry("bin_dirs").or_insert_with(|| Value::Array(vec![folder]));
+    }
+}
+
 /// The same configuration in schema 3. What schema 3 has no place for goes; what we do not know stays as it is.
 pub(super) fn to_version_3(mut config: Table) -> Table {
     config.insert("version".to_owned(), Value::Integer(3));
     if let Some(plugins) = config.get_mut("plugins").and_then(Value::as_table_mut) {
         split_cri(plugins);
         rename(plugins);
+        move_core_scheduling(plugins);
     }
     config
 }
@@ -97,6 +121,16 @@ fn rename(plugins: &mut Table) {
         if let Some(settings) = moved {
             plugins.entry(new).or_insert(settings);
         }
+    }
+}
+
+/// Core scheduling is the shim manager's now, which knows it as a variable.
+fn move_core_scheduling(plugins: &mut Table) {
+    let task = lookup_mut(plugins, &["io.containerd.runtime.v2.task"]);
+    if task.and_then(|task| task.remove("sched_core")) == Some(Value::Boolean(true)) {
+        let environment = Value::Array(vec!["SCHED_CORE=1".into()]);
+        let manager = plugins.entry("io.containerd.shim.v1.manager").or_insert_with(|| Table::new().into());
+        manager.as_table_mut().map(|manager| manager.insert("env".to_owned(), environment));
     }
 }
 

@@ -18,26 +18,6 @@ const REGISTRY_FOLDERS: &str = "/etc/containerd/certs.d:/etc/docker/certs.d";
 /// Devices are given to containers by CDI from this minor release of Kubernetes on.
 const CDI_SINCE: u32 = 32;
 
-/// A key of the template's, the table where it stands, and what the user may write in that table beside which containerd
-/// refuses the key; `*` stands for any name.
-pub(super) struct Conflict {
-    pub(super) ours: &'static str,
-    pub(super) table: &'static [&'static str],
-    pub(super) theirs: &'static [&'static [&'static str]],
-}
-
-/// Hosts of a registry in the configuration itself, which exclude a folder of them.
-const REGISTRY_HOSTS: &[&[&str]] = &[&["mirrors"], &["configs", "*", "tls"]];
-/// Several folders of CNI programs, which exclude a single one.
-const CNI_FOLDERS: &[&[&str]] = &[&["bin_dirs"]];
-
-pub(super) const CONFLICTS: [Conflict; 4] = [
-    Conflict { ours: "config_path", table: &["plugins", CRI, "registry"], theirs: REGISTRY_HOSTS },
-    Conflict { ours: "config_path", table: &["plugins", IMAGES, "registry"], theirs: REGISTRY_HOSTS },
-    Conflict { ours: "bin_dir", table: &["plugins", CRI, "cni"], theirs: CNI_FOLDERS },
-    Conflict { ours: "bin_dir", table: &["plugins", RUNTIME, "cni"], theirs: CNI_FOLDERS },
-];
-
 /// The schema of containerd's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Schema {
