@@ -3,10 +3,18 @@
 use api::{annotation, taint};
 use drain::{Action, Millis, PodOnNode, Reply};
 
+use crate::clock::Wall;
 use crate::cluster::{Cluster, ClusterError, Pod};
-use crate::interruption::moment;
+use crate::notices::moment;
 
-/// What a drain needs to know of this pod at `now`.
+/// What a drain needs to know of these pods at `now`, all moments by the agent's clock.
+#[must_use]
+pub fn pods_on_node(pods: &[Pod], wall: Wall, now: Millis) -> Vec<PodOnNode> {
+    let ours = |pod: PodOnNode| PodOnNode { deletion: pod.deletion.map(|at| wall.ours(at)), ..pod };
+    pods.iter().map(|pod| ours(pod_on_node(pod, wall.of(now)))).collect()
+}
+
+/// What a drain needs to know of this pod at `now`, all moments by the wall clock.
 #[must_use]
 pub fn pod_on_node(pod: &Pod, now: Millis) -> PodOnNode {
     let bears = |effect| pod.spec.tolerations.iter().any(|it| it.bears(taint::DISRUPTED, effect));

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 
 use connection::{Connection, Reply};
-pub use documents::{IdentityDocument, InstanceAction, Rebalance};
+pub use documents::IdentityDocument;
 
 /// The endpoint on every EC2 instance.
 pub const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
@@ -107,6 +107,15 @@ pub struct Imds {
     session: Mutex<Session>,
 }
 
+/// An answer of the metadata service.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The item; `None` when IMDS says 404.
+    pub body: Option<Bytes>,
+    /// The service's clock, from the `Date` header, in whole seconds.
+    pub date: Option<jiff::Timestamp>,
+}
+
 #[derive(Debug, Default)]
 struct Session {
     connection: Option<Connection>,
@@ -139,6 +148,20 @@ impl Imds {
     /// # Errors
     /// [`ImdsError`]; the client stays usable.
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>, ImdsError> {
+        Ok(self.ask(path).await?.body)
+    }
+
+    /// A client of the same endpoint with a connection and a token of its own: what one of them waits for does not hold the other up.
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        Self { authority: self.authority.clone(), timeout: self.timeout, session: Mutex::default() }
+    }
+
+    /// As [`Self::get`], with what EC2's clock said.
+    ///
+    /// # Errors
+    /// [`ImdsError`]; the client stays usable.
+    pub async fn ask(&self, path: &str) -> Result<Answer, ImdsError> {
         let mut session = self.session.lock().await;
         let mut reply = self.authorized(&mut session, path).await?;
         if reply.status == StatusCode::UNAUTHORIZED {
@@ -146,8 +169,8 @@ impl Imds {
             reply = self.authorized(&mut session, path).await?;
         }
         match reply.status {
-            StatusCode::OK => Ok(Some(reply.body)),
-            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::OK => Ok(Answer { date: reply.date(), body: Some(reply.body) }),
+            StatusCode::NOT_FOUND => Ok(Answer { date: reply.date(), body: None }),
             status => Err(ImdsError::Status { path: path.to_owned(), status: status.as_u16() }),
         }
     }
@@ -218,9 +241,9 @@ impl Imds {
     }
 }
 
-/// How long a token of this life is used: all but its last tenth, so that a slow exchange never meets its end.
+/// How long a token of this life is used: a renewal that fails has the other half of it to be tried again.
 fn refresh_after(ttl: Duration) -> Duration {
-    ttl * 9 / 10
+    ttl / 2
 }
 
 fn text(path: &str, expected: &'static str, body: &[u8]) -> Result<String, ImdsError> {

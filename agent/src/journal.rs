@@ -6,16 +6,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use drain::Drain;
+use drain::{Drain, Millis};
 use serde::{Deserialize, Serialize};
 
-use crate::interruption::Notice;
+use crate::notices::Ledger;
 
 /// Below the machine's root.
 const FILE: &str = "var/lib/kerf/journal.json";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// Grows when an older agent could not read the file any more.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The agent's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,29 +25,81 @@ pub struct Journal {
     pub instance: String,
     /// The boot that it is about: a stopped spot instance comes back with its disk.
     pub boot: Option<String>,
-    /// The first spot notice; a later one can only move its deadline forward.
-    pub spot: Option<Notice>,
-    /// The first rebalance recommendation.
-    pub rebalance: Option<Notice>,
-    /// The drain that the spot notice started.
+    /// What was announced.
+    #[serde(default)]
+    pub notices: Ledger,
+    /// Why the node is emptied.
+    #[serde(default)]
+    pub order: Option<Order>,
+    /// The drain that follows the order.
     pub drain: Option<Drain>,
     /// The drain's outcome, from the moment that it was over.
     pub outcome: Option<Outcome>,
-    /// The cordon on the Node is this agent's own.
+    /// What on the Node is this agent's own; written before it is done.
     #[serde(default)]
-    pub cordoned: bool,
-    /// What an earlier boot's interruption left on the Node, until it is cleared away.
+    pub ours: Ours,
+    /// What an interruption that is over left on the Node, until it is cleared away.
     #[serde(default)]
-    pub leftover: Option<Leftover>,
+    pub leftover: Option<Ours>,
+    /// The moment 0 of the agent's clock, in milliseconds of Unix time, less the machine's time since it booted: deadlines survive a
+    /// restart even if somebody sets the clock.
+    #[serde(default)]
+    pub anchor: Option<i64>,
     /// Keys of the events that the API server has.
     pub told: BTreeSet<String>,
 }
 
-/// A machine that was stopped instead of ended comes back to a Node that still speaks of its interruption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leftover {
-    /// The cordon is this agent's own, and so is the label that keeps load balancers away.
+/// Marks on the Node that this agent made and nobody else: what there is to take back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ours {
+    /// The cordon.
     pub cordoned: bool,
+    /// The label that keeps load balancers away.
+    pub excluded: bool,
+    /// The annotation with the deadline.
+    pub dated: bool,
+    /// The condition that tells of the interruption.
+    pub said: bool,
+}
+
+impl Ours {
+    /// The marks of both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            cordoned: self.cordoned || other.cordoned,
+            excluded: self.excluded || other.excluded,
+            dated: self.dated || other.dated,
+            said: self.said || other.said,
+        }
+    }
+
+    /// The marks that the other has not.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self {
+            cordoned: self.cordoned && !other.cordoned,
+            excluded: self.excluded && !other.excluded,
+            dated: self.dated && !other.dated,
+            said: self.said && !other.said,
+        }
+    }
+}
+
+/// Why the node is emptied, and by when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The same order has the same id over restarts.
+    pub id: String,
+    /// The condition's and the event's reason.
+    pub reason: String,
+    /// In a few words, such as `EC2 takes this spot instance back (terminate)`.
+    pub why: String,
+    /// When the machine may be gone.
+    pub deadline: Option<Millis>,
+    /// When pods must be gone, whatever their budgets say.
+    pub forced: Option<Millis>,
 }
 
 /// How a drain went.
@@ -93,12 +145,13 @@ impl Journal {
             version: VERSION,
             instance: instance.to_owned(),
             boot,
-            spot: None,
-            rebalance: None,
+            notices: Ledger::default(),
+            order: None,
             drain: None,
             outcome: None,
-            cordoned: false,
+            ours: Ours::default(),
             leftover: None,
+            anchor: None,
             told: BTreeSet::new(),
         }
     }
@@ -111,33 +164,43 @@ impl Journal {
     pub fn read(root: &Path, instance: &str) -> Result<Self, JournalError> {
         let boot = boot_id(root);
         let path = root.join(FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self::new(instance, boot));
+        match fs::read(&path) {
+            Ok(text) => {
+                let journal = Self::parse(&text).map_err(|source| JournalError::Content { path, source })?;
+                Ok(journal.carried_on(instance, boot))
             }
-            Err(source) => {
-                return Err(JournalError::File { action: "read", path, source });
-            }
-        };
-        let journal: Self = serde_json::from_slice(&text).map_err(|source| JournalError::Content { path, source })?;
-        if journal.instance == instance && journal.boot == boot && journal.version <= VERSION {
-            return Ok(journal);
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::new(instance, boot)),
+            Err(source) => Err(JournalError::File { action: "read", path, source }),
         }
-        log::info!(instance = journal.instance.as_str(); "the journal is of another machine or boot: starting afresh");
+    }
+
+    /// Reads the content of a journal's file, of whatever machine it is.
+    ///
+    /// # Errors
+    /// When it is no journal.
+    pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    /// The journal for this instance and boot: itself, or a fresh one with what is left to do of an earlier boot.
+    fn carried_on(self, instance: &str, boot: Option<String>) -> Self {
+        if self.instance == instance && self.boot == boot && self.version <= VERSION {
+            return self;
+        }
+        log::info!(instance = self.instance.as_str(); "the journal is of another machine or boot: starting afresh");
         let mut fresh = Self::new(instance, boot);
-        let booted_again = journal.boot != fresh.boot && journal.boot.is_some() && fresh.boot.is_some();
-        if journal.instance == instance && booted_again {
-            fresh.leftover = journal.left();
+        let booted_again = self.boot != fresh.boot && self.boot.is_some() && fresh.boot.is_some();
+        if self.instance == instance && booted_again {
+            fresh.leftover = self.left();
+            fresh.notices = self.notices.rebooted();
         }
-        Ok(fresh)
+        fresh
     }
 
     /// What the Node still says if the machine boots again.
-    fn left(&self) -> Option<Leftover> {
-        let interrupted = self.spot.is_some() || self.rebalance.is_some() || self.leftover.is_some();
-        let cordoned = self.cordoned || self.leftover.is_some_and(|before| before.cordoned);
-        interrupted.then_some(Leftover { cordoned })
+    fn left(&self) -> Option<Ours> {
+        let left = self.ours.with(self.leftover.unwrap_or_default());
+        (left != Ours::default()).then_some(left)
     }
 
     /// Replaces the file as a whole, and returns when it is on the disk.

@@ -3,6 +3,7 @@
 //! that tests can drive it against a scripted machine.
 
 pub mod bootstrap;
+pub mod clock;
 pub mod cluster;
 pub mod drain;
 pub mod ec2;
@@ -11,9 +12,10 @@ pub mod gates;
 pub mod host;
 pub mod identity;
 pub mod imds;
-pub mod interruption;
 pub mod journal;
+pub mod logind;
 pub mod nodeadm;
+pub mod notices;
 pub mod observe;
 pub mod policies;
 pub mod report;

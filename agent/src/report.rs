@@ -5,9 +5,10 @@ use drain::{Drain, Millis, PodOnNode, Refusal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::clock::Wall;
 use crate::cluster::Node;
-use crate::interruption::{Kind, Notice};
-use crate::journal::Leftover;
+use crate::journal::{self, Order, Ours};
+use crate::notices::{Entry, Kind};
 
 /// Who the events are from.
 const COMPONENT: &str = "kerf-agent";
@@ -49,48 +50,71 @@ pub fn rfc3339(moment: Millis) -> String {
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).to_string()
 }
 
-/// The condition `kerf.sh/Interrupted` for these notices; the spot notice outweighs the recommendation.
+/// The condition `kerf.sh/Interrupted` of a node that is emptied.
 #[must_use]
-pub fn interrupted(spot: Option<&Notice>, rebalance: Option<&Notice>, drain: Option<&Drain>) -> Option<Statement> {
-    let notice = spot.or(rebalance)?;
-    let at = rfc3339(notice.time);
-    let (reason, message) = match &notice.kind {
-        Kind::Spot { action } => {
-            let drain = drain.map(progress).unwrap_or_default();
-            (reason::SPOT_INTERRUPTION, format!("deadline={at} action={action}{drain}"))
-        }
-        Kind::Rebalance => {
-            let risk = format!("EC2 sees an elevated risk of interruption since {at}; nothing is drained yet");
-            (reason::REBALANCE_RECOMMENDATION, risk)
-        }
-    };
-    Some(Statement { kind: condition::INTERRUPTED, status: condition::TRUE, reason: reason.to_owned(), message })
+pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statement {
+    let deadline = order.deadline.map(|at| format!("deadline={} ", rfc3339(wall.of(at)))).unwrap_or_default();
+    let drain = drain.map(progress).unwrap_or_default();
+    Statement {
+        kind: condition::INTERRUPTED,
+        status: condition::TRUE,
+        reason: order.reason.clone(),
+        message: format!("{deadline}id={} {}{drain}", order.id, order.why),
+    }
 }
 
-/// Takes back the condition `kerf.sh/Interrupted` of an earlier boot.
+/// The condition `kerf.sh/Interrupted` of a node that is at risk, but not emptied.
+#[must_use]
+pub fn at_risk(entry: &Entry) -> Statement {
+    let since = rfc3339(entry.notice.time);
+    let id = &entry.notice.id;
+    Statement {
+        kind: condition::INTERRUPTED,
+        status: condition::TRUE,
+        reason: reason::REBALANCE_RECOMMENDATION.to_owned(),
+        message: format!("id={id} EC2 sees an elevated risk of interruption since {since}; nothing is drained yet"),
+    }
+}
+
+/// The condition `kerf.sh/MaintenanceScheduled`, with the maintenance that comes first and when the drain for it begins.
+#[must_use]
+pub fn maintenance(next: Option<(&Entry, Option<Millis>)>, wall: Wall) -> Statement {
+    let kind = condition::MAINTENANCE_SCHEDULED;
+    let Some((entry, due)) = next else {
+        let message = "EC2 has no maintenance scheduled for this machine any more".to_owned();
+        let reason = reason::INTERRUPTION_OVER.to_owned();
+        return Statement { kind, status: condition::FALSE, reason, message };
+    };
+    let code = entry.notice.kind.name();
+    let drain = due.map_or_else(|| "none".to_owned(), |due| rfc3339(wall.of(due)));
+    let message = format!("id={} code={code} notBefore={} drain={drain}", entry.notice.id, rfc3339(wall.of(entry.at)));
+    Statement { kind, status: condition::TRUE, reason: reason::SCHEDULED_EVENT.to_owned(), message }
+}
+
+/// Takes back the condition `kerf.sh/Interrupted`.
 #[must_use]
 pub fn interruption_over() -> Statement {
     Statement {
         kind: condition::INTERRUPTED,
         status: condition::FALSE,
         reason: reason::INTERRUPTION_OVER.to_owned(),
-        message: "the machine has booted again since it was interrupted".to_owned(),
+        message: "it was called off, or the machine has booted again since".to_owned(),
     }
 }
 
-/// The merge patch that takes back what an interruption before this boot did to the Node's specification and metadata. `None` when
-/// nothing of it is left.
+/// The merge patch that takes back what an interruption did to the Node's specification and metadata, as far as it was ours. `None`
+/// when nothing of it is left.
 #[must_use]
-pub fn undo_patch(node: &Node, leftover: Leftover) -> Option<Value> {
+pub fn undo_patch(node: &Node, leftover: Ours) -> Option<Value> {
     let mut patch = json!({});
     if leftover.cordoned && node.spec.unschedulable {
         patch["spec"]["unschedulable"] = json!(false);
     }
     let excluded = node.metadata.labels.get(label::EXCLUDE_BALANCERS);
-    if leftover.cordoned && excluded.is_some_and(|by| by == label::KARPENTER) {
+    if leftover.excluded && excluded.is_some_and(|by| by == label::KARPENTER) {
         patch["metadata"]["labels"][label::EXCLUDE_BALANCERS] = Value::Null;
     }
-    if node.metadata.annotations.contains_key(annotation::INTERRUPTION_DEADLINE) {
+    if leftover.dated && node.metadata.annotations.contains_key(annotation::INTERRUPTION_DEADLINE) {
         patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE] = Value::Null;
     }
     changes(patch)
@@ -117,19 +141,39 @@ pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
     (drain.is_empty(), report.to_string())
 }
 
-/// The merge patch that cordons the Node, takes it out of load balancers and names the deadline, as far as it is not so already.
-/// `None` when there is nothing to change.
+/// What a Node should be while its machine is about to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// It takes no new pods.
+    pub cordon: bool,
+    /// Load balancers leave it out.
+    pub exclude: bool,
+    /// It says when the machine may be gone.
+    pub deadline: Option<Millis>,
+    /// A condition tells of it.
+    pub say: bool,
+}
+
+impl Wanted {
+    /// The marks that this asks for.
+    #[must_use]
+    pub fn marks(&self) -> Ours {
+        Ours { cordoned: self.cordon, excluded: self.exclude, dated: self.deadline.is_some(), said: self.say }
+    }
+}
+
+/// The merge patch that makes the Node what is wanted, as far as it is not so already. `None` when there is nothing to change.
 #[must_use]
-pub fn interruption_patch(node: &Node, spot: &Notice) -> Option<Value> {
+pub fn wanted_patch(node: &Node, wanted: &Wanted, wall: Wall) -> Option<Value> {
     let mut patch = json!({});
-    let deadline = rfc3339(spot.time);
-    if !node.spec.unschedulable {
+    if wanted.cordon && !node.spec.unschedulable {
         patch["spec"]["unschedulable"] = json!(true);
     }
-    if !node.metadata.labels.contains_key(label::EXCLUDE_BALANCERS) {
+    if wanted.exclude && !node.metadata.labels.contains_key(label::EXCLUDE_BALANCERS) {
         patch["metadata"]["labels"][label::EXCLUDE_BALANCERS] = json!(label::KARPENTER);
     }
-    if node.metadata.annotations.get(annotation::INTERRUPTION_DEADLINE) != Some(&deadline) {
+    let deadline = wanted.deadline.map(|at| rfc3339(wall.of(at)));
+    if deadline.is_some() && node.metadata.annotations.get(annotation::INTERRUPTION_DEADLINE) != deadline.as_ref() {
         patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE] = json!(deadline);
     }
     changes(patch)
@@ -160,36 +204,51 @@ pub fn status_patch(said: &[Statement], flipped: impl Fn(&Statement) -> bool, no
 }
 
 impl Tiding {
-    /// EC2 takes the machine back.
+    /// What was announced.
     #[must_use]
-    pub fn spot(notice: &Notice, action: &str) -> Self {
-        Self {
-            key: notice.id.clone(),
-            warning: true,
-            reason: reason::SPOT_INTERRUPTION,
-            message: format!("EC2 takes this machine back ({action}) at {}; draining", rfc3339(notice.time)),
-        }
+    pub fn announced(entry: &Entry, wall: Wall) -> Self {
+        let at = rfc3339(wall.of(entry.at));
+        let (warning, reason, message) = match &entry.notice.kind {
+            Kind::Spot { action } => {
+                (true, reason::SPOT_INTERRUPTION, format!("EC2 takes this machine back ({action}) at {at}; draining"))
+            }
+            Kind::Shutdown => (true, reason::INSTANCE_SHUTDOWN, "The operating system goes down; draining".to_owned()),
+            Kind::Scaling => {
+                (true, reason::ASG_LIFECYCLE, "Its Auto Scaling group lets this machine go; draining".to_owned())
+            }
+            Kind::Maintenance { code, .. } => {
+                (true, reason::SCHEDULED_EVENT, format!("EC2 has scheduled {code} for {at} or later"))
+            }
+            Kind::Rebalance => {
+                let message = format!("EC2 sees an elevated risk of interruption since {at}");
+                (false, reason::REBALANCE_RECOMMENDATION, message)
+            }
+        };
+        Self { key: entry.notice.id.clone(), warning, reason, message }
     }
 
-    /// EC2 may take the machine back.
+    /// What was announced will not be, or has been.
     #[must_use]
-    pub fn rebalance(notice: &Notice) -> Self {
+    pub fn over(entry: &Entry) -> Self {
+        let what = entry.notice.kind.name();
         Self {
-            key: notice.id.clone(),
+            key: format!("over-{}", entry.notice.id),
             warning: false,
-            reason: reason::REBALANCE_RECOMMENDATION,
-            message: format!("EC2 sees an elevated risk of interruption since {}", rfc3339(notice.time)),
+            reason: reason::INTERRUPTION_OVER,
+            message: format!("What was announced ({what}) was called off or is done"),
         }
     }
 
     /// The drain is over.
     #[must_use]
-    pub fn drained(notice: &Notice, complete: bool, summary: &str) -> Self {
+    pub fn drained(order: &Order, outcome: &journal::Outcome, wall: Wall) -> Self {
+        let journal::Outcome { complete, summary } = outcome;
+        let by = order.deadline.map(|at| format!(" by {}", rfc3339(wall.of(at)))).unwrap_or_default();
         Self {
-            key: format!("drained-{}", notice.id),
+            key: format!("drained-{}", order.id),
             warning: !complete,
-            reason: if complete { condition::DRAINED } else { reason::FAILED_DRAINING },
-            message: format!("Drain for the interruption at {}: {summary}", rfc3339(notice.time)),
+            reason: if *complete { condition::DRAINED } else { reason::FAILED_DRAINING },
+            message: format!("Drain{by} ({}): {summary}", order.why),
         }
     }
 

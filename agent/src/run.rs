@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use drain::Millis;
-use jiff::Timestamp;
 use log::Level;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
 use crate::bootstrap::State;
+use crate::clock::{Clock, Wall};
 use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
-use crate::drain::pod_on_node;
+use crate::drain::pods_on_node;
 use crate::gates::{bootstrap_state, has_cni};
 use crate::identity::Role;
 use crate::imds::{Imds, ImdsError};
-use crate::interruption::{self, Notice, moment};
 use crate::journal::{Journal, boot_id};
+use crate::notices::{self, News};
+use crate::report::fnv;
 
 use act::Actor;
 use lifecycle::{Act, Input, Lifecycle};
@@ -73,7 +73,8 @@ struct Agent {
     actor: Actor,
     nodes: Receiver<Heard<Node>>,
     pods: Receiver<Heard<Pod>>,
-    notices: Receiver<Notice>,
+    notices: Receiver<News>,
+    clock: Clock,
     systemd: Systemd,
     /// The trouble that was said last.
     said: Option<String>,
@@ -83,17 +84,19 @@ impl Agent {
     /// Learns from metadata which machine this is, and takes up its journal.
     async fn start(root: &Path, imds: Arc<Imds>, role: Role) -> Self {
         let (instance, hostname) = who_am_i(&imds).await;
-        let journal = Journal::read(root, &instance).unwrap_or_else(|error| {
+        let mut journal = Journal::read(root, &instance).unwrap_or_else(|error| {
             log::error!("{}", daemon::error::chain(&error));
             Journal::new(&instance, boot_id(root))
         });
+        let clock = Clock::anchored(journal.anchor);
+        journal.anchor = Some(clock.anchor());
         let name = name::written(root).unwrap_or_else(|| hostname.clone());
         log::info!(instance = instance.as_str(), node = name.as_str(); "guarding this machine");
         let (told, notices) = mpsc::channel(4);
-        tokio::spawn(interruption::watch(imds, told));
+        tokio::spawn(notices::watch(imds, told, fnv(&instance)));
         Self {
             root: root.to_owned(),
-            life: Lifecycle::new(&name, journal, now()),
+            life: Lifecycle::new(&name, journal, clock.now()),
             bootstrap: None,
             hostname,
             role: Arc::new(role),
@@ -102,6 +105,7 @@ impl Agent {
             nodes: mpsc::channel(1).1,
             pods: mpsc::channel(1).1,
             notices,
+            clock,
             systemd: Systemd::ready(),
             said: None,
         }
@@ -115,7 +119,7 @@ impl Agent {
         loop {
             self.look_around();
             self.connect();
-            for act in self.life.step(now()) {
+            for act in self.life.step(self.clock.now()) {
                 self.perform(act);
             }
             self.systemd.alive(&self.life.summary());
@@ -131,20 +135,26 @@ impl Agent {
 
     /// Waits for the next thing to happen and takes it in.
     async fn news(&mut self) {
-        let wait = self.life.poll_timeout(now()).map_or(TICK, |at| at.since(now()).min(TICK));
+        let wait = self.life.poll_timeout(self.clock.now()).map_or(TICK, |at| at.since(self.clock.now()).min(TICK));
         let wait = wait.max(Duration::from_millis(1));
         tokio::select! {
             Some(heard) = self.nodes.recv() => self.heard_node(heard),
             Some(heard) = self.pods.recv() => self.heard_pods(heard),
-            Some(notice) = self.notices.recv() => self.life.take(Input::Notice(notice), now()),
-            Some(input) = self.actor.ended() => self.life.take(input, now()),
+            Some(news) = self.notices.recv() => self.heard_metadata(news),
+            Some(input) = self.actor.ended() => self.take(input),
             () = sleep(wait) => {}
         }
     }
 
-    /// Local facts: files that others write.
+    fn take(&mut self, input: Input) {
+        self.life.take(input, self.clock.now());
+    }
+
+    /// Local facts: files that others write, and the clock that somebody may set.
     fn look_around(&mut self) {
-        self.life.take(Input::Cni(has_cni(&self.root)), now());
+        let ahead = self.clock.look();
+        self.take(Input::Wall(Wall(ahead)));
+        self.take(Input::Cni(has_cni(&self.root)));
         let bootstrap = bootstrap_state(&self.root);
         if bootstrap != self.bootstrap {
             // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
@@ -153,7 +163,7 @@ impl Agent {
             }
             self.bootstrap.clone_from(&bootstrap);
         }
-        self.life.take(Input::Bootstrap(bootstrap), now());
+        self.take(Input::Bootstrap(bootstrap));
     }
 
     /// Reads the kubeconfig until there is one, and again after trouble: bootstrap may have replaced it.
@@ -198,18 +208,25 @@ impl Agent {
         match heard {
             Heard::All(nodes) => {
                 self.said = None;
-                self.life.take(Input::Node(nodes.into_iter().next()), now());
+                self.take(Input::Node(nodes.into_iter().next()));
             }
             Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
         }
     }
 
+    fn heard_metadata(&mut self, news: News) {
+        let input = match news {
+            News::Said(reading) => Input::Reading(reading),
+            News::Reach(reach) => Input::Reach(reach),
+        };
+        self.take(input);
+    }
+
     fn heard_pods(&mut self, heard: Heard<Pod>) {
         match heard {
             Heard::All(pods) => {
-                let at = now();
-                let pods = pods.iter().map(|pod| pod_on_node(pod, at)).collect();
-                self.life.take(Input::Pods(pods), at);
+                let at = self.clock.now();
+                self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall(), at)), at);
             }
             Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
         }
@@ -243,7 +260,7 @@ impl Agent {
                 self.actor.want_pods();
                 self.follow_pods();
             }
-            act => self.actor.start(act, self.life.name(), self.life.node(), now()),
+            act => self.actor.start(act, &self.life, self.clock.now()),
         }
     }
 
@@ -252,7 +269,7 @@ impl Agent {
         self.systemd.stopping();
         let ending = async {
             while let Some(input) = self.actor.ended().await {
-                self.life.take(input, now());
+                self.take(input);
             }
         };
         if timeout(FINISH, ending).await.is_err() {
@@ -268,11 +285,6 @@ impl Agent {
             self.said = Some(problem.to_owned());
         }
     }
-}
-
-/// The only clock.
-fn now() -> Millis {
-    moment(Timestamp::now())
 }
 
 /// Instance id and host name, asked for until metadata answers.

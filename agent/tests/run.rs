@@ -9,6 +9,8 @@ mod api;
 mod client;
 #[path = "run/decisions.rs"]
 mod decisions;
+#[path = "run/ledger.rs"]
+mod ledger;
 #[path = "run/machine.rs"]
 #[expect(dead_code, reason = "the test of the program itself uses the rest")]
 mod machine;
@@ -16,6 +18,8 @@ mod machine;
 mod memory;
 #[path = "run/notices.rs"]
 mod notices;
+#[path = "run/sequences.rs"]
+mod sequences;
 #[path = "run/told.rs"]
 mod told;
 #[path = "run/whole.rs"]

@@ -32,7 +32,7 @@ impl Backoff {
 }
 
 /// A fraction below 1 from the splitmix64 finalizer.
-fn fraction(seed: u64) -> f64 {
+pub(crate) fn fraction(seed: u64) -> f64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -24,6 +24,14 @@ pub(super) struct Reply {
     pub(super) body: Bytes,
 }
 
+impl Reply {
+    /// The moment in its `Date` header, if it makes sense.
+    pub(super) fn date(&self) -> Option<jiff::Timestamp> {
+        let text = self.headers.get("date")?.to_str().ok()?;
+        jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+    }
+}
+
 impl Connection {
     pub(super) async fn open(authority: &str) -> Result<Self, ImdsError> {
         let unreachable = |source| ImdsError::Connect { endpoint: authority.to_owned(), source };

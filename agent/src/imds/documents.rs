@@ -20,23 +20,6 @@ pub struct IdentityDocument {
     pub availability_zone: String,
 }
 
-/// `meta-data/spot/instance-action`: EC2 takes the instance at `time`. Once seen it is final.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct InstanceAction {
-    /// `terminate`, `stop` or `hibernate`.
-    pub action: String,
-    /// When; about two minutes ahead, at once for hibernation.
-    pub time: jiff::Timestamp,
-}
-
-/// `meta-data/events/recommendations/rebalance`: the spot instance is at elevated risk.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rebalance {
-    /// When the signal was given.
-    pub notice_time: jiff::Timestamp,
-}
-
 impl Imds {
     /// Who this instance is.
     ///
@@ -100,22 +83,6 @@ impl Imds {
     /// [`ImdsError`].
     pub async fn user_data(&self) -> Result<Option<Bytes>, ImdsError> {
         self.get("user-data").await
-    }
-
-    /// The spot interruption notice; `None` while there is none.
-    ///
-    /// # Errors
-    /// [`ImdsError`]. After a notice was seen, neither an error nor `None` takes it back.
-    pub async fn instance_action(&self) -> Result<Option<InstanceAction>, ImdsError> {
-        self.json("meta-data/spot/instance-action", "an instance action").await
-    }
-
-    /// The rebalance recommendation; `None` while there is none.
-    ///
-    /// # Errors
-    /// [`ImdsError`].
-    pub async fn rebalance(&self) -> Result<Option<Rebalance>, ImdsError> {
-        self.json("meta-data/events/recommendations/rebalance", "a rebalance recommendation").await
     }
 
     async fn required(&self, path: &str, expected: &'static str) -> Result<String, ImdsError> {

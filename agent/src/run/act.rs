@@ -7,9 +7,10 @@ use drain::{Action, Millis};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::lifecycle::{Act, Input};
-use crate::cluster::{Cluster, ClusterError, Node};
-use crate::drain::{pod_on_node, request};
+use super::lifecycle::{Act, Input, Lifecycle};
+use crate::clock::Wall;
+use crate::cluster::{Cluster, ClusterError};
+use crate::drain::{pods_on_node, request};
 use crate::journal::Journal;
 
 /// Requests of a drain at once: a full node must not greet the API server with a hundred TLS handshakes.
@@ -74,11 +75,11 @@ impl Actor {
     }
 
     /// Starts an act.
-    pub(super) fn start(&mut self, act: Act, name: &str, node: Option<&Node>, now: Millis) {
+    pub(super) fn start(&mut self, act: Act, life: &Lifecycle, now: Millis) {
         let Some(cluster) = self.cluster.clone() else {
             return;
         };
-        let name = name.to_owned();
+        let (name, wall) = (life.name().to_owned(), life.wall());
         match act {
             Act::Save | Act::FollowPods => {}
             Act::PatchNode(patch) => {
@@ -94,7 +95,7 @@ impl Actor {
                 });
             }
             Act::Tell(tiding) => {
-                let event = tiding.event(&name, node, now);
+                let event = tiding.event(&name, life.node(), wall.of(now));
                 self.tasks.spawn(async move {
                     let told = cluster.create_event(&event).await;
                     let exists = told.as_ref().is_err_and(|error| error.status() == Some(409));
@@ -102,7 +103,7 @@ impl Actor {
                 });
             }
             Act::Drain(Action::List) => {
-                self.tasks.spawn(async move { list(&cluster, &name, now).await });
+                self.tasks.spawn(async move { list(&cluster, &name, wall, now).await });
             }
             Act::Drain(action) => {
                 let abreast = Arc::clone(&self.abreast);
@@ -116,9 +117,9 @@ impl Actor {
     }
 }
 
-async fn list(cluster: &Cluster, node: &str, now: Millis) -> Option<Input> {
+async fn list(cluster: &Cluster, node: &str, wall: Wall, now: Millis) -> Option<Input> {
     match cluster.pods(node).await {
-        Ok(pods) => Some(Input::Pods(pods.iter().map(|pod| pod_on_node(pod, now)).collect())),
+        Ok(pods) => Some(Input::Pods(pods_on_node(&pods, wall, now))),
         Err(error) => {
             log::warn!("cannot list the node's pods: {}", daemon::error::chain(&error));
             None

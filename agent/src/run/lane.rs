@@ -43,6 +43,11 @@ impl Lane {
         self.failures = 0;
     }
 
+    /// Whether no write is under way.
+    pub(super) fn is_free(&self) -> bool {
+        !self.busy
+    }
+
     /// When it opens, if it is merely waiting.
     pub(super) fn opens(&self, now: Millis) -> Option<Millis> {
         (!self.busy && self.next > now).then_some(self.next)

@@ -12,23 +12,27 @@ mod emptying;
 mod events;
 mod known;
 mod marks;
+mod metadata;
 mod notices;
 mod service;
 
 use drain::{Action, Millis, PodOnNode, Reply};
+use machine::agent::AgentSettings;
 use serde_json::Value;
 
 use crate::bootstrap::state::State;
+use crate::clock::Wall;
 use crate::cluster::Node;
-use crate::interruption::Notice;
 use crate::journal::Journal;
-use crate::report::{Statement, Tiding};
+use crate::notices::{Reach, Reading};
+use crate::report::{self, Statement, Tiding, Wanted};
 
 use conditions::Conditions;
 use emptying::Emptying;
 use events::Events;
 use known::{Known, Seen};
 use marks::{Marks, Wish};
+use metadata::Metadata;
 use notices::Notices;
 use service::Service;
 
@@ -60,8 +64,12 @@ pub enum Input {
     Cni(bool),
     /// What bootstrap says.
     Bootstrap(Option<State>),
-    /// A notice was read (again).
-    Notice(Notice),
+    /// A source of notices says something (again).
+    Reading(Reading),
+    /// Whether metadata answers.
+    Reach(Reach),
+    /// How far the wall clock is ahead of the agent's.
+    Wall(Wall),
     /// The answer to a request of the drain, by the pod's UID.
     Reply(String, Reply),
     /// Whether the Node took the patch.
@@ -81,6 +89,8 @@ pub struct Lifecycle {
     service: Service,
     /// What EC2 has announced.
     notices: Notices,
+    /// Whether EC2 can announce anything.
+    metadata: Metadata,
     /// Emptying the node.
     emptying: Emptying,
     /// What stands in the Node's specification and metadata.
@@ -102,9 +112,10 @@ impl Lifecycle {
         Self {
             known: Known::new(name, journal),
             service: Service::default(),
-            notices: Notices,
+            notices: Notices::default(),
+            metadata: Metadata::default(),
             emptying,
-            marks: Marks::default(),
+            marks: Marks::new(now),
             conditions: Conditions::default(),
             events: Events::default(),
         }
@@ -122,10 +133,27 @@ impl Lifecycle {
         &self.known.name
     }
 
+    /// The wall clock, as it differs from ours.
+    #[must_use]
+    pub fn wall(&self) -> Wall {
+        self.known.wall
+    }
+
+    /// Questions to metadata that had no answer, since the start.
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        self.metadata.failed()
+    }
+
     /// Our Node, if it has been seen.
     #[must_use]
     pub fn node(&self) -> Option<&Node> {
         self.known.node()
+    }
+
+    /// What the machine's settings say.
+    pub fn configure(&mut self, settings: &AgentSettings) {
+        self.notices.configure(settings.notices.clone());
     }
 
     /// Another name, after bootstrap has written it; whatever was known of the old one is forgotten.
@@ -152,21 +180,19 @@ impl Lifecycle {
     /// Takes in something that happened.
     pub fn take(&mut self, input: Input, now: Millis) {
         match input {
-            Input::Node(node) => {
-                self.known.hear(node);
-                self.notices.forget_leftover(&mut self.known);
-            }
+            Input::Node(node) => self.known.hear(node),
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
             Input::Cni(there) => self.service.cni(there),
             Input::Bootstrap(report) => self.service.bootstrap(report, now),
-            Input::Notice(notice) => {
-                if self.notices.take(&mut self.known, notice, now) {
-                    self.emptying.begin(now);
+            Input::Reading(reading) => {
+                if self.notices.read(&mut self.known, &reading, now) {
                     self.hurry(now);
                 }
             }
-            Input::NodeWritten(done) => self.marks.written(&mut self.known, done, now),
+            Input::Reach(reach) => self.metadata.reach(reach, now),
+            Input::Wall(wall) => self.known.wall = wall,
+            Input::NodeWritten(done) => self.marks.written(done, now),
             Input::StatusWritten(done) => self.conditions.written(done, now),
             Input::Told(key, done) => self.events.told(&mut self.known, key, done, now),
         }
@@ -175,10 +201,24 @@ impl Lifecycle {
     /// What to do now.
     #[must_use]
     pub fn step(&mut self, now: Millis) -> Vec<Act> {
+        self.notices.pass(&mut self.known, now);
+        let order = self.notices.order(&self.known, now);
+        if self.emptying.follow(&mut self.known, order, now) {
+            self.hurry(now);
+        }
+        let wanted = self.wanted(now);
+        notices::sort_marks(&mut self.known, &wanted);
+        if self.marks.settled(now) {
+            notices::forget_leftover(&mut self.known);
+        }
+        self.acts(&wanted, now)
+    }
+
+    fn acts(&mut self, wanted: &Wanted, now: Millis) -> Vec<Act> {
         let mut acts = Vec::new();
-        let wishes = self.wishes();
-        acts.extend(self.marks.patch(&self.known, wishes, now).map(Act::PatchNode));
-        let said = self.statements();
+        let wishes = self.wishes(wanted);
+        acts.extend(self.marks.patch(&mut self.known, wishes, now).map(Act::PatchNode));
+        let said = self.statements(now);
         acts.extend(self.conditions.patch(&self.known, said, now).map(Act::PatchStatus));
         acts.extend(self.emptying.step(&mut self.known, self.marks.cordoned(), now));
         let tidings = self.tidings(now);
@@ -198,18 +238,31 @@ impl Lifecycle {
             self.events.poll_timeout(now),
             self.emptying.poll_timeout(&self.known, self.marks.cordoned(), now),
             self.service.poll_timeout(now),
+            self.notices.poll_timeout(&self.known, now),
         ];
         moments.into_iter().flatten().min()
     }
 
+    /// What the Node should be, by all who have a say.
+    fn wanted(&self, now: Millis) -> Wanted {
+        let (emptied, noticed) = (self.emptying.wanted(&self.known), self.notices.wanted(&self.known, now));
+        Wanted { cordon: emptied.cordon || noticed.cordon, say: emptied.say || noticed.say, ..emptied }
+    }
+
     /// What is missing on the Node beside its conditions.
-    fn wishes(&self) -> Vec<Wish> {
-        self.notices.wish(&self.known).into_iter().chain(self.notices.undo(&self.known)).collect()
+    fn wishes(&self, wanted: &Wanted) -> Vec<Wish> {
+        let wall = self.known.wall;
+        let missing = self.known.node().and_then(|node| report::wanted_patch(node, wanted, wall));
+        let missing = missing.map(|patch| Wish { patch, urgent: true });
+        missing.into_iter().chain(notices::undo(&self.known)).collect()
     }
 
     /// The conditions that the Node should have.
-    fn statements(&self) -> Vec<Statement> {
-        self.service.statement(&self.known).into_iter().chain(self.notices.statement(&self.known)).collect()
+    fn statements(&self, now: Millis) -> Vec<Statement> {
+        let mut said: Vec<Statement> = self.service.statement(&self.known).into_iter().collect();
+        said.extend(self.notices.statements(&self.known, now));
+        said.extend(self.metadata.statement(&self.known, now));
+        said
     }
 
     /// The events that the API server should have.

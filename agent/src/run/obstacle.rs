@@ -7,7 +7,7 @@ use std::time::Duration;
 use drain::Millis;
 
 use crate::bootstrap::state::State;
-use crate::interruption::moment;
+use crate::notices::moment;
 use crate::report::{BOOTSTRAP_KEY, Tiding};
 
 /// Metadata, the link and the units need their moment at every boot.

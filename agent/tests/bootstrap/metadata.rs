@@ -101,18 +101,9 @@ async fn items_are_read_as_what_they_are() {
     let (fake, imds) = pair().await;
     assert_eq!(imds.identity().await.unwrap().availability_zone, "us-west-2f");
     assert_eq!(imds.instance_life_cycle().await.unwrap(), "spot");
-    assert_eq!((imds.instance_action().await.unwrap(), imds.rebalance().await.unwrap()), (None, None));
     assert_eq!(imds.ipv6("0e:49:61:0f:c3:11").await.unwrap(), None);
     fake.set("meta-data/local-hostname", "ip-1.a.internal ip-1.b.internal\n");
     assert_eq!(imds.local_hostname().await.unwrap(), "ip-1.a.internal");
-    fake.set("meta-data/spot/instance-action", r#"{"action":"terminate","time":"2017-09-18T08:22:00Z"}"#);
-    let notice = imds.instance_action().await.unwrap().unwrap();
-    assert_eq!((notice.action.as_str(), notice.time.to_string().as_str()), ("terminate", "2017-09-18T08:22:00Z"));
-    fake.set("meta-data/events/recommendations/rebalance", r#"{"noticeTime":"2020-10-27T08:22:00Z"}"#);
-    assert_eq!(imds.rebalance().await.unwrap().unwrap().notice_time.to_string(), "2020-10-27T08:22:00Z");
-    fake.set("meta-data/spot/instance-action", "soon");
-    let error = imds.instance_action().await.unwrap_err().to_string();
-    assert!(error.ends_with("with something else than an instance action"), "{error}");
     fake.remove(PATH);
     assert!(matches!(imds.mac().await, Err(ImdsError::Absent { .. })));
 }

@@ -1,10 +1,12 @@
 //! The journal's file: whose it is, and what survives.
 
-use agent::interruption::{Kind, Notice};
-use agent::journal::{Journal, JournalError, Leftover};
+use agent::clock::Wall;
+use agent::journal::{Journal, JournalError, Ours};
+use agent::notices::{Ledger, Reading, Said};
 use drain::Millis;
 use tempfile::TempDir;
 
+const CORDONED: Ours = Ours { cordoned: true, excluded: false, dated: false, said: false };
 const FILE: &str = "var/lib/kerf/journal.json";
 
 fn machine(boot: &str) -> TempDir {
@@ -21,7 +23,8 @@ fn reboot(root: &TempDir, boot: &str) {
 
 fn with_notice(root: &TempDir) -> Journal {
     let mut journal = Journal::read(root.path(), "i-1").unwrap();
-    journal.spot = Some(Notice::new(Kind::Spot { action: "stop".into() }, Millis(5)));
+    let said = Said::Spot { action: "stop".into(), time: Millis(5) };
+    journal.notices.read(&Reading { said, heard: None }, Wall::default(), Millis(1));
     journal.write(root.path()).unwrap();
     journal
 }
@@ -39,10 +42,10 @@ fn what_was_written_is_read_and_nothing_is_left_beside_it() {
 fn another_boot_or_instance_starts_afresh() {
     let root = machine("one");
     with_notice(&root);
-    assert_eq!(Journal::read(root.path(), "i-2").unwrap().spot, None);
+    assert_eq!(Journal::read(root.path(), "i-2").unwrap().notices, Ledger::default());
     reboot(&root, "two");
     let fresh = Journal::read(root.path(), "i-1").unwrap();
-    assert_eq!((fresh.spot, fresh.boot), (None, Some("two".into())));
+    assert_eq!((fresh.notices, fresh.boot), (Ledger::default(), Some("two".into())));
 }
 
 #[test]
@@ -53,9 +56,9 @@ fn a_file_of_no_use_is_named() {
     let error = Journal::read(root.path(), "i-1").unwrap_err();
     assert!(matches!(error, JournalError::Content { .. }) && error.to_string().contains(FILE), "{error}");
     let newer = Journal::new("i-1", Some("one".into()));
-    let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":1", "\"version\":2");
+    let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":2", "\"version\":3");
     std::fs::write(root.path().join(FILE), newer).unwrap();
-    assert_eq!(Journal::read(root.path(), "i-1").unwrap().spot, None);
+    assert_eq!(Journal::read(root.path(), "i-1").unwrap().notices, Ledger::default());
 }
 
 #[test]
@@ -73,15 +76,15 @@ fn a_write_that_fails_leaves_the_old_file() {
 fn another_boot_of_an_interrupted_machine_knows_what_to_clear_away() {
     let root = machine("one");
     let mut journal = with_notice(&root);
-    journal.cordoned = true;
+    journal.ours.cordoned = true;
     journal.write(root.path()).unwrap();
     assert_eq!(Journal::read(root.path(), "i-1").unwrap().leftover, None, "it is the same boot");
     assert_eq!(Journal::read(root.path(), "i-2").unwrap().leftover, None, "it is another machine");
     reboot(&root, "two");
     let fresh = Journal::read(root.path(), "i-1").unwrap();
-    assert_eq!((fresh.leftover, fresh.cordoned), (Some(Leftover { cordoned: true }), false));
+    assert_eq!((fresh.leftover, fresh.ours), (Some(CORDONED), Ours::default()));
     fresh.write(root.path()).unwrap();
     reboot(&root, "three");
     let again = Journal::read(root.path(), "i-1").unwrap();
-    assert_eq!(again.leftover, Some(Leftover { cordoned: true }), "the boot between had no time for it");
+    assert_eq!(again.leftover, Some(CORDONED), "the boot between had no time for it");
 }

@@ -1,29 +1,54 @@
-//! Watching the metadata service: what counts as a notice, what does not, and that nothing ends the watch but the machine's kind.
+//! Watching the metadata service: what counts as a notice, what does not, and that nothing ends the watch.
 
 use std::time::Duration;
 
-use agent::interruption::{Kind, Notice, watch};
+use agent::notices::{News, Reading, Said, Watcher, watch};
+use drain::Millis;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::timeout;
 
 use crate::machine::Machine;
 
-fn watched(machine: &Machine) -> Receiver<Notice> {
-    let (told, notices) = mpsc::channel(4);
-    tokio::spawn(watch(machine.imds(), told));
-    notices
+fn watched(machine: &Machine) -> Receiver<News> {
+    let (told, news) = mpsc::channel(4);
+    tokio::spawn(watch(machine.imds(), told, 1));
+    news
 }
 
-async fn next(notices: &mut Receiver<Notice>) -> Option<Notice> {
-    timeout(Duration::from_secs(20), notices.recv()).await.expect("news in time")
+/// The next thing that is said and not an empty list of maintenance.
+async fn said(news: &mut Receiver<News>) -> Said {
+    let next = async {
+        loop {
+            match news.recv().await.expect("the watch goes on") {
+                News::Said(Reading { said, .. }) if said != Said::Maintenance(Vec::new()) => return said,
+                _ => {}
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), next).await.expect("news in time")
+}
+
+fn terminate(said: &Said) -> bool {
+    matches!(said, Said::Spot { action, .. } if action == "terminate")
 }
 
 #[tokio::test]
-async fn an_on_demand_machine_is_not_asked_again() {
+async fn an_on_demand_machine_has_no_interruption_but_all_else() {
     let machine = Machine::boot().await;
     machine.answer("meta-data/instance-life-cycle", 200, "on-demand");
+    let mut news = watched(&machine);
+    loop {
+        let told = timeout(Duration::from_secs(20), news.recv()).await.expect("news in time");
+        if matches!(told, Some(News::Reach(reach)) if reach.watcher == Watcher::Spot && reach.failed == 0) {
+            break;
+        }
+    }
+    // Whatever was asked before the kind was known has been answered; from now on only the rest is asked for.
     machine.interrupt(120);
-    assert_eq!(next(&mut watched(&machine)).await, None);
+    machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "Terminated");
+    for _ in 0..2 {
+        assert_eq!(said(&mut news).await, Said::Scaling("Terminated".into()));
+    }
 }
 
 #[tokio::test]
@@ -32,30 +57,21 @@ async fn an_unknown_kind_of_machine_is_watched() {
         let machine = Machine::boot().await;
         machine.answer("meta-data/instance-life-cycle", status, "");
         machine.interrupt(120);
-        let notice = next(&mut watched(&machine)).await.expect("a notice");
-        assert_eq!(notice.kind, Kind::Spot { action: "terminate".into() });
+        assert!(terminate(&said(&mut watched(&machine)).await), "{status}");
     }
 }
 
 #[tokio::test]
-async fn errors_and_nonsense_are_outlived() {
+async fn all_sources_are_read() {
     let machine = Machine::boot().await;
-    machine.metadata_fails();
-    let mut notices = watched(&machine);
-    let none = timeout(Duration::from_millis(500), notices.recv()).await;
-    assert!(none.is_err(), "{none:?}");
-    machine.answer("meta-data/spot/instance-action", 200, "<html>");
-    let none = timeout(Duration::from_millis(2500), notices.recv()).await;
-    assert!(none.is_err(), "{none:?}");
-    machine.interrupt(120);
-    assert!(next(&mut notices).await.is_some());
-}
-
-#[tokio::test]
-async fn a_recommendation_is_read() {
-    let machine = Machine::boot().await;
-    let body = r#"{"noticeTime":"2026-01-01T12:00:00Z"}"#;
-    machine.answer("meta-data/events/recommendations/rebalance", 200, body);
-    let notice = next(&mut watched(&machine)).await.expect("a notice");
-    assert_eq!((notice.kind, notice.time), (Kind::Rebalance, drain::Millis(1_767_268_800_000)));
+    let rebalance = r#"{"noticeTime":"2026-01-01T12:00:00Z"}"#;
+    machine.answer("meta-data/events/recommendations/rebalance", 200, rebalance);
+    let maintenance =
+        r#"[{"Code":"instance-stop","EventId":"e","State":"active","NotBefore":"1 Jan 2026 12:00:00 GMT"}]"#;
+    machine.answer("meta-data/events/maintenance/scheduled", 200, maintenance);
+    machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "InService\n");
+    let mut news = watched(&machine);
+    assert_eq!(said(&mut news).await, Said::Rebalance { time: Millis(1_767_268_800_000) });
+    assert!(matches!(said(&mut news).await, Said::Maintenance(list) if list[0].event == "e"));
+    assert_eq!(said(&mut news).await, Said::Scaling("InService".into()));
 }

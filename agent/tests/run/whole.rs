@@ -151,7 +151,7 @@ async fn a_notice_without_an_api_server_is_in_the_journal_and_acted_on_later() {
     let mut machine = Machine::boot().await;
     machine.interrupt(120);
     machine.start();
-    until("the journal", || machine.journal().filter(|it| it["spot"].is_object())).await;
+    until("the journal", || machine.journal().filter(|it| it["notices"]["spot"].is_object())).await;
     machine.kill();
     machine.metadata_fails();
     api.put_node(node(INSTANCE));
@@ -170,7 +170,7 @@ async fn another_machines_node_is_left_alone() {
     api.put_node(node("i-0fedcba9876543210"));
     api.put_pod("a", 1);
     machine.start();
-    until("the journal", || machine.journal().filter(|it| it["spot"].is_object())).await;
+    until("the journal", || machine.journal().filter(|it| it["notices"]["spot"].is_object())).await;
     until("the list of our Node", || api.requests(&Method::GET, "/api/v1/nodes").pop()).await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(writes(&api), 0);
@@ -182,7 +182,7 @@ async fn another_machines_journal_is_not_carried_on() {
     let mut machine = Machine::boot().await;
     machine.interrupt(120);
     machine.start();
-    until("the journal", || machine.journal().filter(|it| it["spot"].is_object())).await;
+    until("the journal", || machine.journal().filter(|it| it["notices"]["spot"].is_object())).await;
     machine.kill();
     let journal = machine.journal().unwrap().to_string().replace(INSTANCE, "i-0fedcba9876543210");
     machine.write("var/lib/kerf/journal.json", &journal);
@@ -204,7 +204,7 @@ async fn a_torn_journal_is_replaced() {
     machine.start();
     until("the Node's condition", || condition(&api, "kerf.sh/Ready")).await;
     machine.interrupt(120);
-    until("the journal", || machine.journal().filter(|it| it["spot"].is_object())).await;
+    until("the journal", || machine.journal().filter(|it| it["notices"]["spot"].is_object())).await;
 }
 
 #[tokio::test]

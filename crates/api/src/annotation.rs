@@ -42,6 +42,10 @@ pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
 /// On a Node: the controller, or a person, asks the agent to empty it; a [`crate::DrainRequest`].
 pub const DRAIN: &str = "kerf.sh/drain";
+/// On a Node, and in a NodePool's template: what a rebalance recommendation does: `ignore`, `cordon` or `replace`.
+pub const REBALANCE: &str = "kerf.sh/rebalance";
+/// On a Node: the id of the recommendation after which the controller wants the node drained.
+pub const REPLACEMENT_APPROVED: &str = "kerf.sh/replacement-approved";
 /// On a claim: client token of its CreateFleet, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
 

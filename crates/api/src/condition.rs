@@ -57,6 +57,10 @@ pub const AGENT_READY: &str = "kerf.sh/Ready";
 pub const INTERRUPTED: &str = "kerf.sh/Interrupted";
 /// Node: whether the agent has emptied it; False while it does. The message begins as [`crate::DrainSaid`] reads it.
 pub const NODE_DRAINED: &str = "kerf.sh/Drained";
+/// Node: EC2 has scheduled maintenance that is not due yet; the message carries `notBefore=` and `drain=` (RFC 3339).
+pub const MAINTENANCE_SCHEDULED: &str = "kerf.sh/MaintenanceScheduled";
+/// Node: whether the instance metadata service answers the agent. Only there once it has failed for a while.
+pub const METADATA_REACHABLE: &str = "kerf.sh/MetadataReachable";
 
 /// Pod: whether the scheduler found a place.
 pub const POD_SCHEDULED: &str = "PodScheduled";

@@ -132,6 +132,17 @@ pub const REBALANCE_RECOMMENDATION: &str = "RebalanceRecommendation";
 /// Interruption: EC2 will stop, reboot or retire the machine.
 pub const SCHEDULED_EVENT: &str = "ScheduledEvent";
 
+/// Interruption: the machine's Auto Scaling group lets it go.
+pub const ASG_LIFECYCLE: &str = "ASGLifecycle";
+/// Interruption: the operating system goes down, announced by nothing else: a stop or an end by EC2's console or API.
+pub const INSTANCE_SHUTDOWN: &str = "InstanceShutdown";
+/// Interruption: EC2 expects to take back a spot machine, and the controller has approved that its pods move now.
+pub const REBALANCE_REPLACEMENT: &str = "RebalanceReplacement";
+/// Metadata: it answers.
+pub const METADATA_ANSWERS: &str = "MetadataAnswers";
+/// Metadata: it has not answered for a while.
+pub const METADATA_FAILS: &str = "MetadataFails";
+
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
 
@@ -192,5 +203,5 @@ pub const TOLERATION_MISSING: &str = "TolerationMissing";
 pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
 /// Event on a Node: the agent has waited for long with what it needs to start kubelet.
 pub const BOOTSTRAP_WAITING: &str = "BootstrapWaiting";
-/// Interruption, False: the machine has booted again since.
+/// Interruption, False: it was called off, or the machine has booted again since.
 pub const INTERRUPTION_OVER: &str = "InterruptionOver";

@@ -5,6 +5,7 @@
 pub mod gates;
 pub mod health;
 pub mod mode;
+pub mod notices;
 pub mod span;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::nodeconfig::{self, NodeConfigError};
 use gates::GateSettings;
 use health::HealthSettings;
 use mode::{Listen, Mode};
+use notices::NoticeSettings;
 
 /// Media type of the settings as a part of user data.
 pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
@@ -31,6 +33,8 @@ pub struct AgentSettings {
     pub gates: GateSettings,
     /// What is watched while it serves.
     pub health: HealthSettings,
+    /// What is announced of the machine's end.
+    pub notices: NoticeSettings,
 }
 
 /// Reads a settings document, YAML or JSON.
@@ -52,6 +56,7 @@ impl Default for AgentSettings {
             units: vec!["containerd.service".to_owned(), "kubelet.service".to_owned()],
             gates: GateSettings::default(),
             health: HealthSettings::default(),
+            notices: NoticeSettings::default(),
         }
     }
 }

@@ -29,7 +29,7 @@ impl Conditions {
         if said.iter().all(stands) {
             return None;
         }
-        let patch = report::status_patch(&said, |it| !has_status(node, it), now);
+        let patch = report::status_patch(&said, |it| !has_status(node, it), known.wall.of(now));
         self.lane.take(now).then(|| {
             self.stated = said;
             patch

@@ -2,6 +2,7 @@
 
 use drain::{Drain, Millis};
 
+use crate::clock::Wall;
 use crate::cluster::Node;
 use crate::journal::Journal;
 
@@ -23,11 +24,13 @@ pub(super) struct Known {
     /// The journal differs from its file.
     pub(super) dirty: bool,
     pub(super) seen: Seen,
+    /// How moments are written for others.
+    pub(super) wall: Wall,
 }
 
 impl Known {
     pub(super) fn new(name: &str, journal: Journal) -> Self {
-        Self { name: name.to_owned(), journal, dirty: false, seen: Seen::Unheard }
+        Self { name: name.to_owned(), journal, dirty: false, seen: Seen::Unheard, wall: Wall::default() }
     }
 
     /// Our Node, proven to be ours.
@@ -60,9 +63,9 @@ impl Known {
         }
     }
 
-    /// The deadline of the drain under way.
+    /// When the machine may be gone.
     pub(super) fn deadline(&self) -> Option<Millis> {
-        self.journal.drain.as_ref()?.settings().deadline
+        self.journal.order.as_ref()?.deadline
     }
 
     /// Proves who we are: the Node's providerID must end in our instance.

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use api::annotation;
+use api::{annotation, label};
 use drain::Millis;
 use serde_json::{Value, json};
 
 use super::known::Known;
+use crate::journal::Ours;
 use crate::report::rfc3339;
 use crate::run::lane::Lane;
 
 /// The sign of life is renewed at this age: well before the minute at which it must be.
 const HEARTBEAT: Duration = Duration::from_secs(45);
+
+/// The watch needs a moment to show what was written.
+const ECHO: Duration = Duration::from_secs(10);
 
 /// What a duty misses on the Node, as a merge patch.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +26,7 @@ pub(super) struct Wish {
     pub(super) urgent: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Marks {
     lane: Lane,
     heartbeat: Option<Millis>,
@@ -30,36 +34,58 @@ pub(super) struct Marks {
     cordoning: bool,
     /// The API server has taken a patch that cordons.
     cordoned: bool,
+    /// When the last patch ended. What an earlier process sent may show as late as that.
+    wrote: Millis,
 }
 
 impl Marks {
+    pub(super) fn new(now: Millis) -> Self {
+        Self { lane: Lane::default(), heartbeat: None, cordoning: false, cordoned: false, wrote: now }
+    }
+
     /// Whether the API server has taken a cordon of ours.
     pub(super) fn cordoned(&self) -> bool {
         self.cordoned
     }
 
-    pub(super) fn patch(&mut self, known: &Known, wishes: Vec<Wish>, now: Millis) -> Option<Value> {
+    /// The next patch. What of it is ours to take back one day is in the journal before it is sent.
+    pub(super) fn patch(&mut self, known: &mut Known, wishes: Vec<Wish>, now: Millis) -> Option<Value> {
         known.node()?;
         let old = self.heartbeat.is_none_or(|at| now >= at + HEARTBEAT);
-        let heartbeat = old.then(|| json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(now)}}}));
+        let heartbeat = old
+            .then(|| json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.of(now))}}}));
         let (urgent, patient): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(|wish| wish.urgent);
         let urgent = urgent.into_iter().map(|wish| wish.patch).chain(heartbeat);
         let patient = patient.into_iter().map(|wish| wish.patch);
         let patch = urgent.reduce(merged).or_else(|| patient.reduce(merged))?;
-        self.lane.take(now).then(|| {
-            self.heartbeat = old.then_some(now).or(self.heartbeat);
-            self.cordoning = patch["spec"]["unschedulable"] == true;
-            patch
-        })
+        if !self.lane.take(now) {
+            return None;
+        }
+        self.heartbeat = old.then_some(now).or(self.heartbeat);
+        self.cordoning = patch["spec"]["unschedulable"] == true;
+        self.cordoned &= patch["spec"]["unschedulable"] != false;
+        let sent = Ours {
+            cordoned: self.cordoning,
+            excluded: patch["metadata"]["labels"][label::EXCLUDE_BALANCERS].is_string(),
+            dated: patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE].is_string(),
+            said: false,
+        };
+        let ours = known.journal.ours.with(sent);
+        known.dirty |= known.journal.ours != ours;
+        known.journal.ours = ours;
+        Some(patch)
     }
 
-    pub(super) fn written(&mut self, known: &mut Known, done: bool, now: Millis) {
+    pub(super) fn written(&mut self, done: bool, now: Millis) {
         self.lane.ended(done, now);
-        let cordoned = done && self.cordoning;
-        self.cordoned |= cordoned;
-        known.dirty |= cordoned && !known.journal.cordoned;
-        known.journal.cordoned |= cordoned;
+        self.cordoned |= done && self.cordoning;
         self.heartbeat = self.heartbeat.filter(|_| done);
+        self.wrote = now;
+    }
+
+    /// Whether the Node as seen shows everything that was written.
+    pub(super) fn settled(&self, now: Millis) -> bool {
+        self.lane.is_free() && now >= self.wrote + ECHO
     }
 
     pub(super) fn hurry(&mut self, now: Millis) {

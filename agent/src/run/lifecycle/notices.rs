@@ -1,92 +1,169 @@
-//! What EC2 has announced: which notices count, what the Node says of them, and what is taken back once the machine has booted again.
+//! What was announced, and what follows for this Node: the order to empty it, its marks and conditions, what people are told, and what
+//! is taken back once it is over.
 
-use api::condition;
-use drain::{Drain, Millis, Settings};
+use api::{annotation, condition, reason};
+use drain::Millis;
+use machine::agent::notices::{NoticeSettings, Rebalance};
 
-use super::known::{Known, Seen};
+use super::known::Known;
 use super::marks::Wish;
 use crate::cluster::Node;
-use crate::interruption::{Kind, Notice};
-use crate::report::{self, Statement, Tiding};
+use crate::journal::{Order, Ours};
+use crate::notices::{Demand, Entry, Kind, Reading, Stance, State, Terms};
+use crate::report::{self, Statement, Tiding, Wanted};
 
 /// The notices themselves live in the journal.
-#[derive(Debug)]
-pub(super) struct Notices;
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    settings: NoticeSettings,
+}
 
 impl Notices {
-    /// The first spot notice starts the drain, and says so; a later one can only bring its deadline forward.
-    pub(super) fn take(&mut self, known: &mut Known, notice: Notice, now: Millis) -> bool {
-        let journal = &mut known.journal;
-        match (&notice.kind, &mut journal.spot) {
-            (Kind::Rebalance, _) => {
-                known.dirty |= journal.rebalance.is_none();
-                journal.rebalance.get_or_insert(notice);
-                false
-            }
-            (Kind::Spot { .. }, Some(before)) => {
-                let sooner = notice.time < before.time;
-                if sooner {
-                    before.time = notice.time;
-                    known.dirty = true;
-                    known.with_drain(|drain| drain.tighten(notice.time));
-                }
-                false
-            }
-            (Kind::Spot { .. }, None) => {
-                // What is left of the last one is this one's now.
-                journal.cordoned |= journal.leftover.take().is_some_and(|before| before.cordoned);
-                let seed = report::fnv(&journal.instance);
-                journal.drain = Some(Drain::new(Settings::for_notice(notice.time, seed), now));
-                journal.spot = Some(notice);
-                known.dirty = true;
-                true
-            }
-        }
+    pub(super) fn configure(&mut self, settings: NoticeSettings) {
+        self.settings = settings;
     }
 
-    /// Once the Node says nothing more of an interruption before this boot.
-    pub(super) fn forget_leftover(&self, known: &mut Known) {
-        let (Seen::Ours(node), Some(leftover)) = (&known.seen, known.journal.leftover) else {
-            return;
+    /// Takes a reading in; whether it tells something new.
+    pub(super) fn read(&mut self, known: &mut Known, reading: &Reading, now: Millis) -> bool {
+        let news = known.journal.notices.read(reading, known.wall, now);
+        known.dirty |= news;
+        news
+    }
+
+    pub(super) fn pass(&mut self, known: &mut Known, now: Millis) {
+        known.dirty |= known.journal.notices.pass(now);
+    }
+
+    pub(super) fn poll_timeout(&self, known: &Known, now: Millis) -> Option<Millis> {
+        known.journal.notices.changes_at(&self.terms(known), now)
+    }
+
+    /// The order that follows from the notices; `None` while none of them asks for an empty node.
+    pub(super) fn order(&self, known: &Known, now: Millis) -> Option<Order> {
+        let Stance { demand: Demand::Drain, leading: Some(leading), deadline, forced } = self.stance(known, now) else {
+            return None;
         };
-        let said_anew = known.journal.rebalance.is_some();
-        if report::undo_patch(node, leftover).is_none() && (said_anew || !is_interrupted(node)) {
-            log::info!("nothing is left of the interruption before this boot");
-            known.journal.leftover = None;
-            known.dirty = true;
-        }
+        let (reason, why) = wording(&leading.notice.kind);
+        Some(Order { id: leading.notice.id.clone(), reason: reason.to_owned(), why, deadline, forced })
     }
 
-    /// What the Node should be while the machine is taken back.
-    pub(super) fn wish(&self, known: &Known) -> Option<Wish> {
-        let patch = report::interruption_patch(known.node()?, known.journal.spot.as_ref()?)?;
-        Some(Wish { patch, urgent: true })
+    /// What the Node should be, beside what an order asks for.
+    pub(super) fn wanted(&self, known: &Known, now: Millis) -> Wanted {
+        let stance = self.stance(known, now);
+        let say = stance.demand == Demand::Drain || self.at_risk(known).is_some();
+        Wanted { cordon: stance.demand >= Demand::Cordon, say, ..Wanted::default() }
     }
 
-    /// What an earlier boot's interruption left and is ours to take back.
-    pub(super) fn undo(&self, known: &Known) -> Option<Wish> {
-        let patch = report::undo_patch(known.node()?, known.journal.leftover?)?;
-        Some(Wish { patch, urgent: false })
-    }
-
-    /// The condition `kerf.sh/Interrupted`.
-    pub(super) fn statement(&self, known: &Known) -> Option<Statement> {
-        let (node, journal) = (known.node()?, &known.journal);
-        report::interrupted(journal.spot.as_ref(), journal.rebalance.as_ref(), journal.drain.as_ref())
-            .or_else(|| journal.leftover.filter(|_| is_interrupted(node)).map(|_| report::interruption_over()))
+    pub(super) fn statements(&self, known: &Known, now: Millis) -> Vec<Statement> {
+        let Some(node) = known.node() else {
+            return Vec::new();
+        };
+        self.interrupted(known, node).into_iter().chain(self.maintenance(known, node, now)).collect()
     }
 
     pub(super) fn tidings(&self, known: &Known) -> Vec<Tiding> {
-        let mut tidings: Vec<Tiding> = known.journal.rebalance.as_ref().map(Tiding::rebalance).into_iter().collect();
-        if let Some(notice) = &known.journal.spot
-            && let Kind::Spot { action } = &notice.kind
-        {
-            tidings.push(Tiding::spot(notice, action));
+        let tell = |entry: &Entry| match entry.state {
+            State::Active => Some(Tiding::announced(entry, known.wall)),
+            // Nobody needs to hear the end of what nobody heard of.
+            State::Over if known.journal.told.contains(&entry.notice.id) => Some(Tiding::over(entry)),
+            State::Over | State::Before => None,
+        };
+        known.journal.notices.all().filter_map(tell).collect()
+    }
+
+    /// The condition `kerf.sh/Interrupted`, unless nothing was ever announced.
+    fn interrupted(&self, known: &Known, node: &Node) -> Option<Statement> {
+        let journal = &known.journal;
+        if let Some(order) = &journal.order {
+            return Some(report::interrupted(order, journal.drain.as_ref(), known.wall));
         }
-        tidings
+        if let Some(entry) = self.at_risk(known) {
+            return Some(report::at_risk(entry));
+        }
+        let over = journal.leftover.filter(|left| left.said && says(node, condition::INTERRUPTED));
+        over.map(|_| report::interruption_over())
+    }
+
+    fn at_risk<'a>(&self, known: &'a Known) -> Option<&'a Entry> {
+        known.journal.notices.active().find(|entry| entry.notice.kind == Kind::Rebalance)
+    }
+
+    /// The maintenance that comes first, until its drain begins.
+    fn maintenance(&self, known: &Known, node: &Node, now: Millis) -> Option<Statement> {
+        let terms = self.terms(known);
+        let waits = |entry: &&Entry| {
+            matches!(entry.notice.kind, Kind::Maintenance { .. }) && entry.demand(&terms, now) < Demand::Drain
+        };
+        let next = known.journal.notices.active().filter(waits).min_by_key(|entry| entry.at);
+        if next.is_none() && !says(node, condition::MAINTENANCE_SCHEDULED) {
+            return None;
+        }
+        Some(report::maintenance(next.map(|entry| (entry, entry.due(&terms))), known.wall))
+    }
+
+    fn stance<'a>(&self, known: &'a Known, now: Millis) -> Stance<'a> {
+        known.journal.notices.stance(&self.terms(known), now)
+    }
+
+    fn terms<'a>(&'a self, known: &'a Known) -> Terms<'a> {
+        let annotation = |key: &str| known.node()?.metadata.annotations.get(key).map(String::as_str);
+        let of_pool = annotation(annotation::REBALANCE).and_then(Rebalance::parse);
+        Terms {
+            settings: &self.settings,
+            rebalance: of_pool.unwrap_or(self.settings.rebalance),
+            approved: annotation(annotation::REPLACEMENT_APPROVED),
+        }
     }
 }
 
-fn is_interrupted(node: &Node) -> bool {
-    node.condition(condition::INTERRUPTED).is_some_and(|it| it.status == condition::TRUE)
+/// Marks of ours that nobody wants any more are left over, and what is left over and wanted again is this interruption's.
+pub(super) fn sort_marks(known: &mut Known, wanted: &Wanted) {
+    let journal = &mut known.journal;
+    let (ours, left) = (journal.ours, journal.leftover.unwrap_or_default());
+    let marks = wanted.marks();
+    let again = left.without(left.without(marks));
+    let over = ours.without(marks);
+    let said = Ours { said: wanted.say, ..Ours::default() };
+    journal.ours = ours.without(over).with(again).with(said);
+    let left = left.without(again).with(over);
+    if journal.leftover.is_some() || left != Ours::default() {
+        known.dirty |= journal.leftover != Some(left);
+        journal.leftover = Some(left);
+    }
+    known.dirty |= journal.ours != ours;
+}
+
+/// What is left over and ours to take back.
+pub(super) fn undo(known: &Known) -> Option<Wish> {
+    let patch = report::undo_patch(known.node()?, known.journal.leftover?)?;
+    Some(Wish { patch, urgent: false })
+}
+
+/// Once the Node says nothing more of what is over.
+pub(super) fn forget_leftover(known: &mut Known) {
+    let (Some(node), Some(leftover)) = (known.node(), known.journal.leftover) else {
+        return;
+    };
+    let silent = !leftover.said || !says(node, condition::INTERRUPTED);
+    if silent && report::undo_patch(node, leftover).is_none() {
+        log::info!("nothing is left on the Node of the interruption that is over");
+        known.journal.leftover = None;
+        known.dirty = true;
+    }
+}
+
+fn wording(kind: &Kind) -> (&'static str, String) {
+    match kind {
+        Kind::Spot { action } => (reason::SPOT_INTERRUPTION, format!("EC2 takes this spot machine back ({action})")),
+        Kind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system goes down".to_owned()),
+        Kind::Scaling => (reason::ASG_LIFECYCLE, "its Auto Scaling group lets this machine go".to_owned()),
+        Kind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("EC2 has scheduled {code}")),
+        Kind::Rebalance => {
+            (reason::REBALANCE_REPLACEMENT, "EC2 sees an elevated risk, and its replacement is approved".to_owned())
+        }
+    }
+}
+
+fn says(node: &Node, kind: &str) -> bool {
+    node.condition(kind).is_some_and(|it| it.status == condition::TRUE)
 }

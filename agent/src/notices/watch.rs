@@ -1,0 +1,172 @@
+//! Asking the metadata service, for as long as the machine lives: what it says becomes a [`Reading`], that it fails becomes a [`Reach`].
+//! Nothing (404) means nothing, an error means try again, and nothing here ends because of an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use drain::Millis;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::from_slice;
+use tokio::sync::mpsc::Sender;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Reading, Said, moment, parse_maintenance};
+use crate::imds::backoff::fraction;
+use crate::imds::{Imds, ImdsError};
+
+/// How often a spot machine asks for its end: it has two minutes, so each second counts.
+const SPOT_EVERY: Duration = Duration::from_secs(1);
+/// How often everything else is asked for.
+const REST_EVERY: Duration = Duration::from_secs(5);
+/// The most by which a pause is shorter than that, as a part of it: machines that booted together ask apart.
+const JITTER: f64 = 0.1;
+/// Longer words are no state of an Auto Scaling group.
+const WORD: usize = 64;
+
+/// What a watcher has to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A source said something.
+    Said(Reading),
+    /// How metadata answers this watcher; told with each turn.
+    Reach(Reach),
+}
+
+/// Whether metadata answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Whose questions: the interruption is asked for over a connection of its own.
+    pub watcher: Watcher,
+    /// Questions of the last turn that had no answer.
+    pub failed: u32,
+    /// Why the last one had none.
+    pub problem: Option<String>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watcher {
+    /// For the spot interruption.
+    Spot,
+    /// For everything else.
+    Rest,
+}
+
+/// What is asked for, and how its answer reads.
+struct Item {
+    path: &'static str,
+    expected: &'static str,
+    read: fn(&Bytes) -> Option<Said>,
+}
+
+const SPOT: Item = Item { path: "meta-data/spot/instance-action", expected: "an instance action", read: spot };
+const REBALANCE: Item = Item {
+    path: "meta-data/events/recommendations/rebalance",
+    expected: "a rebalance recommendation",
+    read: rebalance,
+};
+const MAINTENANCE: Item = Item {
+    path: "meta-data/events/maintenance/scheduled",
+    expected: "a list of scheduled maintenance",
+    read: |body| parse_maintenance(body).ok().map(Said::Maintenance),
+};
+const SCALING: Item =
+    Item { path: "meta-data/autoscaling/target-lifecycle-state", expected: "a lifecycle state", read: scaling };
+
+fn spot(body: &Bytes) -> Option<Said> {
+    #[derive(Deserialize)]
+    struct InstanceAction {
+        action: String,
+        time: Timestamp,
+    }
+    let InstanceAction { action, time } = from_slice(body).ok()?;
+    let named = matches!(action.as_str(), "terminate" | "stop" | "hibernate");
+    named.then(|| Said::Spot { action, time: moment(time) })
+}
+
+fn rebalance(body: &Bytes) -> Option<Said> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Rebalance {
+        notice_time: Timestamp,
+    }
+    let read: Rebalance = from_slice(body).ok()?;
+    Some(Said::Rebalance { time: moment(read.notice_time) })
+}
+
+fn scaling(body: &Bytes) -> Option<Said> {
+    let word = std::str::from_utf8(body).ok()?.trim();
+    let plain = !word.is_empty() && word.len() <= WORD && word.chars().all(|it| it.is_ascii_alphabetic() || it == ':');
+    plain.then(|| Said::Scaling(word.to_owned()))
+}
+
+/// Watches until nobody listens any more. Ends early only for the spot watcher, on a machine that is known not to be spot.
+pub async fn watch(imds: Arc<Imds>, told: Sender<News>, seed: u64) {
+    let spot = watch_spot(imds.twin(), told.clone(), seed);
+    let rest = watch_items(&imds, &told, Watcher::Rest, REST_EVERY, &[REBALANCE, MAINTENANCE, SCALING], seed);
+    tokio::join!(spot, rest);
+}
+
+async fn watch_spot(imds: Imds, told: Sender<News>, seed: u64) {
+    let kind = tokio::select! {
+        kind = kind_of_machine(&imds, &told) => kind,
+        () = watch_items(&imds, &told, Watcher::Spot, SPOT_EVERY, &[SPOT], seed) => return,
+    };
+    if kind == api::label::CAPACITY_SPOT {
+        watch_items(&imds, &told, Watcher::Spot, SPOT_EVERY, &[SPOT], seed).await;
+    } else {
+        log::info!(kind = kind.as_str(); "not a spot machine: it gets no spot interruption");
+        drop(told.send(News::Reach(Reach { watcher: Watcher::Spot, failed: 0, problem: None })).await);
+    }
+}
+
+/// Asked until metadata says it; an unknown machine counts as spot meanwhile.
+async fn kind_of_machine(imds: &Imds, told: &Sender<News>) -> String {
+    loop {
+        match imds.instance_life_cycle().await {
+            Ok(kind) => return kind,
+            Err(error) => {
+                log::debug!("whether this is a spot machine is not known yet: {}", daemon::error::chain(&error))
+            }
+        }
+        if told.is_closed() {
+            return String::new();
+        }
+        sleep_until(Instant::now() + REST_EVERY).await;
+    }
+}
+
+async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, every: Duration, items: &[Item], seed: u64) {
+    let mut turn = 0_u64;
+    while !told.is_closed() {
+        let next = Instant::now() + every.mul_f64(1.0 - JITTER * fraction(seed ^ turn));
+        let mut reach = Reach { watcher, failed: 0, problem: None };
+        for item in items {
+            match ask(imds, item).await {
+                // Nobody listening is found out by the loop.
+                Ok(Some(reading)) => drop(told.send(News::Said(reading)).await),
+                Ok(None) => {}
+                Err(error) => {
+                    reach.failed += 1;
+                    reach.problem = Some(daemon::error::chain(&error));
+                }
+            }
+        }
+        drop(told.send(News::Reach(reach)).await);
+        turn = turn.wrapping_add(1);
+        sleep_until(next).await;
+    }
+}
+
+async fn ask(imds: &Imds, item: &Item) -> Result<Option<Reading>, ImdsError> {
+    let answer = imds.ask(item.path).await?;
+    let Some(body) = answer.body else {
+        return Ok(None);
+    };
+    let said = (item.read)(&body);
+    let said = said.ok_or_else(|| ImdsError::Content { path: item.path.to_owned(), expected: item.expected })?;
+    let heard: Option<Millis> = answer.date.map(moment);
+    Ok(Some(Reading { said, heard }))
+}

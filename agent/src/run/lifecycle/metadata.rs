@@ -1,0 +1,73 @@
+//! Whether the metadata service answers: a node that cannot hear of its end should say so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::{condition, reason};
+use drain::Millis;
+
+use super::known::Known;
+use crate::notices::{Reach, Watcher};
+use crate::report::Statement;
+
+/// Failing for so long is no hiccup.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+pub(super) struct Metadata {
+    failing: BTreeMap<Watcher, Failing>,
+    failed: u64,
+}
+
+#[derive(Debug)]
+struct Failing {
+    since: Millis,
+    problem: String,
+}
+
+impl Metadata {
+    pub(super) fn reach(&mut self, reach: Reach, now: Millis) {
+        self.failed += u64::from(reach.failed);
+        match reach.problem {
+            None => {
+                if self.failing.remove(&reach.watcher).is_some() {
+                    log::info!("metadata answers again");
+                }
+            }
+            Some(problem) => {
+                let failing = self.failing.entry(reach.watcher).or_insert_with(|| {
+                    log::warn!("cannot watch for notices: {problem}");
+                    Failing { since: now, problem: String::new() }
+                });
+                failing.problem = problem;
+            }
+        }
+    }
+
+    /// Questions without an answer since the start.
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// The condition `kerf.sh/MetadataReachable`, from the first long failure on.
+    pub(super) fn statement(&self, known: &Known, now: Millis) -> Option<Statement> {
+        let before = known.node()?.condition(condition::METADATA_REACHABLE);
+        let long = self.failing.values().filter(|failing| now >= failing.since + PATIENCE);
+        let Some(failing) = long.min_by_key(|failing| failing.since) else {
+            let ends = before.is_some_and(|it| it.status == condition::FALSE) && self.failing.is_empty();
+            let stays = before.is_some_and(|it| it.status == condition::TRUE);
+            return (ends || stays).then(|| Statement {
+                kind: condition::METADATA_REACHABLE,
+                status: condition::TRUE,
+                reason: reason::METADATA_ANSWERS.to_owned(),
+                message: "the instance metadata service answers".to_owned(),
+            });
+        };
+        Some(Statement {
+            kind: condition::METADATA_REACHABLE,
+            status: condition::FALSE,
+            reason: reason::METADATA_FAILS.to_owned(),
+            message: format!("this node cannot hear of its interruption: {}", failing.problem),
+        })
+    }
+}

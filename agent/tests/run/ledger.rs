@@ -1,0 +1,239 @@
+//! The memory of notices by itself: what counts, who leads, what calls what off, and whose clock a deadline follows.
+
+use std::time::Duration;
+
+use agent::clock::Wall;
+use agent::notices::{Demand, Ledger, Maintenance, Reading, Said, Standing, Terms};
+use drain::Millis;
+use machine::agent::notices::{NoticeSettings, Rebalance};
+
+const T0: Millis = Millis(1_767_268_800_000);
+
+fn at(seconds: u64) -> Millis {
+    T0 + Duration::from_secs(seconds)
+}
+
+fn spot(seconds: u64) -> Said {
+    Said::Spot { action: "terminate".into(), time: at(seconds) }
+}
+
+fn maintenance(event: &str, code: &str, standing: Standing, seconds: u64) -> Maintenance {
+    Maintenance { event: event.into(), code: code.into(), standing, not_before: at(seconds), not_after: None }
+}
+
+fn reboot(standing: Standing, seconds: u64) -> Said {
+    Said::Maintenance(vec![maintenance("e1", "system-reboot", standing, seconds)])
+}
+
+fn shutdown() -> Said {
+    Said::Shutdown(Some(Duration::from_secs(31)))
+}
+
+struct Case {
+    ledger: Ledger,
+    settings: NoticeSettings,
+    rebalance: Rebalance,
+    approved: Option<&'static str>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let settings = NoticeSettings::default();
+        Self { ledger: Ledger::default(), settings, rebalance: Rebalance::Ignore, approved: None }
+    }
+
+    fn read(&mut self, said: Said, now: Millis) -> bool {
+        self.ledger.read(&Reading { said, heard: None }, Wall::default(), now)
+    }
+
+    /// Demand, the leading notice's id, the deadline and the moment of force, the moments in seconds from `T0`.
+    fn stance(&self, now: Millis) -> (Demand, String, Option<u64>, Option<u64>) {
+        let terms = Terms { settings: &self.settings, rebalance: self.rebalance, approved: self.approved };
+        let stance = self.ledger.stance(&terms, now);
+        let id = stance.leading.map(|entry| entry.notice.id.clone()).unwrap_or_default();
+        let seconds = |at: Option<Millis>| at.map(|at| at.since(T0).as_secs());
+        (stance.demand, id, seconds(stance.deadline), seconds(stance.forced))
+    }
+}
+
+fn draining(id: &str, deadline: u64, forced: Option<u64>) -> (Demand, String, Option<u64>, Option<u64>) {
+    (Demand::Drain, id.to_owned(), Some(deadline), forced)
+}
+
+#[test]
+fn the_most_urgent_leads_and_the_nearest_end_counts() {
+    let mut case = Case::new();
+    assert_eq!(case.stance(T0), (Demand::Tell, String::new(), None, None));
+    assert!(case.read(Said::Rebalance { time: T0 }, T0));
+    assert_eq!(case.stance(T0).0, Demand::Tell);
+    assert!(case.read(reboot(Standing::Active, 900), T0));
+    assert_eq!(case.stance(T0), draining("maintenance-e1", 900, Some(900)));
+    assert!(case.read(Said::Scaling("Terminated".into()), at(1)));
+    assert_eq!(case.stance(at(1)), draining("scaling", 601, Some(601)));
+    assert!(case.read(shutdown(), at(2)));
+    assert_eq!(case.stance(at(2)), draining("shutdown", 32, Some(601)), "kubelet stops its pods itself");
+    assert!(case.read(spot(122), at(3)));
+    assert_eq!(case.stance(at(3)), draining("spot-terminate-1767268922000", 32, Some(122)));
+    assert!(case.read(Said::Shutdown(None), at(4)));
+    assert!(case.read(Said::Scaling("InService".into()), at(4)));
+    assert_eq!(case.stance(at(4)), draining("spot-terminate-1767268922000", 122, Some(122)));
+}
+
+#[test]
+fn maintenance_waits_for_its_lead_and_is_never_told_too_late_to_act() {
+    let mut case = Case::new();
+    assert!(case.read(reboot(Standing::Active, 7200), T0));
+    let terms = Terms { settings: &case.settings, rebalance: Rebalance::Ignore, approved: None };
+    assert_eq!(case.ledger.changes_at(&terms, T0), Some(at(5400)));
+    assert_eq!(case.stance(at(5399)).0, Demand::Tell);
+    assert_eq!(case.stance(at(5400)), draining("maintenance-e1", 7200, Some(7200)));
+    let mut late = Case::new();
+    late.read(reboot(Standing::Active, 10), at(300));
+    assert_eq!(late.stance(at(300)), draining("maintenance-e1", 420, Some(420)), "its window is open already");
+    late.settings.maintenance.enabled = false;
+    assert_eq!(late.stance(at(300)).0, Demand::Tell);
+}
+
+#[test]
+fn a_window_that_moves_takes_its_drain_along() {
+    let mut case = Case::new();
+    case.read(reboot(Standing::Active, 1000), T0);
+    assert_eq!(case.stance(T0).0, Demand::Drain);
+    assert!(case.read(reboot(Standing::Active, 90_000), at(5)));
+    assert_eq!(case.stance(at(5)).0, Demand::Tell);
+    assert!(case.read(reboot(Standing::Active, 500), at(10)));
+    assert_eq!(case.stance(at(10)), draining("maintenance-e1", 500, Some(500)));
+}
+
+#[test]
+fn maintenance_ends_when_its_entry_says_so_or_stays_away() {
+    for standing in [Standing::Canceled, Standing::Completed] {
+        let mut case = Case::new();
+        case.read(reboot(Standing::Active, 900), T0);
+        assert!(case.read(reboot(standing, 900), at(5)));
+        assert_eq!(case.stance(at(5)).0, Demand::Tell, "{standing:?}");
+        assert!(!case.read(reboot(standing, 900), at(10)), "the same again is no news");
+    }
+    let mut case = Case::new();
+    case.read(reboot(Standing::Active, 900), T0);
+    case.read(Said::Maintenance(Vec::new()), at(5));
+    assert_eq!(case.stance(at(60)).0, Demand::Drain, "one empty answer may be a bad one");
+    case.read(reboot(Standing::Active, 900), at(60));
+    case.read(Said::Maintenance(Vec::new()), at(65));
+    case.read(Said::Maintenance(Vec::new()), at(124));
+    assert_eq!(case.stance(at(124)).0, Demand::Drain);
+    case.read(Said::Maintenance(Vec::new()), at(125));
+    assert_eq!(case.stance(at(125)).0, Demand::Tell);
+    assert!(case.read(reboot(Standing::Active, 900), at(130)));
+    assert_eq!(case.stance(at(130)), draining("maintenance-e1-1", 900, Some(900)), "it is another notice now");
+}
+
+#[test]
+fn a_spot_notice_is_final_and_only_comes_nearer() {
+    let mut case = Case::new();
+    assert!(case.read(spot(120), T0));
+    for later in [spot(120), spot(121), spot(4000), Said::Scaling("InService".into()), Said::Shutdown(None)] {
+        assert!(!case.read(later.clone(), at(1)), "{later:?}");
+    }
+    assert!(case.read(spot(90), at(2)));
+    assert_eq!(case.stance(at(9000)), draining("spot-terminate-1767268920000", 90, Some(90)));
+}
+
+#[test]
+fn a_machine_that_comes_back_from_hibernation_is_free_again() {
+    let mut case = Case::new();
+    case.read(Said::Spot { action: "hibernate".into(), time: at(10) }, T0);
+    assert!(!case.ledger.pass(at(309)) && case.ledger.pass(at(310)) && !case.ledger.pass(at(311)));
+    assert_eq!(case.stance(at(310)).0, Demand::Tell);
+    let mut case = Case::new();
+    case.read(spot(10), T0);
+    assert!(!case.ledger.pass(at(100_000)), "one that was to end has not come back");
+}
+
+#[test]
+fn recommendations_follow_the_pools_policy() {
+    let mut case = Case::new();
+    case.read(Said::Rebalance { time: T0 }, T0);
+    let id = "rebalance-1767268800000";
+    let rows = [
+        (Rebalance::Ignore, Some(id), Demand::Tell),
+        (Rebalance::Cordon, Some(id), Demand::Cordon),
+        (Rebalance::Replace, None, Demand::Tell),
+        (Rebalance::Replace, Some("rebalance-1"), Demand::Tell),
+        (Rebalance::Replace, Some(id), Demand::Drain),
+    ];
+    for (policy, approved, demand) in rows {
+        (case.rebalance, case.approved) = (policy, approved);
+        assert_eq!(case.stance(at(1)), (demand, id.to_owned(), None, None), "{policy:?} {approved:?}");
+    }
+    case.read(spot(120), at(2));
+    assert_eq!(case.stance(at(2)), draining("spot-terminate-1767268920000", 120, Some(120)));
+}
+
+#[test]
+fn states_of_a_group_that_do_not_mean_an_end_change_nothing() {
+    for state in ["InService", "Standby", "Detached", "Warmed:Stopped", "Pending:Wait", "x"] {
+        let mut case = Case::new();
+        assert!(!case.read(Said::Scaling(state.into()), T0), "{state}");
+        case.read(Said::Scaling("Terminated".into()), T0);
+        let stays = matches!(state, "InService" | "Standby" | "Detached");
+        assert_eq!(case.read(Said::Scaling(state.into()), at(5)), stays, "{state}");
+    }
+}
+
+#[test]
+fn a_reboot_does_what_was_to_be_done_by_a_reboot() {
+    let list = |standing| {
+        Said::Maintenance(vec![
+            maintenance("boots", "instance-reboot", standing, 100),
+            maintenance("ends", "instance-retirement", standing, 100),
+        ])
+    };
+    let mut case = Case::new();
+    case.read(list(Standing::Active), T0);
+    case.ledger = std::mem::take(&mut case.ledger).rebooted();
+    assert_eq!(case.stance(at(200)).0, Demand::Tell);
+    case.read(list(Standing::Active), at(300));
+    assert_eq!(case.stance(at(300)), draining("maintenance-ends", 420, Some(420)), "EC2 goes on listing both");
+    case.read(list(Standing::Completed), at(400));
+    assert_eq!(case.stance(at(400)).0, Demand::Tell);
+}
+
+#[test]
+fn what_is_left_counts_when_clocks_disagree() {
+    // What EC2's clock says, how far ours is set wrong, and how many seconds the drain has; the notice names two minutes.
+    let rows = [
+        (None, 0, 120),
+        (Some(at(0)), 0, 120),
+        (Some(at(2)), 0, 120),
+        (Some(at(60)), 0, 60),
+        (Some(at(500)), 0, 0),
+        (Some(Millis(0)), 0, 120),
+        (Some(at(0)), 3_600_000, 120),
+        (Some(at(0)), -3_600_000, 120),
+    ];
+    for (heard, set, left) in rows {
+        // The wall shows T0 plus what it is wrong by; the agent's own clock has its own idea of the hour.
+        let now = at(50_000);
+        let truth = i64::try_from(now.0).unwrap_or(0) - i64::try_from(T0.0).unwrap_or(0);
+        let wall = Wall(set - truth);
+        let mut ledger = Ledger::default();
+        ledger.read(&Reading { said: spot(120), heard }, wall, now);
+        let settings = NoticeSettings::default();
+        let terms = Terms { settings: &settings, rebalance: Rebalance::Ignore, approved: None };
+        let deadline = ledger.stance(&terms, now).deadline.unwrap_or_default();
+        assert_eq!(deadline.since(now).as_secs(), left, "{heard:?} {set}");
+    }
+}
+
+#[test]
+fn a_flood_of_maintenance_is_kept_within_bounds() {
+    let mut case = Case::new();
+    for turn in 0..200_u64 {
+        let name = |index: u64| format!("e{}", turn * 40 + index);
+        let list = |standing| (0..40).map(|index| maintenance(&name(index), "x", standing, 100)).collect();
+        case.read(Said::Maintenance(list(Standing::Active)), at(turn));
+        case.read(Said::Maintenance(list(Standing::Completed)), at(turn));
+    }
+    assert!(case.ledger.all().count() <= 104, "{}", case.ledger.all().count());
+}

@@ -1,0 +1,327 @@
+//! What holds over any sequence of notices, kills, lost answers, clock steps and other people's edits: a small world keeps the Node as
+//! the API server would, and the lifecycle is dropped and read back from its journal's bytes at any step.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use agent::bootstrap::state::State;
+use agent::clock::Wall;
+use agent::journal::Journal;
+use agent::notices::{Kind, Maintenance, Reading, Said, Standing};
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use drain::Millis;
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use serde_json::{Value, json};
+
+const T0: Millis = Millis(1_767_268_800_000);
+const NAME: &str = "node";
+const INSTANCE: &str = "i-1";
+const LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+#[derive(Clone, Debug)]
+enum Step {
+    Read(Said),
+    /// So many seconds pass.
+    Pass(u64),
+    /// kill -9, and a start from what the disk has.
+    Kill,
+    /// Somebody sets the wall clock, by so many seconds.
+    Clock(i64),
+    /// Somebody cordons or uncordons the node.
+    Cordon(bool),
+    /// Somebody takes the node out of load balancers, or back.
+    Exclude(bool),
+    /// The next write is lost: before it is done, or only its answer.
+    Lose {
+        done: bool,
+    },
+}
+
+struct World {
+    life: Lifecycle,
+    disk: Vec<u8>,
+    node: Value,
+    now: Millis,
+    /// The wall as others see it.
+    wall: i64,
+    cordoned_by_others: bool,
+    excluded_by_others: bool,
+    lose: Option<bool>,
+    told: BTreeSet<String>,
+    /// The deadline of the spot notice, from the moment on which it was acted on.
+    spot: Option<Millis>,
+}
+
+impl World {
+    fn new() -> Self {
+        let node = json!({
+            "metadata": {"name": NAME, "uid": "u", "labels": {}, "annotations": {}},
+            "spec": {"providerID": format!("aws:///a/{INSTANCE}")},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        let journal = Journal::new(INSTANCE, None);
+        let disk = serde_json::to_vec(&journal).unwrap();
+        let life = start(journal, T0);
+        Self {
+            life,
+            disk,
+            node,
+            now: T0,
+            wall: 0,
+            cordoned_by_others: false,
+            excluded_by_others: false,
+            lose: None,
+            told: BTreeSet::new(),
+            spot: None,
+        }
+    }
+
+    fn play(&mut self, step: &Step) {
+        match step {
+            Step::Read(said) => {
+                let reading = Reading { said: said.clone(), heard: None };
+                self.life.take(Input::Reading(reading), self.now);
+            }
+            Step::Pass(seconds) => self.now = self.now + Duration::from_secs(*seconds),
+            Step::Kill => {
+                let journal = Journal::parse(&self.disk).unwrap();
+                self.life = start(journal, self.now);
+            }
+            Step::Clock(seconds) => self.wall += seconds * 1000,
+            Step::Cordon(on) => self.cordon(*on),
+            Step::Exclude(on) => self.exclude(*on),
+            Step::Lose { done } => self.lose = Some(*done),
+        }
+        self.turn();
+    }
+
+    /// Others act when none of our own writes is under way: who came first in the same instant nobody can tell.
+    fn cordon(&mut self, on: bool) {
+        let cordoned = self.node["spec"]["unschedulable"] == true;
+        if self.life.journal().ours.cordoned || self.left().cordoned || cordoned == on {
+            return;
+        }
+        self.node["spec"]["unschedulable"] = json!(on);
+        self.cordoned_by_others = on;
+    }
+
+    fn exclude(&mut self, on: bool) {
+        if self.life.journal().ours.excluded || self.left().excluded {
+            return;
+        }
+        let labels = self.node["metadata"]["labels"].as_object_mut().unwrap();
+        if on {
+            labels.insert(LABEL.into(), json!("karpenter"))
+        } else {
+            labels.remove(LABEL)
+        };
+        self.excluded_by_others = on;
+    }
+
+    fn left(&self) -> agent::journal::Ours {
+        self.life.journal().leftover.unwrap_or_default()
+    }
+
+    /// The Node is heard, the lifecycle steps, its acts are carried out.
+    fn turn(&mut self) {
+        self.life.take(Input::Wall(Wall(self.wall)), self.now);
+        self.life.take(Input::Node(Some(serde_json::from_value(self.node.clone()).unwrap())), self.now);
+        self.life.take(Input::Pods(Vec::new()), self.now);
+        let acts = self.life.step(self.now);
+        assert!(self.life.poll_timeout(self.now).is_none_or(|at| at >= self.now));
+        for act in acts {
+            self.carry_out(act);
+        }
+        self.judge();
+    }
+
+    fn carry_out(&mut self, act: Act) {
+        let lost = if matches!(act, Act::Save | Act::FollowPods | Act::Drain(_)) { None } else { self.lose.take() };
+        let (arrives, answered) = (lost != Some(false), lost.is_none());
+        let answer = match act {
+            Act::Save => {
+                self.disk = serde_json::to_vec(self.life.journal()).unwrap();
+                return;
+            }
+            Act::PatchNode(patch) => {
+                if arrives {
+                    self.check_disk(&patch);
+                    merge(&mut self.node, patch);
+                }
+                Input::NodeWritten(answered)
+            }
+            Act::PatchStatus(patch) => {
+                if arrives {
+                    self.conditions(&patch);
+                }
+                Input::StatusWritten(answered)
+            }
+            Act::Tell(tiding) => {
+                // The API server refuses an event that it has: an answer that was lost is made good by asking again.
+                assert!(!arrives || self.told.insert(tiding.key.clone()) || !answered || self.lost_before(&tiding.key));
+                Input::Told(tiding.key, answered)
+            }
+            _ => return,
+        };
+        self.life.take(answer, self.now);
+    }
+
+    /// Told already, but the journal does not know.
+    fn lost_before(&self, key: &str) -> bool {
+        !self.life.journal().told.contains(key)
+    }
+
+    /// Before a mark of ours is sent, the disk says that it is ours.
+    fn check_disk(&self, patch: &Value) {
+        let disk = Journal::parse(&self.disk).unwrap();
+        assert!(patch["spec"]["unschedulable"] != true || disk.ours.cordoned, "{patch}");
+        assert!(!patch["metadata"]["labels"][LABEL].is_string() || disk.ours.excluded, "{patch}");
+    }
+
+    fn conditions(&mut self, patch: &Value) {
+        let conditions = self.node["status"]["conditions"].as_array_mut().unwrap();
+        for said in patch["status"]["conditions"].as_array().unwrap() {
+            conditions.retain(|it| it["type"] != said["type"]);
+            conditions.push(said.clone());
+        }
+    }
+
+    fn judge(&mut self) {
+        if self.cordoned_by_others {
+            assert_eq!(self.node["spec"]["unschedulable"], true, "somebody else's cordon was lifted");
+        }
+        if self.excluded_by_others {
+            assert_eq!(self.node["metadata"]["labels"][LABEL], "karpenter", "somebody else's label was taken");
+        }
+        let order = self.life.journal().order.clone();
+        let mut active = self.life.journal().notices.active();
+        let spot = active.find(|entry| matches!(entry.notice.kind, Kind::Spot { .. })).map(|entry| entry.at);
+        assert!(self.spot.is_none_or(|before| spot.is_some_and(|now| now <= before)), "a spot notice is final");
+        if let Some(deadline) = spot {
+            let order = order.as_ref().expect("it is acted on");
+            assert_eq!(order.reason, "SpotInterruption", "nothing is more urgent");
+            assert!(order.forced.is_some_and(|forced| forced <= deadline) && order.deadline <= order.forced);
+        }
+        self.spot = spot;
+        let drain = self.life.journal().drain.as_ref();
+        assert_eq!(drain.map(|drain| drain.settings().deadline), order.map(|order| order.forced));
+    }
+
+    /// Every source takes back what it said, and time passes: nothing of ours is left.
+    fn settle(&mut self) {
+        self.lose = None;
+        for said in [Said::Shutdown(None), Said::Scaling("InService".into()), Said::Maintenance(Vec::new())] {
+            self.play(&Step::Read(said));
+        }
+        self.play(&Step::Pass(61));
+        self.play(&Step::Read(Said::Maintenance(Vec::new())));
+        for _ in 0..40 {
+            self.play(&Step::Pass(11));
+        }
+        assert_eq!(self.life.step(self.now), [], "nothing is left to do");
+        if self.spot.is_some() {
+            assert_eq!(self.node["spec"]["unschedulable"], true);
+            assert!(self.node["metadata"]["annotations"]["kerf.sh/interruption-deadline"].is_string());
+            return;
+        }
+        assert_eq!(self.node["spec"]["unschedulable"] == true, self.cordoned_by_others, "{:?}", self.life.journal());
+        assert_eq!(self.node["metadata"]["labels"][LABEL].is_string(), self.excluded_by_others);
+        assert!(self.node["metadata"]["annotations"]["kerf.sh/interruption-deadline"].is_null());
+        let conditions = self.node["status"]["conditions"].as_array().unwrap();
+        let says = |kind: &str| conditions.iter().any(|it| it["type"] == kind && it["status"] == "True");
+        assert!(!says("kerf.sh/Interrupted") && !says("kerf.sh/MaintenanceScheduled"), "{conditions:?}");
+        assert_eq!((self.life.journal().leftover, self.life.journal().order.clone()), (None, None));
+    }
+}
+
+fn start(journal: Journal, now: Millis) -> Lifecycle {
+    let mut life = Lifecycle::new(NAME, journal, now);
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    life.take(Input::Bootstrap(Some(State::Done { node_name: NAME.into(), since })), now);
+    life
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let object = target.as_object_mut().unwrap();
+    for (key, value) in fields {
+        if value.is_null() {
+            object.remove(&key);
+        } else {
+            merge(object.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+fn any_said() -> impl Strategy<Value = Said> {
+    let soon = |seconds: u64| T0 + Duration::from_secs(seconds);
+    let action = prop_oneof![Just("terminate".to_owned()), Just("stop".to_owned())];
+    let standing =
+        prop_oneof![3 => Just(Standing::Active), 1 => Just(Standing::Completed), 1 => Just(Standing::Canceled)];
+    let event = (0_u8..3, standing, 0_u64..9000).prop_map(move |(event, standing, seconds)| Maintenance {
+        event: format!("e{event}"),
+        code: if event == 0 { "instance-reboot" } else { "instance-stop" }.to_owned(),
+        standing,
+        not_before: soon(seconds),
+        not_after: None,
+    });
+    let state = prop_oneof![Just("Terminated".to_owned()), Just("InService".to_owned()), Just("Standby".to_owned())];
+    prop_oneof![
+        1 => (action, 0_u64..3000).prop_map(move |(action, seconds)| Said::Spot { action, time: soon(seconds) }),
+        2 => proptest::collection::vec(event, 0..3).prop_map(Said::Maintenance),
+        2 => state.prop_map(Said::Scaling),
+        2 => proptest::option::of(0_u64..200).prop_map(|span| Said::Shutdown(span.map(Duration::from_secs))),
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => any_said().prop_map(Step::Read),
+        4 => prop_oneof![0_u64..3, 0_u64..60, 0_u64..2000].prop_map(Step::Pass),
+        3 => Just(Step::Kill),
+        1 => (-7200_i64..7200).prop_map(Step::Clock),
+        1 => any::<bool>().prop_map(Step::Cordon),
+        1 => any::<bool>().prop_map(Step::Exclude),
+        2 => any::<bool>().prop_map(|done| Step::Lose { done }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_what_is_ours_is_taken_back_and_what_is_not_stays(
+        steps in proptest::collection::vec(any_step(), 0..60),
+    ) {
+        let mut world = World::new();
+        steps.iter().for_each(|step| world.play(step));
+        world.settle();
+    }
+
+    #[test]
+    fn any_bytes_are_a_journal_or_an_error_and_any_journal_can_be_carried_on(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        steps in proptest::collection::vec(any_step(), 0..12),
+        places in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        drop(Journal::parse(&bytes));
+        let mut world = World::new();
+        steps.iter().for_each(|step| world.play(step));
+        let mut bent = world.disk.clone();
+        for (place, byte) in places {
+            let place = place.index(bent.len());
+            bent[place] = byte;
+        }
+        if let Ok(journal) = Journal::parse(&bent) {
+            let mut life = start(journal, T0);
+            life.take(Input::Node(Some(serde_json::from_value(world.node).unwrap())), T0);
+            drop(life.step(T0));
+            let _next = life.poll_timeout(T0);
+        }
+    }
+}
