@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod plan;
+pub mod prepare;
 pub mod resolved;
 pub mod state;
 pub mod waiting;
@@ -196,6 +197,7 @@ impl Bootstrap {
         if self.host.exists(STARTED_PATH) {
             return Ok(());
         }
+        prepare::prepare(&self.host, plan).await?;
         self.host.systemctl(&["daemon-reload"]).await?;
         for unit in plan.system_units.iter().chain(&plan.units) {
             self.host.systemctl(&["restart", unit]).await?;

@@ -43,7 +43,7 @@ use settings::{Command, Settings};
 /// # Errors
 /// Settings that cannot be used, and what the subcommand itself may end with.
 pub fn start(settings: &Settings) -> anyhow::Result<()> {
-    daemon::log::install(settings.log_format, settings.log_level).map_err(anyhow::Error::msg)?;
+    daemon::log::install(settings.log_format(), settings.log_level).map_err(anyhow::Error::msg)?;
     let imds = settings.imds()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

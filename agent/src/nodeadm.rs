@@ -6,7 +6,6 @@ pub mod cache;
 pub mod chain;
 pub mod command;
 mod config;
-mod disks;
 mod enrich;
 mod init;
 pub mod link;

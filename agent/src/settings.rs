@@ -86,6 +86,15 @@ impl Settings {
         Self::parse_from(spelt_out(std::env::args_os()))
     }
 
+    /// How to log: as was asked for, but as text for whoever tries out `nodeadm init --development`.
+    #[must_use]
+    pub fn log_format(&self) -> Format {
+        match &self.command {
+            Command::Nodeadm(Nodeadm::Init(init)) if init.development => Format::Text,
+            _ => self.log_format,
+        }
+    }
+
     /// The machine that these settings name.
     #[must_use]
     pub fn host(&self) -> Host {

@@ -6,14 +6,13 @@ use machine::nodeconfig::NodeConfig;
 use machine::userdata::UserData;
 
 use super::cache::Enriched;
-use super::{Machine, disks, enrich, units};
+use super::{Machine, enrich, units};
 use crate::bootstrap::facts::{self, Facts, NO_IPV6, Place};
 use crate::bootstrap::plan::{self, File, Part, Plan};
+use crate::bootstrap::prepare::prepare;
 use crate::environment::Environment;
 use crate::imds::IdentityDocument;
 
-/// Exists once daemons are being started: interfaces that appear from then on are the network plugin's.
-pub(super) const MARKER: &str = "/run/nodeadm/init";
 /// cloud-init writes it when it is done.
 const CLOUD_INIT_RESULT: &str = "/run/cloud-init/result.json";
 
@@ -62,11 +61,8 @@ impl Phases<'_> {
         if !self.machine.host.exists(CLOUD_INIT_RESULT) {
             log::warn!("cloud-init is not done; what its scripts change from now on comes too late");
         }
-        self.machine.host.write(MARKER, b"", 0o644)?;
         let plan = self.plan(&self.facts().await?)?;
-        if let Some(disks) = &plan.disks {
-            disks::set_up(self.machine, disks).await?;
-        }
+        prepare(&self.machine.host, &plan).await?;
         Ok(units::start(self.machine, &plan, self.daemons).await?)
     }
 

@@ -210,3 +210,21 @@ async fn the_agents_own_part_names_the_units() {
     room.bootstrap(&fake.endpoint).run().await;
     assert_eq!(room.systemctl_calls(), ["daemon-reload", "restart kubelet.service"]);
 }
+
+#[tokio::test]
+async fn disks_are_prepared_before_daemons_start_and_tried_again_until_they_are() {
+    let room = Room::new("v1.36.0");
+    let fake =
+        FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n"))).await;
+    room.program("setup-local-disks", "#!/bin/sh\necho no array >&2\nexit 3\n");
+    let bootstrap = room.bootstrap(&fake.endpoint);
+    let running = tokio::spawn(async move { bootstrap.run().await });
+    fake.asked("user-data", 5).await;
+    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    assert_eq!(reason, "`setup-local-disks raid0 --dir /mnt/k8s-disks/` failed (exit status: 3): no array");
+    assert_eq!(room.systemctl_calls(), Vec::<String>::new());
+    room.program("setup-local-disks", "#!/bin/sh\necho \"disks $*\" >> \"${0%/*}/log\"\n");
+    running.await.unwrap();
+    assert_eq!(room.systemctl_calls(), [&["disks raid0 --dir /mnt/k8s-disks/"][..], &ALL_UNITS].concat());
+    assert!(room.host().exists("/run/nodeadm/init"));
+}

@@ -100,7 +100,8 @@ impl Room {
         State::read(&self.host()).unwrap().unwrap()
     }
 
-    fn program(&self, name: &str, text: &str) {
+    /// Puts a program where the machine finds it.
+    pub fn program(&self, name: &str, text: &str) {
         let folder = self.folder.path().join("bin");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(name), text).unwrap();

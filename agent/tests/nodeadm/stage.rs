@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,13 +63,6 @@ impl Stage {
             ec2,
             links: hook::Patience { poll: MILLISECOND, limit: MILLISECOND * 5000 },
         }
-    }
-
-    /// Puts a program where the machine finds it.
-    pub fn program(&self, name: &str, text: &str) {
-        let path = Path::new(self.room.search_path().split(':').next().unwrap()).join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// The text of a file of the machine.

@@ -4,9 +4,9 @@ use anyhow::Context as _;
 
 use super::network::Interface;
 use super::{Owner, Record, mac_of, read_record, record_path};
+use crate::bootstrap::prepare::MARKER;
 use crate::nodeadm::Machine;
 use crate::nodeadm::command::{Action, UdevNetManager};
-use crate::nodeadm::phases::MARKER;
 
 /// Takes EC2's default configuration away from interfaces that have none of ours: what matches only that one is left
 /// alone from now on.
