@@ -301,11 +301,23 @@ fn replace(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let draft = folder.join(format!(".{name}.kerf-{}", std::process::id()));
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
-    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, target));
+    let written =
+        file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| take_place(&draft, target, content));
     if written.is_err() {
         let _ = fs::remove_file(&draft);
     }
     written
+}
+
+/// The draft in the target's place. A target that is mounted by itself, as `/etc/hosts` is in a container, cannot be
+/// replaced and is written where it is.
+fn take_place(draft: &Path, target: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::rename(draft, target) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            fs::write(target, content).and_then(|()| fs::remove_file(draft))
+        }
+        other => other,
+    }
 }
 
 fn failure(command: String, output: &Output) -> HostError {
