@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 pub use access::{Access, Credentials, Material};
@@ -48,6 +49,12 @@ impl Cluster {
     #[must_use]
     pub fn with_role(self, role: Arc<Role>) -> Self {
         Self { http: self.http.with_role(role) }
+    }
+
+    /// How far our clock is behind the API server's, by its last answer; nothing where that is less than a minute.
+    #[must_use]
+    pub fn clock_is_behind(&self) -> SignedDuration {
+        self.http.clock_is_behind()
     }
 
     /// Reads the Node of this name; `None` when it does not exist.

@@ -197,6 +197,12 @@ impl Journal {
         fresh
     }
 
+    /// The journal below `root` as it lies there, for those who only look; `None` without one that can be read.
+    #[must_use]
+    pub fn peek(root: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(root.join(FILE)).ok()?).ok()
+    }
+
     /// What the Node still says if the machine boots again.
     fn left(&self) -> Option<Ours> {
         let left = self.ours.with(self.leftover.unwrap_or_default());

@@ -2,9 +2,11 @@
 //! serve, and empties it when EC2 wants the machine back. The binary is a handshake; everything is reachable here so
 //! that tests can drive it against a scripted machine.
 
+pub mod admin;
 pub mod bootstrap;
 pub mod clock;
 pub mod cluster;
+pub mod doctor;
 pub mod drain;
 pub mod ec2;
 pub mod environment;
@@ -14,6 +16,7 @@ pub mod identity;
 pub mod imds;
 pub mod journal;
 pub mod logind;
+pub mod metrics;
 pub mod nodeadm;
 pub mod notices;
 pub mod observe;
@@ -21,6 +24,7 @@ pub mod policies;
 pub mod report;
 pub mod run;
 pub mod settings;
+pub mod status;
 pub mod timeline;
 
 use std::sync::Arc;
@@ -37,6 +41,7 @@ use nodeadm::Machine;
 use nodeadm::link::hook;
 use nodeadm::metadata::Patience;
 use settings::{Command, Settings};
+use status::Status;
 
 /// Does what `settings` ask for, to its end.
 ///
@@ -58,10 +63,20 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
         }
         Command::Nodeadm(command) => runtime.block_on(nodeadm::run(&machine(settings, imds), command)),
         Command::NodeadmInternal(command) => runtime.block_on(nodeadm::run_internal(&machine(settings, imds), command)),
-        Command::Run => {
+        Command::Run { metrics } => {
             let imds = Arc::new(imds);
             let role = Role::new(Arc::clone(&imds)).with_fips(settings.fips);
-            runtime.block_on(run::run(&settings.root, imds, role))
+            runtime.block_on(run::run(&settings.root, imds, role, *metrics))
+        }
+        Command::Status { output } => {
+            output.print(&runtime.block_on(Status::of(&settings.root)));
+            Ok(())
+        }
+        Command::Doctor { output } => {
+            let diagnosis = runtime.block_on(doctor::examine(&settings.root, Arc::new(imds), settings.fips));
+            output.print(&diagnosis);
+            anyhow::ensure!(diagnosis.is_well(), "something is to be mended");
+            Ok(())
         }
         Command::Token { cluster_name, region, exec_info } => {
             let role = Role::new(Arc::new(imds));

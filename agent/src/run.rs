@@ -4,7 +4,7 @@
 mod act;
 mod lane;
 pub mod lifecycle;
-mod name;
+mod local;
 mod obstacle;
 mod systemd;
 
@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use log::Level;
+use machine::agent::mode::Listen;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
@@ -26,14 +28,14 @@ use crate::identity::Role;
 use crate::imds::{Imds, ImdsError};
 use crate::journal::{Journal, boot_id};
 use crate::notices::{self, News};
+use crate::observe;
 use crate::report::fnv;
 
 use act::Actor;
 use lifecycle::{Act, Input, Lifecycle};
+use local::Local;
 use systemd::Systemd;
 
-/// The kubeconfig that bootstrap writes, below the machine's root.
-const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
 /// Local facts (files) are looked at this often.
 const TICK: Duration = Duration::from_secs(1);
 /// Each call to the API server.
@@ -43,15 +45,16 @@ const FINISH: Duration = Duration::from_secs(5);
 /// The longest wait for metadata at the start.
 const METADATA_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written; `role` is this machine's towards AWS.
+/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written; `role` is this machine's towards AWS;
+/// `metrics`, where it is given, goes before what the settings say.
 ///
 /// # Errors
 /// Only when the signal handlers cannot be installed: everything else is waited for.
-pub async fn run(root: &Path, imds: Arc<Imds>, role: Role) -> anyhow::Result<()> {
+pub async fn run(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> anyhow::Result<()> {
     let mut stop = std::pin::pin!(daemon::signal::stopped());
     tokio::select! {
         stopped = &mut stop => log::info!(signal = stopped?; "stopped before it began"),
-        agent = Agent::start(root, imds, role) => {
+        agent = Agent::start(root, imds, role, metrics) => {
             let signal = agent.work(stop).await?;
             log::info!(signal = signal; "stopped; the journal carries on at the next start");
         }
@@ -76,13 +79,14 @@ struct Agent {
     notices: Receiver<News>,
     clock: Clock,
     systemd: Systemd,
+    local: Local,
     /// The trouble that was said last.
     said: Option<String>,
 }
 
 impl Agent {
     /// Learns from metadata which machine this is, and takes up its journal.
-    async fn start(root: &Path, imds: Arc<Imds>, role: Role) -> Self {
+    async fn start(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> Self {
         let (instance, hostname) = who_am_i(&imds).await;
         let mut journal = Journal::read(root, &instance).unwrap_or_else(|error| {
             log::error!("{}", daemon::error::chain(&error));
@@ -90,7 +94,7 @@ impl Agent {
         });
         let clock = Clock::anchored(journal.anchor);
         journal.anchor = Some(clock.anchor());
-        let name = name::written(root).unwrap_or_else(|| hostname.clone());
+        let name = observe::node_name(root).unwrap_or_else(|| hostname.clone());
         log::info!(instance = instance.as_str(), node = name.as_str(); "guarding this machine");
         let (told, notices) = mpsc::channel(4);
         tokio::spawn(notices::watch(imds, told, fnv(&instance)));
@@ -107,6 +111,7 @@ impl Agent {
             notices,
             clock,
             systemd: Systemd::ready(),
+            local: Local::open(root, metrics.unwrap_or_default()).await,
             said: None,
         }
     }
@@ -122,7 +127,7 @@ impl Agent {
             for act in self.life.step(self.clock.now()) {
                 self.perform(act);
             }
-            self.systemd.alive(&self.life.summary());
+            self.tell();
             tokio::select! {
                 signal = &mut stop => {
                     self.finish().await;
@@ -141,6 +146,9 @@ impl Agent {
             Some(heard) = self.nodes.recv() => self.heard_node(heard),
             Some(heard) = self.pods.recv() => self.heard_pods(heard),
             Some(news) = self.notices.recv() => self.heard_metadata(news),
+            stream = self.local.asked() => {
+                self.local.answer(stream, &self.life, &self.life.statements(self.clock.now()), self.phase());
+            }
             Some(input) = self.actor.ended() => self.take(input),
             () = sleep(wait) => {}
         }
@@ -148,6 +156,20 @@ impl Agent {
 
     fn take(&mut self, input: Input) {
         self.life.take(input, self.clock.now());
+    }
+
+    /// What systemd and people on this machine hear.
+    fn tell(&mut self) {
+        self.systemd.alive(&self.phase());
+        let said = self.life.statements(self.clock.now());
+        let line = self.local.turn(&self.life, &said, Timestamp::now());
+        self.take(Input::Timeline(line));
+    }
+
+    /// Where things stand, and while the API server does not answer, why.
+    fn phase(&self) -> String {
+        let trouble = self.said.as_deref().filter(|_| self.life.node().is_none());
+        trouble.map_or_else(|| self.life.summary(), |trouble| format!("{}: {trouble}", self.life.summary()))
     }
 
     /// Local facts: files that others write, and the clock that somebody may set.
@@ -160,6 +182,7 @@ impl Agent {
             // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
             if matches!(bootstrap, Some(State::Done { .. })) {
                 self.renew();
+                self.local.bootstrapped();
             }
             self.bootstrap.clone_from(&bootstrap);
         }
@@ -171,7 +194,7 @@ impl Agent {
         if self.actor.has_cluster() {
             return;
         }
-        let path = self.root.join(KUBECONFIG);
+        let path = observe::kubeconfig(&self.root);
         match Access::read(&self.root, &path) {
             Ok(access) => self.use_access(access),
             Err(_) if !path.exists() => {
@@ -182,13 +205,14 @@ impl Agent {
     }
 
     fn use_access(&mut self, access: Access) {
-        let name = name::written(&self.root).unwrap_or_else(|| self.hostname.clone());
+        let name = observe::node_name(&self.root).unwrap_or_else(|| self.hostname.clone());
         self.life.rename(&name);
         let cluster = Arc::new(Cluster::new(access.clone(), CALL).with_role(Arc::clone(&self.role)));
         self.access = Some(access);
         let (told, nodes) = mpsc::channel(8);
         self.nodes = nodes;
         tokio::spawn(follow(Arc::clone(&cluster), Watched::node(&name), told));
+        self.local.use_cluster(&cluster, &name);
         let follows = self.actor.use_cluster(cluster);
         if follows {
             self.follow_pods();
@@ -208,6 +232,7 @@ impl Agent {
         match heard {
             Heard::All(nodes) => {
                 self.said = None;
+                self.local.api_answers(true);
                 self.take(Input::Node(nodes.into_iter().next()));
             }
             Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
@@ -235,6 +260,7 @@ impl Agent {
     /// The API server does not answer as it should: perhaps there is another kubeconfig by now, or another name.
     fn trouble(&mut self, problem: &str) {
         self.say(Level::Warn, problem);
+        self.local.api_answers(false);
         self.renew();
     }
 
@@ -243,10 +269,10 @@ impl Agent {
         if !self.actor.has_cluster() {
             return;
         }
-        let Ok(access) = Access::read(&self.root, &self.root.join(KUBECONFIG)) else {
+        let Ok(access) = Access::read(&self.root, &observe::kubeconfig(&self.root)) else {
             return;
         };
-        let renamed = name::written(&self.root).is_some_and(|name| name != self.life.name());
+        let renamed = observe::node_name(&self.root).is_some_and(|name| name != self.life.name());
         if renamed || self.access.as_ref() != Some(&access) {
             log::info!("bootstrap has written another kubeconfig: connecting anew");
             self.use_access(access);

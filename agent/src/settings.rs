@@ -1,12 +1,15 @@
 //! Command line and environment, validated once; everything else receives values and never looks at either.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use daemon::log::Format;
 use log::LevelFilter;
+use machine::agent::mode::Listen;
+use serde::Serialize;
 
 use crate::bootstrap::credentials::{DEFAULT_PROVIDER, PROVIDER_VARIABLE};
 use crate::host::{Host, Topology};
@@ -58,7 +61,23 @@ pub enum Command {
     /// Turn instance metadata into a running kubelet, then end.
     Bootstrap,
     /// Guard the node until it may serve, and empty it when EC2 wants the machine back.
-    Run,
+    Run {
+        /// Where metrics are served, instead of what the settings say: ADDRESS:PORT, or off.
+        #[arg(long, env = "KERF_METRICS")]
+        metrics: Option<Listen>,
+    },
+    /// Say who this machine is and where everything stands.
+    Status {
+        /// For people, or as JSON.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Check what the node needs from its surroundings, and say what to mend; fails when something is broken.
+    Doctor {
+        /// For people, or as JSON.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
     /// What EKS's `nodeadm` does, with its arguments; also done when the program is called by that name.
     #[command(subcommand)]
     Nodeadm(Nodeadm),
@@ -77,6 +96,26 @@ pub enum Command {
         #[arg(long, env = "KUBERNETES_EXEC_INFO", hide = true)]
         exec_info: Option<String>,
     },
+}
+
+/// How something is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// One document.
+    Json,
+}
+
+impl Output {
+    /// Prints `value`.
+    pub fn print(self, value: &(impl Display + Serialize)) {
+        match self {
+            Self::Text => print!("{value}"),
+            Self::Json => println!("{}", serde_json::to_string_pretty(value).unwrap_or_default()),
+        }
+    }
 }
 
 impl Settings {

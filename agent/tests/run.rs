@@ -11,8 +11,9 @@ mod client;
 mod decisions;
 #[path = "run/ledger.rs"]
 mod ledger;
+#[path = "run/local.rs"]
+mod local;
 #[path = "run/machine.rs"]
-#[expect(dead_code, reason = "the test of the program itself uses the rest")]
 mod machine;
 #[path = "run/memory.rs"]
 mod memory;

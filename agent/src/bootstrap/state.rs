@@ -1,6 +1,8 @@
 //! Where bootstrap stands, in a file: `kerf-agent run` tells the cluster about it once the API answers, since bootstrap
 //! itself has no credentials for that.
 
+use std::fmt::{self, Display, Formatter};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,16 @@ pub enum State {
         /// When.
         since: Timestamp,
     },
+}
+
+impl Display for State {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting { reason, since } => write!(out, "waits since {since}: {reason}"),
+            Self::Failed { reason, since } => write!(out, "cannot go on since {since}: {reason}"),
+            Self::Done { node_name, since } => write!(out, "done at {since}, as {node_name}"),
+        }
+    }
 }
 
 impl State {

@@ -91,7 +91,8 @@ impl Access {
     }
 
     /// Host and port, as messages show them.
-    pub(super) fn server(&self) -> String {
+    #[must_use]
+    pub fn server(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }

@@ -37,7 +37,8 @@ impl Clock {
         complaint(self.behind())
     }
 
-    fn behind(&self) -> SignedDuration {
+    /// How far it is behind.
+    pub(super) fn behind(&self) -> SignedDuration {
         *self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

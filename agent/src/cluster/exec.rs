@@ -50,7 +50,8 @@ struct ExecStatus {
 
 impl Command {
     /// What the agent can mint itself instead of running this.
-    pub(super) fn audience(&self) -> Option<Audience> {
+    #[must_use]
+    pub fn audience(&self) -> Option<Audience> {
         let variables = self.env.iter().flatten().map(|it| (it.name.clone(), it.value.clone()));
         recognise::audience(&self.command, &self.args, &variables.collect::<Vec<_>>())
     }

@@ -9,6 +9,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use jiff::SignedDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -45,6 +46,10 @@ impl Http {
 
     pub(super) fn with_role(self, role: Arc<Role>) -> Self {
         Self { bearer: self.bearer.with_role(role), ..self }
+    }
+
+    pub(super) fn clock_is_behind(&self) -> SignedDuration {
+        self.clock.behind()
     }
 
     /// One request, one answer; anything but 2xx is an error. Only a token that was good once is replaced and tried again.
@@ -100,8 +105,9 @@ impl Http {
 
     async fn body(&self, response: Response<Incoming>, what: &str) -> Result<Bytes, ClusterError> {
         let status = response.status();
+        self.clock.learn(response.headers());
         if status.as_u16() == 401 {
-            return Err(self.unauthorized(&response, what).await);
+            return Err(self.unauthorized(what).await);
         }
         let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after = after.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
@@ -115,9 +121,8 @@ impl Http {
     }
 
     /// The certificate was replaced, the token is of no use any more, or our clock is wrong: all of them are looked at afresh.
-    async fn unauthorized(&self, response: &Response<Incoming>, what: &str) -> ClusterError {
+    async fn unauthorized(&self, what: &str) -> ClusterError {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.clock.learn(response.headers());
         let again = self.bearer.refused(self.clock.now()).await;
         let cure = format!("{}{}", self.bearer.cure(), self.clock.complaint());
         ClusterError::Unauthorized { what: what.to_owned(), cure, again }

@@ -8,6 +8,7 @@
 //! [`Lifecycle::tidings`] for events, [`Lifecycle::wishes`] for the Node's metadata, [`Lifecycle::step`] for acts of its own.
 
 mod conditions;
+mod course;
 mod emptying;
 mod events;
 mod known;
@@ -28,6 +29,7 @@ use crate::notices::{Reach, Reading};
 use crate::report::{self, Statement, Tiding, Wanted};
 
 use conditions::Conditions;
+use course::Course;
 use emptying::Emptying;
 use events::Events;
 use known::{Known, Seen};
@@ -70,6 +72,8 @@ pub enum Input {
     Reach(Reach),
     /// How far the wall clock is ahead of the agent's.
     Wall(Wall),
+    /// How the start of this node went so far, as the Node's annotation shall have it.
+    Timeline(Option<String>),
     /// The answer to a request of the drain, by the pod's UID.
     Reply(String, Reply),
     /// Whether the Node took the patch.
@@ -97,6 +101,8 @@ pub struct Lifecycle {
     marks: Marks,
     /// The Node's conditions.
     conditions: Conditions,
+    /// How the start went.
+    course: Course,
     /// What people are told.
     events: Events,
 }
@@ -117,6 +123,7 @@ impl Lifecycle {
             emptying,
             marks: Marks::new(now),
             conditions: Conditions::default(),
+            course: Course::default(),
             events: Events::default(),
         }
     }
@@ -185,6 +192,7 @@ impl Lifecycle {
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
             Input::Cni(there) => self.service.cni(there),
             Input::Bootstrap(report) => self.service.bootstrap(report, now),
+            Input::Timeline(line) => self.course.take(line),
             Input::Reading(reading) => {
                 if self.notices.read(&mut self.known, &reading, now) {
                     self.hurry(now);
@@ -254,11 +262,12 @@ impl Lifecycle {
         let wall = self.known.wall;
         let missing = self.known.node().and_then(|node| report::wanted_patch(node, wanted, wall));
         let missing = missing.map(|patch| Wish { patch, urgent: true });
-        missing.into_iter().chain(notices::undo(&self.known)).collect()
+        let wishes = missing.into_iter().chain(notices::undo(&self.known));
+        wishes.chain(self.course.wish(&self.known)).collect()
     }
 
     /// The conditions that the Node should have.
-    fn statements(&self, now: Millis) -> Vec<Statement> {
+    pub(super) fn statements(&self, now: Millis) -> Vec<Statement> {
         let mut said: Vec<Statement> = self.service.statement(&self.known).into_iter().collect();
         said.extend(self.notices.statements(&self.known, now));
         said.extend(self.metadata.statement(&self.known, now));

@@ -13,6 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use machine::agent::mode::Listen;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -83,7 +84,11 @@ impl Machine {
     }
 
     pub fn join(&self, api: &Api) {
-        self.write("var/lib/kubelet/kubeconfig", &kubeconfig(&api.url));
+        self.join_at(&api.url);
+    }
+
+    pub fn join_at(&self, url: &str) {
+        self.write("var/lib/kubelet/kubeconfig", &kubeconfig(url));
     }
 
     pub fn cni(&self) {
@@ -124,7 +129,7 @@ impl Machine {
 
 async fn run(root: &Path, imds: Arc<Imds>) {
     let role = agent::identity::Role::new(Arc::clone(&imds));
-    agent::run::run(root, imds, role).await.unwrap();
+    agent::run::run(root, imds, role, Some(Listen(None))).await.unwrap();
 }
 
 fn kubeconfig(server: &str) -> String {

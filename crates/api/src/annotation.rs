@@ -38,6 +38,8 @@ pub const AGENT_SETTINGS: &str = "kerf.sh/agent-settings";
 pub const GATE_TIMEOUT: &str = "kerf.sh/gate-timeout";
 /// On a Node: RFC 3339 instant of the agent's last report.
 pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
+/// On a Node: how its start went, JSON: the agent's `start`, and milliseconds from there by stage.
+pub const TIMELINE: &str = "kerf.sh/timeline";
 /// On a Node: RFC 3339 instant at which EC2 takes the machine.
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
 /// On a Node: the controller, or a person, asks the agent to empty it; a [`crate::DrainRequest`].

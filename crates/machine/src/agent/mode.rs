@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -45,13 +46,24 @@ impl Serialize for Listen {
     }
 }
 
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+/// A text that is neither an address nor `off`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no address; write 127.0.0.1:9192, or off")]
+pub struct NoAddress(String);
+
+impl FromStr for Listen {
+    type Err = NoAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == OFF {
             return Ok(Self(None));
         }
-        let refused = |_| de::Error::custom(format!("`{text}` is no address; write 127.0.0.1:9192, or off"));
-        text.parse().map(|address| Self(Some(address))).map_err(refused)
+        text.parse().map(|address| Self(Some(address))).map_err(|_| NoAddress(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }

@@ -1,0 +1,195 @@
+//! `kerf-agent doctor`: looks at everything that a node needs from its surroundings, once, and says what to mend. It changes nothing.
+
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp, Unit};
+use serde::Serialize;
+
+use crate::bootstrap::State;
+use crate::cluster::{Access, Cluster, Credentials};
+use crate::gates::bootstrap_state;
+use crate::identity::Role;
+use crate::imds::Imds;
+use crate::journal::Journal;
+use crate::observe;
+
+/// Each call to the API server.
+const CALL: Duration = Duration::from_secs(5);
+/// A clock that is further off makes tokens that EKS refuses, and certificates that are not valid yet.
+const CLOCK: SignedDuration = SignedDuration::from_mins(4);
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Not needed at once, or not yet there.
+    Warning,
+    /// The node cannot work like this.
+    Broken,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    /// How it went.
+    pub verdict: Verdict,
+    /// In a sentence: what is there, or what is wrong and how to mend it.
+    pub says: String,
+}
+
+/// All checks, in the order in which things depend on each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Diagnosis {
+    /// The checks.
+    pub findings: Vec<Finding>,
+}
+
+impl Diagnosis {
+    /// Whether nothing is broken.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.findings.iter().all(|finding| finding.verdict != Verdict::Broken)
+    }
+
+    fn note(&mut self, check: &'static str, verdict: Verdict, says: impl Into<String>) {
+        self.findings.push(Finding { check, verdict, says: says.into() });
+    }
+
+    /// Good news, or an error with its causes.
+    fn judge(&mut self, check: &'static str, looked: Result<String, &(dyn Error + 'static)>) {
+        match looked {
+            Ok(says) => self.note(check, Verdict::Ok, says),
+            Err(error) => self.note(check, Verdict::Broken, daemon::error::chain(error)),
+        }
+    }
+}
+
+impl Display for Diagnosis {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        for Finding { check, verdict, says } in &self.findings {
+            let mark = match verdict {
+                Verdict::Ok => "ok",
+                Verdict::Warning => "look",
+                Verdict::Broken => "MEND",
+            };
+            writeln!(out, "{mark:<5} {check:<12} {says}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the machine below `root`.
+pub async fn examine(root: &Path, imds: Arc<Imds>, fips: bool) -> Diagnosis {
+    let mut found = Diagnosis::default();
+    let instance = metadata(&mut found, &imds).await;
+    let role = Arc::new(Role::new(imds).with_fips(fips));
+    let access = files(&mut found, root);
+    if access.as_ref().is_none_or(|access| matches!(access.credentials, Credentials::Exec(_))) {
+        let credentials = role.credentials(Timestamp::now()).await;
+        let says = credentials.as_ref().map(|it| format!("{}, credentials until {}", it.role, it.end));
+        found.judge("role", says.map_err(|error| error as &dyn Error));
+    }
+    if let Some(access) = access {
+        let cluster = Cluster::new(access, CALL).with_role(role);
+        api(&mut found, &cluster, root, instance.as_deref()).await;
+    }
+    found
+}
+
+/// Who metadata says we are.
+async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
+    let identity = imds.identity().await;
+    let says =
+        identity.as_ref().map(|it| format!("{} ({}) in {}", it.instance_id, it.instance_type, it.availability_zone));
+    found.judge("metadata", says.map_err(|error| error as &dyn Error));
+    identity.ok().map(|it| it.instance_id)
+}
+
+/// The files that bootstrap, kubelet and we need; gives the way to the API server.
+fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
+    match bootstrap_state(root) {
+        Some(State::Done { .. }) => found.note("bootstrap", Verdict::Ok, "done"),
+        Some(state) => found.note("bootstrap", Verdict::Broken, state.to_string()),
+        None => found.note(
+            "bootstrap",
+            Verdict::Warning,
+            "it has not reported in this boot; see `systemctl status kerf-agent-bootstrap`",
+        ),
+    }
+    if let Some(other) = observe::other(root) {
+        found.note(
+            "bootstrap",
+            Verdict::Ok,
+            format!("{} configures this machine; the agent only observes", other.name()),
+        );
+    }
+    match Journal::peek(root) {
+        Some(journal) => found.note("journal", Verdict::Ok, format!("of {}", journal.instance)),
+        None => found.note(
+            "journal",
+            Verdict::Warning,
+            "there is none yet, or it cannot be read (are you root?); see `systemctl status kerf-agent`",
+        ),
+    }
+    let path = observe::kubeconfig(root);
+    let access = Access::read(root, &path);
+    let server =
+        |access: &Access| format!("{} for {}, by {}", path.display(), access.server(), access.credentials.describe());
+    found.judge("kubeconfig", access.as_ref().map(server).map_err(|error| error as &dyn Error));
+    match observe::node_name(root) {
+        Some(name) => found.note("node name", Verdict::Ok, name),
+        None => found.note(
+            "node name",
+            Verdict::Warning,
+            "kubelet's command line has no --hostname-override; metadata's host name is taken",
+        ),
+    }
+    access.ok()
+}
+
+async fn api(found: &mut Diagnosis, cluster: &Cluster, root: &Path, instance: Option<&str>) {
+    let name = observe::node_name(root).unwrap_or_default();
+    match cluster.node(&name).await {
+        Err(error) => found.note("api server", Verdict::Broken, daemon::error::chain(&error)),
+        Ok(node) => {
+            found.note("api server", Verdict::Ok, "it answers, and knows who we are");
+            let id = node.map(|node| node.spec.provider_id);
+            registered(found, &name, id.as_deref(), instance);
+        }
+    }
+    let behind = cluster.clock_is_behind();
+    let behind = behind.round(Unit::Minute).unwrap_or(behind);
+    match behind.abs() < CLOCK {
+        true => found.note("clock", Verdict::Ok, "as the API server's"),
+        false => found.note(
+            "clock",
+            Verdict::Broken,
+            format!("{behind:#} behind the API server's; mend it (see `chronyc tracking`)"),
+        ),
+    }
+}
+
+fn registered(found: &mut Diagnosis, name: &str, provider_id: Option<&str>, instance: Option<&str>) {
+    let of = provider_id.and_then(|id| id.rsplit('/').next());
+    match (provider_id, instance) {
+        (None, _) => found.note(
+            "node",
+            Verdict::Warning,
+            format!("kubelet has not registered {name}; see `journalctl -u kubelet`"),
+        ),
+        (Some(id), Some(instance)) if of != Some(instance) => {
+            let cure = "delete the Node if that machine is gone, else give this one another name";
+            found.note("node", Verdict::Broken, format!("{name} is another machine's ({id}): {cure}"));
+        }
+        (Some(id), _) => found.note("node", Verdict::Ok, format!("{name} is this machine's ({id})")),
+    }
+}

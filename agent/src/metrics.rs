@@ -1,0 +1,68 @@
+//! The agent's metrics: the one place where their names, labels and meanings stand. Names without our prefix are those of AWS's Node
+//! Termination Handler, where they mean the same, so that its dashboards and alerts go on working.
+//!
+//! A duty that counts something adds its constant here and to [`TABLE`]; `run/local.rs` sets it, from what the lifecycle says.
+
+use daemon::metric::{Kind, Metric, Metrics};
+
+use crate::report::Statement;
+use crate::timeline::Timeline;
+
+/// As the Node Termination Handler counts: what was done to the Node, and whether it went well.
+pub const ACTIONS: Metric = Metric {
+    name: "actions_total",
+    help: "Actions on this Node for an event: cordon, cordon-and-drain; by success or error",
+    kind: Kind::Counter,
+    labels: &["node_action", "node_status"],
+};
+/// As the Node Termination Handler counts: what went wrong with events, by where.
+pub const EVENTS_ERROR: Metric = Metric {
+    name: "events_error_total",
+    help: "Errors in reading or handling events, by where: imds, api, journal",
+    kind: Kind::Counter,
+    labels: &["event_error_where"],
+};
+/// The timeline.
+pub const STAGE: Metric = Metric {
+    name: "kerf_agent_stage_seconds",
+    help: "From the agent's first start in this boot to each stage of the node's start, in seconds",
+    kind: Kind::Gauge,
+    labels: &["stage"],
+};
+/// What the Node says by us.
+pub const CONDITION: Metric = Metric {
+    name: "kerf_agent_condition",
+    help: "1 for the status that each condition of the agent has, 0 for the others",
+    kind: Kind::Gauge,
+    labels: &["condition", "status"],
+};
+/// Whether anybody hears us.
+pub const API_ANSWERS: Metric = Metric {
+    name: "kerf_agent_api_answers",
+    help: "1 while the API server answers the agent, else 0",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+
+/// Every metric of the agent.
+pub const TABLE: &[Metric] = &[ACTIONS, EVENTS_ERROR, STAGE, CONDITION, API_ANSWERS];
+
+const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
+
+/// Shows the conditions.
+pub fn show_conditions(metrics: &Metrics, said: &[Statement]) {
+    for statement in said {
+        for status in STATUSES {
+            let is = f64::from(u8::from(statement.status == status));
+            metrics.set(&CONDITION, &[statement.kind, status], is);
+        }
+    }
+}
+
+/// Shows the timeline.
+pub fn show_timeline(metrics: &Metrics, timeline: &Timeline) {
+    for (stage, at) in timeline.steps() {
+        // Milliseconds of a start are far below what a float holds exactly.
+        metrics.set(&STAGE, &[stage], at as f64 / 1000.0);
+    }
+}

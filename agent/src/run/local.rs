@@ -1,0 +1,247 @@
+//! What the running agent tells on its own machine: its status on a socket, metrics on loopback, and the timeline of the start in a
+//! file. It watches the lifecycle and decides nothing.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::condition;
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use machine::agent::mode::Listen;
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use super::lifecycle::Lifecycle;
+use crate::admin::{self, Admin};
+use crate::cluster::Cluster;
+use crate::metrics;
+use crate::report::Statement;
+use crate::status::Status;
+use crate::timeline::{self, Timeline};
+
+/// How often the node's pods are looked at until the first one runs, and how often at most.
+const POD_LOOK: Duration = Duration::from_secs(2);
+const POD_LOOKS: u32 = 300;
+
+/// The agent's own doors.
+pub(super) struct Local {
+    root: PathBuf,
+    admin: Admin,
+    metrics: Arc<Metrics>,
+    served: Option<AbortHandle>,
+    timeline: Timeline,
+    /// Gates that were seen closed.
+    closed: BTreeSet<String>,
+    /// What was shown last.
+    shown: Vec<Statement>,
+    cordoned: bool,
+    drained: bool,
+    bootstrapped: bool,
+    first_pod: FirstPod,
+}
+
+/// Waiting for the first pod that runs.
+#[derive(Debug, Default)]
+enum FirstPod {
+    #[default]
+    Nobody,
+    Awaited(oneshot::Receiver<Timestamp>),
+    Seen,
+}
+
+impl Local {
+    /// Opens the doors; those that cannot be opened stay closed.
+    pub(super) async fn open(root: &Path, listen: Listen) -> Self {
+        let metrics = Arc::new(Metrics::new(metrics::TABLE));
+        let served = serve(listen, &metrics).await;
+        let timeline = Timeline::read(root);
+        let admin = Admin::open(root);
+        Self {
+            root: root.to_owned(),
+            admin,
+            metrics,
+            served,
+            first_pod: if timeline.stages.contains_key(timeline::POD) { FirstPod::Seen } else { FirstPod::Nobody },
+            timeline,
+            closed: BTreeSet::new(),
+            shown: Vec::new(),
+            cordoned: false,
+            drained: false,
+            bootstrapped: false,
+        }
+    }
+
+    /// The next who asks for the status.
+    pub(super) async fn asked(&self) -> UnixStream {
+        self.admin.asked().await
+    }
+
+    /// Answers with what files say, and what the lifecycle knows better.
+    pub(super) fn answer(&self, stream: UnixStream, life: &Lifecycle, said: &[Statement], phase: String) {
+        let left = Status::left(&self.root, Some(life.journal()));
+        let mut status = Status { running: true, phase, timeline: self.timeline.clone(), ..left };
+        status.identity.node = Some(life.name().to_owned());
+        status.conditions = said.iter().map(Into::into).collect();
+        admin::answer(stream, &status);
+    }
+
+    /// Bootstrap has come to its end: its part of the timeline is complete, and ours may go into the same file.
+    pub(super) fn bootstrapped(&mut self) {
+        self.bootstrapped = true;
+        self.keep();
+    }
+
+    /// Whether the API server answers.
+    pub(super) fn api_answers(&self, answers: bool) {
+        if !answers {
+            self.metrics.add(&metrics::EVENTS_ERROR, &["api"], 1.0);
+        }
+        self.metrics.set(&metrics::API_ANSWERS, &[], f64::from(u8::from(answers)));
+    }
+
+    /// One turn of the main loop: what is new at `now`, by the wall's clock. Gives the timeline's annotation, once it has begun.
+    pub(super) fn turn(&mut self, life: &Lifecycle, said: &[Statement], now: Timestamp) -> Option<String> {
+        let mut news = life.node().is_some() && self.timeline.reach(timeline::NODE, now);
+        news |= self.gates(said, now);
+        news |= self.pod();
+        if self.shown != said {
+            metrics::show_conditions(&self.metrics, said);
+            self.shown = said.to_vec();
+        }
+        if news {
+            self.keep();
+        }
+        self.count(life);
+        self.timeline.annotation()
+    }
+
+    /// Looks for the node's first running pod through this client, until there is one.
+    pub(super) fn use_cluster(&mut self, cluster: &Arc<Cluster>, node: &str) {
+        if matches!(self.first_pod, FirstPod::Seen) {
+            return;
+        }
+        let (told, heard) = oneshot::channel();
+        let (cluster, node) = (Arc::clone(cluster), node.to_owned());
+        tokio::spawn(async move {
+            if let Some(at) = first_pod(&cluster, &node, &told).await {
+                // Nobody listens where another kubeconfig has come meanwhile.
+                let _ = told.send(at);
+            }
+        });
+        self.first_pod = FirstPod::Awaited(heard);
+    }
+
+    /// A gate has opened when it was seen closed and is not any more.
+    fn gates(&mut self, said: &[Statement], now: Timestamp) -> bool {
+        let Some(ready) = said.iter().find(|it| it.kind == condition::AGENT_READY) else {
+            return false;
+        };
+        let is_ready = ready.status == condition::TRUE;
+        let closed: BTreeSet<String> =
+            if is_ready { BTreeSet::new() } else { ready.reason.split(',').map(str::to_owned).collect() };
+        let mut news = false;
+        for opened in self.closed.difference(&closed) {
+            news |= self.timeline.reach(&format!("{}{opened}", timeline::GATE), now);
+        }
+        self.closed = closed;
+        news | (is_ready && self.timeline.reach(timeline::READY, now))
+    }
+
+    fn pod(&mut self) -> bool {
+        let FirstPod::Awaited(heard) = &mut self.first_pod else {
+            return false;
+        };
+        let Ok(at) = heard.try_recv() else {
+            return false;
+        };
+        self.first_pod = FirstPod::Seen;
+        self.timeline.reach(timeline::POD, at)
+    }
+
+    /// As the Node Termination Handler counts its actions.
+    fn count(&mut self, life: &Lifecycle) {
+        let journal = life.journal();
+        let cordoned = journal.drain.is_some() && life.node().is_some_and(|node| node.spec.unschedulable);
+        if cordoned && !std::mem::replace(&mut self.cordoned, cordoned) {
+            self.metrics.add(&metrics::ACTIONS, &["cordon", "success"], 1.0);
+        }
+        let Some(outcome) = &journal.outcome else {
+            self.drained = false;
+            self.cordoned &= cordoned;
+            return;
+        };
+        if !std::mem::replace(&mut self.drained, true) {
+            let status = if outcome.complete { "success" } else { "error" };
+            self.metrics.add(&metrics::ACTIONS, &["cordon-and-drain", status], 1.0);
+        }
+    }
+
+    /// Until bootstrap is done the file is its own.
+    fn keep(&mut self) {
+        if !self.bootstrapped {
+            return;
+        }
+        if let Err(error) = self.timeline.keep(&self.root) {
+            log::warn!("the timeline of this start is not kept: {error}");
+        }
+        metrics::show_timeline(&self.metrics, &self.timeline);
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if let Some(served) = &self.served {
+            served.abort();
+        }
+    }
+}
+
+/// Looks until a pod runs, somebody else looks, or it has taken too long to matter.
+async fn first_pod(cluster: &Cluster, node: &str, told: &oneshot::Sender<Timestamp>) -> Option<Timestamp> {
+    for _ in 0..POD_LOOKS {
+        if told.is_closed() {
+            return None;
+        }
+        let pods = cluster.pods(node).await.unwrap_or_default();
+        if pods.iter().any(|pod| pod.status.phase == "Running") {
+            return Some(Timestamp::now());
+        }
+        sleep(POD_LOOK).await;
+    }
+    None
+}
+
+/// The port for scrapers.
+struct Scraped(Arc<Metrics>);
+
+impl daemon::admin::Admin for Scraped {
+    fn healthy(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn metrics(&self) -> String {
+        self.0.render()
+    }
+}
+
+async fn serve(listen: Listen, metrics: &Arc<Metrics>) -> Option<AbortHandle> {
+    let address = listen.0?;
+    match daemon::admin::bind(address).await {
+        Ok(listener) => {
+            let admin = Arc::new(Scraped(Arc::clone(metrics)));
+            Some(tokio::spawn(daemon::admin::serve(listener, admin)).abort_handle())
+        }
+        Err(error) => {
+            log::warn!(address:% = address; "nobody can scrape metrics, set `metrics:` to another address or off: {error}");
+            None
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Where everything stands on this machine, in one value: the running agent says it on its socket; without one it is put together
+//! from the files that were left. `kerf-agent status` prints it for people or as JSON.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+
+use drain::{PodOnNode, Refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::admin;
+use crate::bootstrap::State;
+use crate::cluster::{Access, Credentials};
+use crate::gates::bootstrap_state;
+use crate::journal::{Journal, Outcome};
+use crate::observe::{self, Other};
+use crate::report::{Statement, rfc3339};
+use crate::timeline::Timeline;
+
+/// The usage report as it was written last, below the machine's root.
+const USAGE: &str = "run/kerf/usage.json";
+
+/// Where everything stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// Whether an agent runs; otherwise all of this is what was left.
+    pub running: bool,
+    /// Its version.
+    pub version: String,
+    /// Who this machine is.
+    pub identity: Identity,
+    /// In one line: what it does, or what it waits for.
+    pub phase: String,
+    /// What bootstrap says.
+    pub bootstrap: Option<State>,
+    /// The Node's conditions as the agent sees them: gates, health, interruption.
+    pub conditions: Vec<Condition>,
+    /// What was announced.
+    pub notices: Value,
+    /// The drain, if there is or was one.
+    pub drain: Option<Emptying>,
+    /// The last usage report.
+    pub usage: Value,
+    /// The start.
+    pub timeline: Timeline,
+}
+
+/// Who this machine is, to EC2 and to the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Identity {
+    /// `i-...`.
+    pub instance: Option<String>,
+    /// The Node's name.
+    pub node: Option<String>,
+    /// Host and port.
+    pub api_server: Option<String>,
+    /// How we prove who we are there.
+    pub credentials: Option<String>,
+    /// Who else configures this machine; then bootstrap only observes.
+    pub configured_by: Option<String>,
+}
+
+/// One condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// In one word.
+    pub reason: String,
+    /// In a sentence.
+    pub message: String,
+}
+
+/// A drain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Emptying {
+    /// Why the node is emptied.
+    pub why: String,
+    /// When the machine may be gone.
+    pub deadline: Option<String>,
+    /// Figures.
+    pub progress: String,
+    /// Pods whose last request was refused, with the API server's words.
+    pub blocked: Vec<String>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+}
+
+impl Status {
+    /// Asks the running agent, else looks at the files below `root`.
+    pub async fn of(root: &Path) -> Self {
+        match admin::ask(root).await {
+            Ok(status) => status,
+            Err(error) => {
+                let phase = format!("no agent answers on this machine ({error}); see `systemctl status kerf-agent`");
+                Self { phase, ..Self::left(root, Journal::peek(root).as_ref()) }
+            }
+        }
+    }
+
+    /// What files say: everything that the running agent does not know better.
+    #[must_use]
+    pub fn left(root: &Path, journal: Option<&Journal>) -> Self {
+        let usage = std::fs::read(root.join(USAGE)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        Self {
+            running: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            identity: identity(root, journal),
+            phase: String::new(),
+            bootstrap: bootstrap_state(root),
+            conditions: Vec::new(),
+            notices: journal.map(announced).unwrap_or_default(),
+            drain: journal.and_then(emptying),
+            usage: usage.unwrap_or_default(),
+            timeline: Timeline::read(root),
+        }
+    }
+}
+
+impl From<&Statement> for Condition {
+    fn from(said: &Statement) -> Self {
+        Self {
+            kind: said.kind.to_owned(),
+            status: said.status.to_owned(),
+            reason: said.reason.clone(),
+            message: said.message.clone(),
+        }
+    }
+}
+
+fn identity(root: &Path, journal: Option<&Journal>) -> Identity {
+    let access = Access::read(root, &observe::kubeconfig(root)).ok();
+    Identity {
+        instance: journal.map(|journal| journal.instance.clone()),
+        node: observe::node_name(root),
+        api_server: access.as_ref().map(Access::server),
+        credentials: access.map(|access| access.credentials.describe()),
+        configured_by: observe::other(root).map(Other::name).map(str::to_owned),
+    }
+}
+
+/// What the journal has of announcements.
+fn announced(journal: &Journal) -> Value {
+    serde_json::to_value(&journal.notices).unwrap_or_default()
+}
+
+fn emptying(journal: &Journal) -> Option<Emptying> {
+    let drain = journal.drain.as_ref()?;
+    Some(Emptying {
+        why: journal.order.as_ref().map(|order| order.why.clone()).unwrap_or_default(),
+        deadline: drain.settings().deadline.map(rfc3339),
+        progress: drain.progress().to_string(),
+        blocked: drain.refusals().map(refusal).collect(),
+        outcome: journal.outcome.clone(),
+    })
+}
+
+fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
+    let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
+    format!("{}/{}: {why}{budget}", pod.namespace, pod.name)
+}
+
+impl Credentials {
+    /// In a few words, without secrets.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::None => "none".to_owned(),
+            Self::Token(_) => "a fixed token".to_owned(),
+            Self::Certificate { .. } => "a client certificate".to_owned(),
+            Self::Exec(command) => match command.audience() {
+                Some(audience) => {
+                    format!("the instance's role (EKS tokens for cluster {} in {})", audience.cluster, audience.region)
+                }
+                None => format!("tokens that `{}` prints", command.command),
+            },
+        }
+    }
+}
+
+impl Display for Status {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, text: &str| writeln!(out, "{name:<12} {text}");
+        line("agent", &format!("{} {}", self.version, if self.running { "running" } else { "not running" }))?;
+        line("phase", &self.phase)?;
+        for (name, value) in self.identity.lines() {
+            line(name, value)?;
+        }
+        line("bootstrap", &self.bootstrap.as_ref().map_or_else(|| "has not reported".to_owned(), ToString::to_string))?;
+        for it in &self.conditions {
+            line("condition", &format!("{} {} {}: {}", it.kind, it.status, it.reason, it.message))?;
+        }
+        line("notices", &plain(&self.notices))?;
+        match &self.drain {
+            None => line("drain", "none")?,
+            Some(drain) => drain.lines(&mut line)?,
+        }
+        line("usage", &plain(&self.usage))?;
+        let steps: Vec<String> = self.timeline.steps().iter().map(|(stage, at)| format!("{stage} {at} ms")).collect();
+        line("timeline", &if steps.is_empty() { "none".to_owned() } else { steps.join(", ") })
+    }
+}
+
+impl Identity {
+    fn lines(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [
+            ("instance", &self.instance),
+            ("node", &self.node),
+            ("api server", &self.api_server),
+            ("credentials", &self.credentials),
+            ("configured", &self.configured_by),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+}
+
+impl Emptying {
+    fn lines(&self, line: &mut impl FnMut(&str, &str) -> fmt::Result) -> fmt::Result {
+        let by = self.deadline.as_ref().map(|deadline| format!(", by {deadline}")).unwrap_or_default();
+        line("drain", &format!("{}{by}: {}", self.why, self.progress))?;
+        for blocked in &self.blocked {
+            line("  blocked", blocked)?;
+        }
+        match &self.outcome {
+            Some(outcome) => line("  outcome", &outcome.summary),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A value for people: nothing is `none`.
+fn plain(value: &Value) -> String {
+    let empty = match value {
+        Value::Null => true,
+        Value::Object(fields) => {
+            fields.is_empty() || fields.values().all(|field| field.is_null() || field == &Value::Array(Vec::new()))
+        }
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    if empty { "none".to_owned() } else { value.to_string() }
+}

@@ -1,0 +1,166 @@
+//! What the agent tells on its own machine: status, doctor, metrics and timeline, by the real program.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, until};
+use crate::machine::{INSTANCE, Machine, NAME, node};
+
+/// `kerf-agent` on the machine.
+fn agent(machine: &Machine, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
+    command.args(words).env_remove("NOTIFY_SOCKET").env("KERF_ROOT", machine.root.path());
+    command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.endpoint()).stdin(Stdio::null());
+    command
+}
+
+async fn output(machine: &Machine, words: &[&str]) -> (bool, String) {
+    let mut command = agent(machine, words);
+    let Output { status, stdout, stderr } =
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    (status.success(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
+}
+
+async fn status(machine: &Machine) -> Value {
+    serde_json::from_str(&output(machine, &["status", "-o", "json"]).await.1).unwrap()
+}
+
+/// A running agent, killed at the end of the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(machine: &Machine, metrics: &str) -> Running {
+    let mut command = agent(machine, &["run", "--metrics", metrics]);
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn annotation(api: &Api) -> Option<Value> {
+    let state = api.state();
+    let line = state.node.as_ref()?["metadata"]["annotations"]["kerf.sh/timeline"].as_str()?.to_owned();
+    serde_json::from_str(&line).ok()
+}
+
+async fn scrape(address: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
+    let api = Api::start().await;
+    let machine = Machine::boot().await;
+    machine.join(&api);
+    let past = json!({"start": "2026-01-01T00:00:00Z", "stages": {"imds": "2026-01-01T00:00:00.012Z"}});
+    machine.write("run/kerf/timeline.json", &past.to_string());
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let running = start(&machine, &address);
+    api.put_node(node(INSTANCE));
+    until("the Node to be seen", || annotation(&api).filter(|line| line["node-seen"].is_u64())).await;
+    let status_now = status(&machine).await;
+    assert_eq!((&status_now["running"], &status_now["identity"]["node"]), (&json!(true), &json!(NAME)));
+    assert_eq!(status_now["identity"]["instance"], INSTANCE);
+    let ready = &status_now["conditions"][0];
+    assert_eq!((&ready["type"], &ready["status"]), (&json!("kerf.sh/Ready"), &json!("False")), "{status_now}");
+    let socket = machine.root.path().join("run/kerf/admin.sock");
+    assert_eq!(std::fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
+
+    machine.cni();
+    api.put_pod("a", 1);
+    let stages = ["node-seen", "gate-CNI", "ready", "first-pod-running"];
+    let told = |line: &Value| stages.iter().all(|stage| line[stage].is_u64());
+    let line = until("every stage", || annotation(&api).filter(told)).await;
+    assert_eq!((&line["start"], &line["imds"]), (&json!("2026-01-01T00:00:00.000Z"), &json!(12)));
+    let file = std::fs::read(machine.root.path().join("run/kerf/timeline.json")).unwrap();
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    assert!(stages.iter().all(|stage| file["stages"][stage].is_string()), "{file}");
+
+    let text = scrape(&address).await;
+    for part in [
+        r#"kerf_agent_stage_seconds{stage="imds"} 0.012"#,
+        r#"kerf_agent_condition{condition="kerf.sh/Ready",status="True"} 1.0"#,
+        "kerf_agent_api_answers{} 1.0",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+
+    drop(running);
+    let left = status(&machine).await;
+    assert_eq!((&left["running"], &left["identity"]["node"]), (&json!(false), &json!(NAME)));
+    assert!(left["phase"].as_str().unwrap().contains("no agent answers"), "{left}");
+    let (well, text) = output(&machine, &["status"]).await;
+    for part in ["agent        0.1.0 not running", &format!("node         {NAME}"), "first-pod-running"] {
+        assert!(well && text.contains(part), "{part} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_cannot_be_reached_is_the_phase_until_it_answers() {
+    let api = Api::start().await;
+    let machine = Machine::boot().await;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    machine.join_at(&format!("http://{nobody}"));
+    let _running = start(&machine, "off");
+    let mut phase = String::new();
+    for _ in 0..200 {
+        phase = status(&machine).await["phase"].as_str().unwrap().to_owned();
+        if phase.contains("cannot connect") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let cure = "check its address and the security groups";
+    assert!(phase.starts_with("waiting for the API server") && phase.contains(cure), "{phase}");
+    machine.join(&api);
+    api.put_node(node(INSTANCE));
+    until("the Node to be seen", || annotation(&api)).await;
+    let phase = status(&machine).await["phase"].as_str().unwrap().to_owned();
+    assert!(!phase.contains("cannot connect"), "{phase}");
+}
+
+#[tokio::test]
+async fn the_doctor_names_what_is_to_be_mended() {
+    let api = Api::start().await;
+    let machine = Machine::boot().await;
+    machine.join(&api);
+    api.put_node(node(INSTANCE));
+    machine.write("var/lib/kerf/journal.json", "{}");
+    let (well, text) = output(&machine, &["doctor"]).await;
+    assert!(well, "{text}");
+    for part in [&format!("ok    metadata     {INSTANCE}"), "ok    api server   it answers", "look  journal"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+
+    let theirs = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(3);
+    api.state().date = Some(theirs.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    api.put_node(node("i-another"));
+    machine.answer("dynamic/instance-identity/document", 200, "<html>");
+    let failed = json!({"state": "failed", "reason": "line 3, spec.cluster: no", "since": "2026-01-01T00:00:00Z"});
+    machine.write("run/kerf/bootstrap.json", &failed.to_string());
+    let (well, text) = output(&machine, &["doctor"]).await;
+    assert!(!well, "{text}");
+    for part in ["MEND  metadata", "MEND  bootstrap    cannot go on", "line 3, spec.cluster", "MEND  clock        3h"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+
+    machine.answer("dynamic/instance-identity/document", 503, "");
+    std::fs::remove_file(machine.root.path().join("var/lib/kubelet/kubeconfig")).unwrap();
+    let (well, text) = output(&machine, &["doctor", "-o", "json"]).await;
+    let (findings, _) = text.rsplit_once(']').unwrap();
+    let findings: Value = serde_json::from_str(&format!("{findings}]")).unwrap();
+    let broken =
+        |check: &str| findings.as_array().unwrap().iter().any(|it| it["check"] == check && it["verdict"] == "broken");
+    assert!(!well && broken("metadata") && broken("role") && broken("kubeconfig"), "{text}");
+}
