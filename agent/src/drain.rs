@@ -1,7 +1,8 @@
 //! Between Kubernetes' pods and the drain: what a pod is to a drain, and how one of its requests is carried out.
 
 use api::{annotation, taint};
-use drain::{Action, Millis, PodOnNode, Reply};
+use drain::{Action, Care, Millis, PodOnNode, Reply, Settings};
+use machine::agent::drain::DrainSettings;
 
 use crate::clock::Wall;
 use crate::cluster::{Cluster, ClusterError, Pod};
@@ -51,6 +52,29 @@ fn is_held(pod: &Pod, now: Millis) -> bool {
     let span = api::duration::nanos(value).ok().and_then(|nanos| u64::try_from(nanos).ok());
     let start = pod.status.start_time.map(moment);
     span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
+}
+
+/// The rules of every drain of this machine.
+#[must_use]
+pub fn rules(said: &DrainSettings, seed: u64) -> Settings {
+    Settings {
+        reserve: said.margin.0,
+        grace_cap: said.least_grace.0,
+        lead: said.load_balancer_lead.0,
+        do_not_disrupt: care(said.do_not_disrupt),
+        bare: care(said.bare_pods),
+        abreast: said.abreast.0.into(),
+        detach: said.detach_volumes.0,
+        ..Settings::for_machine(seed)
+    }
+}
+
+fn care(said: machine::agent::drain::Care) -> Care {
+    match said {
+        machine::agent::drain::Care::Evict => Care::Evict,
+        machine::agent::drain::Care::Hold => Care::Hold,
+        machine::agent::drain::Care::Leave => Care::Leave,
+    }
 }
 
 /// Sends one request of a drain and says what came of it. [`Action::List`] is no request for a pod and gives `None`.

@@ -31,6 +31,9 @@ pub struct Journal {
     /// Why the node is emptied.
     #[serde(default)]
     pub order: Option<Order>,
+    /// What somebody asks for by the Node's annotation.
+    #[serde(default)]
+    pub asked: Option<drain::Order>,
     /// The drain that follows the order.
     pub drain: Option<Drain>,
     /// The drain's outcome, from the moment that it was over.
@@ -147,6 +150,7 @@ impl Journal {
             boot,
             notices: Ledger::default(),
             order: None,
+            asked: None,
             drain: None,
             outcome: None,
             ours: Ours::default(),

@@ -1,7 +1,7 @@
 //! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
 
-use api::{annotation, condition, label, reason};
-use drain::{Drain, Millis, PodOnNode, Refusal};
+use api::{DrainSaid, annotation, condition, label, reason};
+use drain::{Drain, Millis, Orders, PodOnNode, Refusal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -134,6 +134,47 @@ fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
     format!("; {}/{}: {why}{budget}", pod.namespace, pod.name)
 }
 
+/// The condition `kerf.sh/Drained` of a node that is emptied for `orders`.
+#[must_use]
+pub fn drained(
+    drain: &Drain,
+    orders: &Orders,
+    outcome: Option<&journal::Outcome>,
+    wall: Wall,
+    now: Millis,
+) -> Statement {
+    let report = drain.report(now);
+    let (status, reason, words) = match outcome {
+        None => (condition::FALSE, reason::DRAINING, draining(drain)),
+        Some(outcome) if outcome.complete => (condition::TRUE, condition::DRAINED, outcome.summary.clone()),
+        Some(outcome) => (condition::FALSE, reason::DRAIN_INCOMPLETE, outcome.summary.clone()),
+    };
+    let ids = orders.ids().map(str::to_owned).collect();
+    let left = drain.progress().remaining();
+    let said = DrainSaid { ids, evicted: report.evicted, forced: report.forced, left };
+    let since = rfc3339(wall.of(drain.started()));
+    let message = format!("{said} since={since}; {words}");
+    Statement { kind: condition::NODE_DRAINED, status, reason: reason.to_owned(), message }
+}
+
+/// What a drain waits for.
+fn draining(drain: &Drain) -> String {
+    let blocked: Vec<String> = drain.refusals().take(NAMED).map(refusal).collect();
+    let waits = if drain.is_empty() && drain.detaches() { "; waits for volumes to detach" } else { "" };
+    format!("{}{}{waits}", drain.progress(), blocked.concat())
+}
+
+/// The condition `kerf.sh/Drained` once nobody wants the node empty any more.
+#[must_use]
+pub fn drain_withdrawn() -> Statement {
+    Statement {
+        kind: condition::NODE_DRAINED,
+        status: condition::FALSE,
+        reason: reason::DRAIN_WITHDRAWN.to_owned(),
+        message: "nobody wants this node empty any more".to_owned(),
+    }
+}
+
 /// How a drain went, in a sentence, and whether everything that had to go is gone.
 #[must_use]
 pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
@@ -239,16 +280,17 @@ impl Tiding {
         }
     }
 
-    /// The drain is over.
+    /// The drain is over, that had until `by` for it.
     #[must_use]
-    pub fn drained(order: &Order, outcome: &journal::Outcome, wall: Wall) -> Self {
+    pub fn drained(orders: &Orders, outcome: &journal::Outcome, by: Option<Millis>) -> Self {
         let journal::Outcome { complete, summary } = outcome;
-        let by = order.deadline.map(|at| format!(" by {}", rfc3339(wall.of(at)))).unwrap_or_default();
+        let by = by.map(|at| format!(" by {}", rfc3339(at))).unwrap_or_default();
+        let ids: Vec<&str> = orders.ids().collect();
         Self {
-            key: format!("drained-{}", order.id),
+            key: format!("drained-{}", ids.join("-")),
             warning: !complete,
             reason: if *complete { condition::DRAINED } else { reason::FAILED_DRAINING },
-            message: format!("Drain{by} ({}): {summary}", order.why),
+            message: format!("Drain{by} ({}): {summary}", orders.reasons()),
         }
     }
 

@@ -29,6 +29,7 @@ use crate::imds::{Imds, ImdsError};
 use crate::journal::{Journal, boot_id};
 use crate::notices::{self, News};
 use crate::observe;
+use crate::policies::{self, Policies};
 use crate::report::fnv;
 
 use act::Actor;
@@ -87,7 +88,10 @@ struct Agent {
 impl Agent {
     /// Learns from metadata which machine this is, and takes up its journal.
     async fn start(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> Self {
-        let (instance, hostname) = who_am_i(&imds).await;
+        let Told { instance, hostname, policies } = who_am_i(root, &imds).await;
+        if let Some(problem) = &policies.problem {
+            log::error!("the agent's settings cannot be followed as they are: {problem}");
+        }
         let mut journal = Journal::read(root, &instance).unwrap_or_else(|error| {
             log::error!("{}", daemon::error::chain(&error));
             Journal::new(&instance, boot_id(root))
@@ -98,9 +102,11 @@ impl Agent {
         log::info!(instance = instance.as_str(), node = name.as_str(); "guarding this machine");
         let (told, notices) = mpsc::channel(4);
         tokio::spawn(notices::watch(imds, told, fnv(&instance)));
+        let mut life = Lifecycle::new(&name, journal, clock.now());
+        life.configure(&policies.settings);
         Self {
             root: root.to_owned(),
-            life: Lifecycle::new(&name, journal, clock.now()),
+            life,
             bootstrap: None,
             hostname,
             role: Arc::new(role),
@@ -111,7 +117,7 @@ impl Agent {
             notices,
             clock,
             systemd: Systemd::ready(),
-            local: Local::open(root, metrics.unwrap_or_default()).await,
+            local: Local::open(root, metrics.unwrap_or(policies.settings.metrics)).await,
             said: None,
         }
     }
@@ -313,12 +319,19 @@ impl Agent {
     }
 }
 
-/// Instance id and host name, asked for until metadata answers.
-async fn who_am_i(imds: &Imds) -> (String, String) {
+/// What metadata tells of this machine.
+struct Told {
+    instance: String,
+    hostname: String,
+    policies: Policies,
+}
+
+/// Asks metadata until it answers.
+async fn who_am_i(root: &Path, imds: &Imds) -> Told {
     let mut wait = Duration::from_millis(250);
     let mut said = None;
     loop {
-        match ask_who(imds).await {
+        match ask_who(root, imds).await {
             Ok(answer) => return answer,
             Err(error) => {
                 let problem = Some(daemon::error::chain(&error));
@@ -333,8 +346,9 @@ async fn who_am_i(imds: &Imds) -> (String, String) {
     }
 }
 
-async fn ask_who(imds: &Imds) -> Result<(String, String), ImdsError> {
+async fn ask_who(root: &Path, imds: &Imds) -> Result<Told, ImdsError> {
     let identity = imds.identity().await?;
     let hostname = imds.local_hostname().await?;
-    Ok((identity.instance_id, hostname))
+    let policies = policies::read(root, imds).await?;
+    Ok(Told { instance: identity.instance_id, hostname, policies })
 }

@@ -5,6 +5,8 @@
 
 #[path = "run/api.rs"]
 mod api;
+#[path = "run/asked.rs"]
+mod asked;
 #[path = "run/client.rs"]
 mod client;
 #[path = "run/decisions.rs"]

@@ -86,6 +86,13 @@ pub const NODE_LIFETIME: Metric = Metric {
     kind: Kind::Histogram(LIFETIMES),
     labels: &["nodepool"],
 };
+/// Pods that had to leave.
+pub const PODS_DRAINED: Metric = Metric {
+    name: "karpenter_pods_drained_total",
+    help: "Pods that left nodes on their way out, by why the node went; counted when the node is let go",
+    kind: Kind::Counter,
+    labels: &["reason"],
+};
 /// Eviction requests by the API server's answer.
 pub const EVICTION_REQUESTS: Metric = Metric {
     name: "karpenter_pods_eviction_requests_total",
@@ -160,6 +167,7 @@ pub const TABLE: &[Metric] = &[
     NODES_CREATED,
     NODES_TERMINATED,
     NODES_DRAINED,
+    PODS_DRAINED,
     NODE_TERMINATION,
     NODE_LIFETIME,
     EVICTION_REQUESTS,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::metric::Metrics;
 use drain::{Drain, Millis, Reply};
+use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -168,17 +169,23 @@ impl Reconciler {
         let mut drain = drain.unwrap_or_else(|| termination::start_drain(&view));
         let decision = termination::decide(&view, &mut drain);
         let steps = self.act.run_all(decision.steps).await;
-        for request in decision.requests {
-            let reply = reply(&self.act.run(request.step).await);
-            drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &request.uid, &reply);
+        let asked = decision.requests.into_iter().map(async |request| (request.uid, self.act.run(request.step).await));
+        for (uid, result) in join_all(asked).await {
+            drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &uid, &reply(&result));
         }
-        let drained = drain.is_done();
+        let (drained, progress) = (drain.is_done(), drain.progress());
         if !decision.released {
             self.drains().insert(name.to_owned(), drain);
         }
         steps?;
         if decision.released {
             tally::node_gone(&self.metrics, &view.node, drained, Timestamp::now());
+            tally::pods_drained(
+                &self.metrics,
+                termination::why(&view),
+                progress,
+                termination::said(&view.node).as_ref(),
+            );
         }
         Ok(decision.after.map_or(Next::Wait, Next::After))
     }

@@ -2,8 +2,9 @@
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{NodeClaim, condition, label};
+use api::{DrainSaid, NodeClaim, condition, label};
 use daemon::metric::Metrics;
+use drain::Progress;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -44,6 +45,15 @@ pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) 
     }
 }
 
+/// Pods that the controller and the node's own agent made leave, once the node is let go.
+pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainSaid>) {
+    let by_agent = agents.map_or(0, |said| said.evicted + said.forced);
+    let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
+    if pods > 0 {
+        metrics.add(&metrics::PODS_DRAINED, &[reason], f64::from(pods));
+    }
+}
+
 fn since(start: Option<&Time>, now: Timestamp) -> Option<f64> {
     Some(now.duration_since(start?.0).as_secs_f64().max(0.0))
 }
@@ -53,9 +63,11 @@ mod tests {
     use daemon::metric::Metrics;
     use serde_json::json;
 
-    use super::{claim_gone, node_gone, registered};
+    use super::{claim_gone, node_gone, pods_drained, registered};
     use crate::fixture::{at, claim, node};
     use crate::metrics::TABLE;
+    use api::DrainSaid;
+    use drain::Progress;
 
     #[test]
     fn an_end_is_counted_with_how_long_it_took() {
@@ -64,6 +76,10 @@ mod tests {
         registered(&metrics, &claim(&json!({})));
         claim_gone(&metrics, &claim(&deleted), at(13));
         node_gone(&metrics, &node(&deleted), true, at(15));
+        let ours = Progress { evicted: 2, forced: 1, ..Progress::default() };
+        let agents = DrainSaid { evicted: 4, ..DrainSaid::default() };
+        pods_drained(&metrics, "Drifted", ours, Some(&agents));
+        pods_drained(&metrics, "Empty", Progress::default(), None);
         let text = metrics.render();
         for line in [
             "karpenter_nodes_created_total{",
@@ -74,6 +90,9 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
+        let drained: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("karpenter_pods_drained_total{")).collect();
+        assert_eq!(drained, [r#"karpenter_pods_drained_total{reason="Drifted"} 7.0"#]);
         assert!(
             text.lines().any(|line| line.starts_with("karpenter_nodeclaims_termination_duration_seconds_sum")
                 && line.ends_with(" 3.0"))

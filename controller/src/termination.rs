@@ -1,7 +1,9 @@
 //! A node goes: no new pods, the old ones asked to leave, the instance ended, the name let go (core 5).
 //!
-//! On a notice from EC2 a live agent empties its own node, and the controller only watches; it takes over
-//! when the agent has not been heard of for a while.
+//! A live agent is asked to empty its own node, and the controller only watches; it takes over when the agent
+//! does not acknowledge that, or has not been heard of for a while ([`handover`]).
+
+mod handover;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
 use drain::{Drain, Millis, PodOnNode, Refusal};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::act::{PodRef, Step, Target};
@@ -18,12 +20,15 @@ use crate::event::{Note, Object};
 use crate::lifecycle::{Instance, pool};
 use crate::patch;
 
+use handover::Hands;
+pub use handover::said;
+
+/// What upstream calls a termination that nobody planned.
+const FORCEFUL: &str = "Forceful Termination";
 /// Even an empty node waits this long after its taint, so that a pod that was bound meanwhile is seen.
 const LEAST_DRAIN: Duration = Duration::from_secs(5);
 /// Time between looks while pods or the instance are on their way out.
 const POLL: Duration = Duration::from_secs(1);
-/// An agent that has not reported for this long does not count as alive.
-const AGENT_SILENCE: SignedDuration = SignedDuration::from_mins(3);
 
 /// All that a decision about a node depends on.
 pub struct View {
@@ -87,25 +92,29 @@ pub fn decide(view: &View, drain: &mut Drain) -> Decision {
     if !view.node.is_ready() && view.instance == Instance::Gone {
         release(view, &mut decision);
     } else if !view.node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) {
-        decision.steps.push(close(&view.node));
+        decision.steps.push(close(view));
     } else {
         empty(view, drain, &mut decision);
     }
     decision
 }
 
-/// No new pods and no new traffic.
-fn close(node: &Node) -> Step {
+/// No new pods and no new traffic; and where an agent listens, it is asked to see to the rest in the same breath.
+fn close(view: &View) -> Step {
+    let node = &view.node;
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
     taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
-    let patch = json!({
+    let mut patch = json!({
         "metadata": {
             "resourceVersion": node.metadata.resource_version,
             "labels": {label::EXCLUDE_BALANCERS: label::KARPENTER},
         },
         "spec": {"taints": taints},
     });
+    if handover::is_heard(view) {
+        patch["metadata"]["annotations"] = json!({annotation::DRAIN: handover::request(view).to_string()});
+    }
     Step::Patch(Target::Node(node.name().to_owned()), patch)
 }
 
@@ -116,9 +125,7 @@ fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
     }
     drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
     if !drain.is_done() {
-        if !agent_drains(&view.node, view.now) {
-            decision.requests = drain.step(now).into_iter().filter_map(request).collect();
-        }
+        ask_to_leave(view, drain, decision);
         let left = drain.poll_timeout(now).map_or(POLL, |due| due.since(now));
         decision.after = Some(left.clamp(Duration::from_millis(50), POLL));
         report_draining(view, drain, decision);
@@ -221,13 +228,34 @@ fn release(view: &View, decision: &mut Decision) {
     decision.released = true;
 }
 
-/// Whether a live agent is emptying this node on a notice.
-fn agent_drains(node: &Node, now: Timestamp) -> bool {
-    let interrupted = node
-        .condition(condition::INTERRUPTED)
-        .is_some_and(|found| found.status == condition::TRUE && found.reason != reason::REBALANCE_RECOMMENDATION);
-    let heard = node.annotation(annotation::AGENT_HEARTBEAT).and_then(|text| text.parse::<Timestamp>().ok());
-    interrupted && heard.is_some_and(|heard| now.duration_since(heard) < AGENT_SILENCE)
+/// By the hands in which the node is.
+fn ask_to_leave(view: &View, drain: &mut Drain, decision: &mut Decision) {
+    match handover::whose(view) {
+        Hands::Agent => return,
+        Hands::Ask(request) => {
+            let patch = json!({"metadata": {"annotations": {annotation::DRAIN: request.to_string()}}});
+            decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
+            return;
+        }
+        Hands::TakenOver(why) => {
+            let message = format!("the controller drains this node: {why}");
+            decision.steps.push(Step::Note(Note::warning(
+                Object::of(view.node.as_ref()),
+                reason::DRAIN_TAKEN_OVER,
+                message,
+            )));
+        }
+        Hands::Ours => {}
+    }
+    decision.requests = drain.step(millis(view.now)).into_iter().filter_map(request).collect();
+}
+
+/// Why the node goes, as its claim says.
+#[must_use]
+pub fn why(view: &View) -> &str {
+    let conditions = view.claim.as_ref().map(|claim| claim.conditions()).unwrap_or_default();
+    let found = api::status::find(conditions, condition::DISRUPTION_REASON).filter(|found| found.is_true());
+    found.map_or(FORCEFUL, |found| found.reason.as_str())
 }
 
 /// The moment at which every pod must be gone, if the claim carries one.

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drain::{Action, Millis};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::lifecycle::{Act, Input, Lifecycle};
@@ -13,9 +12,6 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::drain::{pods_on_node, request};
 use crate::journal::Journal;
 
-/// Requests of a drain at once: a full node must not greet the API server with a hundred TLS handshakes.
-const ABREAST: usize = 16;
-
 /// The hands of the agent.
 #[derive(Debug)]
 pub(super) struct Actor {
@@ -23,18 +19,11 @@ pub(super) struct Actor {
     cluster: Option<Arc<Cluster>>,
     wants_pods: bool,
     tasks: JoinSet<Option<Input>>,
-    abreast: Arc<Semaphore>,
 }
 
 impl Actor {
     pub(super) fn new(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            cluster: None,
-            wants_pods: false,
-            tasks: JoinSet::new(),
-            abreast: Arc::new(Semaphore::new(ABREAST)),
-        }
+        Self { root: root.to_owned(), cluster: None, wants_pods: false, tasks: JoinSet::new() }
     }
 
     pub(super) fn has_cluster(&self) -> bool {
@@ -106,9 +95,7 @@ impl Actor {
                 self.tasks.spawn(async move { list(&cluster, &name, wall, now).await });
             }
             Act::Drain(action) => {
-                let abreast = Arc::clone(&self.abreast);
                 self.tasks.spawn(async move {
-                    let _turn = abreast.acquire().await;
                     let (uid, reply) = request(&cluster, &action).await?;
                     Some(Input::Reply(uid, reply))
                 });

@@ -7,6 +7,7 @@
 //! A new duty adds a field, a line in [`Lifecycle::take`], and one where it speaks: [`Lifecycle::statements`] for conditions,
 //! [`Lifecycle::tidings`] for events, [`Lifecycle::wishes`] for the Node's metadata, [`Lifecycle::step`] for acts of its own.
 
+mod asked;
 mod conditions;
 mod course;
 mod emptying;
@@ -28,6 +29,7 @@ use crate::journal::Journal;
 use crate::notices::{Reach, Reading};
 use crate::report::{self, Statement, Tiding, Wanted};
 
+use asked::Asked;
 use conditions::Conditions;
 use course::Course;
 use emptying::Emptying;
@@ -95,6 +97,8 @@ pub struct Lifecycle {
     notices: Notices,
     /// Whether EC2 can announce anything.
     metadata: Metadata,
+    /// What somebody asks for.
+    asked: Asked,
     /// Emptying the node.
     emptying: Emptying,
     /// What stands in the Node's specification and metadata.
@@ -120,6 +124,7 @@ impl Lifecycle {
             service: Service::default(),
             notices: Notices::default(),
             metadata: Metadata::default(),
+            asked: Asked::default(),
             emptying,
             marks: Marks::new(now),
             conditions: Conditions::default(),
@@ -161,6 +166,7 @@ impl Lifecycle {
     /// What the machine's settings say.
     pub fn configure(&mut self, settings: &AgentSettings) {
         self.notices.configure(settings.notices.clone());
+        self.emptying.configure(settings.drain.clone());
     }
 
     /// Another name, after bootstrap has written it; whatever was known of the old one is forgotten.
@@ -187,7 +193,11 @@ impl Lifecycle {
     /// Takes in something that happened.
     pub fn take(&mut self, input: Input, now: Millis) {
         match input {
-            Input::Node(node) => self.known.hear(node),
+            Input::Node(node) => {
+                self.known.hear(node);
+                self.asked.read(&mut self.known);
+                Emptying::hear(&mut self.known, now);
+            }
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
             Input::Cni(there) => self.service.cni(there),
@@ -271,6 +281,7 @@ impl Lifecycle {
         let mut said: Vec<Statement> = self.service.statement(&self.known).into_iter().collect();
         said.extend(self.notices.statements(&self.known, now));
         said.extend(self.metadata.statement(&self.known, now));
+        said.extend(self.asked.statement().or_else(|| self.emptying.statement(&self.known, now)));
         said
     }
 

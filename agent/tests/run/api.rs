@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -52,6 +52,9 @@ pub struct State {
     pub budget_holds: bool,
     /// What the answers say the time is, instead of the truth.
     pub date: Option<String>,
+    /// A PodDisruptionBudget `all` that lets one pod go, and the next one so much later.
+    pub one_each: Option<Duration>,
+    let_go: Option<Instant>,
     /// Connections so far.
     pub connections: usize,
     version: u64,
@@ -167,6 +170,25 @@ impl State {
             self.stamp(&mut pod);
             self.say("/api/v1/pods", &json!({"type": "DELETED", "object": pod}));
         }
+    }
+
+    /// What the API server says when the budget has no room, word by word.
+    fn evict(&mut self, name: &str, uid: &str) -> Response<Body> {
+        let full = self.one_each.is_some_and(|heals| self.let_go.is_some_and(|at| at.elapsed() < heals));
+        if !full {
+            let answer = if self.budget_holds { status(429) } else { self.end_pod(name, uid) };
+            self.let_go = Some(Instant::now()).filter(|_| answer.status < 300).or(self.let_go);
+            return reply(&answer);
+        }
+        let cause = json!({"reason": "DisruptionBudget",
+                           "message": "The disruption budget all needs 29 healthy pods and has 29 currently"});
+        let mut response = ok(&json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "TooManyRequests", "code": 429,
+            "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+            "details": {"causes": [cause]},
+        }));
+        *response.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
+        response
     }
 
     /// An eviction or deletion: the script's answer, or what a server without budgets does.
@@ -293,8 +315,7 @@ fn respond(state: &mut State, seen: &Seen) -> Response<Body> {
         }
         ("POST", ["namespaces", _, "pods", name, "eviction"]) => {
             let uid = seen.body["deleteOptions"]["preconditions"]["uid"].as_str().unwrap_or_default();
-            let held = state.budget_holds.then(|| status(429));
-            reply(&held.unwrap_or_else(|| state.end_pod(name, uid)))
+            state.evict(name, uid)
         }
         ("DELETE", ["namespaces", _, "pods", name]) => {
             let uid = seen.body["preconditions"]["uid"].as_str().unwrap_or_default();

@@ -8,18 +8,21 @@ use agent::journal::{Journal, Ours};
 use agent::notices::{Reading, Said};
 use agent::run::lifecycle::{Act, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
+use machine::agent::AgentSettings;
+use machine::agent::drain::DrainSettings;
+use machine::agent::span::Span;
 use serde_json::{Value, json};
 
-const INSTANCE: &str = "i-0abc";
-const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
+pub const INSTANCE: &str = "i-0abc";
+pub const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
 const ALL: Ours = Ours { cordoned: true, excluded: true, dated: true, said: true };
-const T0: Millis = Millis(1_767_268_800_000);
+pub const T0: Millis = Millis(1_767_268_800_000);
 
-fn at(seconds: u64) -> Millis {
+pub fn at(seconds: u64) -> Millis {
     T0 + Duration::from_secs(seconds)
 }
 
-fn node_with(provider: &str, change: impl FnOnce(&mut Value)) -> Input {
+pub fn node_with(provider: &str, change: impl FnOnce(&mut Value)) -> Input {
     let mut node = json!({
         "metadata": {"name": NAME, "uid": "node-uid"},
         "spec": {"providerID": provider},
@@ -35,14 +38,17 @@ fn node() -> Input {
 }
 
 /// On a machine that bootstrap has finished.
-fn carried_on(journal: Journal, now: Millis) -> Lifecycle {
+pub fn carried_on(journal: Journal, now: Millis) -> Lifecycle {
     let mut life = Lifecycle::new(NAME, journal, now);
+    // This node is in no load balancer.
+    let drain = DrainSettings { load_balancer_lead: Span::seconds(0), ..DrainSettings::default() };
+    life.configure(&AgentSettings { drain, ..AgentSettings::default() });
     let since = jiff::Timestamp::UNIX_EPOCH;
     life.take(Input::Bootstrap(Some(State::Done { node_name: NAME.into(), since })), now);
     life
 }
 
-fn started() -> Lifecycle {
+pub fn started() -> Lifecycle {
     carried_on(Journal::new(INSTANCE, None), T0)
 }
 
@@ -50,11 +56,11 @@ fn reading(said: Said) -> Input {
     Input::Reading(Reading { said, heard: None })
 }
 
-fn spot(deadline: Millis) -> Input {
+pub fn spot(deadline: Millis) -> Input {
     reading(Said::Spot { action: "terminate".into(), time: deadline })
 }
 
-fn pod(uid: &str) -> PodOnNode {
+pub fn pod(uid: &str) -> PodOnNode {
     PodOnNode {
         uid: uid.into(),
         namespace: "default".into(),
@@ -73,7 +79,7 @@ fn pod(uid: &str) -> PodOnNode {
 }
 
 /// Steps, and answers every write with success at once.
-fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
+pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
     let acts = life.step(now);
     for act in &acts {
         let answer = match act {
@@ -87,7 +93,7 @@ fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
     acts
 }
 
-fn short(acts: &[Act]) -> Vec<String> {
+pub fn short(acts: &[Act]) -> Vec<String> {
     let one = |act: &Act| match act {
         Act::Save => "save".to_owned(),
         Act::FollowPods => "follow".to_owned(),
@@ -187,7 +193,10 @@ fn a_notice_is_journaled_then_cordons_then_drains() {
     settle(&mut life, T0);
     life.take(spot(at(120)), at(1));
     let acts = life.step(at(1));
-    assert_eq!(short(&acts), ["save", "cordon", "CNI=False SpotInterruption=True", "tell SpotInterruption"]);
+    assert_eq!(
+        short(&acts),
+        ["save", "cordon", "CNI=False SpotInterruption=True Draining=False", "follow", "tell SpotInterruption"]
+    );
     let expected = json!({
         "spec": {"unschedulable": true},
         "metadata": {
@@ -198,7 +207,7 @@ fn a_notice_is_journaled_then_cordons_then_drains() {
     assert_eq!(acts[1], Act::PatchNode(expected));
     assert!(life.step(at(1)).is_empty(), "nothing more before the cordon stands");
     life.take(Input::NodeWritten(true), at(1));
-    assert_eq!(short(&life.step(at(1))), ["follow"], "that the cordon is ours was written before it was sent");
+    assert!(life.step(at(1)).is_empty(), "that the cordon is ours was written before it was sent");
     life.take(Input::Pods(vec![pod("a")]), at(1));
     assert_eq!(short(&life.step(at(1))), ["save", "evict a"]);
 }
@@ -247,7 +256,7 @@ fn a_recommendation_is_told_but_drains_nothing() {
     assert!(life.journal().drain.is_none());
     life.take(spot(at(120)), at(7));
     let acts = short(&settle(&mut life, at(7)));
-    assert!(acts.contains(&"CNI=False SpotInterruption=True".to_owned()), "{acts:?}");
+    assert!(acts.contains(&"CNI=False SpotInterruption=True Draining=False".to_owned()), "{acts:?}");
 }
 
 #[test]
@@ -270,7 +279,8 @@ fn the_outcome_is_told_once_and_names_what_was_left() {
     life.take(spot(at(60)), T0);
     settle(&mut life, T0);
     life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
-    assert_eq!(short(&settle(&mut life, at(1)))[..3], ["save", "follow", "evict a"].map(str::to_owned)[..3]);
+    assert_eq!(short(&settle(&mut life, at(1)))[..3], ["save", "evict a", "evict b"].map(str::to_owned)[..3]);
+    life.take(Input::Reply("b".into(), Reply::Unreachable), at(1));
     life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
     life.take(Input::Pods(vec![pod("b")]), at(2));
     let mut told = Vec::new();
@@ -388,7 +398,7 @@ fn a_new_notice_takes_over_what_an_earlier_one_left() {
     life.take(spot(at(120)), T0);
     life.take(interrupted_node(), T0);
     let acts = short(&settle(&mut life, T0));
-    assert!(acts.contains(&"CNI=False SpotInterruption=True".to_owned()), "{acts:?}");
+    assert!(acts.contains(&"CNI=False SpotInterruption=True Draining=False".to_owned()), "{acts:?}");
     assert_eq!(life.journal().ours, ALL);
     settle(&mut life, at(11));
     assert_eq!(life.journal().leftover, None);

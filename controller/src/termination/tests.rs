@@ -1,7 +1,7 @@
 //! A node's end, decision by decision.
 
 use api::status::Conditioned;
-use api::{annotation, condition, label, reason, taint};
+use api::{DrainRequest, annotation, condition, label, reason, taint};
 use serde_json::{Value, json};
 
 use super::{Decision, Instance, Request, View, concerns, decide, start_drain};
@@ -135,30 +135,85 @@ fn a_machine_that_is_gone_lets_its_node_go_at_once() {
     }
 }
 
-/// On a notice a live agent empties its node itself; the controller takes over when it falls silent.
+/// The node as it stands after `asked` with an agent that was heard at `heard` and says `said` of the drain.
+fn asked(heard: i64, asked: i64, said: Option<(&str, &str, &str)>) -> Value {
+    let request = json!({"id": "termination-node-uid", "daemonSets": true, "asked": at(asked)}).to_string();
+    let said: Vec<Value> = said
+        .into_iter()
+        .map(|(word, why, message)| json!({"type": condition::NODE_DRAINED, "status": word, "reason": why, "message": message}))
+        .collect();
+    leaving(&json!({
+        "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(heard).to_string(), annotation::DRAIN: request}},
+        "status": {"conditions": said},
+    }))
+}
+
+/// A live agent is asked in the patch that closes the node, with all that it needs to know.
 #[test]
-fn a_live_agent_is_left_to_its_drain() {
-    let noticed = |reason: &str, word: &str, heard: Option<i64>| {
+fn a_live_agent_is_asked_as_the_node_is_closed() {
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
+    let mut claim = ending(&[cond(condition::DISRUPTION_REASON, "True", 100)]);
+    merge(&mut claim, &deadline);
+    for (heard, listens) in [(Some(300), true), (Some(121), true), (Some(120), false), (None, false)] {
         let heard = heard.map(|heard| at(heard).to_string());
-        leaving(&json!({
-            "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heard}},
-            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": word, "reason": reason}]},
-        }))
-    };
-    let spot = reason::SPOT_INTERRUPTION;
+        let open = leaving(&json!({
+            "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heard}}, "spec": {"taints": null},
+        }));
+        let decision = fresh(&look(&open, &claim, &[json!({})], Instance::Alive, 300));
+        let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().map(str::to_owned);
+        assert_eq!(request.is_some(), listens, "{heard:?}");
+        let Some(request) = request.and_then(|text| DrainRequest::parse(&text).ok()) else { continue };
+        assert_eq!(request.id, "termination-node-uid");
+        assert_eq!((request.deadline, request.asked, request.daemon_sets), (Some(at(400)), Some(at(300)), true));
+    }
+}
+
+/// Whoever can drains the node: the agent while it answers, the controller from the moment that it does not.
+#[test]
+fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
+    let ours = "for=spot-1,termination-node-uid evicted=1 forced=0 left=1 seconds=3";
+    let draining = Some(("False", reason::DRAINING, ours));
     let rows = [
-        ("heard a minute ago", noticed(spot, "True", Some(240)), false),
-        ("heard just not too long ago", noticed(spot, "True", Some(121)), false),
-        ("silent for three minutes", noticed(spot, "True", Some(120)), true),
-        ("never heard", noticed(spot, "True", None), true),
-        ("a recommendation", noticed(reason::REBALANCE_RECOMMENDATION, "True", Some(299)), true),
-        ("no notice", noticed(spot, "False", Some(299)), true),
+        ("asked 4 s ago", asked(290, 296, None), false, false),
+        ("not acknowledged in 5 s", asked(290, 295, None), true, true),
+        ("drains for somebody else", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), true, true),
+        ("acknowledged", asked(271, 200, draining), false, false),
+        ("acknowledged, then silent", asked(270, 200, draining), true, true),
+        ("says that it is done", asked(299, 200, Some(("True", condition::DRAINED, ours))), true, true),
+        ("gave up at its deadline", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), true, true),
     ];
-    for (what, node, asks) in rows {
+    for (what, node, drains, told) in rows {
         let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
-        assert_eq!(!decision.requests.is_empty(), asks, "{what}");
+        assert_eq!(!decision.requests.is_empty(), drains, "{what}");
+        let events = words(&decision.steps).iter().any(|step| step == "event DrainTakenOver");
+        assert_eq!(events, told, "{what}");
         assert!(decision.after.is_some(), "{what}: it keeps looking");
     }
+}
+
+#[test]
+fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_unasked() {
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
+    let mut claim = ending(&[]);
+    merge(&mut claim, &deadline);
+    let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let unasked = leaving(&json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(290).to_string()}}}));
+    for (node, since) in [(asked(290, 200, ours), 200), (unasked, 300)] {
+        let decision = fresh(&look(&node, &claim, &[json!({})], Instance::Alive, 300));
+        assert!(decision.requests.is_empty());
+        let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().unwrap().to_owned();
+        let request = DrainRequest::parse(&request).unwrap();
+        assert_eq!((request.deadline, request.asked), (Some(at(400)), Some(at(since))));
+    }
+}
+
+/// Another controller that takes over finds the wish and the answer on the node, and does not ask again.
+#[test]
+fn a_fresh_controller_goes_by_what_stands_on_the_node() {
+    let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let decision = fresh(&look(&asked(290, 200, ours), &ending(&[]), &[json!({})], Instance::Alive, 300));
+    assert!(decision.requests.is_empty());
+    assert_eq!(words(&decision.steps), [STATUS]);
 }
 
 /// A pod that may not be disturbed stays until its own grace period before the deadline, then it is deleted.

@@ -73,8 +73,6 @@ pub struct DrainSaid {
     pub forced: usize,
     /// Pods that still have to go.
     pub left: usize,
-    /// Whole seconds since it began.
-    pub seconds: u64,
 }
 
 impl DrainSaid {
@@ -89,7 +87,6 @@ impl DrainSaid {
                 "evicted" => said.evicted = value.parse().unwrap_or_default(),
                 "forced" => said.forced = value.parse().unwrap_or_default(),
                 "left" => said.left = value.parse().unwrap_or_default(),
-                "seconds" => said.seconds = value.parse().unwrap_or_default(),
                 _ => {}
             }
         }
@@ -99,8 +96,8 @@ impl DrainSaid {
 
 impl fmt::Display for DrainSaid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ids, evicted, forced, left, seconds } = self;
-        write!(f, "for={} evicted={evicted} forced={forced} left={left} seconds={seconds}", ids.join(","))
+        let Self { ids, evicted, forced, left } = self;
+        write!(f, "for={} evicted={evicted} forced={forced} left={left}", ids.join(","))
     }
 }
 
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_the_agent_says_is_read_up_to_the_sentence() {
-        let said = DrainSaid { ids: vec!["a".into(), "b".into()], evicted: 3, forced: 1, left: 2, seconds: 40 };
+        let said = DrainSaid { ids: vec!["a".into(), "b".into()], evicted: 3, forced: 1, left: 2 };
         assert_eq!(DrainSaid::parse(&format!("{said}; held by PodDisruptionBudget x=y evicted=9")), said);
         assert_eq!(DrainSaid::parse("nothing of the kind"), DrainSaid::default());
     }

@@ -2,6 +2,7 @@
 //! Each of the agent's duties has its section in a file of its own below; what is left out has a sensible default, and an
 //! unknown field is an error that names it.
 
+pub mod drain;
 pub mod gates;
 pub mod health;
 pub mod mode;
@@ -11,6 +12,7 @@ pub mod span;
 use serde::{Deserialize, Serialize};
 
 use crate::nodeconfig::{self, NodeConfigError};
+use drain::DrainSettings;
 use gates::GateSettings;
 use health::HealthSettings;
 use mode::{Listen, Mode};
@@ -35,6 +37,8 @@ pub struct AgentSettings {
     pub health: HealthSettings,
     /// What is announced of the machine's end.
     pub notices: NoticeSettings,
+    /// How the node is emptied.
+    pub drain: DrainSettings,
 }
 
 /// Reads a settings document, YAML or JSON.
@@ -57,6 +61,7 @@ impl Default for AgentSettings {
             gates: GateSettings::default(),
             health: HealthSettings::default(),
             notices: NoticeSettings::default(),
+            drain: DrainSettings::default(),
         }
     }
 }

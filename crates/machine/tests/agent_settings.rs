@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use machine::agent::drain::Care;
 use machine::agent::gates::{HttpTarget, Target};
 use machine::agent::{AgentSettings, MEDIA_TYPE, parse};
 use machine::mime::{self, Part};
@@ -106,4 +107,29 @@ fn settings_travel_in_user_data_and_come_out_whoever_boots_the_machine() {
     let broken = mime::render(&[Part::new(MEDIA_TYPE, "gates: [1]")]).unwrap();
     let error = parse_agent(&broken).unwrap_err();
     assert!(error.to_string().contains("MIME part 1"), "{error}");
+}
+
+#[test]
+fn how_a_node_is_emptied_may_be_said_and_nonsense_is_refused() {
+    let text = "drain: {loadBalancerLead: 0s, margin: 15s, doNotDisrupt: leave, barePods: hold, abreast: 4}\n";
+    let drain = parse(text).unwrap().drain;
+    assert_eq!((drain.load_balancer_lead.0, drain.margin.0), (Duration::ZERO, Duration::from_secs(15)));
+    assert_eq!((drain.do_not_disrupt, drain.bare_pods, drain.abreast.0), (Care::Leave, Care::Hold, 4));
+    assert_eq!(drain.detach_volumes.0, Duration::from_secs(60), "what is left out is as ever");
+    for (field, cure) in [
+        ("abreast: 0", "write 1 to 64"),
+        ("abreast: 65", "write 1 to 64"),
+        ("margin: soon", "write one such as 500ms, 30s or 1m30s"),
+        ("barePods: maybe", "maybe"),
+        ("lead: 3s", "lead"),
+    ] {
+        let error = parse(&format!("drain: {{{field}}}\n")).unwrap_err();
+        let mut said = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            said = format!("{said}: {cause}");
+            source = cause.source();
+        }
+        assert!(said.contains(cure), "{field}: {said}");
+    }
 }

@@ -1,15 +1,21 @@
-//! Emptying the node: an order starts, tightens or calls off the drain in the journal; here is also when it may go on, what it asks
-//! for, and how it ended.
+//! Emptying the node: orders start, tighten or call off the drain in the journal; here is also when it may go on, what it asks for, and
+//! how it ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use drain::{Action, Drain, Millis, Settings};
+use api::condition;
+use drain::{Action, DaemonSets, Drain, Millis, Orders};
+use machine::agent::drain::DrainSettings;
 
-use super::Act;
 use super::known::Known;
+use super::{Act, asked};
+use crate::drain::rules;
 use crate::journal::{Journal, Order, Outcome};
-use crate::report::{self, Tiding, Wanted};
+use crate::report::{self, Statement, Tiding, Wanted};
+
+/// What the notices' order is called among others.
+const ANNOUNCED: &str = "announced";
 
 /// For so long a drain waits for its cordon: evicted pods must not come back, but they must get away in time too.
 const CORDON_PATIENCE: Duration = Duration::from_secs(5);
@@ -21,73 +27,100 @@ pub(super) struct Emptying {
     follows_pods: bool,
     /// Pods whose eviction the journal knows of: a retry need not wait for the disk.
     asked: BTreeSet<String>,
+    /// Who wants the node empty.
+    orders: Orders,
+    settings: DrainSettings,
 }
 
 impl Emptying {
     /// A drain that the journal has goes on.
     pub(super) fn carried_on(journal: &Journal, now: Millis) -> Self {
-        Self { begun: journal.drain.as_ref().map(|_| now), ..Self::default() }
+        let begun = journal.drain.as_ref().map(|_| now);
+        Self { begun, orders: orders(journal), ..Self::default() }
     }
 
-    /// Follows the order that holds now: the drain begins, gets another end, or is called off. Whether it is news.
+    /// What the machine's settings say.
+    pub(super) fn configure(&mut self, settings: DrainSettings) {
+        self.settings = settings;
+    }
+
+    /// Follows the notices' order that holds now, and what is asked for beside it: the drain begins, gets another end, or is called off.
+    /// Whether it is news.
     pub(super) fn follow(&mut self, known: &mut Known, order: Option<Order>, now: Millis) -> bool {
-        if known.journal.order == order {
-            return false;
-        }
-        match &order {
-            None => self.call_off(known),
-            Some(order) => self.adjust(known, order, now),
-        }
-        let same = |before: &Order| order.as_ref().is_some_and(|now| now.id == before.id);
-        let renamed = !known.journal.order.as_ref().is_some_and(same);
-        if renamed {
+        let announced = known.journal.order != order;
+        known.journal.order = order;
+        let orders = orders(&known.journal);
+        let news = !self.orders.ids().eq(orders.ids());
+        if news {
             // What ended for one reason is told for that reason; a new one has an end of its own.
             known.journal.outcome = None;
         }
-        known.journal.order = order;
-        known.dirty = true;
-        renamed
+        let changed = self.orders != orders;
+        if changed {
+            self.adjust(known, &orders, now);
+            self.orders = orders;
+        }
+        known.dirty |= announced || changed;
+        news
     }
 
-    fn adjust(&mut self, known: &mut Known, order: &Order, now: Millis) {
-        let current = known.journal.drain.as_ref().map(|drain| drain.settings().deadline);
-        match (current, order.forced) {
-            (Some(current), forced) if current == forced => {}
-            (Some(None), Some(sooner)) => known.with_drain(|drain| drain.tighten(sooner)),
-            (Some(Some(current)), Some(sooner)) if sooner < current => known.with_drain(|drain| drain.tighten(sooner)),
-            // The nearest end was called off, or put off: what it made urgent is so no more.
-            (Some(_), _) | (None, _) => {
-                let settings = settings(order, report::fnv(&known.journal.instance));
-                known.journal.drain = Some(Drain::new(settings, now));
-                self.asked.clear();
-                self.begun = Some(now);
-            }
+    fn adjust(&mut self, known: &mut Known, orders: &Orders, now: Millis) {
+        if orders.is_empty() {
+            self.call_off(known);
+        } else if known.journal.drain.is_none() {
+            let rules = rules(&self.settings, report::fnv(&known.journal.instance));
+            known.journal.drain = Some(Drain::new(rules, now));
+            Self::hear(known, now);
+            self.begun = Some(now);
         }
+        known.with_drain(|drain| drain.follow(orders));
     }
 
     fn call_off(&mut self, known: &mut Known) {
-        log::info!("the drain is called off");
-        known.journal.drain = None;
+        if known.journal.drain.take().is_some() {
+            log::info!("the drain is called off");
+        }
+        known.journal.outcome = None;
         self.asked.clear();
         self.begun = None;
     }
 
     /// What the Node should be while it is emptied.
     pub(super) fn wanted(&self, known: &Known) -> Wanted {
-        let order = known.journal.order.as_ref();
-        let deadline = order.and_then(|order| order.deadline);
-        Wanted { cordon: order.is_some(), exclude: order.is_some(), say: order.is_some(), deadline }
+        let emptied = !self.orders.is_empty();
+        let announced = known.journal.order.as_ref();
+        let deadline = announced.and_then(|order| order.deadline);
+        Wanted { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
+    }
+
+    /// Takes in which volumes are attached to our Node.
+    pub(super) fn hear(known: &mut Known, now: Millis) {
+        let attached =
+            known.node().map(|node| node.status.volumes_attached.iter().map(|volume| volume.name.clone()).collect());
+        if let Some(attached) = attached {
+            known.with_drain(|drain| drain.attached(now, attached));
+        }
     }
 
     pub(super) fn step(&mut self, known: &mut Known, cordoned: bool, now: Millis) -> Vec<Act> {
         let mut acts = Vec::new();
-        if known.journal.drain.is_none() || !self.may_drain(known, cordoned, now) {
+        if known.journal.drain.is_none() || known.node().is_none() {
             return acts;
         }
         if !std::mem::replace(&mut self.follows_pods, true) {
             acts.push(Act::FollowPods);
         }
-        known.with_drain(|drain| drain.closed(now));
+        if cordoned || known.node().is_some_and(|node| node.spec.unschedulable) {
+            known.with_drain(|drain| drain.closed(now));
+        }
+        if self.may_drain(known, cordoned, now) {
+            acts.extend(self.ask(known, now));
+            self.conclude(known, now);
+        }
+        acts
+    }
+
+    fn ask(&mut self, known: &mut Known, now: Millis) -> Vec<Act> {
         let steps = known.journal.drain.as_mut().map(|drain| drain.step(now)).unwrap_or_default();
         for step in &steps {
             known.dirty |= match step {
@@ -96,28 +129,59 @@ impl Emptying {
                 Action::List => false,
             };
         }
-        acts.extend(steps.into_iter().map(Act::Drain));
-        conclude(known, now);
-        acts
+        steps.into_iter().map(Act::Drain).collect()
     }
 
     pub(super) fn poll_timeout(&self, known: &Known, cordoned: bool, now: Millis) -> Option<Millis> {
         let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
-        let end = known.deadline().filter(|_| known.journal.outcome.is_none());
+        let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
         drain.poll_timeout(now).into_iter().chain(end).min()
     }
 
+    /// The condition `kerf.sh/Drained`: also how a wish for an empty node is acknowledged.
+    pub(super) fn statement(&self, known: &Known, now: Millis) -> Option<Statement> {
+        let (node, journal) = (known.node()?, &known.journal);
+        match &journal.drain {
+            Some(drain) => Some(report::drained(drain, &self.orders, journal.outcome.as_ref(), known.wall, now)),
+            None => node.condition(condition::NODE_DRAINED).map(|_| report::drain_withdrawn()),
+        }
+    }
+
     pub(super) fn tiding(&self, known: &Known) -> Option<Tiding> {
-        let (order, outcome) = (known.journal.order.as_ref()?, known.journal.outcome.as_ref()?);
-        Some(Tiding::drained(order, outcome, known.wall))
+        let outcome = known.journal.outcome.as_ref()?;
+        let by = self.deadline(known).map(|at| known.wall.of(at));
+        (!self.orders.is_empty()).then(|| Tiding::drained(&self.orders, outcome, by))
     }
 
     pub(super) fn summary(&self, known: &Known) -> Option<String> {
-        let order = known.journal.order.as_ref()?;
+        if self.orders.is_empty() {
+            return None;
+        }
         Some(match &known.journal.outcome {
             Some(outcome) => format!("drained: {}", outcome.summary),
-            None => format!("draining: {}", order.why),
+            None => format!("draining: {}", self.orders.reasons()),
         })
+    }
+
+    /// When the machine may be gone.
+    fn deadline(&self, known: &Known) -> Option<Millis> {
+        let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
+        let asked = self.orders.of(asked::SOURCE).and_then(|order| order.deadline);
+        announced.into_iter().chain(asked).min()
+    }
+
+    /// Once, when nothing is left to go or the deadline has come.
+    fn conclude(&self, known: &mut Known, now: Millis) {
+        let late = self.deadline(known).is_some_and(|deadline| now >= deadline);
+        let Some(drain) = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none()) else {
+            return;
+        };
+        if drain.is_done() || late {
+            let (complete, summary) = report::outcome(drain, now);
+            log::info!(complete = complete; "the drain is over: {summary}");
+            known.journal.outcome = Some(Outcome { complete, summary });
+            known.dirty = true;
+        }
     }
 
     fn may_drain(&self, known: &Known, cordoned: bool, now: Millis) -> bool {
@@ -129,23 +193,16 @@ impl Emptying {
     }
 }
 
-fn settings(order: &Order, seed: u64) -> Settings {
-    match order.forced {
-        Some(forced) => Settings::for_notice(forced, seed),
-        None => Settings { seed, ..Settings::default() },
-    }
-}
-
-/// Once, when nothing is left to go or the deadline has come.
-fn conclude(known: &mut Known, now: Millis) {
-    let late = known.deadline().is_some_and(|deadline| now >= deadline);
-    let Some(drain) = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none()) else {
-        return;
-    };
-    if drain.is_done() || late {
-        let (complete, summary) = report::outcome(drain, now);
-        log::info!(complete = complete; "the drain is over: {summary}");
-        known.journal.outcome = Some(Outcome { complete, summary });
-        known.dirty = true;
-    }
+/// All who want the node empty.
+fn orders(journal: &Journal) -> Orders {
+    let mut orders = Orders::default();
+    let announced = journal.order.as_ref().map(|order| drain::Order {
+        id: order.id.clone(),
+        reason: order.why.clone(),
+        deadline: order.forced,
+        daemon_sets: DaemonSets::Skip,
+    });
+    orders.set(ANNOUNCED, announced);
+    orders.set(asked::SOURCE, journal.asked.clone());
+    orders
 }

@@ -1,6 +1,6 @@
 //! What every duty may look at: who we are, what our Node says, and what the disk remembers.
 
-use drain::{Drain, Millis};
+use drain::Drain;
 
 use crate::clock::Wall;
 use crate::cluster::Node;
@@ -61,11 +61,6 @@ impl Known {
         if let Some(drain) = &mut self.journal.drain {
             change(drain);
         }
-    }
-
-    /// When the machine may be gone.
-    pub(super) fn deadline(&self) -> Option<Millis> {
-        self.journal.order.as_ref()?.deadline
     }
 
     /// Proves who we are: the Node's providerID must end in our instance.

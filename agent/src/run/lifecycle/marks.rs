@@ -11,8 +11,10 @@ use crate::journal::Ours;
 use crate::report::rfc3339;
 use crate::run::lane::Lane;
 
-/// The sign of life is renewed at this age: well before the minute at which it must be.
+/// The sign of life is renewed at this age: well before the minute at which it must be, and while the node is emptied before the half
+/// minute after which the controller takes over.
 const HEARTBEAT: Duration = Duration::from_secs(45);
+const HEARTBEAT_DRAINING: Duration = Duration::from_secs(10);
 
 /// The watch needs a moment to show what was written.
 const ECHO: Duration = Duration::from_secs(10);
@@ -51,7 +53,9 @@ impl Marks {
     /// The next patch. What of it is ours to take back one day is in the journal before it is sent.
     pub(super) fn patch(&mut self, known: &mut Known, wishes: Vec<Wish>, now: Millis) -> Option<Value> {
         known.node()?;
-        let old = self.heartbeat.is_none_or(|at| now >= at + HEARTBEAT);
+        let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
+        let age = if drains { HEARTBEAT_DRAINING } else { HEARTBEAT };
+        let old = self.heartbeat.is_none_or(|at| now >= at + age);
         let heartbeat = old
             .then(|| json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.of(now))}}}));
         let (urgent, patient): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(|wish| wish.urgent);

@@ -1,0 +1,285 @@
+//! Drains that somebody asks for by the Node's annotation: acknowledged, followed, withdrawn, and never another machine's.
+
+use std::time::Duration;
+
+use agent::cluster::Node;
+use agent::journal::Journal;
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use api::DrainSaid;
+use drain::{Action, Millis, PodOnNode, Reply};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::api::{Api, until};
+use crate::decisions::{T0, at, carried_on, node_with, pod, settle, short, spot, started};
+use crate::machine::{self, Machine};
+
+const OURS: &str = "aws:///us-west-2a/i-0abc";
+
+fn wish(text: &str) -> Input {
+    node_with(OURS, |node| node["metadata"]["annotations"] = json!({"kerf.sh/drain": text}))
+}
+
+fn wished() -> Input {
+    wish(r#"{"id":"d-1","reason":"Drifted"}"#)
+}
+
+/// What is said in this step of the condition `kerf.sh/Drained`: status, reason and message.
+fn said(acts: &[Act]) -> Option<(String, String, String)> {
+    let patch = acts.iter().find_map(|act| match act {
+        Act::PatchStatus(patch) => Some(patch),
+        _ => None,
+    })?;
+    let found = patch["status"]["conditions"].as_array()?.iter().find(|it| it["type"] == "kerf.sh/Drained")?;
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    Some((text("status"), text("reason"), text("message")))
+}
+
+fn requests(acts: &[Act]) -> Vec<String> {
+    short(acts).into_iter().filter(|act| act.starts_with("evict") || act.starts_with("delete")).collect()
+}
+
+#[test]
+fn a_wish_is_acknowledged_in_the_same_step_and_followed() {
+    let mut life = started();
+    life.take(wished(), T0);
+    let acts = settle(&mut life, T0);
+    let (status, reason, message) = said(&acts).expect("an acknowledgement");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Draining"));
+    assert_eq!(DrainSaid::parse(&message).ids, ["d-1"]);
+    let patch = acts.iter().find_map(|act| if let Act::PatchNode(patch) = act { Some(patch) } else { None });
+    let patch = patch.expect("a patch");
+    assert_eq!(patch["spec"]["unschedulable"], true);
+    let labels = &patch["metadata"]["labels"];
+    assert_eq!(labels["node.kubernetes.io/exclude-from-external-load-balancers"], "karpenter");
+    assert!(patch["metadata"]["annotations"]["kerf.sh/interruption-deadline"].is_null(), "EC2 takes nothing: {patch}");
+    assert!(!short(&acts).join(" ").contains("Interruption"), "{acts:?}");
+    life.take(Input::Pods(vec![pod("a")]), at(1));
+    assert_eq!(requests(&settle(&mut life, at(1))), ["evict a"]);
+    life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
+    life.take(Input::Pods(vec![]), at(3));
+    let acts: Vec<Act> = (3..9).flat_map(|second| settle(&mut life, at(second))).collect();
+    let (status, reason, message) = acts.chunks(1).filter_map(said).next_back().expect("the outcome");
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Drained"), "{message}");
+    assert_eq!(DrainSaid::parse(&message), DrainSaid { ids: vec!["d-1".into()], evicted: 1, forced: 0, left: 0 });
+    assert!(short(&acts).contains(&"tell Drained".to_owned()));
+}
+
+#[test]
+fn without_a_deadline_nobody_is_forced_and_with_one_at_the_last_moment() {
+    let with_deadline = json!({"id": "d-1", "deadline": "2026-01-01T12:02:00Z"}).to_string();
+    for (text, forced) in [(r#"{"id":"d-1"}"#.to_owned(), None), (with_deadline, Some(90))] {
+        let mut life = started();
+        life.take(wish(&text), T0);
+        settle(&mut life, T0);
+        life.take(Input::Pods(vec![PodOnNode { owner_kind: Some("ReplicaSet".into()), ..pod("a") }]), T0);
+        let mut first = None;
+        for second in 0..300 {
+            for act in settle(&mut life, at(second)) {
+                if let Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) = &act {
+                    let budget = Some("web".to_owned());
+                    life.take(Input::Reply(uid.clone(), Reply::Blocked { retry_after: None, budget }), at(second));
+                }
+                if matches!(act, Act::Drain(Action::Delete { .. })) {
+                    first.get_or_insert(second);
+                }
+            }
+        }
+        assert_eq!(first, forced, "{text}");
+    }
+}
+
+#[test]
+fn another_machines_wish_is_not_ours_to_follow() {
+    let mut life = started();
+    let foreign = node_with("aws:///us-west-2a/i-0other", |node| {
+        node["metadata"]["annotations"] = json!({"kerf.sh/drain": r#"{"id":"d-1"}"#});
+    });
+    life.take(foreign, T0);
+    life.take(Input::Pods(vec![pod("a")]), T0);
+    for second in 0..60 {
+        assert!(life.step(at(second)).is_empty());
+    }
+}
+
+#[test]
+fn a_wish_that_is_taken_back_ends_the_drain_and_what_it_did_to_the_node() {
+    let mut life = started();
+    life.take(wished(), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    assert_eq!(requests(&settle(&mut life, T0)), ["evict a", "evict b"]);
+    life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
+    life.take(Input::Reply("b".into(), Reply::Blocked { retry_after: None, budget: None }), at(1));
+    let left = |node: &mut Value| {
+        node["spec"]["unschedulable"] = json!(true);
+        node["metadata"]["labels"] = json!({"node.kubernetes.io/exclude-from-external-load-balancers": "karpenter"});
+        let said = json!({"type": "kerf.sh/Drained", "status": "False", "reason": "Draining"});
+        node["status"]["conditions"].as_array_mut().expect("conditions").push(said);
+    };
+    life.take(node_with(OURS, left), at(2));
+    let acts: Vec<Act> = (2..40).flat_map(|second| settle(&mut life, at(second))).collect();
+    assert_eq!(requests(&acts), Vec::<String>::new());
+    let (status, reason, _) = acts.chunks(1).find_map(said).expect("a word");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "DrainWithdrawn"));
+    let undone = acts.iter().any(|act| matches!(act, Act::PatchNode(patch) if patch["spec"]["unschedulable"] == false));
+    assert!(undone, "{acts:?}");
+}
+
+#[test]
+fn a_restart_goes_on_with_the_wish_before_anybody_is_heard() {
+    let mut life = started();
+    life.take(wished(), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a")]), T0);
+    settle(&mut life, T0);
+    let text = serde_json::to_string(life.journal()).expect("a journal");
+    let journal: Journal = serde_json::from_str(&text).expect("a journal");
+    let mut life = carried_on(journal, at(10));
+    assert!(life.summary().contains("waiting"), "{}", life.summary());
+    let cordoned = node_with(OURS, |node| {
+        node["metadata"]["annotations"] = json!({"kerf.sh/drain": r#"{"id":"d-1","reason":"Drifted"}"#});
+        node["spec"]["unschedulable"] = json!(true);
+    });
+    life.take(cordoned, at(10));
+    life.take(Input::Pods(vec![pod("a")]), at(10));
+    let acts = settle(&mut life, at(10));
+    assert_eq!(requests(&acts), ["evict a"], "whether the first one arrived nobody knows");
+    assert_eq!(said(&acts).map(|(_, reason, _)| reason).as_deref(), Some("Draining"));
+}
+
+#[test]
+fn what_is_asked_in_no_words_of_ours_is_answered_and_not_followed() {
+    let mut life = started();
+    life.take(wish("yes please"), T0);
+    let acts = settle(&mut life, T0);
+    let (_, reason, message) = said(&acts).expect("an answer");
+    assert!(reason == "DrainRequestInvalid" && message.contains(r#"{"id":"1""#), "{reason} {message}");
+    assert!(!short(&acts).contains(&"cordon".to_owned()));
+    assert!(life.journal().drain.is_none());
+}
+
+#[test]
+fn a_notice_brings_the_end_of_an_asked_drain_forward_and_both_are_answered() {
+    let mut life = started();
+    life.take(wish(r#"{"id":"d-1","daemonSets":true}"#), T0);
+    settle(&mut life, T0);
+    life.take(spot(at(120)), at(1));
+    let acts: Vec<Act> = (1..5).flat_map(|second| settle(&mut life, at(second))).collect();
+    let (_, _, message) = acts.chunks(1).filter_map(said).next_back().expect("an answer");
+    let ids = DrainSaid::parse(&message).ids;
+    assert!(ids.len() == 2 && ids.contains(&"d-1".to_owned()), "{ids:?}");
+    let drain = life.journal().drain.as_ref().expect("a drain");
+    assert_eq!(drain.settings().deadline, Some(at(120)));
+    assert_eq!(drain.settings().daemon_sets, drain::DaemonSets::Drain);
+}
+
+/// A controller that takes over after half a minute of silence must not take a busy agent for a dead one.
+#[test]
+fn a_draining_agent_gives_a_sign_of_life_every_ten_seconds() {
+    let mut life = started();
+    life.take(wished(), T0);
+    life.take(Input::Pods(vec![PodOnNode { do_not_disrupt: true, ..pod("a") }]), T0);
+    let mut beats = Vec::new();
+    for second in 0..120 {
+        let beat = |act: &Act| matches!(act, Act::PatchNode(patch) if patch["metadata"]["annotations"]["kerf.sh/agent-heartbeat"].is_string());
+        beats.extend(settle(&mut life, at(second)).iter().any(beat).then(|| at(second)));
+    }
+    let gaps = beats.windows(2).map(|pair: &[Millis]| pair[1].since(pair[0]));
+    assert!(beats.len() >= 10 && gaps.max() <= Some(Duration::from_secs(12)), "{beats:?}");
+}
+
+#[test]
+fn volumes_are_waited_for_once_the_pods_are_gone() {
+    let attached = |volumes: Value| {
+        node_with(OURS, |node| {
+            node["metadata"]["annotations"] = json!({"kerf.sh/drain": r#"{"id":"d-1"}"#});
+            node["spec"]["unschedulable"] = json!(true);
+            node["status"]["volumesAttached"] = volumes;
+        })
+    };
+    let over = |life: &mut Lifecycle, from, to| {
+        (from..to).flat_map(|second| settle(life, at(second))).any(|act| short(&[act]) == ["tell Drained"])
+    };
+    let volume = json!([{"name": "kubernetes.io/csi/ebs.csi.aws.com^vol-1", "devicePath": ""}]);
+    let mut life = started();
+    life.take(attached(volume.clone()), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![]), T0);
+    assert!(!over(&mut life, 0, 30), "a volume is attached that nobody uses");
+    life.take(attached(json!([])), at(30));
+    assert!(over(&mut life, 30, 40));
+
+    let mut life = started();
+    life.take(attached(volume), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![PodOnNode { claims: 1, mirror: true, ..pod("stays") }]), T0);
+    assert!(over(&mut life, 0, 10), "the pod that stays keeps its volume");
+}
+
+fn wish_on(api: &Api, wish: &Value) {
+    let mut node = machine::node(machine::INSTANCE);
+    node["metadata"]["annotations"] = json!({"kerf.sh/drain": wish.to_string()});
+    api.put_node(node);
+}
+
+fn condition(api: &Api) -> Option<Value> {
+    let state = api.state();
+    let conditions = state.node.as_ref()?["status"]["conditions"].as_array()?.clone();
+    conditions.into_iter().find(|it| it["type"] == "kerf.sh/Drained")
+}
+
+/// The whole agent against a server whose one budget lets one pod go at a time, with the words that the real one uses.
+#[tokio::test]
+async fn thirty_pods_under_one_budget_leave_one_by_one() {
+    let api = Api::start().await;
+    let mut machine = Machine::boot().await;
+    machine.write("etc/kerf/agent.yaml", "drain: {loadBalancerLead: 0s}\n");
+    machine.join(&api);
+    for index in 0..30 {
+        api.put_pod(&format!("{index:02}"), 30);
+    }
+    api.state().one_each = Some(Duration::from_millis(100));
+    wish_on(&api, &json!({"id": "d-1", "reason": "test", "deadline": deadline(120)}));
+    machine.start();
+    let done = until("the end", || condition(&api).filter(|it| it["status"] == "True")).await;
+    let message = done["message"].as_str().expect("a message");
+    assert_eq!(DrainSaid::parse(message), DrainSaid { ids: vec!["d-1".into()], evicted: 30, forced: 0, left: 0 });
+    assert!(message.contains("held by PodDisruptionBudget default/all"), "{message}");
+    let state = api.state();
+    let deleted = state.seen.iter().filter(|it| it.method == Method::DELETE).count();
+    let asked = state.seen.iter().filter(|it| it.path.ends_with("/eviction")).count();
+    assert_eq!((state.pods.len(), deleted), (0, 0));
+    // Each pod once at first, then one on behalf of all: some three rounds for each that leaves.
+    assert!(asked < 30 + 30 * 6, "{asked} requests");
+}
+
+fn deadline(seconds: i64) -> String {
+    let now = jiff::Timestamp::now().as_second();
+    jiff::Timestamp::from_second(now + seconds).expect("a moment").to_string()
+}
+
+/// The agent is killed in the middle; what carries on is the one that systemd starts.
+#[tokio::test]
+async fn an_agent_that_dies_midway_goes_on_where_it_was() {
+    let api = Api::start().await;
+    let mut machine = Machine::boot().await;
+    machine.write("etc/kerf/agent.yaml", "drain: {loadBalancerLead: 0s}\n");
+    machine.join(&api);
+    for index in 0..6 {
+        api.put_pod(&format!("{index}"), 30);
+    }
+    api.state().one_each = Some(Duration::from_millis(300));
+    wish_on(&api, &json!({"id": "d-1"}));
+    machine.start();
+    until("the first pods' end", || (api.state().pods.len() < 5).then_some(())).await;
+    machine.kill();
+    machine.start();
+    until("the end", || condition(&api).filter(|it| it["status"] == "True")).await;
+    let state = api.state();
+    assert!(state.pods.is_empty() && state.seen.iter().all(|it| it.method != Method::DELETE));
+    let uids: Vec<_> = state.seen.iter().filter(|it| it.path.ends_with("/eviction")).map(|it| &it.body).collect();
+    assert!(uids.iter().all(|body| body["deleteOptions"]["preconditions"]["uid"].is_string()));
+    let node: Node = serde_json::from_value(state.node.clone().expect("a node")).expect("a node");
+    assert_eq!(node.metadata.name, machine::NAME);
+}

@@ -1,0 +1,99 @@
+//! Who empties a node: its own agent where there is one that listens, the controller where not, and never nobody. The agent is asked by
+//! an annotation and answers with a condition; here is how long it is waited for, and why it is not any more.
+
+use api::objects::Node;
+use api::{DrainRequest, DrainSaid, annotation, condition, reason};
+use jiff::{SignedDuration, Timestamp};
+
+use super::View;
+
+/// An agent that has not reported for this long does not count as alive.
+const SILENCE: SignedDuration = SignedDuration::from_mins(3);
+/// While it drains it reports every few seconds.
+const SILENCE_DRAINING: SignedDuration = SignedDuration::from_secs(30);
+/// Within this time it acknowledges what it is asked for.
+const ACKNOWLEDGES: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whose hands a node is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Hands {
+    /// Its agent is to be asked for this, or for something else than before.
+    Ask(DrainRequest),
+    /// Its agent drains it, or may still say that it will.
+    Agent,
+    /// The controller's: there is no agent.
+    Ours,
+    /// The controller's, although there is an agent.
+    TakenOver(&'static str),
+}
+
+/// Decides whose hands the node of `view` is in, as long as pods are left that have to go.
+pub(super) fn whose(view: &View) -> Hands {
+    let wanted = request(view);
+    let standing = standing(&view.node).filter(|standing| standing.id == wanted.id);
+    let silence = view.now.duration_since(heard(&view.node).unwrap_or(Timestamp::MIN));
+    match standing {
+        None if silence < SILENCE => Hands::Ask(wanted),
+        None => Hands::Ours,
+        Some(standing) => asked(view, &wanted, &standing, silence),
+    }
+}
+
+fn asked(view: &View, wanted: &DrainRequest, standing: &DrainRequest, silence: SignedDuration) -> Hands {
+    let since = view.now.duration_since(standing.asked.unwrap_or(Timestamp::MIN));
+    match answer(&view.node, &standing.id) {
+        None if since < ACKNOWLEDGES => Hands::Agent,
+        None => Hands::TakenOver("its agent has not acknowledged the drain within 5 s"),
+        Some(_) if silence >= SILENCE_DRAINING => Hands::TakenOver("its agent has been silent for 30 s"),
+        Some(Answer::Over) => Hands::TakenOver("its agent is done, but pods are left"),
+        Some(Answer::Drains) if standing.deadline != wanted.deadline => Hands::Ask(wanted.clone()),
+        Some(Answer::Drains) => Hands::Agent,
+    }
+}
+
+/// What an agent on this node would be asked for. The moment of the first wish stays.
+pub(super) fn request(view: &View) -> DrainRequest {
+    let metadata = &view.node.metadata;
+    let id = format!("termination-{}", metadata.uid.as_deref().unwrap_or_default());
+    let asked = standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.asked);
+    DrainRequest {
+        id,
+        reason: super::why(view).to_owned(),
+        deadline: super::deadline(view).and_then(|at| Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()),
+        daemon_sets: true,
+        asked: Some(asked.unwrap_or(view.now)),
+    }
+}
+
+/// Whether somebody on the machine would hear a wish.
+pub(super) fn is_heard(view: &View) -> bool {
+    heard(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
+}
+
+/// What the node's agent said of the drain that we asked for.
+#[must_use]
+pub fn said(node: &Node) -> Option<DrainSaid> {
+    let standing = standing(node)?;
+    let found = node.condition(condition::NODE_DRAINED)?;
+    Some(DrainSaid::parse(&found.message)).filter(|said| said.ids.contains(&standing.id))
+}
+
+enum Answer {
+    Drains,
+    Over,
+}
+
+fn answer(node: &Node, id: &str) -> Option<Answer> {
+    let found = node.condition(condition::NODE_DRAINED)?;
+    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| said == id);
+    let drains = found.status == condition::FALSE && found.reason == reason::DRAINING;
+    ours.then_some(if drains { Answer::Drains } else { Answer::Over })
+}
+
+fn standing(node: &Node) -> Option<DrainRequest> {
+    DrainRequest::parse(node.annotation(annotation::DRAIN)?).ok()
+}
+
+fn heard(node: &Node) -> Option<Timestamp> {
+    node.annotation(annotation::AGENT_HEARTBEAT)?.parse().ok()
+}
