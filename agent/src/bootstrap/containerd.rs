@@ -7,6 +7,7 @@ mod soci;
 mod template;
 
 use machine::nodeconfig::{FAST_IMAGE_PULL, NodeConfig, NodeConfigError, merge_toml};
+use machine::tables;
 use toml::{Table, Value};
 
 use super::facts::Facts;
@@ -52,7 +53,7 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError>
     };
     config.insert("version".to_owned(), Value::Integer(schema.version()));
     migrate::to_minor(&mut config, version);
-    plan.put(Part::Containerd, CONFIG, config.to_string());
+    plan.put(Part::Containerd, CONFIG, tables::pretty(&config));
     plan.put(Part::Containerd, BASE_RUNTIME_SPEC, base_spec::render(&spec.base_runtime_spec));
     soci::add(plan, facts);
     Ok(())

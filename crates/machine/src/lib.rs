@@ -7,4 +7,5 @@ pub mod json;
 pub mod mime;
 pub mod nodeconfig;
 pub mod pods;
+pub mod tables;
 pub mod userdata;

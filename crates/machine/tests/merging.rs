@@ -3,6 +3,7 @@
 //! something else in another: that would replace the first object in one order and be replaced itself in the other.
 
 use machine::nodeconfig::{NodeConfig, merge_json, merge_toml, parse, parse_strict};
+use machine::tables;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toml::Table;
@@ -69,9 +70,30 @@ fn agreeing() -> impl Strategy<Value = NodeConfig> {
         config.spec.kubelet.config = told_apart(config.spec.kubelet.config);
         config.spec.containerd.base_runtime_spec = told_apart(config.spec.containerd.base_runtime_spec);
         let containerd: Table = config.spec.containerd.config.parse().unwrap_or_default();
-        config.spec.containerd.config = tables_told_apart(containerd).to_string();
+        config.spec.containerd.config = tables::pretty(&tables_told_apart(containerd));
         config
     })
+}
+
+/// A table whose keys and strings need quotes.
+fn odd_table() -> impl Strategy<Value = Table> {
+    let odd = "[a-c.'\"\\\\ \t\n\u{1}é#=]{0,4}";
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(toml::Value::from),
+        any::<i64>().prop_map(toml::Value::from),
+        (-8_i32..8).prop_map(|eighths| toml::Value::from(f64::from(eighths) / 8.0)),
+        odd.prop_map(toml::Value::from),
+    ];
+    let value = leaf.prop_recursive(4, 16, 3, move |inner| {
+        let table = prop::collection::btree_map(odd, inner.clone(), 0..3)
+            .prop_map(|map| toml::Value::Table(map.into_iter().collect()));
+        prop_oneof![
+            prop::collection::vec(inner, 0..3).prop_map(toml::Value::Array),
+            prop::collection::vec(table.clone(), 0..3).prop_map(toml::Value::Array),
+            table,
+        ]
+    });
+    prop::collection::btree_map(odd, value, 0..3).prop_map(|map| map.into_iter().collect())
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -96,7 +118,7 @@ prop_compose! {
         config.spec.kubelet.config = kubelet;
         config.spec.kubelet.flags = flags;
         config.spec.kubelet.max_pods_expression = expression;
-        config.spec.containerd.config = containerd.to_string();
+        config.spec.containerd.config = tables::pretty(&containerd);
         config.spec.containerd.base_runtime_spec = spec;
         config.spec.instance.network.domains = domains;
         config.spec.instance.environment = variables;
@@ -137,6 +159,13 @@ proptest! {
         let text = serde_json::to_string(&one).unwrap();
         let read = parse(&text).unwrap();
         prop_assert_eq!(read.config, one);
+    }
+
+    #[test]
+    fn tables_are_read_back_as_they_were(one in odd_table()) {
+        let text = tables::pretty(&one);
+        let read: Table = text.parse().map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+        prop_assert_eq!(read, one);
     }
 
     #[test]
@@ -262,4 +291,44 @@ fn values_that_are_no_choice_are_named() {
         let error = parse(&format!("{HEAD}spec:\n  instance: {{{field}}}\n")).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+#[test]
+fn the_form_of_tables() {
+    let table: Table = "
+        version = 2
+        list = ['a', 1, [true]]
+        [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
+        path = \"it's\"
+        [plugins.'io.containerd.grpc.v1.cri']
+        empty = ''
+        [grpc]
+        [[steps]]
+        a = 1
+        [[steps]]
+        b = 2
+    "
+    .parse()
+    .unwrap();
+    let expected = "list = ['a', 1, [true]]
+version = 2
+
+[grpc]
+
+[plugins]
+[plugins.'io.containerd.grpc.v1.cri']
+empty = ''
+
+[plugins.'io.containerd.grpc.v1.cri'.containerd]
+[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes]
+[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
+path = \"it's\"
+
+[[steps]]
+a = 1
+
+[[steps]]
+b = 2
+";
+    assert_eq!(tables::pretty(&table), expected);
 }

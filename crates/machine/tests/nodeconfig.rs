@@ -110,7 +110,7 @@ fn later_documents_win_by_nodeadms_rules() {
             "containerd.config merges deeply as TOML, arrays replace, zero overrides",
             r#"containerd: {config: "version = 2\nlist = [1, 2]\n[grpc]\nuid = 1\naddress = 'a'"}"#,
             r#"containerd: {config: "list = [3]\n[grpc]\nuid = 0\n[debug]\nlevel = 'info'"}"#,
-            json!({"containerd": {"config": "list = [3]\nversion = 2\n\n[debug]\nlevel = \"info\"\n\n[grpc]\naddress = \"a\"\nuid = 0\n"}}),
+            json!({"containerd": {"config": "list = [3]\nversion = 2\n\n[debug]\nlevel = 'info'\n\n[grpc]\naddress = 'a'\nuid = 0\n"}}),
         ),
         (
             "environment merges by service and variable",

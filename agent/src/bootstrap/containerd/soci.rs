@@ -1,6 +1,7 @@
 //! The SOCI snapshotter, which fetches and unpacks the layers of an image side by side: its own configuration, what
 //! containerd must know of it, and the sandbox image, which it does not have in its store when the machine boots.
 
+use machine::tables;
 use toml::{Table, toml};
 
 use super::super::facts::{Facts, SANDBOX_ARCHIVE};
@@ -22,7 +23,7 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) {
         plan.warn("spec.featureGates.FastImagePull has no effect: it takes 4 CPUs and 7 GiB of memory");
     }
     if used {
-        plan.put(Part::Containerd, SOCI_CONFIG, config().to_string());
+        plan.put(Part::Containerd, SOCI_CONFIG, tables::pretty(&config()));
         plan.programs.extend(facts.software.sandbox_archive.then(import_sandbox));
     }
     let drop_in = format!("[Unit]\nRequires={UNIT}\nAfter={UNIT}\n");

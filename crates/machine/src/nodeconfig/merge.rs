@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use toml::Table;
 
 use super::{Cluster, Containerd, Instance, Kubelet, NodeConfig};
+use crate::tables;
 
 impl NodeConfig {
     /// Lays `later` over `self`.
@@ -73,7 +74,7 @@ fn merge_config(base: &mut String, later: String) {
     match (base.parse::<Table>(), later.parse::<Table>()) {
         (Ok(mut merged), Ok(table)) if !base.is_empty() && !later.is_empty() => {
             merge_toml(&mut merged, table);
-            *base = merged.to_string();
+            *base = tables::pretty(&merged);
         }
         _ => replace(base, later),
     }

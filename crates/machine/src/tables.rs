@@ -1,0 +1,99 @@
+//! TOML as nodeadm writes it: keys in order, every table under a header of its own, strings in single quotes. The text
+//! is compared as text where it lies in a cache or in somebody's expected files.
+
+use std::fmt::Write as _;
+
+use toml::{Table, Value};
+
+/// The text of a table.
+#[must_use]
+pub fn pretty(table: &Table) -> String {
+    let mut text = String::new();
+    write_table(&mut text, "", table);
+    text
+}
+
+/// Values first and then tables. `path` is the table's own, dotted and quoted; empty for the document.
+fn write_table(text: &mut String, path: &str, table: &Table) {
+    let (tables, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| is_section(value));
+    for (key, value) in &values {
+        let _ = writeln!(text, "{} = {}", quoted_key(key), inline(value));
+    }
+    for (index, (key, value)) in tables.into_iter().enumerate() {
+        if index > 0 || !values.is_empty() {
+            text.push('\n');
+        }
+        let key = quoted_key(key);
+        write_section(text, &if path.is_empty() { key } else { format!("{path}.{key}") }, value);
+    }
+}
+
+/// Whether a value is written under a header: tables, and lists of nothing but tables.
+fn is_section(value: &Value) -> bool {
+    match value {
+        Value::Table(_) => true,
+        Value::Array(items) => !items.is_empty() && items.iter().all(Value::is_table),
+        _ => false,
+    }
+}
+
+fn write_section(text: &mut String, path: &str, value: &Value) {
+    match value {
+        Value::Table(table) => {
+            let _ = writeln!(text, "[{path}]");
+            write_table(text, path, table);
+        }
+        Value::Array(items) => {
+            for (index, table) in items.iter().filter_map(Value::as_table).enumerate() {
+                let _ = writeln!(text, "{}[[{path}]]", if index > 0 { "\n" } else { "" });
+                write_table(text, path, table);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A value on one line.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::String(string) => quoted(string),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(inline).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Table(table) => {
+            let fields: Vec<String> =
+                table.iter().map(|(key, value)| format!("{} = {}", quoted_key(key), inline(value))).collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn quoted_key(key: &str) -> String {
+    let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if is_bare { key.to_owned() } else { quoted(key) }
+}
+
+/// Between single quotes, where nothing is escaped, unless there is something to escape.
+fn quoted(text: &str) -> String {
+    if !text.contains(|character: char| character == '\'' || character.is_control()) {
+        return format!("'{text}'");
+    }
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            control if control.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
