@@ -1,6 +1,7 @@
 //! The two questions of a boot that only EC2 can answer: what the instance is called, and how many interfaces a type
 //! has that our table does not know. Signed and sent by hand: AWS's SDK would be many times this program.
 
+pub mod auto_scaling;
 mod connection;
 pub mod error;
 pub mod proxy;
@@ -26,7 +27,17 @@ use proxy::Server;
 
 pub use error::Ec2Error;
 
-const VERSION: &str = "2016-11-15";
+/// A service of AWS that speaks EC2's query protocol.
+#[derive(Debug, Clone, Copy)]
+struct Service {
+    /// In host names and signatures.
+    name: &'static str,
+    version: &'static str,
+    /// The variable that names another endpoint.
+    endpoint: &'static str,
+}
+
+const EC2: Service = Service { name: "ec2", version: "2016-11-15", endpoint: "AWS_ENDPOINT_URL_EC2" };
 const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
@@ -80,6 +91,7 @@ impl Patience {
 /// EC2 of one region, as this machine reaches it.
 #[derive(Debug)]
 pub struct Ec2<'a> {
+    service: Service,
     region: &'a str,
     environment: &'a Environment,
     host: &'a Host,
@@ -97,7 +109,7 @@ impl<'a> Ec2<'a> {
         imds: Arc<Imds>,
         patience: Patience,
     ) -> Self {
-        Self { region, environment, host, role: Role::new(imds), patience }
+        Self { service: EC2, region, environment, host, role: Role::new(imds), patience }
     }
 
     /// The private DNS name of an instance, asked for until EC2 has one.
@@ -116,7 +128,7 @@ impl<'a> Ec2<'a> {
             ["DescribeInstancesResponse", "reservationSet", "item", "instancesSet", "item", "privateDnsName"];
         let mut attempt = 0;
         loop {
-            match self.call(ACTION, ("InstanceId.1", instance)).await {
+            match self.call(ACTION, &[("InstanceId.1", instance)]).await {
                 Ok(answer) => {
                     let names = xml::texts(&answer, &PATH);
                     let names = names.ok_or(Ec2Error::Content { action: ACTION, expected: "instances" })?;
@@ -139,17 +151,17 @@ impl<'a> Ec2<'a> {
     /// [`Ec2Error`].
     pub async fn interface_limits(&self, instance_type: &str) -> Result<InterfaceLimits, Ec2Error> {
         const ACTION: &str = "DescribeInstanceTypes";
-        let answer = self.call(ACTION, ("InstanceType.1", instance_type)).await?;
+        let answer = self.call(ACTION, &[("InstanceType.1", instance_type)]).await?;
         limits(&answer).ok_or(Ec2Error::Content { action: ACTION, expected: "the limits of one instance type" })
     }
 
     /// Sends a request until it is answered or patience is at its end.
-    async fn call(&self, action: &'static str, parameter: (&str, &str)) -> Result<String, Ec2Error> {
+    async fn call(&self, action: &'static str, parameters: &[(&str, &str)]) -> Result<String, Ec2Error> {
         let server = self.server()?;
         let attempts = self.patience.attempts_in(self.environment)?;
         let mut attempt = 0;
         loop {
-            let asked = tokio::time::timeout(self.patience.exchange, self.ask(&server, action, parameter)).await;
+            let asked = tokio::time::timeout(self.patience.exchange, self.ask(&server, action, parameters)).await;
             let late = |_| Ec2Error::Timeout { server: server.authority(true), timeout: self.patience.exchange };
             let error = match asked.map_err(late).and_then(|answer| answer) {
                 Ok(answer) => return Ok(answer),
@@ -164,10 +176,17 @@ impl<'a> Ec2<'a> {
         }
     }
 
-    async fn ask(&self, server: &Server, action: &'static str, parameter: (&str, &str)) -> Result<String, Ec2Error> {
+    async fn ask(
+        &self,
+        server: &Server,
+        action: &'static str,
+        parameters: &[(&str, &str)],
+    ) -> Result<String, Ec2Error> {
         let proxy = proxy::on_the_way(self.environment, server)?;
-        let (name, value) = (signing::encode(parameter.0), signing::encode(parameter.1));
-        let body = format!("Action={action}&Version={VERSION}&{name}={value}");
+        let mut body = format!("Action={action}&Version={}", self.service.version);
+        for (name, value) in parameters {
+            body.push_str(&format!("&{}={}", signing::encode(name), signing::encode(value)));
+        }
         let request = self.signed(server, body).await?;
         let way = Way { server, proxy: proxy.as_ref(), bundle: connection::bundle(self.environment, self.host) };
         let (status, answer) = way.exchange(request).await?;
@@ -177,7 +196,7 @@ impl<'a> Ec2<'a> {
 
     async fn signed(&self, server: &Server, body: String) -> Result<Request<Full<Bytes>>, Ec2Error> {
         let (keys, host) = (self.keys().await?, server.authority(false));
-        let signer = Signer { keys: &keys, region: self.region, service: "ec2" };
+        let signer = Signer { keys: &keys, region: self.region, service: self.service.name };
         let unsigned = signing::Request {
             method: "POST",
             host: &host,
@@ -205,25 +224,26 @@ impl<'a> Ec2<'a> {
     }
 
     fn server(&self) -> Result<Server, Ec2Error> {
-        for name in ["AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL"] {
+        for name in [self.service.endpoint, "AWS_ENDPOINT_URL"] {
             if let Some(url) = self.environment.get(name) {
                 let unusable =
                     || Ec2Error::Variable { name: name.to_owned(), cure: "write https://HOST or http://HOST" };
                 return Server::parse(url).ok_or_else(unusable);
             }
         }
-        let service = if self.environment.says_yes("AWS_USE_FIPS_ENDPOINT") { "ec2-fips" } else { "ec2" };
+        let fips = if self.environment.says_yes("AWS_USE_FIPS_ENDPOINT") { "-fips" } else { "" };
         let dual =
             self.environment.says_yes("AWS_USE_DUALSTACK_ENDPOINT") && sts::domain(self.region) == "amazonaws.com";
         let domain = if dual { "api.aws" } else { sts::domain(self.region) };
-        Ok(Server { tls: true, host: format!("{service}.{}.{domain}", self.region), port: 443 })
+        Ok(Server { tls: true, host: format!("{}{fips}.{}.{domain}", self.service.name, self.region), port: 443 })
     }
 }
 
 fn refused(action: &'static str, status: u16, answer: &str) -> Ec2Error {
     let text = |name| {
-        let found = xml::texts(answer, &["Response", "Errors", "Error", name]);
-        found.and_then(|texts| texts.into_iter().next()).unwrap_or_default()
+        let at = |path: &[&str]| xml::texts(answer, path).and_then(|texts| texts.into_iter().next());
+        let ec2s = at(&["Response", "Errors", "Error", name]);
+        ec2s.or_else(|| at(&["ErrorResponse", "Error", name])).unwrap_or_default()
     };
     let message = match text("Message") {
         message if message.is_empty() => "it gives no reason".to_owned(),

@@ -38,6 +38,9 @@ pub struct Journal {
     pub drain: Option<Drain>,
     /// The drain's outcome, from the moment that it was over.
     pub outcome: Option<Outcome>,
+    /// The Auto Scaling group's notice whose lifecycle hook is completed.
+    #[serde(default)]
+    pub completed: Option<String>,
     /// What on the Node is this agent's own; written before it is done.
     #[serde(default)]
     pub ours: Ours,
@@ -153,6 +156,7 @@ impl Journal {
             asked: None,
             drain: None,
             outcome: None,
+            completed: None,
             ours: Ours::default(),
             leftover: None,
             anchor: None,

@@ -27,6 +27,7 @@ use crate::gates::{bootstrap_state, has_cni};
 use crate::identity::Role;
 use crate::imds::{Imds, ImdsError};
 use crate::journal::{Journal, boot_id};
+use crate::logind::{self, Delay};
 use crate::notices::{self, News};
 use crate::observe;
 use crate::policies::{self, Policies};
@@ -78,6 +79,8 @@ struct Agent {
     nodes: Receiver<Heard<Node>>,
     pods: Receiver<Heard<Pod>>,
     notices: Receiver<News>,
+    /// Makes a shutdown wait for the drain.
+    delay: Delay,
     clock: Clock,
     systemd: Systemd,
     local: Local,
@@ -101,7 +104,9 @@ impl Agent {
         let name = observe::node_name(root).unwrap_or_else(|| hostname.clone());
         log::info!(instance = instance.as_str(), node = name.as_str(); "guarding this machine");
         let (told, notices) = mpsc::channel(4);
-        tokio::spawn(notices::watch(imds, told, fnv(&instance)));
+        let delay = Delay::default();
+        tokio::spawn(logind::watch(root.to_owned(), delay.clone(), told.clone()));
+        tokio::spawn(notices::watch(Arc::clone(&imds), told, fnv(&instance)));
         let mut life = Lifecycle::new(&name, journal, clock.now());
         life.configure(&policies.settings);
         Self {
@@ -111,10 +116,11 @@ impl Agent {
             hostname,
             role: Arc::new(role),
             access: None,
-            actor: Actor::new(root),
+            actor: Actor::new(root, Arc::clone(&imds)),
             nodes: mpsc::channel(1).1,
             pods: mpsc::channel(1).1,
             notices,
+            delay,
             clock,
             systemd: Systemd::ready(),
             local: Local::open(root, metrics.unwrap_or(policies.settings.metrics)).await,
@@ -288,6 +294,8 @@ impl Agent {
     fn perform(&mut self, act: Act) {
         match act {
             Act::Save => self.actor.save(self.life.journal()),
+            Act::Yield => self.delay.release(),
+            Act::Complete(hook) => self.actor.complete(hook),
             Act::FollowPods => {
                 self.actor.want_pods();
                 self.follow_pods();

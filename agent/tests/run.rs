@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 
+#[path = "run/aemm.rs"]
+mod aemm;
 #[path = "run/api.rs"]
 mod api;
 #[path = "run/asked.rs"]
@@ -11,16 +13,25 @@ mod asked;
 mod client;
 #[path = "run/decisions.rs"]
 mod decisions;
+#[path = "run/faults.rs"]
+mod faults;
+#[path = "bootstrap/imds.rs"]
+#[expect(dead_code, reason = "the tests of bootstrap use the rest")]
+mod imds;
 #[path = "run/ledger.rs"]
 mod ledger;
 #[path = "run/local.rs"]
 mod local;
+#[path = "run/logind.rs"]
+mod logind;
 #[path = "run/machine.rs"]
 mod machine;
 #[path = "run/memory.rs"]
 mod memory;
 #[path = "run/notices.rs"]
 mod notices;
+#[path = "run/scaling.rs"]
+mod scaling;
 #[path = "run/sequences.rs"]
 mod sequences;
 #[path = "run/told.rs"]

@@ -4,26 +4,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drain::{Action, Millis};
+use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
 use super::lifecycle::{Act, Input, Lifecycle};
 use crate::clock::Wall;
 use crate::cluster::{Cluster, ClusterError};
 use crate::drain::{pods_on_node, request};
+use crate::ec2::auto_scaling;
+use crate::environment::Environment;
+use crate::host::Host;
+use crate::imds::Imds;
 use crate::journal::Journal;
 
 /// The hands of the agent.
 #[derive(Debug)]
 pub(super) struct Actor {
     root: PathBuf,
+    imds: Arc<Imds>,
     cluster: Option<Arc<Cluster>>,
     wants_pods: bool,
     tasks: JoinSet<Option<Input>>,
 }
 
 impl Actor {
-    pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), cluster: None, wants_pods: false, tasks: JoinSet::new() }
+    pub(super) fn new(root: &Path, imds: Arc<Imds>) -> Self {
+        Self { root: root.to_owned(), imds, cluster: None, wants_pods: false, tasks: JoinSet::new() }
     }
 
     pub(super) fn has_cluster(&self) -> bool {
@@ -63,6 +69,18 @@ impl Actor {
         }
     }
 
+    /// Tells the Auto Scaling group; needs no API server.
+    pub(super) fn complete(&mut self, hook: LifecycleHook) {
+        let (imds, host) = (Arc::clone(&self.imds), Host::new(&self.root, ""));
+        self.tasks.spawn(async move {
+            let told = auto_scaling::complete(imds, &Environment::of_process(), &host, &hook).await;
+            if let Err(error) = &told {
+                log::warn!("the Auto Scaling group was not told: {}", daemon::error::chain(error));
+            }
+            Some(Input::Completed(told.is_ok()))
+        });
+    }
+
     /// Starts an act.
     pub(super) fn start(&mut self, act: Act, life: &Lifecycle, now: Millis) {
         let Some(cluster) = self.cluster.clone() else {
@@ -70,7 +88,7 @@ impl Actor {
         };
         let (name, wall) = (life.name().to_owned(), life.wall());
         match act {
-            Act::Save | Act::FollowPods => {}
+            Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => {}
             Act::PatchNode(patch) => {
                 self.tasks.spawn(async move {
                     let done = said("Node", cluster.patch_node(&name, &patch).await);

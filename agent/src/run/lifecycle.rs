@@ -16,10 +16,13 @@ mod known;
 mod marks;
 mod metadata;
 mod notices;
+mod scaling;
 mod service;
+mod shutdown;
 
 use drain::{Action, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
+use machine::agent::notices::LifecycleHook;
 use serde_json::Value;
 
 use crate::bootstrap::state::State;
@@ -38,7 +41,9 @@ use known::{Known, Seen};
 use marks::{Marks, Wish};
 use metadata::Metadata;
 use notices::Notices;
+use scaling::Scaling;
 use service::Service;
+use shutdown::Shutdown;
 
 /// A step to carry out. What came of it returns as an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +60,10 @@ pub enum Act {
     Tell(Tiding),
     /// Carry out a request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
+    /// Let the shutdown of the operating system go on.
+    Yield,
+    /// Tell the Auto Scaling group that the machine may go: [`Input::Completed`].
+    Complete(LifecycleHook),
 }
 
 /// Something that happened.
@@ -82,6 +91,8 @@ pub enum Input {
     NodeWritten(bool),
     /// Whether the Node's status took the patch.
     StatusWritten(bool),
+    /// Whether the Auto Scaling group has been told.
+    Completed(bool),
     /// Whether the API server has the event with this key.
     Told(String, bool),
 }
@@ -99,6 +110,10 @@ pub struct Lifecycle {
     metadata: Metadata,
     /// What somebody asks for.
     asked: Asked,
+    /// Whether the operating system may go down.
+    shutdown: Shutdown,
+    /// Whether the Auto Scaling group knows.
+    scaling: Scaling,
     /// Emptying the node.
     emptying: Emptying,
     /// What stands in the Node's specification and metadata.
@@ -125,6 +140,8 @@ impl Lifecycle {
             notices: Notices::default(),
             metadata: Metadata::default(),
             asked: Asked::default(),
+            shutdown: Shutdown::default(),
+            scaling: Scaling::default(),
             emptying,
             marks: Marks::new(now),
             conditions: Conditions::default(),
@@ -212,6 +229,7 @@ impl Lifecycle {
             Input::Wall(wall) => self.known.wall = wall,
             Input::NodeWritten(done) => self.marks.written(done, now),
             Input::StatusWritten(done) => self.conditions.written(done, now),
+            Input::Completed(done) => self.scaling.completed(&mut self.known, done, now),
             Input::Told(key, done) => self.events.told(&mut self.known, key, done, now),
         }
     }
@@ -239,6 +257,9 @@ impl Lifecycle {
         let said = self.statements(now);
         acts.extend(self.conditions.patch(&self.known, said, now).map(Act::PatchStatus));
         acts.extend(self.emptying.step(&mut self.known, self.marks.cordoned(), now));
+        acts.extend(self.shutdown.yields(&self.known, now).then_some(Act::Yield));
+        let hook = self.scaling.completes(&self.known, self.notices.hook(), now);
+        acts.extend(hook.map(Act::Complete));
         let tidings = self.tidings(now);
         acts.extend(self.events.next(&self.known, tidings, now).map(Act::Tell));
         if std::mem::take(&mut self.known.dirty) {
@@ -257,6 +278,8 @@ impl Lifecycle {
             self.emptying.poll_timeout(&self.known, self.marks.cordoned(), now),
             self.service.poll_timeout(now),
             self.notices.poll_timeout(&self.known, now),
+            self.shutdown.poll_timeout(&self.known),
+            self.scaling.poll_timeout(now),
         ];
         moments.into_iter().flatten().min()
     }

@@ -86,7 +86,8 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
             Act::PatchNode(_) => Input::NodeWritten(true),
             Act::PatchStatus(_) => Input::StatusWritten(true),
             Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
-            Act::Save | Act::FollowPods | Act::Drain(_) => continue,
+            Act::Complete(_) => Input::Completed(true),
+            Act::Save | Act::FollowPods | Act::Drain(_) | Act::Yield => continue,
         };
         life.take(answer, now);
     }
@@ -108,6 +109,8 @@ pub fn short(acts: &[Act]) -> Vec<String> {
         Act::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         Act::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         Act::Drain(Action::List) => "list".to_owned(),
+        Act::Yield => "yield".to_owned(),
+        Act::Complete(hook) => format!("complete {}", hook.hook),
     };
     acts.iter().map(one).collect()
 }
@@ -402,4 +405,104 @@ fn a_new_notice_takes_over_what_an_earlier_one_left() {
     assert_eq!(life.journal().ours, ALL);
     settle(&mut life, at(11));
     assert_eq!(life.journal().leftover, None);
+}
+
+fn shutdown(seconds: u64) -> Input {
+    reading(Said::Shutdown(Some(Duration::from_secs(seconds))))
+}
+
+#[test]
+fn a_shutdown_waits_for_the_drain_and_forces_nobody() {
+    let mut life = started();
+    life.take(node(), T0);
+    life.take(shutdown(31), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
+    assert!(short(&settle(&mut life, at(1))).contains(&"evict a".to_owned()));
+    let mut yielded = Vec::new();
+    for second in 1..60 {
+        for act in settle(&mut life, at(second)) {
+            match act {
+                Act::Drain(Action::Evict { uid, .. }) => {
+                    life.take(Input::Reply(uid, Reply::Unreachable), at(second));
+                }
+                Act::Drain(Action::Delete { uid, .. }) => panic_with(&Act::Tell(report_of(&uid))),
+                Act::Yield => yielded.push(second),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(yielded, [30], "a second before logind's patience ends, and once");
+    let mut life = started();
+    life.take(node(), T0);
+    life.take(shutdown(31), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(Vec::new()), at(1));
+    assert!(short(&settle(&mut life, at(1))).contains(&"yield".to_owned()), "an empty node waits for nothing");
+}
+
+fn report_of(uid: &str) -> agent::report::Tiding {
+    agent::report::Tiding { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
+}
+
+#[test]
+fn a_shutdown_without_a_node_of_ours_goes_on_at_once() {
+    for seen in [Input::Node(None), node_with("aws:///us-west-2a/i-0other", |_| {})] {
+        let mut life = started();
+        life.take(seen, T0);
+        life.take(shutdown(31), T0);
+        assert_eq!(short(&life.step(T0)).iter().filter(|act| *act == "yield").count(), 1);
+        assert!(!short(&life.step(at(1))).contains(&"yield".to_owned()));
+    }
+}
+
+#[test]
+fn the_group_is_told_once_the_node_is_drained_and_again_until_it_hears() {
+    let hook = machine::agent::notices::LifecycleHook { hook: "drain".into(), group: None };
+    let mut settings = AgentSettings::default();
+    settings.notices.auto_scaling.complete = Some(hook);
+    let mut life = started();
+    life.configure(&settings);
+    life.take(node(), T0);
+    life.take(reading(Said::Scaling("Terminated".into())), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a")]), at(1));
+    let acts = short(&settle(&mut life, at(1)));
+    assert!(!acts.contains(&"complete drain".to_owned()), "{acts:?}");
+    life.take(Input::Pods(Vec::new()), at(2));
+    assert!(short(&life.step(at(2))).contains(&"complete drain".to_owned()));
+    life.take(Input::Completed(false), at(4));
+    assert!(!short(&life.step(at(5))).contains(&"complete drain".to_owned()), "not at once");
+    assert!(short(&life.step(at(6))).contains(&"complete drain".to_owned()));
+    life.take(Input::Completed(true), at(7));
+    assert_eq!(life.journal().completed.as_deref(), Some("scaling"));
+    assert!(!short(&life.step(at(60))).contains(&"complete drain".to_owned()));
+}
+
+#[test]
+fn metadata_that_fails_for_long_is_said_and_its_return_too() {
+    let reach = |problem: Option<&str>| {
+        let failed = u32::from(problem.is_some());
+        Input::Reach(agent::notices::Reach {
+            watcher: agent::notices::Watcher::Spot,
+            failed,
+            problem: problem.map(str::to_owned),
+        })
+    };
+    let told = |acts: &[Act]| short(acts).into_iter().find(|act| act.contains("Metadata"));
+    let mut life = started();
+    life.take(node(), T0);
+    for second in 0..30 {
+        life.take(reach(Some("it hangs")), at(second));
+        assert_eq!(told(&settle(&mut life, at(second))), None, "{second}");
+    }
+    assert_eq!(life.unanswered(), 30);
+    assert_eq!(told(&settle(&mut life, at(30))).as_deref(), Some("CNI=False MetadataFails=False"));
+    let failing = node_with("aws:///us-west-2a/i-0abc", |node| {
+        let said = json!({"type": "kerf.sh/MetadataReachable", "status": "False", "reason": "MetadataFails"});
+        node["status"]["conditions"].as_array_mut().unwrap().push(said);
+    });
+    life.take(failing, at(33));
+    life.take(reach(None), at(34));
+    assert_eq!(told(&settle(&mut life, at(34))).as_deref(), Some("CNI=False MetadataAnswers=True"));
 }

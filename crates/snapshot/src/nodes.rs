@@ -118,7 +118,7 @@ impl<'a> Machine<'a> {
     fn interruption(&self) -> Option<Leaving> {
         let node = self.node?;
         let said = node.condition(condition::INTERRUPTED)?;
-        let ends = said.status == condition::TRUE && said.reason == reason::SPOT_INTERRUPTION;
+        let ends = said.status == condition::TRUE && said.reason != reason::REBALANCE_RECOMMENDATION;
         let in_message = || said.message.split("deadline=").nth(1)?.split_whitespace().next();
         let deadline = node.annotation(annotation::INTERRUPTION_DEADLINE).or_else(in_message);
         let deadline = deadline.and_then(|text| text.parse::<Timestamp>().ok()).map(millis);

@@ -3,7 +3,7 @@
 
 use api::{annotation, condition, reason};
 use drain::Millis;
-use machine::agent::notices::{NoticeSettings, Rebalance};
+use machine::agent::notices::{LifecycleHook, NoticeSettings, Rebalance};
 
 use super::known::Known;
 use super::marks::Wish;
@@ -21,6 +21,11 @@ pub(super) struct Notices {
 impl Notices {
     pub(super) fn configure(&mut self, settings: NoticeSettings) {
         self.settings = settings;
+    }
+
+    /// The hook that the group waits for, if it is ours to complete.
+    pub(super) fn hook(&self) -> Option<&LifecycleHook> {
+        self.settings.auto_scaling.complete.as_ref()
     }
 
     /// Takes a reading in; whether it tells something new.

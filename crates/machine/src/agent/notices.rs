@@ -94,7 +94,7 @@ pub struct LifecycleHook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Shutdown {
-    /// `false` takes no inhibitor lock.
+    /// `false` lets it go on at once, and leaves the pods to kubelet.
     pub enabled: bool,
 }
 

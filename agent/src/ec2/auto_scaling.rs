@@ -1,0 +1,70 @@
+//! The one call by which a machine tells its Auto Scaling group that it may go. It needs a right of its own in the instance's role, so it
+//! is only made where the settings name a lifecycle hook.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use machine::agent::notices::LifecycleHook;
+use thiserror::Error;
+
+use super::{Ec2, Ec2Error, Patience, Service};
+use crate::environment::Environment;
+use crate::host::Host;
+use crate::imds::{Imds, ImdsError};
+
+const AUTO_SCALING: Service =
+    Service { name: "autoscaling", version: "2011-01-01", endpoint: "AWS_ENDPOINT_URL_AUTO_SCALING" };
+const GROUP: &str = "meta-data/tags/instance/aws:autoscaling:groupName";
+/// The caller tries again: one call waits for little.
+const ATTEMPTS: u32 = 2;
+
+/// Why the group was not told.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// Metadata does not say who we are.
+    #[error("metadata does not say which machine of which group this is")]
+    Metadata(#[from] ImdsError),
+    /// Neither settings nor tags name the group.
+    #[error(
+        "the Auto Scaling group is not known; name it in `notices.autoScaling.complete.group`, or allow tags in metadata"
+    )]
+    NoGroup,
+    /// The call failed.
+    #[error("the lifecycle hook could not be completed; the role needs autoscaling:CompleteLifecycleAction")]
+    Call(#[from] Ec2Error),
+}
+
+/// Completes the lifecycle hook of this machine's group: it may be ended now.
+///
+/// # Errors
+/// [`CompleteError`]; try again later.
+pub async fn complete(
+    imds: Arc<Imds>,
+    environment: &Environment,
+    host: &Host,
+    hook: &LifecycleHook,
+) -> Result<(), CompleteError> {
+    let identity = imds.identity().await?;
+    let group = match &hook.group {
+        Some(group) => group.clone(),
+        None => tagged(&imds).await?.ok_or(CompleteError::NoGroup)?,
+    };
+    let patience = Patience { exchange: Duration::from_secs(10), attempts: ATTEMPTS, ..Patience::nodeadm(0) };
+    let client = Ec2 { service: AUTO_SCALING, ..Ec2::new(&identity.region, environment, host, imds, patience) };
+    let parameters = [
+        ("AutoScalingGroupName", group.as_str()),
+        ("InstanceId", identity.instance_id.as_str()),
+        ("LifecycleActionResult", "CONTINUE"),
+        ("LifecycleHookName", hook.hook.as_str()),
+    ];
+    client.call("CompleteLifecycleAction", &parameters).await?;
+    log::info!(group = group.as_str(), hook = hook.hook.as_str(); "the Auto Scaling group may end this machine");
+    Ok(())
+}
+
+async fn tagged(imds: &Imds) -> Result<Option<String>, ImdsError> {
+    let body = imds.get(GROUP).await?;
+    let text = body.map(|body| String::from_utf8_lossy(&body).trim().to_owned());
+    Ok(text.filter(|text| !text.is_empty()))
+}

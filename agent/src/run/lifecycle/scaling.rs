@@ -1,0 +1,45 @@
+//! The Auto Scaling group that waits for this machine: when it is told that the machine may go.
+
+use drain::Millis;
+use machine::agent::notices::LifecycleHook;
+
+use super::known::Known;
+use crate::notices::Kind;
+use crate::run::lane::Lane;
+
+#[derive(Debug, Default)]
+pub(super) struct Scaling {
+    lane: Lane,
+}
+
+impl Scaling {
+    /// The hook to complete now: the node is drained, and the group does not know yet.
+    pub(super) fn completes(
+        &mut self,
+        known: &Known,
+        hook: Option<&LifecycleHook>,
+        now: Millis,
+    ) -> Option<LifecycleHook> {
+        let waits = waiting(known)? != known.journal.completed.as_deref().unwrap_or_default();
+        let drained = known.journal.outcome.is_some();
+        hook.filter(|_| waits && drained && self.lane.take(now)).cloned()
+    }
+
+    pub(super) fn completed(&mut self, known: &mut Known, done: bool, now: Millis) {
+        self.lane.ended(done, now);
+        if done {
+            known.journal.completed = waiting(known).map(str::to_owned);
+            known.dirty = true;
+        }
+    }
+
+    pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
+        self.lane.opens(now)
+    }
+}
+
+/// The id of the group's notice.
+fn waiting(known: &Known) -> Option<&str> {
+    let scaling = known.journal.notices.active().find(|entry| entry.notice.kind == Kind::Scaling);
+    scaling.map(|entry| entry.notice.id.as_str())
+}

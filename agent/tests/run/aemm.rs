@@ -1,0 +1,130 @@
+//! AWS's own stand-in for the metadata service as the judge: what it serves for a notice is what our watch hears.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use agent::imds::Imds;
+use agent::notices::{News, Said, Standing, watch};
+use drain::Millis;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// The start of 2030.
+const Y2030: u64 = 1_893_456_000_000;
+
+/// The program, built once.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let step = here.join("../tests/steps/go-program");
+        let output = Command::new(step).arg(here.join("../tests/aemm")).stderr(Stdio::inherit()).output().unwrap();
+        assert!(output.status.success(), "it needs Go: {}", output.status);
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
+    })
+}
+
+struct Aemm {
+    process: Child,
+    endpoint: String,
+    _home: TempDir,
+}
+
+impl Drop for Aemm {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Aemm {
+    fn start(arguments: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let config = home.path().join("config.json");
+        std::fs::write(&config, r#"{"metadata":{"values":{"instance-life-cycle":"spot"}}}"#).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let process = Command::new(program())
+            .args(arguments)
+            .args(["-I", "-n", "127.0.0.1", "-p", &port.to_string(), "-c"])
+            .arg(config)
+            .env("HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { process, endpoint: format!("http://127.0.0.1:{port}"), _home: home }
+    }
+
+    /// Watches until everything has been said that is waited for, in any order.
+    async fn says(&self, expected: &[&(dyn Fn(&Said) -> bool + Sync)]) {
+        let imds = Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap());
+        let (told, mut news) = mpsc::channel(4);
+        tokio::spawn(watch(imds, told, 3));
+        let mut missing: Vec<_> = expected.iter().collect();
+        let mut heard = Vec::new();
+        let listening = async {
+            while !missing.is_empty() {
+                if let News::Said(reading) = news.recv().await.expect("the watch goes on") {
+                    assert!(reading.heard.is_some(), "its clock comes along");
+                    missing.retain(|expects| !expects(&reading.said));
+                    heard.push(reading.said);
+                }
+            }
+        };
+        let listened = timeout(Duration::from_secs(60), listening).await;
+        assert!(listened.is_ok(), "{} are missing; heard {heard:?}", missing.len());
+    }
+}
+
+#[tokio::test]
+async fn a_spot_interruption_with_its_recommendation() {
+    let mut all = tokio::task::JoinSet::new();
+    for action in ["terminate", "stop", "hibernate"] {
+        all.spawn(async move {
+            let times = ["-t", "2030-01-01T00:02:00Z", "-r", "2030-01-01T00:01:00Z"];
+            let aemm = Aemm::start(&[&["spot", "-a", action], &times[..]].concat());
+            let spot = Said::Spot { action: action.to_owned(), time: Millis(Y2030 + 120_000) };
+            let rebalance = Said::Rebalance { time: Millis(Y2030 + 60_000) };
+            aemm.says(&[&|said| *said == spot, &|said| *said == rebalance]).await;
+        });
+    }
+    while let Some(ended) = all.join_next().await {
+        ended.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn maintenance_that_is_to_come_and_that_is_not() {
+    let rows = [("active", Standing::Active), ("canceled", Standing::Canceled), ("completed", Standing::Completed)];
+    let mut all = tokio::task::JoinSet::new();
+    for (state, standing) in rows {
+        all.spawn(async move {
+            let window = ["-b", "2030-01-01T00:02:00Z", "-a", "2030-01-01T01:00:00Z"];
+            let aemm = Aemm::start(&[&["events", "-o", "system-reboot", "-t", state], &window[..]].concat());
+            aemm.says(&[&|said| match said {
+                Said::Maintenance(list) => list.first().is_some_and(|it| {
+                    let times = (it.not_before, it.not_after);
+                    let right = times == (Millis(Y2030 + 120_000), Some(Millis(Y2030 + 3_600_000)));
+                    right && it.standing == standing && it.code == "system-reboot" && !it.event.is_empty()
+                }),
+                _ => false,
+            }])
+            .await;
+        });
+    }
+    while let Some(ended) = all.join_next().await {
+        ended.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_lets_the_machine_go() {
+    let aemm = Aemm::start(&["asglifecycle", "--asg-termination-delay-sec", "6"]);
+    let state = |state: &'static str| move |said: &Said| *said == Said::Scaling(state.to_owned());
+    aemm.says(&[&state("InService"), &state("Terminated")]).await;
+}

@@ -1,0 +1,266 @@
+//! The conversation with logind, against a bus that is written from D-Bus's specification and shares no code with ours.
+
+use std::io::{IoSlice, Read as _, Write as _, pipe};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc as channel;
+use std::thread;
+use std::time::Duration;
+
+use agent::logind::{Delay, watch};
+use agent::notices::{News, Said};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use tempfile::TempDir;
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::time::{sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// How one connection of the bus behaves.
+#[derive(Clone, Copy)]
+struct Manner {
+    refuses_lock: bool,
+    goes_down_already: bool,
+    garbage: bool,
+    hangs_up: bool,
+}
+
+const PLAIN: Manner = Manner { refuses_lock: false, goes_down_already: false, garbage: false, hangs_up: false };
+
+/// A bus with a logind behind it.
+struct Bus {
+    root: TempDir,
+    /// Emits PrepareForShutdown on the newest connection.
+    signals: channel::Sender<bool>,
+    /// A lock was let go.
+    released: channel::Receiver<()>,
+}
+
+impl Bus {
+    fn start(manners: &'static [Manner]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("run/dbus");
+        std::fs::create_dir_all(&folder).unwrap();
+        let listener = UnixListener::bind(folder.join("system_bus_socket")).unwrap();
+        let (signals, wanted) = channel::channel();
+        let (let_go, released) = channel::channel();
+        thread::spawn(move || {
+            for manner in manners {
+                let (stream, _) = listener.accept().unwrap();
+                converse(stream, *manner, &wanted, &let_go);
+            }
+        });
+        Self { root, signals, released }
+    }
+
+    fn watch(&self) -> (Delay, Receiver<News>) {
+        let (told, news) = mpsc::channel(4);
+        let delay = Delay::default();
+        tokio::spawn(watch(self.root.path().to_owned(), delay.clone(), told));
+        (delay, news)
+    }
+}
+
+fn converse(mut stream: UnixStream, manner: Manner, signals: &channel::Receiver<bool>, let_go: &channel::Sender<()>) {
+    greet(&mut stream);
+    if manner.garbage {
+        // Whether it is read is the other side's business.
+        drop(stream.write_all(&[0x6c, 0xff, 0xff, 9, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+        return;
+    }
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let mut serial = 100;
+    loop {
+        if let Ok(down) = signals.try_recv() {
+            serial += 1;
+            send(&stream, &signal(serial, down), None);
+        }
+        let Some(call) = read_call(&mut stream) else {
+            continue;
+        };
+        let Some((asked, text)) = call else {
+            return;
+        };
+        serial += 1;
+        let says = |word: &str| text.contains(word);
+        if says("Inhibit\0") && manner.refuses_lock {
+            send(&stream, &message(serial, 3, Some(asked), &[(4, "s", "org.a.Denied")], "s", &string("no")), None);
+        } else if says("Inhibit\0") {
+            let (mut reader, writer) = pipe().unwrap();
+            send(&stream, &message(serial, 2, Some(asked), &[], "h", &0_u32.to_le_bytes()), Some(writer.as_raw_fd()));
+            drop(writer);
+            let let_go = let_go.clone();
+            thread::spawn(move || {
+                // Nothing is ever written: this ends when the last copy of the other end is closed.
+                drop(reader.read(&mut [0]));
+                let _heard = let_go.send(());
+            });
+            if manner.hangs_up {
+                return;
+            }
+        } else if says("InhibitDelayMaxUSec") {
+            let micros = [&[1, b't', 0, 0, 0, 0, 0, 0][..], &30_000_000_u64.to_le_bytes()].concat();
+            send(&stream, &message(serial, 2, Some(asked), &[], "v", &micros), None);
+        } else if says("PreparingForShutdown") {
+            let flag = [&[1, b'b', 0, 0][..], &u32::from(manner.goes_down_already).to_le_bytes()].concat();
+            send(&stream, &message(serial, 2, Some(asked), &[], "v", &flag), None);
+        } else {
+            send(&stream, &message(serial, 2, Some(asked), &[], "s", &string(":1.7")), None);
+        }
+    }
+}
+
+fn greet(stream: &mut UnixStream) {
+    for (expected, answer) in
+        [("\0AUTH EXTERNAL ", "OK 1234\r\n"), ("NEGOTIATE_UNIX_FD", "AGREE_UNIX_FD\r\n"), ("BEGIN", "")]
+    {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        assert!(line.starts_with(expected.as_bytes()), "{}", String::from_utf8_lossy(&line));
+        stream.write_all(answer.as_bytes()).unwrap();
+    }
+}
+
+/// `None` while nothing comes, `Some(None)` at the end; else the serial and the bytes as text.
+fn read_call(stream: &mut UnixStream) -> Option<Option<(u32, String)>> {
+    let mut head = [0; 16];
+    match stream.read(&mut head[..1]) {
+        Ok(0) => return Some(None),
+        Err(_) => return None,
+        Ok(_) => {}
+    }
+    stream.set_read_timeout(None).unwrap();
+    stream.read_exact(&mut head[1..]).unwrap();
+    let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap());
+    let rest = number(12).next_multiple_of(8) + number(4);
+    let mut all = vec![0; rest as usize];
+    stream.read_exact(&mut all).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    Some(Some((number(8), String::from_utf8_lossy(&all).into_owned())))
+}
+
+fn string(text: &str) -> Vec<u8> {
+    [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes(), &[0]].concat()
+}
+
+fn signal(serial: u32, down: bool) -> Vec<u8> {
+    let fields = [
+        (1, "o", "/org/freedesktop/login1"),
+        (2, "s", "org.freedesktop.login1.Manager"),
+        (3, "s", "PrepareForShutdown"),
+    ];
+    message(serial, 4, None, &fields, "b", &u32::from(down).to_le_bytes())
+}
+
+fn message(
+    serial: u32,
+    kind: u8,
+    answers: Option<u32>,
+    texts: &[(u8, &str, &str)],
+    signature: &str,
+    body: &[u8],
+) -> Vec<u8> {
+    let mut fields = Vec::new();
+    let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(8), 0);
+    for (code, kind, text) in texts {
+        pad(&mut fields);
+        fields.extend([*code, 1, kind.as_bytes()[0], 0]);
+        fields.extend(string(text));
+    }
+    if let Some(answers) = answers {
+        pad(&mut fields);
+        fields.extend([5, 1, b'u', 0]);
+        fields.extend(answers.to_le_bytes());
+    }
+    pad(&mut fields);
+    fields.extend([8, 1, b'g', 0, 1, signature.as_bytes()[0], 0]);
+    if signature == "h" {
+        pad(&mut fields);
+        fields.extend([9, 1, b'u', 0, 1, 0, 0, 0]);
+    }
+    let mut all = vec![b'l', kind, 0, 1];
+    all.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
+    all.extend(serial.to_le_bytes());
+    all.extend(u32::try_from(fields.len()).unwrap().to_le_bytes());
+    all.extend(fields);
+    pad(&mut all);
+    all.extend(body);
+    all
+}
+
+fn send(stream: &UnixStream, bytes: &[u8], descriptor: Option<RawFd>) {
+    let descriptors = descriptor.as_slice();
+    let rights = [ControlMessage::ScmRights(descriptors)];
+    let controls = if descriptors.is_empty() { &[][..] } else { &rights[..] };
+    // The other side may have gone.
+    let _sent = sendmsg::<()>(stream.as_raw_fd(), &[IoSlice::new(bytes)], controls, MsgFlags::MSG_NOSIGNAL, None);
+}
+
+async fn held(delay: &Delay) {
+    let waiting = async {
+        while !delay.is_held() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, waiting).await.expect("the lock is taken");
+}
+
+async fn said(news: &mut Receiver<News>) -> Said {
+    loop {
+        if let News::Said(reading) = timeout(SOON, news.recv()).await.expect("news in time").expect("the watch goes on")
+        {
+            return reading.said;
+        }
+    }
+}
+
+const LASTING: Said = Said::Shutdown(Some(Duration::from_secs(30)));
+
+#[tokio::test]
+async fn a_shutdown_is_heard_and_waits_until_it_is_let_go() {
+    let bus = Bus::start(&[PLAIN]);
+    let (delay, mut news) = bus.watch();
+    held(&delay).await;
+    bus.signals.send(true).unwrap();
+    assert_eq!(said(&mut news).await, LASTING);
+    assert!(bus.released.try_recv().is_err(), "it waits for us");
+    delay.release();
+    assert_eq!(bus.released.recv_timeout(SOON), Ok(()));
+    assert!(!delay.is_held());
+    bus.signals.send(false).unwrap();
+    assert_eq!(said(&mut news).await, Said::Shutdown(None));
+    held(&delay).await;
+    bus.signals.send(true).unwrap();
+    assert_eq!(said(&mut news).await, LASTING, "the next one waits too");
+}
+
+#[tokio::test]
+async fn without_a_lock_it_is_heard_all_the_same() {
+    let bus = Bus::start(&[Manner { refuses_lock: true, ..PLAIN }]);
+    let (delay, mut news) = bus.watch();
+    bus.signals.send(true).unwrap();
+    assert_eq!(said(&mut news).await, LASTING);
+    assert!(!delay.is_held());
+}
+
+#[tokio::test]
+async fn a_bus_that_breaks_or_talks_nonsense_is_asked_again() {
+    const WELL: Manner = Manner { goes_down_already: true, ..PLAIN };
+    let bus = Bus::start(&[Manner { garbage: true, ..WELL }, Manner { hangs_up: true, ..WELL }, WELL]);
+    let (delay, mut news) = bus.watch();
+    assert_eq!(said(&mut news).await, LASTING, "it had begun before we listened");
+    held(&delay).await;
+}
+
+#[tokio::test]
+async fn without_a_bus_the_watch_goes_on() {
+    let root = tempfile::tempdir().unwrap();
+    let (told, mut news) = mpsc::channel(1);
+    let watching = tokio::spawn(watch(root.path().to_owned(), Delay::default(), told));
+    assert!(timeout(Duration::from_millis(300), news.recv()).await.is_err(), "nothing is said");
+    assert!(!watching.is_finished());
+}
