@@ -10,6 +10,7 @@
 mod budgets;
 mod census;
 mod flexibility;
+mod kept;
 mod labels;
 mod launches;
 mod mould;
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{Plan, Requirement, Snapshot};
+use kept::KeptOff;
 use mould::Mould;
 
 /// A rule that a plan breaks.
@@ -48,10 +50,11 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     if findings.0.is_empty() {
         let moulds = Moulds::new(snapshot, plan);
         let places = places::all(snapshot, plan, &moulds);
-        nodes::check(snapshot, plan, &moulds, &mut findings);
+        let kept_off = KeptOff::new(snapshot, &moulds.nodes);
+        nodes::check(snapshot, plan, &moulds, &kept_off, &mut findings);
         launches::check(snapshot, plan, &moulds, &mut findings);
         budgets::check(snapshot, plan, &moulds, &mut findings);
-        order::check(snapshot, plan, &places, &mut findings);
+        order::check(snapshot, plan, &places, &kept_off, &mut findings);
     }
     findings.0
 }

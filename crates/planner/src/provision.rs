@@ -35,6 +35,7 @@ mod open;
 mod outlook;
 mod present;
 mod reasons;
+mod rehearsal;
 mod reserve;
 mod retinue;
 mod room;
@@ -46,7 +47,7 @@ mod wants;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use claim::Claims;
@@ -133,6 +134,8 @@ struct Solver<'a> {
     manner: Manner,
     /// By shape, pods without a place.
     waiting: Vec<usize>,
+    /// Whether pods were placed by the nodes that are there: one more could make their places wrong.
+    closed: bool,
     steps: u64,
 }
 
@@ -141,7 +144,7 @@ impl<'a> Solver<'a> {
         let dimensions = Dimensions::of(snapshot);
         let soft_taints = template::has_soft_taints(snapshot);
         let mut wants = Wants::default();
-        let mut topology = Topology::new(&snapshot.namespaces);
+        let mut topology = Topology::new(snapshot);
         let policy = snapshot.policy.preferences;
         let mut compiler =
             Compiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
@@ -151,12 +154,13 @@ impl<'a> Solver<'a> {
         demands.iter_mut().for_each(|demand| demand.join(&topology));
         topology.count_bound(snapshot, &wants, &shared);
         let retinue = Retinue::of(snapshot, &mut topology);
+        demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
         let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
-        Self {
+        let mut solver = Self {
             headroom: Headroom::of(frames.templates.iter().map(|template| template.pool)),
             reservations: Reservations::of(snapshot),
-            rooms: Rooms::of(snapshot, &dimensions),
+            rooms: Rooms::of(snapshot, &dimensions, &retinue, &topology),
             claims: Claims::default(),
             fleets: Fleets::default(),
             alone: BTreeMap::new(),
@@ -168,6 +172,7 @@ impl<'a> Solver<'a> {
             outlooks: BTreeMap::new(),
             manner,
             waiting: vec![0; demands.len()],
+            closed: false,
             steps: 0,
             snapshot,
             dimensions,
@@ -178,7 +183,9 @@ impl<'a> Solver<'a> {
             retinue,
             frames,
             soft_taints,
-        }
+        };
+        solver.begin_retinue(foreseen.strict);
+        solver
     }
 
     /// Real pods first; then, when their places are settled, those that only keep room for others.
@@ -191,16 +198,24 @@ impl<'a> Solver<'a> {
         self.trim();
     }
 
-    /// Domains that the plan's launches open and that a spread did not count on.
-    fn unforeseen(&self) -> Foreseen {
+    /// Domains that the plan's launches open and that a spread did not count on; and, when pods are left without a place,
+    /// groups to which their launches would have brought more than the plan could bear. The plan is rehearsed, so it is over.
+    fn unforeseen(&mut self) -> Foreseen {
         let mut frames: Vec<FrameId> = self.claims.list.iter().map(|claim| claim.frame).collect();
         frames.sort_unstable();
         frames.dedup();
-        frames.into_iter().flat_map(|frame| self.topology.unforeseen(frame, &self.frames, &self.wants)).collect()
+        let domains =
+            frames.into_iter().flat_map(|it| self.topology.unforeseen(it, &self.frames, &self.wants)).collect();
+        let complete = self.order.len() == self.snapshot.pods.len();
+        Foreseen {
+            domains,
+            joined: if complete { BTreeSet::new() } else { self.retinue.unborne() },
+            strict: !self.rehearse(),
+        }
     }
 
     /// Pods without a place by shape, in the order of their turns: priority, CPU and memory, the greatest first; then the
-    /// shape whose oldest pod is older.
+    /// shape whose oldest pod is older. Those who must wait for the others' launches come last.
     fn queue(&self, kind: Kind) -> Vec<Run> {
         let pods = &self.snapshot.pods;
         let mut by_shape: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -215,10 +230,11 @@ impl<'a> Solver<'a> {
         runs
     }
 
-    fn greatness(&self, run: &Run) -> (Reverse<i32>, Reverse<usize>, i64, i64) {
-        let shape = self.demands[run.shape].shape;
+    fn greatness(&self, run: &Run) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
+        let Demand { shape, late, .. } = &self.demands[run.shape];
         let hosts = self.hosts_needed(run.shape, run.pods.len());
-        (Reverse(shape.priority), hosts, -shape.requests.get(Resources::CPU), -shape.requests.get(Resources::MEMORY))
+        let (cpu, memory) = (shape.requests.get(Resources::CPU), shape.requests.get(Resources::MEMORY));
+        (*late, Reverse(shape.priority), hosts, -cpu, -memory)
     }
 
     fn keep_promises(&mut self, kind: Kind) {
@@ -291,7 +307,7 @@ impl<'a> Solver<'a> {
     /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
     /// Among pods of one priority those go first that the fewest nodes suit, so that others do not take these from them.
     fn fill_rooms(&mut self, queue: &mut Vec<Run>) {
-        let mut turns: Vec<usize> = (0..queue.len()).collect();
+        let mut turns: Vec<usize> = (0..queue.len()).filter(|run| !self.demands[queue[*run].shape].late).collect();
         turns.sort_by_cached_key(|run| {
             let demand = &self.demands[queue[*run].shape];
             let suitable = self.rooms.count_suitable(&demand.levels[0], &self.wants, &self.topology);
@@ -351,7 +367,9 @@ impl<'a> Solver<'a> {
         if let Some((claim, count)) = self.join(turn, pods, bearable) {
             return Some((Place::Claim(claim), count, Why::Joined));
         }
-        if let Some((claim, count)) = self.open(turn, pods) {
+        if !self.closed
+            && let Some((claim, count)) = self.open(turn, pods)
+        {
             return Some((Place::Claim(claim), count, Why::Opened));
         }
         // A launch that was thought too dear to join is better than none.
@@ -405,6 +423,7 @@ impl<'a> Solver<'a> {
 
     /// Lets pods that were placed count for those that look at them.
     fn count(&mut self, turn: Turn, place: Place, pods: usize) {
+        self.note_limits(turn, place);
         let demand = &self.demands[turn.shape];
         if demand.counts.is_empty() && demand.holds.is_empty() {
             return;

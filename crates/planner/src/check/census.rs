@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{PodShape, PodTerm, Selector, Snapshot, Spread};
 
-use super::labels::{Labels, alternatives, satisfied};
+use super::labels::{Labels, satisfied};
 use super::mould::Value;
 use super::places::{Answer, Place};
 
@@ -45,6 +45,8 @@ pub(super) struct Near<'a> {
     here: BTreeSet<usize>,
     /// Whether anybody surely stands anywhere that counts.
     begun: bool,
+    /// For each term the values where pods may come to stand with nodes that are still to come.
+    coming: Vec<BTreeSet<Value>>,
 }
 
 /// One anti-affinity term of one shape.
@@ -91,6 +93,7 @@ impl<'a> Sight<'a> {
             tallies: owner.near.iter().map(|_| Tally::default()).collect(),
             here: BTreeSet::new(),
             begun: false,
+            coming: vec![BTreeSet::new(); owner.near.len()],
         }
     }
 
@@ -114,7 +117,7 @@ impl<'a> Sight<'a> {
             let values = place.values(&spread.key);
             let sure = *counted == Answer::Sure && values.len() == 1;
             let into = if sure { &mut even.domains } else { &mut even.perhaps };
-            let own = |value: &&String| !spread.honor_affinity || allows(owner, &spread.key, value);
+            let own = |value: &&String| !spread.honor_affinity || place.may_please(owner, &spread.key, value);
             into.extend(values.iter().flatten().filter(|_| *counted != Answer::Never).filter(own).cloned());
         }
         even.filled.insert(0, even.domains.union(&even.perhaps).count());
@@ -126,10 +129,11 @@ impl Near<'_> {
     pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &Place<'_>) {
         if self.means[shape] {
             self.here.extend(surely.then_some(position));
-            for (term, tally) in self.terms.iter().zip(&mut self.tallies) {
+            for ((term, tally), coming) in self.terms.iter().zip(&mut self.tallies).zip(&mut self.coming) {
                 let values = place.values(&term.key);
                 self.begun |= surely && values.iter().any(Option::is_some);
                 tally.add(&values, surely);
+                coming.extend(values.iter().filter(|value| value.is_some() && !place.is_ready()).cloned());
             }
         }
     }
@@ -137,7 +141,8 @@ impl Near<'_> {
     /// Whether every term holds for a pod of this shape, or it is the first of its kind and means itself.
     pub(super) fn holds(&self, shape: usize, position: usize, place: &Place<'_>) -> bool {
         let labelled = self.terms.iter().all(|term| place.values(&term.key).iter().all(Option::is_some));
-        let first = !self.begun && self.means[shape];
+        let alone = |(term, coming): (&PodTerm, &BTreeSet<Value>)| coming.is_subset(&place.values(&term.key));
+        let first = !self.begun && self.means[shape] && self.terms.iter().zip(&self.coming).all(alone);
         let beside = |(term, tally): (&PodTerm, &Tally)| {
             place.values(&term.key).iter().flatten().all(|value| tally.sure(value) > 0)
         };
@@ -229,11 +234,6 @@ impl Even<'_> {
         let most = self.tally.most(value);
         others.map_or(most, |(pods, _)| most.min(*pods))
     }
-}
-
-/// Whether some alternative of the pod's own node selector and affinity allows that value of a label.
-fn allows(owner: &PodShape, key: &str, value: &str) -> bool {
-    alternatives(owner).iter().any(|all| all.iter().all(|asked| asked.key != key || satisfied(asked, Some(value))))
 }
 
 /// Whether a term of a pod like `owner` means pods like `other`.

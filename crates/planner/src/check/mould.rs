@@ -137,7 +137,8 @@ impl<'a> Mould<'a> {
                 (false, _) => Answer::Never,
             }
         };
-        let answers: BTreeSet<Answer> = listed.unwrap_or(&all).iter().map(of_kind).collect();
+        let sold = listed.unwrap_or(&all).iter().filter(|position| !self.kinds[**position].1.is_empty());
+        let answers: BTreeSet<Answer> = sold.map(of_kind).collect();
         match (answers.first(), answers.last()) {
             (Some(least), Some(most)) if least == most => *most,
             (_, Some(Answer::Never) | None) => Answer::Never,

@@ -4,14 +4,21 @@ use std::collections::BTreeMap;
 
 use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Resources, Snapshot, Stage};
 
+use super::kept::{KeptOff, is_there};
 use super::labels::{lacking, unborne};
 use super::mould::Mould;
-use super::places::{cordon, fulfils};
+use super::places::{cordon, domains, fulfils};
 use super::sharing::Guests;
 use super::verdicts::{self, There};
 use super::{Findings, Moulds};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+pub(super) fn check(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    moulds: &Moulds<'_>,
+    kept_off: &KeptOff,
+    findings: &mut Findings,
+) {
     let mut guests: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (pod, verdict) in plan.report.pods.iter().enumerate() {
         if let Some(There::Node(node)) = verdicts::place(verdict) {
@@ -22,7 +29,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
         if let Some(pods) = guests.get(node.name.as_str()) {
             let subject = format!("node {}", node.name);
             let guests = Guests { snapshot, subject: &subject, pods };
-            Receiving { snapshot, node, mould: mould.as_ref(), guests }.check(findings);
+            Receiving { snapshot, node, mould: mould.as_ref(), kept_off, guests }.check(findings);
         }
     }
     for removal in &plan.removals {
@@ -46,6 +53,7 @@ struct Receiving<'a> {
     snapshot: &'a Snapshot,
     node: &'a Node,
     mould: Option<&'a Mould<'a>>,
+    kept_off: &'a KeptOff,
     guests: Guests<'a>,
 }
 
@@ -73,10 +81,14 @@ impl<'a> Receiving<'a> {
 
     /// Daemons that are certain to come or there already; those that a claim may still attract are the solver's care.
     fn daemons(&self) -> impl Iterator<Item = &'a PodShape> {
-        let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);
-        shapes.filter(|shape| {
-            unborne(&self.node.taints, &shape.tolerations).is_none() && fulfils(self.node, self.mould, shape)
-        })
+        let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape).enumerate();
+        let values = |key: &str| domains(self.node, self.mould, key);
+        let comes = move |(position, shape): &(usize, &PodShape)| {
+            unborne(&self.node.taints, &shape.tolerations).is_none()
+                && fulfils(self.node, self.mould, shape)
+                && (is_there(self.node, shape) || !self.kept_off.contains(*position, values))
+        };
+        shapes.filter(comes).map(|(_, shape)| shape)
     }
 
     fn room(&self, daemons: &[&PodShape], findings: &mut Findings) {

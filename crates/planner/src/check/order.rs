@@ -8,10 +8,17 @@ use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
 use super::Findings;
 use super::census::{Apart, Even, Near, Sight};
+use super::kept::KeptOff;
 use super::places::{Answer, Place};
 use super::verdicts;
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[Place<'_>], findings: &mut Findings) {
+pub(super) fn check(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    places: &[Place<'_>],
+    kept_off: &KeptOff,
+    findings: &mut Findings,
+) {
     let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in 0..snapshot.pods.len() {
         stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
@@ -28,7 +35,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[Place<'_>], find
     let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
     let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
     let mut census = Census::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
-    let coming = coming(snapshot, &census, daemons);
+    let coming = coming(snapshot, &census, kept_off, daemons);
     bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
     coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
     // Pods that keep room for others are never bound, so nobody may count on them.
@@ -50,12 +57,12 @@ struct Coming {
 }
 
 /// The pods of DaemonSets that are still to come, as far as they matter to anybody: kube-scheduler finds them on every
-/// node before the plan's first pod.
-fn coming(snapshot: &Snapshot, census: &Census<'_>, shapes: Range<usize>) -> Vec<Coming> {
+/// node before the plan's first pod, where running pods do not keep them away.
+fn coming(snapshot: &Snapshot, census: &Census<'_>, kept_off: &KeptOff, shapes: Range<usize>) -> Vec<Coming> {
     let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
     let mut all = Vec::new();
     for (position, place) in census.places.iter().enumerate() {
-        for (daemon, shape) in &seen {
+        for (daemon, shape) in seen.iter().filter(|(daemon, _)| !kept_off.contains(*daemon, |key| place.values(key))) {
             let answer = place.awaits(snapshot, *daemon);
             let coming = Coming { position, shape: *shape, surely: answer == Answer::Sure };
             all.extend((answer != Answer::Never).then_some(coming));

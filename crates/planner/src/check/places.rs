@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::{Effect, Node, Plan, PodShape, Requirement, Snapshot, Stage, Taint, Toleration, label};
 
 use super::Moulds;
+use super::kept::is_there;
 use super::labels::{alternatives, satisfied, unborne};
 use super::mould::{Mould, Value, pleased};
 
@@ -100,12 +101,7 @@ impl Place<'_> {
         }
         let comes = |open: &Open<'_>| open.mould.brings(position, open.listed.as_deref());
         let Some(node) = self.node else { return self.open.as_ref().map_or(Answer::Never, comes) };
-        let there = node.pods.iter().map(|pod| &pod.shape).any(|shape| {
-            let labels = &shape.labels;
-            shape.namespace == daemon.namespace
-                && daemon.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-        });
-        if there || node.leaving.is_some() {
+        if is_there(node, daemon) || node.leaving.is_some() {
             return Answer::Never;
         }
         let settled = || {
@@ -114,6 +110,11 @@ impl Place<'_> {
         };
         let most = if node.stage == Stage::Initialized { Answer::Maybe } else { Answer::Sure };
         self.open.as_ref().map_or_else(settled, comes).min(most)
+    }
+
+    /// Whether the node is there, and all that comes with it.
+    pub(super) fn is_ready(&self) -> bool {
+        self.node.is_some_and(|node| node.stage == Stage::Initialized)
     }
 
     /// Whether the node is one that a spread constraint looks at, under its policies.
@@ -142,6 +143,16 @@ impl Place<'_> {
         }
     }
 
+    /// Whether the node may be as the pod's node selector and node affinity ask when a label has this value.
+    pub(super) fn may_please(&self, shape: &PodShape, key: &str, value: &str) -> bool {
+        alternatives(shape).iter().any(|all| {
+            all.iter().all(|asked| match asked.key == key {
+                true => satisfied(asked, Some(value)),
+                false => self.labelled(&asked.key).iter().any(|it| satisfied(asked, it.as_deref())),
+            })
+        })
+    }
+
     /// Whether the node will be as the pod's node selector and node affinity ask; volumes do not count.
     fn pleases(&self, shape: &PodShape) -> Answer {
         let any = |holds: &dyn Fn(&Requirement) -> bool| {
@@ -155,6 +166,16 @@ impl Place<'_> {
             Answer::Never
         }
     }
+}
+
+/// The values that a label of a node may have. Each node is its own host.
+pub(super) fn domains(node: &Node, mould: Option<&Mould<'_>>, key: &str) -> Rc<BTreeSet<Value>> {
+    let labelled = node.labels.get(key).cloned();
+    Rc::new(match mould {
+        _ if key == label::HOSTNAME => BTreeSet::from([Some(labelled.unwrap_or_else(|| node.name.clone()))]),
+        Some(mould) => mould.values_of(key, None),
+        None => BTreeSet::from([labelled]),
+    })
 }
 
 /// The taint of a node that is cordoned.

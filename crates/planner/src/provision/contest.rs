@@ -11,7 +11,7 @@ use super::manner::{self, Manner, Score};
 use super::topology::Foreseen;
 use crate::{Plan, PodVerdict, Snapshot};
 
-/// How often a plan is begun anew, at most, because it opens domains that a spread did not count on.
+/// How often a plan is begun anew, at most, because something in it was not foreseen.
 const MOST_SURPRISES: usize = 4;
 
 /// A plan with what speaks for it.
@@ -62,15 +62,16 @@ fn solution(snapshot: &Snapshot, manner: Manner) -> Solution {
     Solution { score, plan, left }
 }
 
-/// One solution, begun anew while it opens domains that a spread did not count on.
+/// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
+/// launches would have brought along whom those who came first did not count on.
 fn solved(snapshot: &Snapshot, manner: Manner) -> Solver<'_> {
-    let mut foreseen = Foreseen::new();
+    let mut foreseen = Foreseen::default();
     let mut solver = Solver::new(snapshot, &foreseen, manner);
     solver.solve();
     for _ in 0..MOST_SURPRISES {
-        let before = foreseen.len();
+        let before = foreseen.clone();
         foreseen.extend(solver.unforeseen());
-        if foreseen.len() == before {
+        if foreseen == before {
             break;
         }
         solver = Solver::new(snapshot, &foreseen, manner);

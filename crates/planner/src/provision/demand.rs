@@ -29,6 +29,8 @@ pub(super) struct Demand<'a> {
     pub(super) holds: Vec<GroupId>,
     /// Required anti-affinity of others against this pod.
     pub(super) shunned: Vec<GroupId>,
+    /// Whether it waits until all others have their places.
+    pub(super) late: bool,
 }
 
 /// The constraints that hold while some preferences are left.
@@ -79,6 +81,7 @@ impl<'a> Demand<'a> {
             counts: Vec::new(),
             holds,
             shunned: Vec::new(),
+            late: false,
         }
     }
 
@@ -103,6 +106,16 @@ impl<'a> Demand<'a> {
             level.keys = topology.keys_to_settle(&level.rules, &self.counts, &self.shunned);
             level.fickle = topology.fickle_keys(&level.rules);
         }
+    }
+
+    /// Whether a rule that the shape cannot do without is about one of these groups.
+    pub(super) fn looks_at(&self, groups: &BTreeSet<GroupId>) -> bool {
+        self.strict_rules().iter().any(|rule| groups.contains(&rule.group))
+    }
+
+    /// The rules that are left when all preferences are dropped.
+    pub(super) fn strict_rules(&self) -> &[Rule] {
+        self.levels.last().map_or(&[], |level| &level.rules)
     }
 
     /// Driver, dimension and claim of each volume of a pod that counts as attached.

@@ -6,6 +6,7 @@ use super::claim::Claim;
 use super::dimensions::Amounts;
 use super::frame::FrameId;
 use super::room::Attached;
+use super::topology::{Domain, KeyId};
 
 impl Solver<'_> {
     /// Opens launches for the replicas that static pools lack, within their limits.
@@ -38,19 +39,35 @@ impl Solver<'_> {
         true
     }
 
-    /// The frame with the keys settled that must not be left open: where that surprises the fewest spreads, then the cheapest.
+    /// The frame with the keys settled that must not be left open: those that could surprise a spread, and those that decide
+    /// whether its daemons are kept away. It is where it has the most of them, where it surprises the fewest, then the cheapest.
     fn unsurprising(&mut self, frame: FrameId) -> FrameId {
         let guarded = self.topology.guarded_keys(frame, &self.frames, &self.wants);
-        guarded.into_iter().fold(frame, |frame, key| {
-            let values = self.frames.values(frame, key, &mut self.topology);
-            let open = self.frames.get(frame).pins[key].is_none();
-            let ways = values.iter().filter(|_| open).filter_map(|domain| {
-                let child = self.frames.pinned(frame, key, *domain, &mut self.topology)?;
-                let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
-                Some((surprises, self.frames.get(child).entries.first()?.cost, child))
-            });
-            ways.min_by_key(|(surprises, cost, _)| (*surprises, *cost)).map_or(frame, |(.., child)| child)
+        let mut keys = [guarded.clone(), self.retinue.barred_keys()].concat();
+        keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
+        keys.dedup();
+        keys.into_iter().fold(frame, |frame, key| {
+            let ways = self.ways(frame, key);
+            let absent = |(absent, ..): &(usize, usize, i64, FrameId)| *absent;
+            let matters = guarded.contains(&key) || ways.iter().map(absent).min() < ways.iter().map(absent).max();
+            let best = ways.into_iter().filter(|_| matters).min_by_key(|way| (way.0, way.1, way.2));
+            best.map_or(frame, |(.., child)| child)
         })
+    }
+
+    /// What a frame becomes with a key that it leaves open settled, for each of the values: how many daemons are kept away
+    /// there, how many spreads are surprised, and what it costs.
+    fn ways(&mut self, frame: FrameId, key: KeyId) -> Vec<(usize, usize, i64, FrameId)> {
+        if self.frames.get(frame).pins[key].is_some() {
+            return Vec::new();
+        }
+        let values = self.frames.values(frame, key, &mut self.topology);
+        let way = |domain: &Domain| {
+            let child = self.frames.pinned(frame, key, *domain, &mut self.topology)?;
+            let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
+            Some((self.absent_daemons(child), surprises, self.frames.get(child).entries.first()?.cost, child))
+        };
+        values.iter().filter_map(way).collect()
     }
 
     /// An empty launch of a frame, if one can be had within the limits.

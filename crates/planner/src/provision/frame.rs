@@ -264,13 +264,15 @@ impl<'a> Frames<'a> {
         values
     }
 
-    /// The values that a label may have on launches of a frame as it is: one that the claim itself brings has none until it
-    /// is settled.
+    /// The values that a label may have on launches of a frame as it is: of one that the claim itself must bring the value
+    /// that it will be given, and none of one that it may do without.
     pub(super) fn settled_values(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
         let template = self.template_of(frame);
-        let single = self.list[frame].requirements.get(key).is_some_and(|set| set.single().is_some());
-        let decided = template.sold_by.contains(key) || template.decides(key);
-        if single || decided { self.value_names(frame, key) } else { BTreeSet::new() }
+        if template.sold_by.contains(key) || template.decides(key) {
+            return self.value_names(frame, key);
+        }
+        let brought = self.list[frame].requirements.get(key).filter(|set| !set.allows(None)).and_then(ValueSet::any);
+        brought.into_iter().collect()
     }
 
     /// Whether a key is settled in a frame: its nodes will have one value that is known, or none at all.

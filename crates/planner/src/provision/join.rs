@@ -47,7 +47,7 @@ impl<'a> Solver<'a> {
         for (bucket, children) in buckets.iter() {
             for child in children.iter() {
                 self.steps += 1;
-                for frame in self.settled(*child, turn) {
+                for frame in self.settled(*child, turn, false) {
                     if let Some((claim, joined)) = self.find_joinable(turn, (*bucket, frame), pods, alone) {
                         let count = joined.pods;
                         self.apply(turn, claim, joined, &pods[..count]);
@@ -65,7 +65,7 @@ impl<'a> Solver<'a> {
         for position in self.claims.with_seats(turn.shape) {
             let frame = self.claims.list[position].frame;
             let children = self.frames.for_class(frame, class, &self.wants, &mut self.topology);
-            let settled: Vec<FrameId> = children.iter().flat_map(|child| self.settled(*child, turn)).collect();
+            let settled: Vec<FrameId> = children.iter().flat_map(|child| self.settled(*child, turn, false)).collect();
             for frame in settled {
                 self.steps += 1;
                 let least = self.least_types(frame, turn.shape);

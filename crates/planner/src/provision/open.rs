@@ -4,6 +4,7 @@
 //! A launch is opened for as many of the equal pods that are left as make each of them cheapest, all at once: the
 //! first step to a larger type may cost more than it brings before the next pods pay for it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::{HostPort, MinValuesPolicy};
@@ -24,6 +25,8 @@ pub(super) struct Fresh {
     pub(super) frame: FrameId,
     pub(super) entry: usize,
     cost: i64,
+    /// DaemonSets that should have a pod there and will have none.
+    absent: usize,
     /// The capacity reservation that it draws on.
     pub(super) reservation: Option<String>,
     pub(super) lowered: BTreeMap<String, u32>,
@@ -115,10 +118,12 @@ impl Solver<'_> {
         {
             return planned;
         }
+        let company = self.company(fresh.frame);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let left = if demand.share_attachments(self.snapshot, pods) { 1 } else { pods.len() };
-        let cap = self.topology.host_room(&level.rules, None).min(left.div_ceil(self.topology.breadth(&level.rules)));
+        let room = self.topology.host_room_beside(&level.rules, None, &company);
+        let cap = room.min(left.div_ceil(self.topology.breadth(&level.rules)));
         let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
         if matches!(self.manner.load, Load::One | Load::Fit) {
             return (fresh.entry, vec![(turn.shape, 1)]);
@@ -155,9 +160,9 @@ impl Solver<'_> {
             }
             let children = self.frames.for_class(base, class, &self.wants, &mut self.topology);
             for child in children.iter() {
-                for frame in self.settled(*child, turn) {
+                for frame in self.settled(*child, turn, true) {
                     let fresh = self.fresh(frame, turn);
-                    let better = |fresh: &Fresh| best.as_ref().is_none_or(|best| self.is_cheaper(fresh, best, turn));
+                    let better = |fresh: &Fresh| best.as_ref().is_none_or(|best| self.is_better(fresh, best, turn));
                     best = fresh.filter(better).or(best);
                 }
             }
@@ -165,16 +170,21 @@ impl Solver<'_> {
         best
     }
 
-    /// Whether one launch is cheaper than another for a pod alone, or else for each of many.
-    fn is_cheaper(&self, one: &Fresh, other: &Fresh, turn: Turn) -> bool {
+    /// Whether one launch is better than another: with more of its daemons, cheaper for a pod alone, or else for each of many.
+    fn is_better(&self, one: &Fresh, other: &Fresh, turn: Turn) -> bool {
         let each = |fresh: &Fresh| self.share(fresh.frame, turn.shape);
-        one.cost < other.cost || (one.cost == other.cost && one.frame != other.frame && each(one) < each(other))
+        match (one.absent, one.cost).cmp(&(other.absent, other.cost)) {
+            Ordering::Less => true,
+            Ordering::Equal => one.frame != other.frame && each(one) < each(other),
+            Ordering::Greater => false,
+        }
     }
 
     /// A launch for one pod with a settled frame, if one can be had within the limits.
     fn fresh(&mut self, frame: FrameId, turn: Turn) -> Option<Fresh> {
         let demand = &self.demands[turn.shape];
-        if !self.topology.allows_host(&demand.levels[turn.level].rules, &demand.shunned, None) {
+        let level = &demand.levels[turn.level];
+        if self.retinue.is_empty() && !self.topology.allows_host(&level.rules, &demand.shunned, None) {
             return None;
         }
         let mut drawn: Vec<Fresh> = Vec::new();
@@ -185,7 +195,7 @@ impl Solver<'_> {
         }
         let smallest = drawn.into_iter().min_by(|one, other| {
             let room = |fresh: &Fresh| &self.frames.candidate(fresh.frame, fresh.entry).room;
-            (one.cost, room(one)).cmp(&(other.cost, room(other)))
+            (one.absent, one.cost, room(one)).cmp(&(other.absent, other.cost, room(other)))
         });
         if smallest.is_some() {
             return smallest;
@@ -204,7 +214,9 @@ impl Solver<'_> {
         let template = self.frames.get(frame).template;
         let within = within(&self.headroom, template, &wanted, &[]);
         let cost = self.frames.get(frame).entries[entry].cost;
-        (within && self.bears_retinue(frame, turn)).then_some(Fresh { frame, entry, cost, reservation: None, lowered })
+        let absent = self.absent_daemons(frame);
+        let fresh = Fresh { frame, entry, cost, absent, reservation: None, lowered };
+        (within && self.bears_retinue(frame, turn)).then_some(fresh)
     }
 
     /// The cheapest entry of a frame that holds one pod, limits aside.

@@ -1,7 +1,8 @@
 //! The last resort of pods that are spread: nodes that exist, judged as kube-scheduler judges them at this moment.
 //!
 //! A spread counts every domain that pools could open, for launches of this plan may open it. kube-scheduler counts only
-//! those that exist, so it may bind a pod that the stricter rule leaves without a place. Nothing is launched afterwards.
+//! those that exist, so it may bind a pod that the stricter rule leaves without a place. Nothing is launched afterwards:
+//! buffers that want a node of their own get it by the next plan.
 
 use crate::Why;
 
@@ -41,6 +42,7 @@ impl Solver<'_> {
         while let Some(pod) = run.pods.get(placed).filter(|_| !self.is_spent()) {
             let Some((turn, room)) = self.room_at_present(run.shape, *pod) else { break };
             self.record(turn, Place::Room(room), &[*pod], Why::Room);
+            self.closed = true;
             placed += 1;
         }
         placed

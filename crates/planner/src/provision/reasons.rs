@@ -76,7 +76,7 @@ impl Solver<'_> {
         if let Some(miss) = self.topology_miss(frame, turn) {
             return miss;
         }
-        let settled = self.settled(frame, turn);
+        let settled = self.settled(frame, turn, true);
         if let Some((key, asked, found)) = settled.first().and_then(|it| self.values_short(*it, turn.shape)) {
             return Miss::MinValues { key, asked, found };
         }
@@ -112,7 +112,7 @@ impl Solver<'_> {
             let key = self.topology.key_name(HOST).to_owned();
             return Some(Miss::Topology { standing: Standing::Apart, key });
         }
-        if !self.settled(frame, turn).is_empty() {
+        if !self.settled(frame, turn, true).is_empty() {
             return None;
         }
         for key in self.demands[turn.shape].levels[turn.level].keys.clone() {

@@ -1,22 +1,29 @@
 //! DaemonSet pods that come with a node: they are there before any other pod, and other pods see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::{Node, Snapshot};
+use crate::{Daemon, Node, Snapshot, Stage};
 
 use super::demand::{Demand, Level};
 use super::frame::{FrameId, Frames};
 use super::template::{self, DaemonDemand};
-use super::topology::{self, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology};
-use super::{Solver, Turn};
+use super::topology::{
+    self, Company, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology,
+};
+use super::{Place, Solver, Turn};
 
 /// The DaemonSets that it matters to somebody where their pods are.
 pub(super) struct Retinue<'a> {
     members: Vec<Member<'a>>,
-    /// By frame, which of the members come with its launches.
-    known: BTreeMap<FrameId, Rc<[(usize, Counts)]>>,
+    /// By frame, which of the members come with its launches, and how many are kept away.
+    known: BTreeMap<FrameId, (Coming, usize)>,
+    /// Groups of which a launch would have brought more than pods could bear that were placed before.
+    unborne: BTreeSet<GroupId>,
 }
+
+/// Positions of members, and whether they come for certain.
+type Coming = Rc<[(usize, Counts)]>;
 
 struct Member<'a> {
     demand: DaemonDemand<'a>,
@@ -29,6 +36,8 @@ struct Member<'a> {
     rules: Vec<Rule>,
     /// Keys whose value must be known where its pods are.
     keys: Vec<KeyId>,
+    /// By key, domains that its pods are kept out of by pods that run already.
+    barred: BTreeMap<KeyId, BTreeSet<Domain>>,
 }
 
 impl<'a> Member<'a> {
@@ -37,18 +46,34 @@ impl<'a> Member<'a> {
         let (counts, holds, shunned) = (topology.counting(shape), topology.holding(shape), topology.shunning(shape));
         let rules: Vec<Rule> = holds.iter().map(|group| Rule::apart(*group)).collect();
         let keys = topology.keys_to_settle(&rules, &counts, &shunned);
-        Self { demand, position, counts, holds, shunned, rules, keys }
+        let of_key = |key: KeyId| (key, topology.refused(&rules, &shunned, key));
+        let all = [HOST].into_iter().chain(keys.iter().copied()).map(of_key);
+        let barred = all.filter(|(_, domains)| !domains.is_empty()).collect();
+        Self { demand, position, counts, holds, shunned, rules, keys, barred }
     }
 
-    /// Whether a pod may stand beside this one on a node where nobody else is.
-    fn bears(&self, demand: &Demand<'_>, level: &Level, topology: &Topology<'_>) -> bool {
-        let refuses = |rule: &Rule| match rule.kind {
-            RuleKind::Apart => true,
-            RuleKind::Spread { max_skew, .. } => topology.is_of(rule.group, HOST) && max_skew <= u32::from(rule.own),
-            RuleKind::Near | RuleKind::Alone => false,
-        };
-        !demand.shunned.iter().any(|group| self.holds.contains(group))
-            && !level.rules.iter().any(|rule| self.counts.contains(&rule.group) && refuses(rule))
+    /// Whether a pod may stand beside this one on a node where nobody else is, as far as anti-affinity goes.
+    fn bears(&self, demand: &Demand<'_>, level: &Level) -> bool {
+        let refuses = |rule: &Rule| rule.kind == RuleKind::Apart && self.counts.contains(&rule.group);
+        !demand.shunned.iter().any(|group| self.holds.contains(group)) && !level.rules.iter().any(refuses)
+    }
+
+    /// Whether pods that run already keep it off a node of the snapshot, wherever that comes up.
+    fn is_barred_at(&self, site: Domain, topology: &Topology<'_>) -> bool {
+        let spot = Spot { site: Some(site), pins: None };
+        self.barred.iter().any(|(key, domains)| {
+            let possible = topology.possible(*key, spot);
+            !possible.is_empty() && possible.iter().all(|domain| domains.contains(domain))
+        })
+    }
+
+    /// The same for launches of a frame.
+    fn is_barred_from(&self, frame: FrameId, frames: &Frames<'_>, topology: &Topology<'_>) -> bool {
+        self.barred.iter().filter(|(key, _)| **key != HOST).any(|(key, domains)| {
+            let possible = frames.value_names(frame, topology.key_name(*key));
+            let is_barred = |value: &String| topology.known(*key, value).is_some_and(|it| domains.contains(&it));
+            !possible.is_empty() && possible.iter().all(is_barred)
+        })
     }
 
     /// Whether those who are there already let it come to a launch of a frame.
@@ -57,8 +82,8 @@ impl<'a> Member<'a> {
         self.keys.iter().all(|key| topology.allows(&self.rules, &self.shunned, *key, pins[*key]))
     }
 
-    /// Whether a launch of a frame brings it along.
-    fn comes_with(&self, frame: FrameId, frames: &Frames<'_>) -> Counts {
+    /// Whether a launch of a frame brings it along, if nobody keeps it away.
+    fn belongs_to(&self, frame: FrameId, frames: &Frames<'_>) -> Counts {
         let own = frames.get(frame);
         let candidates = &frames.templates[own.template].candidates;
         let mut brought = own.entries.iter().map(|it| candidates[it.candidate].daemons.contains(&self.position));
@@ -70,17 +95,24 @@ impl<'a> Member<'a> {
         by_type.min(self.demand.suits(|key| frames.outlook(frame, key)))
     }
 
-    /// Whether it will come to a node of the snapshot where it is not yet. One that a node is ready without may never come.
-    fn comes_to(&self, snapshot: &Snapshot, node: &Node) -> Counts {
+    /// Whether one of its pods is on a node already.
+    fn is_on(&self, node: &Node) -> bool {
         let own = &self.demand.daemon.shape;
-        let is_own = |pod: &&crate::BoundPod| {
+        let is_own = |pod: &crate::BoundPod| {
             let labels = &pod.shape.labels;
             pod.shape.namespace == own.namespace && own.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
         };
-        if node.leaving.is_some() || !self.demand.bears(&node.taints) || node.pods.iter().any(|pod| is_own(&pod)) {
+        node.pods.iter().any(is_own)
+    }
+
+    /// Whether it will come to a node of the snapshot where it is not yet. One that a node is ready without may never come.
+    fn comes_to(&self, snapshot: &Snapshot, site: Domain, topology: &Topology<'_>) -> Counts {
+        let node = &snapshot.nodes[site as usize];
+        let kept_off = !self.demand.bears(&node.taints) || self.is_barred_at(site, topology);
+        if node.leaving.is_some() || kept_off || self.is_on(node) {
             return Counts::Never;
         }
-        let most = if node.stage == crate::Stage::Initialized { Counts::Perhaps } else { Counts::Surely };
+        let most = if node.stage == Stage::Initialized { Counts::Perhaps } else { Counts::Surely };
         most.min(self.demand.suits(|key| topology::outlook(snapshot, node, key)))
     }
 }
@@ -93,15 +125,23 @@ impl<'a> Retinue<'a> {
         members.retain(|member| !member.counts.is_empty() || !member.holds.is_empty());
         for member in &members {
             let membership = Membership { counts: &member.counts, holds: &member.holds };
-            for (site, node) in (0..).zip(&snapshot.nodes) {
-                let there = member.comes_to(snapshot, node);
+            for site in (0..).zip(&snapshot.nodes).map(|(site, _)| site) {
+                let there = member.comes_to(snapshot, site, topology);
                 if there != Counts::Never {
                     let spot = Spot { site: Some(site), pins: None };
                     topology.record(membership, spot, Pods { count: 1, there }, |_, _| Counts::Never);
+                    if snapshot.nodes[site as usize].stage != Stage::Initialized {
+                        topology.expect(&member.counts, spot);
+                    }
                 }
             }
         }
-        Self { members, known: BTreeMap::new() }
+        Self { members, known: BTreeMap::new(), unborne: BTreeSet::new() }
+    }
+
+    /// Groups of which launches that were not opened would have brought too many.
+    pub(super) fn unborne(&self) -> BTreeSet<GroupId> {
+        self.unborne.clone()
     }
 
     /// Whether nobody looks at the pods of any DaemonSet.
@@ -109,29 +149,105 @@ impl<'a> Retinue<'a> {
         self.members.is_empty()
     }
 
-    /// The members that come with launches of a frame.
-    fn with(&mut self, frame: FrameId, frames: &Frames<'a>) -> Rc<[(usize, Counts)]> {
+    /// Whether pods that run already keep the pod of a DaemonSet off a node where it is not yet. It needs no room there, as
+    /// long as they run.
+    pub(super) fn is_kept_off(&self, daemon: &Daemon, site: Domain, node: &Node, topology: &Topology<'a>) -> bool {
+        let mut members = self.members.iter().filter(|member| std::ptr::eq(member.demand.daemon, daemon));
+        members.any(|member| member.is_barred_at(site, topology) && !member.is_on(node))
+    }
+
+    /// The members that come with launches of a frame, and how many belong there and are kept away by pods that run already.
+    fn with(&mut self, frame: FrameId, frames: &Frames<'a>, topology: &Topology<'a>) -> (Coming, usize) {
         let members = &self.members;
         let all = || {
-            let each = members.iter().enumerate().map(|(position, it)| (position, it.comes_with(frame, frames)));
-            each.filter(|(_, there)| *there != Counts::Never).collect()
+            let each = members.iter().enumerate().map(|(position, it)| (position, it.belongs_to(frame, frames)));
+            let belong = each.filter(|(_, there)| *there != Counts::Never);
+            let belong: Coming = belong.collect();
+            let comes = |(position, _): &&(usize, Counts)| !members[*position].is_barred_from(frame, frames, topology);
+            let coming: Coming = belong.iter().filter(comes).copied().collect();
+            let absent = belong.len() - coming.len();
+            (coming, absent)
         };
-        Rc::clone(self.known.entry(frame).or_insert_with(all))
+        self.known.entry(frame).or_insert_with(all).clone()
+    }
+
+    /// Keys by which pods that run already keep some daemon out of domains.
+    pub(super) fn barred_keys(&self) -> Vec<KeyId> {
+        let keys = self.members.iter().flat_map(|member| member.barred.keys().copied());
+        keys.filter(|key| *key != HOST).collect()
     }
 }
 
 impl Solver<'_> {
-    /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be.
+    /// Finds out who comes along with every node that is still to come.
+    pub(super) fn begin_retinue(&mut self, strict: bool) {
+        if self.retinue.is_empty() {
+            return;
+        }
+        let mut least: BTreeMap<GroupId, u32> = BTreeMap::new();
+        for base in 0..self.frames.templates.len() {
+            let (coming, _) = self.retinue.with(base, &self.frames, &self.topology);
+            let members = coming.iter().map(|(member, there)| (self.retinue.members[*member].counts.clone(), *there));
+            for (id, count) in self.topology.brought(members, (base, &self.frames, &self.wants)) {
+                least.entry(id).and_modify(|known| *known = count.min(*known)).or_insert(count);
+            }
+        }
+        self.topology.begin(&least, strict);
+    }
+
+    /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be, also beside
+    /// those who are placed already.
     pub(super) fn bears_retinue(&mut self, frame: FrameId, turn: Turn) -> bool {
         if self.retinue.is_empty() {
             return true;
         }
-        let coming = self.retinue.with(frame, &self.frames);
+        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        let company = self.company(frame);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
-        coming.iter().map(|(member, _)| &self.retinue.members[*member]).all(|member| {
-            member.bears(demand, level, &self.topology) && member.may_come(frame, &self.frames, &self.topology)
-        })
+        let host = (HOST, Some(Domain::MAX));
+        let borne = coming
+            .iter()
+            .map(|(member, _)| &self.retinue.members[*member])
+            .all(|member| member.bears(demand, level) && member.may_come(frame, &self.frames, &self.topology));
+        let spot = Spot { site: Some(self.next_site()), pins: Some(&self.frames.get(frame).pins) };
+        let unborne = self.topology.crowded_by(&company, spot);
+        self.retinue.unborne.extend(&unborne);
+        borne && unborne.is_empty() && self.topology.allows_beside(&level.rules, &demand.shunned, host, &company)
+    }
+
+    /// Those who come along with a launch of a frame.
+    pub(super) fn company(&mut self, frame: FrameId) -> Company {
+        let mut company = Company::default();
+        if !self.retinue.is_empty() {
+            let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+            let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
+            for (member, there) in coming.iter() {
+                let groups = &self.retinue.members[*member].counts;
+                self.topology.accompany(&mut company, groups, Pods { count: 1, there: *there }, suits);
+            }
+        }
+        company
+    }
+
+    /// Notes what pods of a turn, about to be counted at a place, can bear that launches bring along.
+    pub(super) fn note_limits(&mut self, turn: Turn, place: Place) {
+        if self.retinue.is_empty() {
+            return;
+        }
+        let rules = self.demands[turn.shape].strict_rules();
+        match place {
+            Place::Room(room) => self.topology.note_limits(rules, self.rooms.list[room].spot()),
+            Place::Claim(claim) => {
+                let claim = &self.claims.list[claim];
+                self.topology.note_limits(rules, claim.spot(self.frames.get(claim.frame)));
+            }
+        }
+    }
+
+    /// How many DaemonSets have no pod on a launch of a frame though they should: those who run already keep it away.
+    pub(super) fn absent_daemons(&mut self, frame: FrameId) -> usize {
+        if self.retinue.is_empty() { 0 } else { self.retinue.with(frame, &self.frames, &self.topology).1 }
     }
 
     /// Counts the daemons that may come with a launch: where a key is not settled, as nodes for nobody in particular leave
@@ -141,18 +257,22 @@ impl Solver<'_> {
             return;
         }
         let frame = self.claims.list[claim].frame;
-        let open = self.open_domains(frame);
+        let (open, company) = (self.open_domains(frame), self.company(frame));
+        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
         let claim = &self.claims.list[claim];
         let spot = claim.spot(self.frames.get(frame));
-        for (member, there) in self.retinue.with(frame, &self.frames).iter() {
+        self.topology.welcome(&company, spot, (frame, &self.frames, &self.wants));
+        for (member, there) in coming.iter() {
             let member = &self.retinue.members[*member];
             let membership = Membership { counts: &member.counts, holds: &member.holds };
             let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
             self.topology.record(membership, spot, Pods { count: 1, there: *there }, suits);
+            self.topology.expect(&member.counts, spot);
             for pins in &open {
                 let somewhere = Spot { site: None, pins: Some(pins) };
                 let pods = Pods { count: 1, there: Counts::Perhaps };
                 self.topology.record(membership, somewhere, pods, suits);
+                self.topology.expect(&member.counts, somewhere);
             }
         }
     }
@@ -181,7 +301,7 @@ impl Solver<'_> {
         if self.retinue.is_empty() {
             return Vec::new();
         }
-        let coming = self.retinue.with(frame, &self.frames);
+        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
         coming.iter().flat_map(|(member, _)| self.retinue.members[*member].keys.iter().copied()).collect()
     }
 }

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::{HostPort, Node, Offer, Pod, Requirements, Snapshot, Stage, ValueSet};
 
 use super::Turn;
 use super::demand::{Demand, Level};
 use super::dimensions::{Amounts, Dimensions, add, fits, times};
+use super::retinue::Retinue;
 use super::template::{self, DaemonDemand, Mould};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
 use super::wants::{Class, ClassId, Wants};
@@ -45,12 +47,21 @@ struct Part {
 
 impl<'a> Rooms<'a> {
     /// Nodes that may take pods: initialized ones first, then by name.
-    pub(super) fn of(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Self {
+    pub(super) fn of(
+        snapshot: &'a Snapshot,
+        dimensions: &Dimensions,
+        retinue: &Retinue<'a>,
+        topology: &Topology<'a>,
+    ) -> Self {
         let daemons = template::daemons(snapshot);
-        let nodes = snapshot.nodes.iter().enumerate();
-        let usable = nodes.filter(|(_, node)| node.leaving.is_none());
-        let mut list: Vec<Room<'a>> =
-            usable.map(|(site, node)| Room::of(snapshot, site, node, &daemons, dimensions)).collect();
+        let usable = (0..).zip(&snapshot.nodes).filter(|(_, node)| node.leaving.is_none());
+        let room = |(site, node): (Domain, &'a Arc<Node>)| {
+            let mut room = Room::of(snapshot, site, node, dimensions);
+            let comes = |it: &&DaemonDemand<'a>| !retinue.is_kept_off(it.daemon, site, node, topology);
+            room.expect_daemons(snapshot, daemons.iter().filter(comes), dimensions);
+            room
+        };
+        let mut list: Vec<Room<'a>> = usable.map(room).collect();
         list.sort_by_key(|room| (room.node.stage != Stage::Initialized, room.node.name.as_str()));
         Self { list, parts: BTreeMap::new(), cursors: BTreeMap::new() }
     }
@@ -113,13 +124,7 @@ impl<'a> Rooms<'a> {
 }
 
 impl<'a> Room<'a> {
-    fn of(
-        snapshot: &'a Snapshot,
-        site: usize,
-        node: &'a Node,
-        daemons: &[DaemonDemand<'a>],
-        dimensions: &Dimensions,
-    ) -> Self {
+    fn of(snapshot: &'a Snapshot, site: Domain, node: &'a Node, dimensions: &Dimensions) -> Self {
         let undecided = node.stage == Stage::InFlight && !node.requirements.is_empty();
         let open = undecided.then(|| {
             let own: Requirements = node.requirements.iter().collect();
@@ -130,7 +135,7 @@ impl<'a> Room<'a> {
         left.iter_mut().zip(used).for_each(|(left, used)| *left -= used);
         let mut room = Self {
             node,
-            site: Domain::try_from(site).unwrap_or(Domain::MAX),
+            site,
             left,
             ports: node.pods.iter().flat_map(|pod| pod.shape.ports.iter().cloned()).collect(),
             attached: BTreeSet::new(),
@@ -138,7 +143,6 @@ impl<'a> Room<'a> {
             well_known: &snapshot.policy.well_known,
         };
         room.attach_bound(dimensions);
-        room.expect_daemons(snapshot, daemons, dimensions);
         room
     }
 
@@ -154,8 +158,15 @@ impl<'a> Room<'a> {
     }
 
     /// Keeps room for DaemonSet pods that will come and are not there yet; more than expected change nothing.
-    fn expect_daemons(&mut self, snapshot: &'a Snapshot, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) {
-        let coming: Vec<&DaemonDemand<'a>> = daemons.iter().filter(|demand| self.expects(snapshot, demand)).collect();
+    fn expect_daemons<'d>(
+        &mut self,
+        snapshot: &'a Snapshot,
+        daemons: impl Iterator<Item = &'d DaemonDemand<'a>>,
+        dimensions: &Dimensions,
+    ) where
+        'a: 'd,
+    {
+        let coming: Vec<&DaemonDemand<'a>> = daemons.filter(|demand| self.expects(snapshot, demand)).collect();
         if coming.is_empty() {
             return;
         }

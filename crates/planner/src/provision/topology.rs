@@ -7,15 +7,18 @@
 //! could reach. A new host is always possible, so for hosts the emptiest one is empty.
 
 mod census;
+mod company;
 mod groups;
+mod law;
 mod present;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{PodTerm, Standing, label};
+use crate::{PodTerm, Snapshot, Standing, label};
 
 pub(super) use census::Foreseen;
 pub(super) use census::outlook;
+pub(super) use company::{Company, Presence};
 pub(super) use groups::{Counts, Outlook, SpreadGroup};
 
 pub(super) type GroupId = usize;
@@ -70,6 +73,7 @@ enum Kind<'a> {
     Claim(&'a str),
 }
 
+#[derive(Clone)]
 struct Group<'a> {
     kind: Kind<'a>,
     keys: Vec<KeyId>,
@@ -81,6 +85,16 @@ struct Group<'a> {
     total: u64,
     /// Anti-affinity: pods in each domain that hold the term.
     holders: Vec<u32>,
+    /// Affinity: by key, domains to which pods of the group may come with nodes that are still to come.
+    coming: Vec<BTreeSet<Domain>>,
+    /// Affinity: by key, the domain of the first pod of the group, where that is one of the plan's and nobody was there.
+    started: Option<Vec<Option<Domain>>>,
+    /// Spread: by domain, how many more may come there with new nodes until a pod of the plan would have been too many.
+    slack: BTreeMap<Domain, u32>,
+    /// Spread: domains with nodes that count, as far as anybody comes along with nodes.
+    opened: BTreeSet<Domain>,
+    /// Spread: how many come along at least with every node that is still to come.
+    brought: u32,
     /// Affinity: sites with pods that are still in no domain that is known.
     here: BTreeSet<Domain>,
     /// Whether a pod of the plan looks at the tallies.
@@ -95,6 +109,8 @@ struct Group<'a> {
     least: Option<Vec<(u32, Domain)>>,
     /// Spread: whether pods on each site count.
     eligible: Vec<Counts>,
+    /// Spread: for sites that may still come up in one of several domains, those in which pods there may count.
+    prospects: BTreeMap<Domain, Vec<Domain>>,
 }
 
 struct Key {
@@ -131,6 +147,12 @@ pub(super) struct Topology<'a> {
     /// Groups that may mean a pod with this label and value, by the first requirement of their selector.
     by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
     by_any_label: Vec<GroupId>,
+    /// How many nodes the snapshot has.
+    sites: usize,
+    /// Whether a launch that brings along whom a spread counts must leave it even at once, without those that come later.
+    strict: bool,
+    /// The groups as they were before the plan's first pod.
+    beginning: Vec<Group<'a>>,
 }
 
 /// Where a pod goes, for the rules: a site and its values.
@@ -157,14 +179,17 @@ pub(super) struct Pods {
 }
 
 impl<'a> Topology<'a> {
-    pub(super) fn new(namespaces: &'a BTreeMap<String, BTreeMap<String, String>>) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut topology = Self {
-            namespaces,
+            namespaces: &snapshot.namespaces,
             keys: Vec::new(),
             groups: Vec::new(),
             known: BTreeMap::new(),
             by_label: BTreeMap::new(),
             by_any_label: Vec::new(),
+            sites: snapshot.nodes.len(),
+            strict: false,
+            beginning: Vec::new(),
         };
         topology.key(label::HOSTNAME);
         topology
@@ -186,6 +211,11 @@ impl<'a> Topology<'a> {
 
     pub(super) fn value(&self, key: KeyId, domain: Domain) -> &str {
         &self.keys[key].values[domain as usize]
+    }
+
+    /// The number of a value that has one.
+    pub(super) fn known(&self, key: KeyId, value: &str) -> Option<Domain> {
+        self.keys[key].known.get(value).copied()
     }
 
     fn key(&mut self, name: &str) -> KeyId {
@@ -220,11 +250,6 @@ impl<'a> Topology<'a> {
             RuleKind::Spread { .. } | RuleKind::Apart => !on_host,
             RuleKind::Near | RuleKind::Alone => false,
         }
-    }
-
-    /// Whether a group's domains are those of one key.
-    pub(super) fn is_of(&self, group: GroupId, key: KeyId) -> bool {
-        self.groups[group].keys == [key]
     }
 
     /// Keys whose value must be known wherever a pod with these rules and memberships goes, in the order of their names.
@@ -266,11 +291,29 @@ impl<'a> Topology<'a> {
 
     /// Whether the rules and the anti-affinity of others allow one value of one key.
     pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
-        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain))
+        self.allows_beside(rules, shunned, (key, domain), &Company::default())
+    }
+
+    /// The same where some company comes along.
+    pub(super) fn allows_beside(
+        &self,
+        rules: &[Rule],
+        shunned: &[GroupId],
+        (key, domain): (KeyId, Option<Domain>),
+        company: &Company,
+    ) -> bool {
+        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, company.of(rule.group)))
             && shunned.iter().all(|group| {
                 let group = &self.groups[*group];
                 group.keys[0] != key || domain.is_none_or(|domain| at(&group.holders, domain) == 0)
             })
+    }
+
+    /// Domains of a key that the rules and the anti-affinity of others do not allow.
+    pub(super) fn refused(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId) -> BTreeSet<Domain> {
+        let domains = if key == HOST { self.sites } else { self.keys[key].values.len() };
+        let all = (0..).take(domains);
+        all.filter(|domain| !self.allows(rules, shunned, key, Some(*domain))).collect()
     }
 
     /// How a node of the snapshot stands to a key.
@@ -291,7 +334,7 @@ impl<'a> Topology<'a> {
         let possible = || values.iter().copied().map(Some).chain(lacking.then_some(None));
         let kept = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            group.here.contains(&site) || possible().all(|domain| group.allows(rule, key, domain))
+            group.here.contains(&site) || possible().all(|domain| group.allows(rule, key, domain, Presence::default()))
         };
         rules.iter().all(kept) && possible().all(|domain| self.allows(&[], shunned, key, domain))
     }
@@ -308,9 +351,14 @@ impl<'a> Topology<'a> {
 
     /// How many more pods with these rules the host takes.
     pub(super) fn host_room(&self, rules: &[Rule], site: Option<Domain>) -> usize {
+        self.host_room_beside(rules, site, &Company::default())
+    }
+
+    /// The same where some company comes along.
+    pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &Company) -> usize {
         let room = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            let there = site.map_or(0, |site| at(&group.tallies[0], site));
+            let there = site.map_or(0, |site| at(&group.tallies[0], site)) + company.of(rule.group).most;
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
                 RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
@@ -325,7 +373,9 @@ impl<'a> Topology<'a> {
     pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<Standing> {
         let none = [Domain::MAX];
         let domains = if domains.is_empty() { &none } else { domains };
-        let refuses = |rule: &&Rule| !domains.iter().any(|it| self.groups[rule.group].allows(rule, key, Some(*it)));
+        let nobody = Presence::default();
+        let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), nobody);
+        let refuses = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
         rules.iter().find(refuses).map(|rule| match rule.kind {
             RuleKind::Spread { max_skew, .. } => Standing::Spread { max_skew },
             RuleKind::Near => Standing::Near,
@@ -396,46 +446,12 @@ impl<'a> Topology<'a> {
     }
 
     /// The values that a key has or may get at a spot.
-    fn possible(&self, key: KeyId, spot: Spot<'_>) -> Vec<Domain> {
+    pub(super) fn possible(&self, key: KeyId, spot: Spot<'_>) -> Vec<Domain> {
         match (self.domain_at(key, spot), spot.site, spot.pins) {
             (Some(domain), ..) => vec![domain],
             (None, Some(site), None) => self.keys[key].open.get(&site).map_or_else(Vec::new, |it| it.values.clone()),
             _ => Vec::new(),
         }
-    }
-}
-
-impl Group<'_> {
-    fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>) -> bool {
-        let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
-        let Some(domain) = domain else { return rule.kind == RuleKind::Apart };
-        let (sure, most) = (at(&self.tallies[position], domain), self.most(position, domain));
-        match rule.kind {
-            RuleKind::Apart => most == 0,
-            RuleKind::Alone => self.total == 0,
-            RuleKind::Near => sure > 0 || (self.total == 0 && rule.own),
-            RuleKind::Spread { max_skew, min_domains } => {
-                most + u32::from(rule.own) <= self.emptiest(key, min_domains, domain).saturating_add(max_skew)
-            }
-        }
-    }
-
-    /// Pods in a domain, those that may be in another counted too.
-    fn most(&self, position: usize, domain: Domain) -> u32 {
-        at(&self.tallies[position], domain) + at(&self.maybe[position], domain)
-    }
-
-    /// Pods in the emptiest domain that counts, while one of them has as many as it may: they cannot be there for one side
-    /// of the comparison only.
-    fn emptiest(&self, key: KeyId, min_domains: usize, full: Domain) -> u32 {
-        let has = |sure: u32, domain: Domain| if domain == full { self.most(0, domain) } else { sure };
-        if let Some(least) = &self.least {
-            return least.iter().map(|(sure, domain)| has(*sure, *domain)).min().unwrap_or(0);
-        }
-        if key == HOST || self.reachable.len() < min_domains {
-            return 0;
-        }
-        self.reachable.iter().map(|domain| has(at(&self.tallies[0], *domain), *domain)).min().unwrap_or(0)
     }
 }
 

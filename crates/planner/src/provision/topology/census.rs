@@ -10,8 +10,25 @@ use crate::{BoundPod, Node, Offer, Operator, PodShape, Requirements, Snapshot, S
 use super::groups::{Counts, Outlook, SpreadGroup};
 use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
 
-/// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
-pub(in crate::provision) type Foreseen = BTreeSet<(GroupId, Option<String>)>;
+/// What a plan must know from its beginning, for an earlier attempt found it out too late.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::provision) struct Foreseen {
+    /// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
+    pub(in crate::provision) domains: BTreeSet<(GroupId, Option<String>)>,
+    /// Groups to which pods come along with launches: those who look at them wait until all others have their places.
+    pub(in crate::provision) joined: BTreeSet<GroupId>,
+    /// Whether launches must leave spreads even one by one, with those that they bring along: together they did not.
+    pub(in crate::provision) strict: bool,
+}
+
+impl Foreseen {
+    pub(in crate::provision) fn extend(&mut self, more: Self) {
+        self.domains.extend(more.domains);
+        self.joined.extend(more.joined);
+        self.strict |= more.strict;
+    }
+}
+
 /// One pod that is there.
 const ONE: Pods = Pods { count: 1, there: Counts::Surely };
 
@@ -92,13 +109,29 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// On which nodes a spread counts pods. Nodes that leave are no domains of what is to come.
+    /// On which nodes a spread counts pods, and in which domains of those that are open. Nodes that leave are no domains of
+    /// what is to come.
     fn find_eligible(&mut self, snapshot: &Snapshot, wants: &Wants<'a>) {
         for group in &mut self.groups {
-            if let Kind::Spread(spread) = &group.kind {
-                group.eligible = snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
-            }
+            let Kind::Spread(spread) = &group.kind else { continue };
+            group.eligible = snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
+            let key = &self.keys[group.keys[0]];
+            let open = key.open.iter().map(|(site, open)| {
+                let node = &snapshot.nodes[*site as usize];
+                let counts = |domain: &&Domain| spread.counts_in(snapshot, node, &key.values[**domain as usize], wants);
+                (*site, open.values.iter().filter(counts).copied().collect())
+            });
+            group.prospects = open.collect();
         }
+    }
+
+    /// The domains of the nodes on which a spread may count pods.
+    pub(super) fn occupied<'s>(&'s self, group: &'s Group<'a>) -> impl Iterator<Item = Domain> + 's {
+        let sites = (0..).zip(&group.eligible).filter(|(_, counts)| **counts != Counts::Never);
+        sites.flat_map(|(site, _)| match group.prospects.get(&site) {
+            Some(domains) => domains.clone(),
+            None => self.possible(group.keys[0], Spot { site: Some(site), pins: None }),
+        })
     }
 
     /// Works out over which domains each spread goes: those of nodes that count, those that pools can open for its pods,
@@ -115,11 +148,9 @@ impl<'a> Topology<'a> {
             if key == HOST {
                 continue;
             }
-            let sites = (0..).zip(&self.groups[id].eligible).filter(|(_, counts)| **counts != Counts::Never);
-            let mut reachable: BTreeSet<Domain> = sites
-                .flat_map(|(site, _)| self.possible(key, Spot { site: Some(site), pins: None }))
-                .filter(|domain| spread.knows(self.value(key, *domain), wants))
-                .collect();
+            let occupied = self.occupied(&self.groups[id]);
+            let mut reachable: BTreeSet<Domain> =
+                occupied.filter(|domain| spread.knows(self.value(key, *domain), wants)).collect();
             let (alternatives, tolerations) = &spread.reach;
             for base in frames.bases_bearing(tolerations) {
                 for want in alternatives {
@@ -129,16 +160,21 @@ impl<'a> Topology<'a> {
                 }
             }
             let more: Vec<&String> =
-                foreseen.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
+                foreseen.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
             reachable.extend(more.into_iter().map(|value| self.domain(key, value)));
-            self.groups[id].guarded = foreseen.contains(&(id, None));
+            self.groups[id].guarded = foreseen.domains.contains(&(id, None));
             self.groups[id].reachable = reachable.into_iter().collect();
         }
     }
 
     /// Domains that launches of a frame open, or may open, and on which a spread that counts there did not count.
-    pub(in crate::provision) fn unforeseen(&self, frame: FrameId, frames: &Frames<'a>, wants: &Wants<'a>) -> Foreseen {
-        let mut found = Foreseen::new();
+    pub(in crate::provision) fn unforeseen(
+        &self,
+        frame: FrameId,
+        frames: &Frames<'a>,
+        wants: &Wants<'a>,
+    ) -> BTreeSet<(GroupId, Option<String>)> {
+        let mut found = BTreeSet::new();
         for (id, group) in self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] != HOST) {
             let key = &self.keys[group.keys[0]];
             let known = |value: &String| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
@@ -183,7 +219,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The spreads that may count pods on launches of a frame.
-    fn spreads_on<'s>(
+    pub(super) fn spreads_on<'s>(
         &'s self,
         frame: FrameId,
         frames: &'s Frames<'a>,
@@ -202,7 +238,16 @@ impl SpreadGroup<'_> {
         if node.leaving.is_some() || self.shuns(&node.repelling()) {
             return Counts::Never;
         }
+        if node.stage != Stage::InFlight || node.requirements.is_empty() {
+            return self.counts_with(wants, &node.labels);
+        }
         self.counts_on(wants, |key| outlook(snapshot, node, key))
+    }
+
+    /// Whether pods on a node may count if its domain turns out to be this one.
+    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &Wants<'_>) -> bool {
+        let known = |key: &str| if key == self.key { Outlook::settled(value) } else { outlook(snapshot, node, key) };
+        self.counts_on(wants, known) != Counts::Never
     }
 }
 

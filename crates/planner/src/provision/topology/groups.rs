@@ -1,6 +1,6 @@
 //! Which groups there are, and whom they count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, ValueSet, label};
 
@@ -11,7 +11,7 @@ use super::{Group, GroupId, Kind, Rule, RuleKind, Topology};
 /// Pods that a spread counts, and the nodes on which it counts them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::provision) struct SpreadGroup<'a> {
-    key: &'a str,
+    pub(in crate::provision) key: &'a str,
     namespace: &'a str,
     selector: Option<&'a Selector>,
     /// Only nodes that meet one of these count; `None` when the pod's own affinity does not matter.
@@ -41,6 +41,11 @@ pub(in crate::provision) struct Outlook {
 }
 
 impl Outlook {
+    /// That of a label whose value is known.
+    pub(in crate::provision) fn settled(value: &str) -> Self {
+        Self { values: BTreeSet::from([value.to_owned()]), lacking: false, open: None }
+    }
+
     /// Everything that the label may be.
     fn all(&self) -> impl Iterator<Item = Option<&str>> {
         self.values.iter().map(|value| Some(value.as_str())).chain(self.lacking.then_some(None))
@@ -90,6 +95,15 @@ impl SpreadGroup<'_> {
         });
         let affine = Counts::of_any(self.wants.iter().flatten().map(|want| wants.get(*want)), &outlook);
         carried.chain([affine]).min().unwrap_or(Counts::Surely)
+    }
+
+    /// The same for a node whose labels are all known.
+    pub(in crate::provision) fn counts_with(&self, wants: &Wants<'_>, labels: &BTreeMap<String, String>) -> Counts {
+        let carries = |key: &&str| *key == label::HOSTNAME || labels.contains_key(*key);
+        let has = |(key, set): (&str, &ValueSet)| set.allows(labels.get(key).map(String::as_str));
+        let meets = |want: &WantId| wants.get(*want).iter().all(has);
+        let affine = self.wants.as_ref().is_none_or(|any| any.is_empty() || any.iter().any(meets));
+        if affine && self.beside.iter().all(carries) { Counts::Surely } else { Counts::Never }
     }
 
     /// Whether a value of the spread's key is a domain for its pods: not where their own requirements rule it out.
@@ -165,6 +179,11 @@ impl<'a> Topology<'a> {
             kind,
             tallies: vec![Vec::new(); keys.len()],
             maybe: vec![Vec::new(); keys.len()],
+            coming: vec![BTreeSet::new(); keys.len()],
+            started: None,
+            slack: BTreeMap::new(),
+            opened: BTreeSet::new(),
+            brought: 0,
             keys,
             total: 0,
             holders: Vec::new(),
@@ -175,6 +194,7 @@ impl<'a> Topology<'a> {
             least: None,
             here: BTreeSet::new(),
             eligible: Vec::new(),
+            prospects: BTreeMap::new(),
         });
         id
     }
@@ -198,7 +218,7 @@ impl<'a> Topology<'a> {
 }
 
 /// Labels of every namespace.
-type Namespaces = std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>;
+type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
 
 impl<'a> Kind<'a> {
     /// A label without which no pod is counted, where the selector asks for one value.

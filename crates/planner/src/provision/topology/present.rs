@@ -1,5 +1,7 @@
 //! Spreads over the domains that exist now: those of nodes that count, and those that launches open.
 
+use std::collections::BTreeMap;
+
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::Wants;
 
@@ -17,10 +19,11 @@ impl<'a> Topology<'a> {
         for rule in rules {
             let RuleKind::Spread { min_domains, .. } = rule.kind else { continue };
             let domains = self.present(rule.group, launches, frames, wants);
+            let sure = domains.values().filter(|sure| **sure).count();
             let group = &mut self.groups[rule.group];
-            let mut least: Vec<(u32, Domain)> = domains.iter().map(|it| (at(&group.tallies[0], *it), *it)).collect();
+            let mut least: Vec<(u32, Domain)> = domains.keys().map(|it| (at(&group.tallies[0], *it), *it)).collect();
             least.sort_unstable();
-            least.truncate(if domains.len() < min_domains { 0 } else { 2 });
+            least.truncate(if sure < min_domains { 0 } else { 2 });
             group.least = Some(least);
         }
     }
@@ -30,35 +33,38 @@ impl<'a> Topology<'a> {
         rules.iter().for_each(|rule| self.groups[rule.group].least = None);
     }
 
-    /// A label that is still open may become a domain of each of its values.
+    /// The domains that there are or may be, and which of them are certain. A label that is still open may become a domain of
+    /// each of its values.
     fn present(
         &self,
         id: GroupId,
         launches: &[(FrameId, Domain)],
         frames: &Frames<'a>,
         wants: &Wants<'a>,
-    ) -> Vec<Domain> {
+    ) -> BTreeMap<Domain, bool> {
         let group = &self.groups[id];
-        let Kind::Spread(spread) = &group.kind else { return Vec::new() };
+        let Kind::Spread(spread) = &group.kind else { return BTreeMap::new() };
         let key = group.keys[0];
-        let sites = (0..).zip(&group.eligible).filter(|(_, counts)| **counts != Counts::Never);
-        let mut domains: Vec<Domain> =
-            sites.flat_map(|(site, _)| self.possible(key, Spot { site: Some(site), pins: None })).collect();
-        let counting = |frame: FrameId| frames.counts(frame, id, spread, wants) != Counts::Never;
-        for (frame, site) in launches.iter().filter(|(frame, _)| counting(*frame)) {
+        let mut domains: BTreeMap<Domain, bool> = self.occupied(group).map(|domain| (domain, false)).collect();
+        let mut add = |domain, sure| *domains.entry(domain).or_insert(sure) |= sure;
+        let sites = (0..).zip(&group.eligible).filter(|(_, counts)| **counts == Counts::Surely);
+        for domain in sites.filter_map(|(site, _)| self.domain_at(key, Spot { site: Some(site), pins: None })) {
+            add(domain, true);
+        }
+        for (frame, site) in launches {
+            let counts = frames.counts(*frame, id, spread, wants);
             match frames.get(*frame).pins[key] {
-                _ if key == HOST => domains.push(*site),
-                Some(domain) => domains.push(domain),
+                _ if counts == Counts::Never => {}
+                _ if key == HOST => add(*site, counts == Counts::Surely),
+                Some(domain) => add(domain, counts == Counts::Surely),
                 None => {
                     let values = frames.settled_values(*frame, &self.keys[key].name);
-                    let known = |value: &String| self.keys[key].known.get(value).copied();
                     // Nobody is counted in a domain that has no number yet.
-                    domains.extend(values.iter().map(|value| known(value).unwrap_or(Domain::MAX)));
+                    let number = |value: &String| self.keys[key].known.get(value).copied().unwrap_or(Domain::MAX);
+                    values.iter().for_each(|value| add(number(value), false));
                 }
             }
         }
-        domains.sort_unstable();
-        domains.dedup();
         domains
     }
 }

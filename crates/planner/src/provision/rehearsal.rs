@@ -1,0 +1,57 @@
+//! A plan is rehearsed when pods of DaemonSets come along that others look at: all nodes are up, each with the pods of its
+//! DaemonSets, and then the plan's pods are bound in their order.
+//!
+//! While it is made, a plan knows only the launches that it has opened so far. Together they may be even where one alone is
+//! not, so spreads are not strict at first; only a plan that fails its rehearsal is made again, strictly.
+
+use super::frame::FrameId;
+use super::topology::{Domain, HOST};
+use super::{Place, Solver, Turn};
+use crate::PodVerdict;
+
+impl Solver<'_> {
+    /// Whether every pod finds its place as right as it was planned. Forgets where they were placed.
+    pub(super) fn rehearse(&mut self) -> bool {
+        if self.retinue.is_empty() {
+            return true;
+        }
+        self.topology.begin_again();
+        (0..self.claims.list.len()).for_each(|claim| self.count_retinue(claim));
+        let launches: Vec<(FrameId, Domain)> = self.claims.list.iter().map(|claim| (claim.frame, claim.site)).collect();
+        self.order.clone().into_iter().all(|pod| {
+            let shape = self.demand_of[pod];
+            let Some(place) = self.place_of(pod) else { return true };
+            let admitted = self.admits_now(shape, place, &launches);
+            self.count(Turn { shape, level: self.demands[shape].levels.len() - 1 }, place, 1);
+            admitted
+        })
+    }
+
+    fn place_of(&self, pod: usize) -> Option<Place> {
+        match self.verdicts[pod].as_ref()? {
+            PodVerdict::Existing { node, .. } => {
+                self.rooms.list.iter().position(|room| room.node.name == *node).map(Place::Room)
+            }
+            PodVerdict::Launch { launch, .. } => Some(Place::Claim(*launch)),
+            _ => None,
+        }
+    }
+
+    /// Whether the rules that a shape cannot do without hold at a place, among the nodes that there are.
+    fn admits_now(&mut self, shape: usize, place: Place, launches: &[(FrameId, Domain)]) -> bool {
+        let demand = &self.demands[shape];
+        let rules = demand.strict_rules();
+        self.topology.look_at_present(rules, launches, &self.frames, &self.wants);
+        let spot = match place {
+            Place::Room(room) => self.rooms.list[room].spot(),
+            Place::Claim(claim) => self.claims.list[claim].spot(self.frames.get(self.claims.list[claim].frame)),
+        };
+        let keys = demand.levels.last().map_or(&[][..], |level| &level.keys).iter().copied().chain([HOST]);
+        let admitted = keys.into_iter().all(|key| match place {
+            Place::Room(_) if key != HOST => self.topology.allows_at(rules, &demand.shunned, key, spot),
+            _ => self.topology.allows(rules, &demand.shunned, key, self.topology.domain_at(key, spot)),
+        });
+        self.topology.look_ahead(rules);
+        admitted
+    }
+}

@@ -1,0 +1,164 @@
+//! Who comes along with a node that is still to come: pods of DaemonSets, which are there before any pod of the plan.
+//!
+//! They count from the beginning, also for pods that the plan placed before it opened the launch that brings them. So each
+//! of these pods leaves behind what may still come without making its place a wrong one, and a launch that brings more
+//! is not opened.
+
+use std::collections::BTreeMap;
+
+use super::{Counts, Domain, GroupId, HOST, Kind, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology};
+use crate::provision::frame::{FrameId, Frames};
+use crate::provision::wants::Wants;
+
+/// How many of a group come along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::provision) struct Presence {
+    /// For certain.
+    pub(super) sure: u32,
+    /// At most.
+    pub(super) most: u32,
+}
+
+/// How many of each group come along with a node.
+#[derive(Clone, Debug, Default)]
+pub(in crate::provision) struct Company(BTreeMap<GroupId, Presence>);
+
+impl Company {
+    pub(super) fn of(&self, group: GroupId) -> Presence {
+        self.0.get(&group).copied().unwrap_or_default()
+    }
+
+    /// The same if all come that may come.
+    pub(in crate::provision) fn at_best(mut self) -> Self {
+        self.0.values_mut().for_each(|presence| presence.sure = presence.most);
+        self
+    }
+
+    fn add(&mut self, group: GroupId, pods: Pods) {
+        let presence = self.0.entry(group).or_default();
+        presence.most += if pods.there == Counts::Never { 0 } else { pods.count };
+        presence.sure += if pods.there == Counts::Surely { pods.count } else { 0 };
+    }
+}
+
+impl<'a> Topology<'a> {
+    /// Adds pods of these groups to those that come along. Spreads are left out unless the plan is strict about them: two
+    /// launches may be even together where one alone is not. `suits` says whether a spread counts pods on that launch.
+    pub(in crate::provision) fn accompany(
+        &self,
+        company: &mut Company,
+        groups: &[GroupId],
+        pods: Pods,
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
+    ) {
+        for id in groups {
+            let there = match &self.groups[*id].kind {
+                Kind::Spread(_) if !self.strict => continue,
+                Kind::Spread(spread) => suits(*id, spread).min(pods.there),
+                _ => pods.there,
+            };
+            company.add(*id, Pods { there, ..pods });
+        }
+    }
+
+    /// Notes that pods of these groups may come to a spot with its node, so that nobody starts their group elsewhere.
+    pub(in crate::provision) fn expect(&mut self, groups: &[GroupId], spot: Spot<'_>) {
+        for id in groups {
+            for position in 0..self.groups[*id].keys.len() {
+                let possible = self.possible(self.groups[*id].keys[position], spot);
+                self.groups[*id].coming[position].extend(possible);
+            }
+        }
+    }
+
+    /// Notes what pods with these rules, about to be counted at a spot, can bear to come later.
+    pub(in crate::provision) fn note_limits(&mut self, rules: &[Rule], spot: Spot<'_>) {
+        for rule in rules {
+            let keys = &self.groups[rule.group].keys;
+            match rule.kind {
+                RuleKind::Spread { .. } => self.note_slack(rule, &self.possible(keys[0], spot)),
+                RuleKind::Near if self.groups[rule.group].total == 0 => {
+                    let domains = keys.iter().map(|key| self.domain_at(*key, spot)).collect();
+                    self.groups[rule.group].started.get_or_insert(domains);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note_slack(&mut self, rule: &Rule, domains: &[Domain]) {
+        let group = &mut self.groups[rule.group];
+        for domain in domains.iter().filter(|_| group.keys != [HOST]) {
+            if let Some(slack) = group.slack(rule, *domain) {
+                let least = group.slack.entry(*domain).or_insert(slack);
+                *least = slack.min(*least);
+            }
+        }
+    }
+
+    /// The groups of which more would come to a spot than pods can bear that are placed already.
+    pub(in crate::provision) fn crowded_by(&self, company: &Company, spot: Spot<'_>) -> Vec<GroupId> {
+        let bears = |(id, presence): &(&GroupId, &Presence)| {
+            let group = &self.groups[**id];
+            let here = |key: &usize| self.domain_at(*key, spot);
+            let slack = here(&group.keys[0]).and_then(|domain| group.slack.get(&domain));
+            let beside = |started: &Vec<Option<Domain>>| group.keys.iter().map(here).eq(started.iter().copied());
+            presence.most == 0
+                || (slack.is_none_or(|slack| presence.most <= *slack) && group.started.as_ref().is_none_or(beside))
+        };
+        company.0.iter().filter(|it| !bears(it)).map(|(id, _)| *id).collect()
+    }
+
+    /// Takes those who come along with a launch off what others can bear, and notes which domains it opens.
+    pub(in crate::provision) fn welcome(
+        &mut self,
+        company: &Company,
+        spot: Spot<'_>,
+        (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
+    ) {
+        let spreads: Vec<GroupId> = self.spreads_on(frame, frames, wants).map(|(id, _)| id).collect();
+        for id in spreads {
+            let domain = self.domain_at(self.groups[id].keys[0], spot);
+            let (group, presence) = (&mut self.groups[id], company.of(id));
+            group.opened.extend(domain);
+            if let Some(slack) = domain.and_then(|domain| group.slack.get_mut(&domain)) {
+                *slack = slack.saturating_sub(presence.most);
+            }
+        }
+    }
+
+    /// Notes in which domains there are nodes, and who comes along at least with every node that is still to come: `least` says
+    /// so of a group, and of a spread where it counts at all.
+    pub(in crate::provision) fn begin(&mut self, least: &BTreeMap<GroupId, u32>, strict: bool) {
+        self.strict = strict;
+        for id in 0..self.groups.len() {
+            if let Kind::Spread(_) = self.groups[id].kind {
+                self.groups[id].opened = self.occupied(&self.groups[id]).collect();
+                self.groups[id].brought = least.get(&id).copied().unwrap_or(0);
+            }
+        }
+        self.beginning = self.groups.clone();
+    }
+
+    /// Forgets all pods of the plan.
+    pub(in crate::provision) fn begin_again(&mut self) {
+        self.groups = self.beginning.clone();
+    }
+
+    /// How many of each spread's pods come along with a launch of a frame for certain; spreads that do not count there are left
+    /// out.
+    pub(in crate::provision) fn brought(
+        &self,
+        members: impl Iterator<Item = (Vec<GroupId>, Counts)>,
+        (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
+    ) -> BTreeMap<GroupId, u32> {
+        let mut all: BTreeMap<GroupId, u32> = self.spreads_on(frame, frames, wants).map(|(id, _)| (id, 0)).collect();
+        let sure = members.filter(|(_, there)| *there == Counts::Surely);
+        for id in sure.flat_map(|(groups, _)| groups) {
+            if let Some(count) = all.get_mut(&id) {
+                *count += 1;
+            }
+        }
+        all
+    }
+}
