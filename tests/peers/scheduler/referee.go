@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // referee is a whole kube-scheduler with its default profile, whose queue nobody runs.
@@ -229,7 +230,8 @@ func (r *referee) loadStorage(given *cluster) error {
 }
 
 // placeDaemons gives each node the DaemonSet pods that it lacks. One that finds no room on a planned node is a
-// disagreement, for the plan should have left it; on an existing node it is somebody else's trouble.
+// disagreement, for the plan should have left it; on an existing node it is somebody else's trouble. So is one that pods
+// keep away which run already: nothing of the plan runs yet.
 func (r *referee) placeDaemons(ctx context.Context, given *cluster, answer *verdict) error {
 	for i := range given.DaemonSets {
 		set := &given.DaemonSets[i]
@@ -262,7 +264,7 @@ func (r *referee) placeDaemon(ctx context.Context, set *appsv1.DaemonSet, on *no
 	switch {
 	case refused == nil:
 		return r.bind(pod, on.Name)
-	case on.Planned:
+	case on.Planned && refused.Plugin != names.InterPodAffinity:
 		answer.Disagreements = append(answer.Disagreements, *refused)
 	}
 	return nil

@@ -4,7 +4,9 @@
 //! what is judged. Which kinds of constraint may appear is a set, so that a disagreement can be traced to its kind.
 
 mod catalogue;
+mod daemons;
 mod dice;
+mod extras;
 mod kinds;
 mod nodes;
 mod pods;
@@ -76,6 +78,12 @@ pub struct Cluster {
     pub csi_nodes: Vec<Value>,
     /// CSINodes as they will be beside the settled nodes.
     pub settled_csi_nodes: Vec<Value>,
+    /// NodeOverlays.
+    pub overlays: Vec<Value>,
+    /// CapacityBuffers.
+    pub buffers: Vec<Value>,
+    /// PodTemplates that the buffers speak of.
+    pub pod_templates: Vec<Value>,
     /// What can be bought.
     pub catalogue: Catalogue,
 }
@@ -105,15 +113,19 @@ impl Cluster {
             storage_classes: if kinds.has(Kind::Volumes) { storage::classes() } else { Vec::new() },
             csi_nodes: Vec::new(),
             settled_csi_nodes: Vec::new(),
+            overlays: Vec::new(),
+            buffers: Vec::new(),
+            pod_templates: Vec::new(),
             catalogue,
         };
         if kinds.has(Kind::Daemons) {
-            cluster.daemon_sets = pods::daemon_sets(&mut dice, kinds);
+            cluster.daemon_sets = daemons::sets(&mut dice, kinds);
         }
         if kinds.has(Kind::Existing) {
             nodes::add(&mut dice, &mut cluster);
         }
         pods::add_pending(&mut dice, &mut cluster);
+        extras::add(&mut dice, &mut cluster);
         cluster
     }
 
@@ -132,6 +144,9 @@ impl Cluster {
         let volume_claims = read(&self.volume_claims)?;
         let storage_classes = read(&self.storage_classes)?;
         let csi_nodes = read(&self.csi_nodes)?;
+        let overlays = read(&self.overlays)?;
+        let buffers = read(&self.buffers)?;
+        let pod_templates = read(&self.pod_templates)?;
         let now: Timestamp = NOW.parse().context("the moment of every cluster")?;
         Ok(snapshot::build(&Input {
             seed: self.seed,
@@ -145,6 +160,9 @@ impl Cluster {
             volume_claims: volume_claims.iter().collect(),
             storage_classes: storage_classes.iter().collect(),
             csi_nodes: csi_nodes.iter().collect(),
+            overlays: overlays.iter().collect(),
+            buffers: buffers.iter().collect(),
+            pod_templates: pod_templates.iter().collect(),
             catalogues: [(CLASS.to_owned(), Arc::new(self.catalogue.clone()))].into(),
             ..Input::at(now)
         }))

@@ -11,6 +11,8 @@ use super::{CLASS, DRIVER, ZONES};
 
 /// Resource of GPUs.
 pub(super) const GPU: &str = "nvidia.com/gpu";
+/// Other things to ask for, and how many of them pods want.
+pub(super) const DEVICES: [(&str, &str); 2] = [("aws.amazon.com/neuron", "1"), ("hugepages-2Mi", "64Mi")];
 const GIB: i64 = 1 << 30;
 const SIZES: [(&str, i64); 4] = [("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16)];
 
@@ -53,6 +55,13 @@ fn instance_type(dice: &mut Dice, kinds: Kinds, family: &Family, size: &str, cpu
     ]);
     if family.gpus > 0 {
         capacity.set(GPU, family.gpus);
+    }
+    if kinds.has(Kind::Devices) {
+        for ((device, _), amount) in DEVICES.iter().zip([2, GIB / 8]) {
+            if dice.chance(40) {
+                capacity.set(device, amount);
+            }
+        }
     }
     let mut allocatable = capacity.clone();
     allocatable.subtract(&Resources::from_iter([(Resources::CPU, 80), (Resources::MEMORY, GIB / 2)]));

@@ -55,6 +55,16 @@ pub enum Kind {
     Static,
     /// Pods that are gated or done.
     Idle,
+    /// DaemonSets in the namespaces of other pods, which those count; only beside `Daemons`.
+    Agents,
+    /// Pods that are on their way out; only beside `Existing`.
+    Ending,
+    /// Extended resources other than GPUs, and huge pages.
+    Devices,
+    /// NodeOverlays.
+    Overlays,
+    /// CapacityBuffers.
+    Buffers,
 }
 
 /// A set of kinds.
@@ -63,7 +73,7 @@ pub struct Kinds(u32);
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::Selectors,
         Self::Affinity,
         Self::Preferences,
@@ -87,6 +97,11 @@ impl Kind {
         Self::Reserved,
         Self::Static,
         Self::Idle,
+        Self::Agents,
+        Self::Ending,
+        Self::Devices,
+        Self::Overlays,
+        Self::Buffers,
     ];
 
     fn bit(self) -> u32 {

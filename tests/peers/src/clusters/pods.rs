@@ -1,14 +1,14 @@
 //! Pods by workload: each workload is a handful of pods with the same constraints.
 
-use api::label;
 use serde_json::{Value, json};
 
-use super::catalogue::GPU;
+use super::Cluster;
+use super::catalogue::{DEVICES, GPU};
 use super::dice::Dice;
+use super::extras::OVERLAID;
 use super::kinds::{Kind, Kinds};
 use super::selectors::{APPS, node_selector, node_term, pod_term, spread};
 use super::storage::{self, Source};
-use super::{Cluster, ZONES};
 
 /// What the pods of one workload share.
 pub(super) struct Workload {
@@ -45,17 +45,24 @@ pub(super) fn add_bound(dice: &mut Dice, cluster: &mut Cluster, number: usize, n
     let mut pod = workload.pod(0);
     pod["spec"]["nodeName"] = json!(node);
     pod["status"] = json!({"phase": "Running", "startTime": "2026-01-01T11:00:00Z"});
-    if workload.volume.is_some() {
+    let ending = cluster.kinds.has(Kind::Ending) && dice.chance(25);
+    if workload.volume.is_some() && !ending {
         storage::attach(dice, cluster, &mut pod, Source::Bound, Some(zone));
     }
     if cluster.kinds.has(Kind::Idle) && dice.chance(20) {
         pod["status"]["phase"] = json!("Succeeded");
     }
+    if ending {
+        // Ports and volumes are not free before it is gone, but room is all that the referee is told of it.
+        pod["spec"]["containers"][0]["ports"] = json!([]);
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:59:50Z");
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+    }
     cluster.bound.push(pod);
 }
 
 impl Workload {
-    fn new(dice: &mut Dice, kinds: Kinds, name: &str) -> Self {
+    pub(super) fn new(dice: &mut Dice, kinds: Kinds, name: &str) -> Self {
         let app = *dice.one(&APPS);
         let mut labels = json!({"app": app, "workload": name});
         if dice.chance(50) {
@@ -68,6 +75,11 @@ impl Workload {
         let sources = [Source::Bound, Source::Waiting, Source::Shared, Source::Ephemeral];
         let volume = has(dice, kinds, Kind::Volumes).then(|| *dice.one(&sources));
         Self { name: name.to_owned(), namespace, labels, spec: spec(dice, kinds, app), volume }
+    }
+
+    /// The template of its pods, for who makes more of them.
+    pub(super) fn template(&self) -> Value {
+        json!({"metadata": {"labels": self.labels}, "spec": self.spec})
     }
 
     fn pod(&self, position: u32) -> Value {
@@ -84,7 +96,7 @@ impl Workload {
 }
 
 /// Whether this workload has a constraint of a kind that the cluster allows.
-fn has(dice: &mut Dice, kinds: Kinds, kind: Kind) -> bool {
+pub(super) fn has(dice: &mut Dice, kinds: Kinds, kind: Kind) -> bool {
     kinds.has(kind) && dice.chance(45)
 }
 
@@ -110,6 +122,15 @@ fn spec(dice: &mut Dice, kinds: Kinds, app: &str) -> Value {
     }
     if has(dice, kinds, Kind::Requests) {
         odd_requests(dice, &mut spec);
+    }
+    if kinds.has(Kind::Devices) && dice.chance(25) {
+        let (device, amount) = *dice.one(&DEVICES);
+        spec["containers"][0]["resources"]["requests"][device] = json!(amount);
+        spec["containers"][0]["resources"]["limits"][device] = json!(amount);
+    }
+    if kinds.has(Kind::Overlays) && dice.chance(15) {
+        spec["containers"][0]["resources"]["requests"][OVERLAID] = json!("1");
+        spec["containers"][0]["resources"]["limits"][OVERLAID] = json!("1");
     }
     spec
 }
@@ -208,7 +229,7 @@ fn toleration(dice: &mut Dice) -> Value {
     }
 }
 
-fn port(dice: &mut Dice) -> Value {
+pub(super) fn port(dice: &mut Dice) -> Value {
     let mut port = json!({"containerPort": 80, "hostPort": dice.one(&[8080, 8080, 8081])});
     match dice.between(0, 5) {
         0 => port["hostIP"] = json!("10.0.0.1"),
@@ -217,38 +238,4 @@ fn port(dice: &mut Dice) -> Value {
         _ => {}
     }
     port
-}
-
-/// One or two DaemonSets, for all nodes or for those of one architecture.
-pub(super) fn daemon_sets(dice: &mut Dice, kinds: Kinds) -> Vec<Value> {
-    (0..dice.between(1, 2)).map(|number| daemon_set(dice, kinds, number)).collect()
-}
-
-fn daemon_set(dice: &mut Dice, kinds: Kinds, number: u32) -> Value {
-    let name = format!("daemon-{number}");
-    let cpu = *dice.one(&["50m", "200m", "700m"]);
-    let mut container = json!({
-        "name": "main", "image": "image", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}},
-    });
-    // Two DaemonSets with the same port would stand in each other's way on every node.
-    if number == 0 && has(dice, kinds, Kind::Ports) {
-        container["ports"] = json!([port(dice)]);
-    }
-    let mut spec = json!({"containers": [container]});
-    let mut labels = json!({"daemon": name});
-    if dice.chance(30) {
-        labels["app"] = json!(dice.one(&APPS));
-    }
-    if dice.chance(60) {
-        spec["tolerations"] = json!([{"operator": "Exists"}]);
-    }
-    match dice.between(0, 9) {
-        0..3 => spec["nodeSelector"] = json!({label::ARCH: label::ARCH_AMD64}),
-        3 => spec["nodeSelector"] = json!({label::ZONE: dice.one(&ZONES)}),
-        _ => {}
-    }
-    json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system", "uid": name},
-        "spec": {"selector": {"matchLabels": {"daemon": name}}, "template": {"metadata": {"labels": labels}, "spec": spec}},
-    })
 }

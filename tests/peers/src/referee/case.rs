@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use api::label;
 use planner::{
     Catalogue, Effect, InstanceType, Launch, MicroDollars, Offer, Offering, Operator, Plan, PodVerdict, Pool,
-    Requirements, Snapshot,
+    Requirements, Snapshot, Stage,
 };
 use serde_json::{Value, json};
 
@@ -47,14 +47,15 @@ impl Case {
     /// # Errors
     /// When the plan does not fit together: a launch that nothing can become, a pod placed twice or out of order.
     pub fn new(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan, variant: Variant) -> Result<Self> {
-        let mut nodes = cluster.settled.clone();
+        let mut nodes: Vec<Value> = cluster.settled.iter().map(|node| as_planned(snapshot, node.clone())).collect();
         let mut csi_nodes = cluster.settled_csi_nodes.clone();
         let mut dice = Dice::new(match variant {
             Variant::Cheapest => 0,
             Variant::Any(number) => cluster.seed.rotate_left(32) ^ number,
         });
         for all in &cluster.open {
-            nodes.push(if variant == Variant::Cheapest { all[0].clone() } else { dice.one(all).clone() });
+            let node = if variant == Variant::Cheapest { &all[0] } else { dice.one(all) };
+            nodes.push(as_planned(snapshot, node.clone()));
         }
         for (position, launch) in plan.launches.iter().enumerate() {
             let name = launch_name(position);
@@ -66,7 +67,8 @@ impl Case {
         }
         let leaves = |pod: &&Value| cluster.leaving.iter().any(|node| pod["spec"]["nodeName"] == json!(node));
         let done = |pod: &&Value| pod["status"]["phase"] == json!("Succeeded");
-        let bound: Vec<&Value> = cluster.bound.iter().filter(|pod| !leaves(pod) && !done(pod)).collect();
+        let goes = |pod: &&Value| leaves(pod) || done(pod) || is_ending(pod);
+        let bound: Vec<&Value> = cluster.bound.iter().filter(|pod| !goes(pod)).collect();
         let line = json!({
             "seed": cluster.seed,
             "variant": variant.to_string(),
@@ -112,23 +114,47 @@ fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec
             ensure!(homes.insert(*pod, launch_name(position)).is_none(), "pod {pod} twice");
         }
     }
-    ensure!(
-        plan.report.order.len() == homes.len(),
-        "the order names {} of {} pods",
-        plan.report.order.len(),
-        homes.len()
-    );
+    // Pods that only keep room for others never reach kube-scheduler.
+    let is_real = |pod: &&usize| snapshot.pods.get(**pod).is_some_and(|it| it.buffer.is_none());
+    let order: Vec<&usize> = plan.report.order.iter().filter(is_real).collect();
+    let real = homes.keys().filter(is_real).count();
+    ensure!(order.len() == real, "the order names {} of {real} pods", order.len());
     let place = |pod: &usize| {
         let node = homes.get(pod).with_context(|| format!("pod {pod} is in the order and has no place"))?;
         Ok(json!({"pod": object(cluster, snapshot, *pod)?, "node": node}))
     };
-    plan.report.order.iter().map(place).collect()
+    order.into_iter().map(place).collect()
+}
+
+fn is_ending(pod: &Value) -> bool {
+    !pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// The node as the plan sees it: without the room of pods on their way out, who count for nothing else any more, and with
+/// what overlays say that its type has, when EC2 has not made it yet.
+fn as_planned(snapshot: &Snapshot, mut node: Value) -> Value {
+    let labels = &node["metadata"]["labels"];
+    let text = |key: &str| labels[key].as_str().unwrap_or_default();
+    let Some(known) = snapshot.nodes.iter().find(|it| node["metadata"]["name"] == json!(it.name)) else { return node };
+    let mut allocatable = known.allocatable.clone();
+    if known.stage == Stage::InFlight {
+        let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == known.pool.as_ref());
+        let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
+        let kind = types.iter().find(|kind| kind.name == text(label::INSTANCE_TYPE));
+        allocatable = kind.map_or(allocatable, |kind| kind.allocatable.clone());
+    }
+    for pod in known.pods.iter().filter(|pod| pod.ending) {
+        allocatable.subtract(&pod.shape.requests);
+    }
+    node["status"]["allocatable"] = amounts(&allocatable);
+    node
 }
 
 /// Pods that are said to have no place at all.
 fn pending(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
     let verdicts = plan.report.pods.iter().enumerate();
-    let without = verdicts.filter(|(_, verdict)| matches!(verdict, PodVerdict::Unschedulable { .. }));
+    let real = verdicts.filter(|(pod, _)| snapshot.pods.get(*pod).is_some_and(|it| it.buffer.is_none()));
+    let without = real.filter(|(_, verdict)| matches!(verdict, PodVerdict::Unschedulable { .. }));
     without.map(|(pod, _)| object(cluster, snapshot, pod)).collect()
 }
 

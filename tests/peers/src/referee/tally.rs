@@ -96,7 +96,9 @@ fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
         pod.split_once('/') == Some((text("namespace"), text("name")))
     };
     let Some(object) = cluster.pending.iter().chain(&cluster.bound).find(named) else {
-        return Kinds::from_iter([Kind::Daemons]);
+        let of_buffer = cluster.buffers.iter().filter_map(|it| it["metadata"]["name"].as_str());
+        let buffers = of_buffer.into_iter().any(|name| pod.contains(name));
+        return Kinds::from_iter([if buffers { Kind::Buffers } else { Kind::Daemons }]);
     };
     let spec = &object["spec"];
     let there = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
@@ -110,6 +112,8 @@ fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
         let terms = affinity(kind).as_array();
         terms.is_some_and(|all| all.iter().any(|it| !it["namespaces"].is_null() || !it["namespaceSelector"].is_null()))
     };
+    let limits = spec["containers"][0]["resources"]["limits"].as_object();
+    let asks = |resource: &str| limits.is_some_and(|it| it.contains_key(resource));
     let rows = [
         (Kind::Selectors, !spec["nodeSelector"].is_null()),
         (Kind::Affinity, !affinity("nodeAffinity").is_null()),
@@ -125,12 +129,8 @@ fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
         (Kind::Ports, there(&spec["containers"][0]["ports"])),
         (Kind::Volumes, there(&spec["volumes"])),
         (Kind::Priorities, spec["priority"].as_i64().is_some_and(|it| it != 0)),
-        (
-            Kind::Extended,
-            spec["containers"][0]["resources"]["limits"]
-                .as_object()
-                .is_some_and(|it| it.contains_key("nvidia.com/gpu")),
-        ),
+        (Kind::Extended, asks("nvidia.com/gpu")),
+        (Kind::Devices, asks("aws.amazon.com/neuron") || asks("hugepages-2Mi")),
         (Kind::Requests, ["initContainers", "overhead", "resources"].iter().any(|key| !spec[*key].is_null())),
     ];
     let circumstances = cluster.kinds.iter().filter(|kind| !rows.iter().any(|(row, _)| row == kind));
