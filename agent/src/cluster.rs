@@ -14,6 +14,7 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::NodeUsageSpec;
 use hyper::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -30,6 +31,7 @@ use http::Http;
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// A client for one API server. Cheap to share behind an `Arc`; connections are kept alive and reused.
 #[derive(Debug)]
@@ -123,6 +125,21 @@ impl Cluster {
         let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default");
         let path = format!("/api/v1/namespaces/{namespace}/events");
         self.write(Method::POST, &path, JSON, event).await
+    }
+
+    /// Makes the NodeUsage of this name say `spec`, whether there is one or not: one request, and no right to read is needed.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call; 404 says that the cluster does not know the resource.
+    pub async fn apply_node_usage(&self, name: &str, spec: &NodeUsageSpec) -> Result<(), ClusterError> {
+        let path = format!("/apis/kerf.sh/v1alpha1/nodeusages/{name}?fieldManager=kerf-agent&force=true");
+        let body = json!({
+            "apiVersion": "kerf.sh/v1alpha1",
+            "kind": "NodeUsage",
+            "metadata": {"name": name},
+            "spec": spec,
+        });
+        self.write(Method::PATCH, &path, APPLY, &body).await
     }
 
     /// All pods bound to the node, read without a cache in between. Pods that cannot be understood are named in the log and left out.

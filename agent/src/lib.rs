@@ -26,6 +26,7 @@ pub mod run;
 pub mod settings;
 pub mod status;
 pub mod timeline;
+pub mod usage;
 
 use std::sync::Arc;
 

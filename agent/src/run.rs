@@ -32,6 +32,7 @@ use crate::notices::{self, News};
 use crate::observe;
 use crate::policies::{self, Policies};
 use crate::report::fnv;
+use crate::usage::{Destination, Usage};
 
 use act::Actor;
 use lifecycle::{Act, Input, Lifecycle};
@@ -84,6 +85,7 @@ struct Agent {
     clock: Clock,
     systemd: Systemd,
     local: Local,
+    usage: Usage,
     /// The trouble that was said last.
     said: Option<String>,
 }
@@ -124,6 +126,7 @@ impl Agent {
             clock,
             systemd: Systemd::ready(),
             local: Local::open(root, metrics.unwrap_or(policies.settings.metrics)).await,
+            usage: Usage::start(root, &instance, &policies.settings.usage),
             said: None,
         }
     }
@@ -139,10 +142,12 @@ impl Agent {
             for act in self.life.step(self.clock.now()) {
                 self.perform(act);
             }
+            self.usage.report_to(self.destination());
             self.tell();
             tokio::select! {
                 signal = &mut stop => {
                     self.finish().await;
+                    self.usage.finish().await;
                     return signal;
                 }
                 () = self.news() => {}
@@ -232,12 +237,18 @@ impl Agent {
     }
 
     fn follow_pods(&mut self) {
-        let Some(cluster) = self.actor.follow_pods() else {
+        let Some(cluster) = self.actor.cluster() else {
             return;
         };
         let (told, pods) = mpsc::channel(8);
         self.pods = pods;
         tokio::spawn(follow(cluster, Watched::pods_of(self.life.name()), told));
+    }
+
+    /// Where usage may be reported: to nobody until the Node is proven to be ours.
+    fn destination(&self) -> Option<Destination> {
+        self.life.node()?;
+        Some(Destination { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
     }
 
     fn heard_node(&mut self, heard: Heard<Node>) {

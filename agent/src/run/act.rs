@@ -46,8 +46,8 @@ impl Actor {
         self.wants_pods = true;
     }
 
-    /// The client to follow pods with.
-    pub(super) fn follow_pods(&self) -> Option<Arc<Cluster>> {
+    /// The client.
+    pub(super) fn cluster(&self) -> Option<Arc<Cluster>> {
         self.cluster.clone()
     }
 

@@ -321,6 +321,10 @@ fn respond(state: &mut State, seen: &Seen) -> Response<Body> {
             let uid = seen.body["preconditions"]["uid"].as_str().unwrap_or_default();
             reply(&state.end_pod(name, uid))
         }
+        ("PATCH", ["", "apis", "kerf.sh", "v1alpha1", "nodeusages", name]) => {
+            let scripted = state.replies.get_mut(*name).and_then(VecDeque::pop_front);
+            reply(&scripted.unwrap_or_else(|| status(200)))
+        }
         _ => reply(&status(405)),
     }
 }

@@ -1,7 +1,7 @@
 //! NodeUsage (`kerf.sh/v1alpha1`): what one machine really uses, as its agent saw it. Nobody wishes anything by it, so like a
 //! Lease it has only a `spec`, written in one request.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -8,6 +8,7 @@ pub mod health;
 pub mod mode;
 pub mod notices;
 pub mod span;
+pub mod usage;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ use gates::GateSettings;
 use health::HealthSettings;
 use mode::{Listen, Mode};
 use notices::NoticeSettings;
+use usage::UsageSettings;
 
 /// Media type of the settings as a part of user data.
 pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
@@ -39,6 +41,8 @@ pub struct AgentSettings {
     pub notices: NoticeSettings,
     /// How the node is emptied.
     pub drain: DrainSettings,
+    /// What the machine really uses.
+    pub usage: UsageSettings,
 }
 
 /// Reads a settings document, YAML or JSON.
@@ -62,6 +66,7 @@ impl Default for AgentSettings {
             health: HealthSettings::default(),
             notices: NoticeSettings::default(),
             drain: DrainSettings::default(),
+            usage: UsageSettings::default(),
         }
     }
 }

@@ -1,0 +1,269 @@
+//! What the machine and its pods really use, from cgroups and `/proc`: looked at every ten seconds, remembered in bounded space,
+//! reported in a NodeUsage. It runs beside the lifecycle and knows nothing of it: usage is for planning, and nothing that guards
+//! the node waits for it.
+
+mod cgroups;
+pub mod checkpoint;
+mod files;
+mod history;
+mod pace;
+mod parse;
+mod report;
+mod sampler;
+mod windows;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::nodeusage::{NodeUsageSpec, Pressure};
+use jiff::Timestamp;
+use machine::agent::usage::UsageSettings;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::cluster::Cluster;
+use crate::host::Host;
+use crate::report::fnv;
+use pace::Pace;
+use report::Gist;
+
+pub use history::History;
+pub use report::report;
+pub use sampler::{NodeSample, PodSample, Sample, Sampler};
+pub use windows::Part;
+
+/// History goes to the disk this often.
+const CHECKPOINT: Duration = Duration::from_secs(300);
+/// The last look, below the machine's root: what `kerf-agent status` prints.
+const LAST: &str = "run/kerf/usage.json";
+/// CPU needs two looks: the second follows the first soon.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+/// At the end, this long is waited for the last checkpoint.
+const END: Duration = Duration::from_secs(2);
+
+/// Where reports go: known once the Node is proven to be this machine's, for nothing may be written before.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// The client.
+    pub cluster: Arc<Cluster>,
+    /// The Node, whose name is the report's.
+    pub node: String,
+}
+
+impl PartialEq for Destination {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.cluster, &other.cluster) && self.node == other.node
+    }
+}
+
+/// The last look, for people.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Last {
+    /// When.
+    pub measured_at: Timestamp,
+    /// Since when there is history.
+    pub since: Timestamp,
+    /// CPU that is not exceeded 95 % of the time, such as `850m`.
+    pub cpu_p95: String,
+    /// Working set that is not exceeded 95 % of the time, such as `5120Mi`.
+    pub memory_p95: String,
+    /// Thousandths of the time in which processes waited; `None` where the kernel does not tell.
+    pub pressure: Option<Pressure>,
+    /// Processes killed for want of memory within 24 hours.
+    pub oom_kills: u32,
+    /// Pods that were seen.
+    pub pods: usize,
+    /// When the API server took a report last.
+    pub reported_at: Option<Timestamp>,
+    /// Why it does not take them, if it does not.
+    pub trouble: Option<String>,
+}
+
+/// The running task, by which the rest of the agent talks to it.
+#[derive(Debug)]
+pub struct Usage {
+    destination: watch::Sender<Option<Destination>>,
+    last: watch::Receiver<Option<Last>>,
+    task: JoinHandle<()>,
+}
+
+impl Usage {
+    /// Starts looking at the machine below `root`.
+    #[must_use]
+    pub fn start(root: &Path, instance: &str, settings: &UsageSettings) -> Self {
+        let (destination, told) = watch::channel(None);
+        let (tell, last) = watch::channel(None);
+        let enabled = settings.enabled;
+        let work = Work::new(root, instance, settings, tell);
+        let task = tokio::spawn(async move {
+            if enabled {
+                work.run(told).await;
+            }
+        });
+        Self { destination, last, task }
+    }
+
+    /// Says where reports go from now on; `None` while that is not proven.
+    pub fn report_to(&self, destination: Option<Destination>) {
+        self.destination.send_if_modified(|current| {
+            let changed = *current != destination;
+            if changed {
+                *current = destination;
+            }
+            changed
+        });
+    }
+
+    /// The last look; `None` before the first that saw something, and when nobody looks.
+    #[must_use]
+    pub fn last(&self) -> Option<Last> {
+        self.last.borrow().clone()
+    }
+
+    /// Ends the task once it has kept its history.
+    pub async fn finish(self) {
+        drop(self.destination);
+        if timeout(END, self.task).await.is_err() {
+            log::warn!("what was learned of usage in the last minutes is not kept");
+        }
+    }
+}
+
+struct Work {
+    root: PathBuf,
+    instance: String,
+    period: Duration,
+    cpus: u32,
+    sampler: Sampler,
+    history: History,
+    pace: Pace,
+    started: Instant,
+    looked: Duration,
+    kept: Duration,
+    reported_at: Option<Timestamp>,
+    /// What was said last.
+    trouble: Option<String>,
+    last: watch::Sender<Option<Last>>,
+}
+
+impl Work {
+    fn new(root: &Path, instance: &str, settings: &UsageSettings, last: watch::Sender<Option<Last>>) -> Self {
+        let now = Timestamp::now();
+        let history = checkpoint::read(root, instance, now).unwrap_or_else(|error| {
+            log::warn!("{}", daemon::error::chain(&error));
+            None
+        });
+        Self {
+            root: root.to_owned(),
+            instance: instance.to_owned(),
+            period: settings.every(),
+            cpus: Host::new(root, "").cpus(),
+            sampler: Sampler::new(root, &settings.cgroup_root),
+            history: history.unwrap_or_else(|| History::new(now)),
+            pace: Pace::new(fnv(instance), settings.every()),
+            started: Instant::now(),
+            looked: Duration::ZERO,
+            kept: Duration::ZERO,
+            reported_at: None,
+            trouble: None,
+            last,
+        }
+    }
+
+    async fn run(mut self, mut told: watch::Receiver<Option<Destination>>) {
+        let mut next = Instant::now();
+        let mut looks: u32 = 0;
+        loop {
+            tokio::select! {
+                () = sleep(next.saturating_duration_since(Instant::now())) => {
+                    let destination = told.borrow_and_update().clone();
+                    self.turn(destination).await;
+                    looks = looks.saturating_add(1);
+                    next = Instant::now() + if looks == 1 { SECOND_LOOK.min(self.period) } else { self.period };
+                }
+                changed = told.changed() => {
+                    if changed.is_err() {
+                        self.keep();
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn turn(&mut self, destination: Option<Destination>) {
+        self.look();
+        self.report(destination).await;
+        if self.started.elapsed().saturating_sub(self.kept) >= CHECKPOINT {
+            self.keep();
+        }
+    }
+
+    fn look(&mut self) {
+        let elapsed = self.started.elapsed();
+        let sample = self.sampler.look(elapsed);
+        let period = elapsed.saturating_sub(self.looked).as_secs();
+        self.looked = elapsed;
+        self.history.take(&sample, self.cpus, period, Timestamp::now());
+    }
+
+    async fn report(&mut self, destination: Option<Destination>) {
+        let now = Timestamp::now();
+        let Some(spec) = report(&mut self.history, &self.instance, now) else { return };
+        let gist = Gist::of(&mut self.history, now);
+        let elapsed = self.started.elapsed();
+        if let Some(destination) = destination.filter(|_| self.pace.is_due(&gist, elapsed)) {
+            let taken = self.write(&destination, &spec).await;
+            if taken {
+                self.reported_at = Some(now);
+            }
+            self.pace.ended(taken, gist, self.started.elapsed());
+        }
+        let last = self.summary(&spec);
+        if let Err(error) = checkpoint::replace(&self.root.join(LAST), &last) {
+            log::debug!("{LAST} is not written: {error}");
+        }
+        self.last.send_replace(Some(last));
+    }
+
+    /// Writes a report, and says once why it was not taken.
+    async fn write(&mut self, destination: &Destination, spec: &NodeUsageSpec) -> bool {
+        let trouble = match destination.cluster.apply_node_usage(&destination.node, spec).await {
+            Ok(()) => None,
+            Err(error) => Some(match error.status() {
+                Some(404) => "the cluster has no NodeUsages; install the CRD of Kerf's chart to use reports".to_owned(),
+                _ => daemon::error::chain(&error),
+            }),
+        };
+        if let Some(trouble) = trouble.as_deref().filter(|trouble| self.trouble.as_deref() != Some(trouble)) {
+            log::warn!("usage is not reported: {trouble}");
+        }
+        self.trouble = trouble;
+        self.trouble.is_none()
+    }
+
+    fn summary(&self, spec: &NodeUsageSpec) -> Last {
+        Last {
+            measured_at: spec.measured_at.0,
+            since: spec.since.0,
+            cpu_p95: spec.cpu.p95.to_string(),
+            memory_p95: spec.memory.p95.to_string(),
+            pressure: spec.pressure,
+            oom_kills: spec.oom_kills,
+            pods: self.history.pods.len(),
+            reported_at: self.reported_at,
+            trouble: self.trouble.clone(),
+        }
+    }
+
+    fn keep(&mut self) {
+        self.kept = self.started.elapsed();
+        if let Err(error) = checkpoint::write(&self.root, &self.instance, &self.history) {
+            log::warn!("{}", daemon::error::chain(&error));
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! One look at the machine and its pods: counters become amounts since the last look. Nothing here remembers more than that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::cgroups::{Cpu, Layout, Memory, containers};
+use super::files::{Kept, Reader};
+use super::parse::{self, Stall};
+use super::windows::Part;
+
+/// Looks after which a pod's containers are looked up again; those of a young pod at each look.
+const LOOKS: u32 = 6;
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The machine.
+    pub node: NodeSample,
+    /// Its pods by UID, where something could be read.
+    pub pods: Vec<(String, PodSample)>,
+}
+
+/// The machine since the last look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSample {
+    /// CPU in nanocores.
+    pub cpu: Option<u64>,
+    /// Working set in bytes.
+    pub memory: Option<u64>,
+    /// All memory in bytes.
+    pub memory_total: u64,
+    /// How long processes waited.
+    pub pressure: Option<[Part; 5]>,
+    /// Periods of the quotas of those containers of each pod that were throttled most.
+    pub throttled: Part,
+    /// Processes killed for want of memory.
+    pub oom_kills: u64,
+}
+
+/// A pod since the last look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodSample {
+    /// CPU in nanocores; none at the first look.
+    pub cpu: Option<u64>,
+    /// Working set in bytes.
+    pub memory: Option<u64>,
+    /// Time that some process waited for memory or a disk, whichever is longer.
+    pub pressure: Option<Part>,
+    /// Periods of the quota of the container that was throttled most.
+    pub throttled: Part,
+    /// Processes killed for want of memory.
+    pub oom_kills: u64,
+}
+
+/// A counter and when it was read last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter(Option<(u64, Duration)>);
+
+impl Meter {
+    /// What it has grown by, and in what time. Nothing at the first reading, after it went back, or without time between.
+    fn grown(&mut self, value: Option<u64>, now: Duration) -> Option<(u64, Duration)> {
+        let value = value?;
+        let (before, at) = self.0.replace((value, now))?;
+        let (more, time) = (value.checked_sub(before)?, now.checked_sub(at)?);
+        (!time.is_zero()).then_some((more, time))
+    }
+
+    /// Nanoseconds of CPU as nanocores.
+    fn rate(&mut self, nanoseconds: Option<u64>, now: Duration) -> Option<u64> {
+        let (more, time) = self.grown(nanoseconds, now)?;
+        u64::try_from(u128::from(more) * 1_000_000_000 / time.as_nanos().max(1)).ok()
+    }
+
+    /// Microseconds of waiting as part of the time.
+    fn waited(&mut self, microseconds: Option<u64>, now: Duration) -> Option<Part> {
+        let (part, time) = self.grown(microseconds, now)?;
+        Some(Part { part, whole: u64::try_from(time.as_micros()).unwrap_or(u64::MAX) })
+    }
+}
+
+/// A pressure file with its meters.
+#[derive(Debug)]
+struct Waits {
+    file: Kept,
+    some: Meter,
+    full: Meter,
+}
+
+impl Waits {
+    fn new(file: PathBuf) -> Self {
+        Self { file: Kept::new(file), some: Meter::default(), full: Meter::default() }
+    }
+
+    fn read(&mut self, reader: &mut Reader, now: Duration) -> (Option<Part>, Option<Part>) {
+        let Stall { some, full } = self.file.read(reader).map(parse::stall).unwrap_or_default();
+        (self.some.waited(some, now), self.full.waited(full, now))
+    }
+}
+
+/// Periods of a quota.
+#[derive(Debug, Default)]
+struct Quota {
+    periods: Meter,
+    throttled: Meter,
+}
+
+impl Quota {
+    /// Of a `cpu.stat` of either version.
+    fn take(&mut self, text: Option<&[u8]>, now: Duration) -> Part {
+        let grown = |meter: &mut Meter, key| {
+            let value = text.and_then(|text| parse::keyed(text, key));
+            meter.grown(value, now).map_or(0, |(more, _)| more)
+        };
+        let whole = grown(&mut self.periods, "nr_periods");
+        let part = grown(&mut self.throttled, "nr_throttled");
+        Part { part: part.min(whole), whole }
+    }
+}
+
+/// A counter of kills. What appears while we look counts from nothing.
+#[derive(Debug)]
+struct Kills {
+    file: Kept,
+    meter: Meter,
+}
+
+impl Kills {
+    fn new(file: PathBuf, since: Option<Duration>) -> Self {
+        Self { file: Kept::new(file), meter: Meter(since.map(|at| (0, at))) }
+    }
+
+    fn read(&mut self, reader: &mut Reader, now: Duration) -> u64 {
+        let kills = self.file.read(reader).and_then(|text| parse::keyed(text, "oom_kill"));
+        self.meter.grown(kills, now).map_or(0, |(more, _)| more)
+    }
+}
+
+#[derive(Debug)]
+struct Container {
+    stat: Kept,
+    quota: Quota,
+    /// v1 counts kills for each cgroup alone.
+    kills: Option<Kills>,
+}
+
+#[derive(Debug)]
+struct Pod {
+    relative: PathBuf,
+    time: Kept,
+    cpu: Meter,
+    /// v1 keeps time and quota in two files.
+    throttling: Option<Kept>,
+    quota: Quota,
+    current: Kept,
+    stat: Kept,
+    inactive: &'static str,
+    kills: Option<Kills>,
+    memory_waits: Option<Waits>,
+    io_waits: Option<Waits>,
+    containers: BTreeMap<PathBuf, Container>,
+    looks: u32,
+}
+
+impl Pod {
+    fn new(layout: &Layout, relative: &Path, since: Option<Duration>) -> Self {
+        let memory = layout.memory.folder().join(relative);
+        let unified = matches!(layout.memory, Memory::Unified(_));
+        let (time, throttling) = match &layout.cpu {
+            Cpu::Unified(folder) => (folder.join(relative).join("cpu.stat"), None),
+            Cpu::Split { time, quota } => {
+                (time.join(relative).join("cpuacct.usage"), Some(quota.join(relative).join("cpu.stat")))
+            }
+        };
+        let waits = |file| layout.pressure.as_ref().map(|folder| Waits::new(folder.join(relative).join(file)));
+        Self {
+            time: Kept::new(time),
+            cpu: Meter::default(),
+            throttling: throttling.map(Kept::new),
+            quota: Quota::default(),
+            current: Kept::new(memory.join(if unified { "memory.current" } else { "memory.usage_in_bytes" })),
+            stat: Kept::new(memory.join("memory.stat")),
+            inactive: if unified { "inactive_file" } else { "total_inactive_file" },
+            kills: unified.then(|| Kills::new(memory.join("memory.events"), since)),
+            memory_waits: waits("memory.pressure"),
+            io_waits: waits("io.pressure"),
+            containers: BTreeMap::new(),
+            looks: 0,
+            relative: relative.to_owned(),
+        }
+    }
+
+    /// Looks up the containers, now and then.
+    fn find_containers(&mut self, layout: &Layout, since: Option<Duration>) {
+        let due = self.looks < LOOKS || self.looks.is_multiple_of(LOOKS);
+        self.looks = self.looks.wrapping_add(1);
+        if !due {
+            return;
+        }
+        let v1 = matches!(layout.memory, Memory::V1(_));
+        let found = containers(&layout.memory.folder().join(&self.relative));
+        self.containers.retain(|folder, _| found.contains(folder));
+        for folder in found {
+            let name = folder.file_name().unwrap_or_default();
+            let quota = match &layout.cpu {
+                Cpu::Unified(cpu) => cpu,
+                Cpu::Split { quota, .. } => quota,
+            };
+            let stat = Kept::new(quota.join(&self.relative).join(name).join("cpu.stat"));
+            let kills = v1.then(|| Kills::new(folder.join("memory.oom_control"), since));
+            self.containers.entry(folder).or_insert(Container { stat, quota: Quota::default(), kills });
+        }
+    }
+
+    fn read(&mut self, reader: &mut Reader, now: Duration) -> PodSample {
+        let (cpu, own) = self.read_cpu(reader, now);
+        let mut sample = PodSample { cpu, memory: self.read_memory(reader), throttled: own, ..PodSample::default() };
+        let waits = [&mut self.memory_waits, &mut self.io_waits].map(|waits| waits.as_mut()?.read(reader, now).0);
+        sample.pressure = waits.into_iter().flatten().max_by_key(|wait| wait.part);
+        sample.oom_kills = self.kills.as_mut().map_or(0, |kills| kills.read(reader, now));
+        for container in self.containers.values_mut() {
+            let throttled = container.quota.take(container.stat.read(reader), now);
+            sample.throttled = worse(sample.throttled, throttled);
+            sample.oom_kills += container.kills.as_mut().map_or(0, |kills| kills.read(reader, now));
+        }
+        sample
+    }
+
+    /// CPU, and the pod's own quota.
+    fn read_cpu(&mut self, reader: &mut Reader, now: Duration) -> (Option<u64>, Part) {
+        match &mut self.throttling {
+            None => {
+                let text = self.time.read(reader);
+                let used = text.and_then(|text| parse::keyed(text, "usage_usec"));
+                let cpu = self.cpu.rate(used.and_then(|used| used.checked_mul(1000)), now);
+                (cpu, self.quota.take(text, now))
+            }
+            Some(throttling) => {
+                let used = self.time.read(reader).and_then(parse::number);
+                let cpu = self.cpu.rate(used, now);
+                (cpu, self.quota.take(throttling.read(reader), now))
+            }
+        }
+    }
+
+    fn read_memory(&mut self, reader: &mut Reader) -> Option<u64> {
+        let current = self.current.read(reader).and_then(parse::number)?;
+        let inactive = self.stat.read(reader).and_then(|text| parse::keyed(text, self.inactive))?;
+        Some(current.saturating_sub(inactive))
+    }
+}
+
+/// The one that was throttled for the larger share of its periods.
+fn worse(one: Part, other: Part) -> Part {
+    let (left, right) =
+        (u128::from(one.part) * u128::from(other.whole), u128::from(other.part) * u128::from(one.whole));
+    let larger = if left == right { other.whole > one.whole } else { right > left };
+    if larger { other } else { one }
+}
+
+#[derive(Debug)]
+struct Machine {
+    cpu: Kept,
+    proc_stat: Kept,
+    unified: bool,
+    time: Meter,
+    meminfo: Kept,
+    waits: [Waits; 3],
+    kills: Kills,
+}
+
+impl Machine {
+    fn new(root: &Path, layout: &Layout) -> Self {
+        let proc = root.join("proc");
+        let (cpu, unified) = match &layout.cpu {
+            Cpu::Unified(folder) => (folder.join("cpu.stat"), true),
+            Cpu::Split { time, .. } => (time.join("cpuacct.usage"), false),
+        };
+        Self {
+            cpu: Kept::new(cpu),
+            proc_stat: Kept::new(proc.join("stat")),
+            unified,
+            time: Meter::default(),
+            meminfo: Kept::new(proc.join("meminfo")),
+            waits: ["cpu", "memory", "io"].map(|resource| Waits::new(proc.join("pressure").join(resource))),
+            kills: Kills::new(proc.join("vmstat"), None),
+        }
+    }
+
+    fn read(&mut self, reader: &mut Reader, now: Duration) -> NodeSample {
+        let memory = self.meminfo.read(reader).and_then(parse::memory);
+        let [cpu, memory_waits, io] = self.waits.each_mut().map(|waits| waits.read(reader, now));
+        let pressure = match (cpu.0, memory_waits, io) {
+            (Some(cpu), (Some(memory), Some(memory_full)), (Some(io), Some(io_full))) => {
+                Some([cpu, memory, memory_full, io, io_full])
+            }
+            _ => None,
+        };
+        NodeSample {
+            cpu: self.read_cpu(reader, now),
+            memory: memory.map(|memory| memory.working_set),
+            memory_total: memory.map_or(0, |memory| memory.total),
+            pressure,
+            throttled: Part::default(),
+            oom_kills: self.kills.read(reader, now),
+        }
+    }
+
+    /// The root cgroup counts all; where there is none, `/proc/stat`, which is dearer on large machines.
+    fn read_cpu(&mut self, reader: &mut Reader, now: Duration) -> Option<u64> {
+        let unified = self.unified;
+        let used = self.cpu.read(reader).and_then(|text| match unified {
+            true => parse::keyed(text, "usage_usec").and_then(|used| used.checked_mul(1000)),
+            false => parse::number(text),
+        });
+        let used = used.or_else(|| self.proc_stat.read(reader).and_then(parse::busy));
+        self.time.rate(used, now)
+    }
+}
+
+/// Looks at one machine.
+#[derive(Debug)]
+pub struct Sampler {
+    root: PathBuf,
+    base: String,
+    layout: Layout,
+    reader: Reader,
+    machine: Machine,
+    pods: BTreeMap<String, Pod>,
+    /// When it looked last.
+    looked: Option<Duration>,
+}
+
+impl Sampler {
+    /// A sampler of the machine below `root`, whose kubelet has the `cgroupRoot` of `base`.
+    #[must_use]
+    pub fn new(root: &Path, base: &str) -> Self {
+        let layout = Layout::detect(root);
+        Self {
+            machine: Machine::new(root, &layout),
+            layout,
+            root: root.to_owned(),
+            base: base.to_owned(),
+            reader: Reader::new(),
+            pods: BTreeMap::new(),
+            looked: None,
+        }
+    }
+
+    /// Looks. `now` is a clock that nobody sets.
+    pub fn look(&mut self, now: Duration) -> Sample {
+        self.reader.begin();
+        self.find_pods();
+        let mut node = self.machine.read(&mut self.reader, now);
+        let mut pods = Vec::with_capacity(self.pods.len());
+        for (uid, pod) in &mut self.pods {
+            let sample = pod.read(&mut self.reader, now);
+            node.throttled.part = node.throttled.part.saturating_add(sample.throttled.part);
+            node.throttled.whole = node.throttled.whole.saturating_add(sample.throttled.whole);
+            if sample.cpu.is_some() || sample.memory.is_some() {
+                pods.push((uid.clone(), sample));
+            }
+        }
+        self.looked = Some(now);
+        Sample { node, pods }
+    }
+
+    fn find_pods(&mut self) {
+        if self.pods.is_empty() {
+            self.mend_layout();
+        }
+        let found = self.layout.pods(&self.base);
+        self.pods.retain(|uid, pod| found.get(uid) == Some(&pod.relative));
+        for (uid, relative) in found {
+            let since = self.looked;
+            let pod = self.pods.entry(uid).or_insert_with(|| Pod::new(&self.layout, &relative, since));
+            pod.find_containers(&self.layout, since);
+        }
+    }
+
+    /// Hierarchies can be mounted after we start.
+    fn mend_layout(&mut self) {
+        let layout = Layout::detect(&self.root);
+        if layout != self.layout {
+            self.machine = Machine::new(&self.root, &layout);
+            self.layout = layout;
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What the agent makes of cgroups and `/proc`: made-up trees of every layout, the kernel's own on this machine, garbage, and the
+//! report that comes of it.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "run/api.rs"]
+#[expect(dead_code, reason = "the tests of the run loop use the rest")]
+mod api;
+#[path = "usage/cost.rs"]
+mod cost;
+#[path = "usage/history.rs"]
+mod history;
+#[path = "usage/kernel.rs"]
+mod kernel;
+#[path = "usage/reporting.rs"]
+mod reporting;
+#[path = "usage/sampling.rs"]
+mod sampling;
+#[path = "usage/tree.rs"]
+mod tree;

@@ -1,0 +1,230 @@
+//! One look after another: the same figures from every layout, and nothing that a kernel, a vanishing pod or garbage can do.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agent::usage::{History, Part, Sampler, report};
+use jiff::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::tree::{Counters, KINDS, Kind, PodTree, Tree, uid, write};
+
+const MIB: u64 = 1 << 20;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A machine of three pods, one of each class.
+fn machine(kind: Kind) -> Tree {
+    let mut tree = Tree::new(kind);
+    tree.node =
+        Counters { cpu_usec: 900, memory: 3000 * MIB, inactive: 1000 * MIB, oom_kills: 7, ..Counters::default() };
+    for (number, class) in ["", "burstable", "besteffort"].into_iter().enumerate() {
+        tree.pods.insert(uid(number), PodTree::new(class, 2));
+        tree.pod(&uid(number)).own =
+            Counters { cpu_usec: 5, memory: 300 * MIB, inactive: 100 * MIB, oom_kills: 3, ..Counters::default() };
+    }
+    tree.write();
+    tree
+}
+
+#[test]
+fn every_layout_tells_the_same() {
+    for kind in KINDS {
+        let mut tree = machine(kind);
+        let mut sampler = Sampler::new(tree.path(), "/");
+        let first = sampler.look(seconds(100));
+        assert_eq!(first.pods.len(), 3, "{kind:?}");
+        assert!(
+            first.pods.iter().all(|(_, pod)| pod.cpu.is_none() && pod.memory == Some(200 * MIB)),
+            "{kind:?}: {first:?}"
+        );
+        assert_eq!((first.node.cpu, first.node.memory, first.node.oom_kills), (None, Some(2000 * MIB), 0), "{kind:?}");
+
+        // Ten seconds: the machine uses 1.5 CPUs, a pod a quarter of one while its second container is throttled.
+        tree.node.cpu_usec += 15_000_000;
+        tree.node.oom_kills += 1;
+        tree.node.memory_wait += 4_000_000;
+        let pod = tree.pod(&uid(1));
+        pod.own.cpu_usec += 2_500_000;
+        pod.own.io_wait += 1_000_000;
+        pod.own.memory = 40 * MIB;
+        pod.containers[0] = Counters { periods: 100, throttled: 1, ..Counters::default() };
+        pod.containers[1] = Counters { periods: 100, throttled: 60, ..Counters::default() };
+        match kind {
+            Kind::Systemd | Kind::Cgroupfs => pod.own.oom_kills += 2,
+            // v1 counts each container for itself.
+            _ => pod.containers[1].oom_kills += 2,
+        }
+        tree.write();
+        let second = sampler.look(seconds(110));
+        let node = &second.node;
+        assert_eq!((node.cpu, node.oom_kills), (Some(1_500_000_000), 1), "{kind:?}");
+        assert_eq!(node.throttled, Part { part: 60, whole: 100 }, "{kind:?}");
+        let (found, pod) = &second.pods[second.pods.iter().position(|(it, _)| *it == uid(1)).unwrap()];
+        assert_eq!((found, pod.cpu, pod.memory, pod.oom_kills), (&uid(1), Some(250_000_000), Some(0), 2), "{kind:?}");
+        assert_eq!(pod.throttled, Part { part: 60, whole: 100 }, "{kind:?}");
+        if tree.pressure {
+            assert_eq!(pod.pressure, Some(Part { part: 1_000_000, whole: 10_000_000 }), "{kind:?}");
+            let waited = node.pressure.unwrap().map(|part| part.part);
+            assert_eq!(waited, [0, 4_000_000, 2_000_000, 0, 0], "{kind:?}");
+        } else {
+            assert_eq!((pod.pressure, node.pressure), (None, None), "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn pods_are_found_below_kubelets_own_root() {
+    let tree = machine(Kind::Systemd);
+    let top = tree.path().join("sys/fs/cgroup");
+    fs::create_dir(top.join("mine.slice")).unwrap();
+    fs::rename(top.join("kubepods.slice"), top.join("mine.slice/mine-kubepods.slice")).unwrap();
+    assert_eq!(Sampler::new(tree.path(), "/mine").look(seconds(1)).pods.len(), 3);
+    assert_eq!(Sampler::new(tree.path(), "/").look(seconds(1)).pods.len(), 0);
+    let tree = machine(Kind::V1Apart);
+    let top = tree.path().join("sys/fs/cgroup/memory");
+    fs::create_dir(top.join("mine")).unwrap();
+    fs::rename(top.join("kubepods"), top.join("mine/kubepods")).unwrap();
+    assert_eq!(Sampler::new(tree.path(), "mine/").look(seconds(1)).pods.len(), 3);
+}
+
+#[test]
+fn pods_come_and_go_and_come_back_by_another_class() {
+    let mut tree = machine(Kind::Systemd);
+    let mut sampler = Sampler::new(tree.path(), "/");
+    sampler.look(seconds(0));
+    tree.remove(&uid(0));
+    let mut new = PodTree::new("burstable", 1);
+    new.own = Counters { cpu_usec: 9, memory: MIB, oom_kills: 1, ..Counters::default() };
+    tree.pods.insert(uid(9), new);
+    tree.write();
+    let sample = sampler.look(seconds(10));
+    let uids: Vec<&String> = sample.pods.iter().map(|(uid, _)| uid).collect();
+    assert!(sample.pods.len() == 3 && uids.contains(&&uid(9)) && !uids.contains(&&uid(0)), "{uids:?}");
+    let (_, pod) = sample.pods.iter().find(|(it, _)| *it == uid(9)).unwrap();
+    assert_eq!((pod.cpu, pod.oom_kills), (None, 1), "killed since the last look, for it was not there before");
+
+    tree.remove(&uid(1));
+    tree.pods.insert(uid(1), PodTree::new("besteffort", 0));
+    tree.write();
+    let sample = sampler.look(seconds(20));
+    let (_, moved) = sample.pods.iter().find(|(it, _)| *it == uid(1)).unwrap();
+    assert_eq!(moved.cpu, None, "another cgroup counts from its own beginning");
+}
+
+#[test]
+fn a_pod_that_vanishes_while_it_is_looked_at_is_no_sample() {
+    let tree = machine(Kind::Systemd);
+    let mut sampler = Sampler::new(tree.path(), "/");
+    let here = tree.memory().join(tree.folder(&uid(2)));
+    for file in ["cpu.stat", "memory.current"] {
+        fs::remove_file(here.join(file)).unwrap();
+    }
+    assert_eq!(sampler.look(seconds(0)).pods.len(), 2);
+    tree.write();
+    assert_eq!(sampler.look(seconds(10)).pods.len(), 3, "and found again when it is there");
+}
+
+#[test]
+fn counters_and_clocks_that_go_back_give_no_figure_and_no_nonsense() {
+    let mut tree = machine(Kind::Cgroupfs);
+    let mut sampler = Sampler::new(tree.path(), "/");
+    tree.node.cpu_usec = 50_000_000;
+    tree.pod(&uid(0)).own.cpu_usec = 50_000_000;
+    tree.write();
+    sampler.look(seconds(100));
+    tree.node.cpu_usec = 1_000_000;
+    tree.pod(&uid(0)).own.cpu_usec = 1_000_000;
+    tree.node.oom_kills = 0;
+    tree.write();
+    let back = sampler.look(seconds(110));
+    assert_eq!((back.node.cpu, back.node.oom_kills), (None, 0));
+    assert!(back.pods.iter().any(|(it, pod)| *it == uid(0) && pod.cpu.is_none()));
+    tree.node.cpu_usec = 11_000_000;
+    tree.write();
+    assert_eq!(sampler.look(seconds(120)).node.cpu, Some(1_000_000_000), "and the next look counts from there");
+    tree.node.cpu_usec = 12_000_000;
+    tree.write();
+    assert_eq!(sampler.look(seconds(120)).node.cpu, None, "no time has passed");
+    assert_eq!(sampler.look(seconds(60)).node.cpu, None, "nor now");
+}
+
+#[test]
+fn a_machine_without_cgroups_is_measured_by_proc_alone() {
+    let mut tree = machine(Kind::Systemd);
+    fs::remove_dir_all(tree.path().join("sys")).unwrap();
+    let mut sampler = Sampler::new(tree.path(), "/");
+    sampler.look(seconds(0));
+    tree.node.cpu_usec += 20_000_000;
+    tree.write();
+    fs::remove_dir_all(tree.path().join("sys")).unwrap();
+    let sample = sampler.look(seconds(10));
+    assert_eq!((sample.node.cpu, sample.node.memory), (Some(2_000_000_000), Some(2000 * MIB)));
+    assert_eq!(Sampler::new(&PathBuf::from("/nonexistent"), "/").look(seconds(0)).pods, []);
+}
+
+fn garbage() -> impl Strategy<Value = String> {
+    let number = prop_oneof![Just("18446744073709551615".to_owned()), "[0-9]{1,22}", "-?[0-9a-f]{0,4}"];
+    let line = (
+        prop_oneof![
+            Just("usage_usec"),
+            Just("nr_periods"),
+            Just("nr_throttled"),
+            Just("inactive_file"),
+            Just("oom_kill"),
+            Just("MemTotal:"),
+            Just("MemFree:"),
+            Just("some avg10=0 total="),
+            Just("")
+        ],
+        number,
+    )
+        .prop_map(|(key, number)| format!("{key} {number}\n").replace("= ", "="));
+    prop_oneof![
+        vec(line, 0..6).prop_map(|lines| lines.concat()),
+        any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever stands in the files and whatever the clocks say: a look ends, and what comes of it can be reported and read.
+    #[test]
+    fn garbage_ends_in_figures_or_nothing(
+        kind in 0..KINDS.len(),
+        rounds in vec((vec((0..400_usize, garbage()), 0..12), any::<u32>(), any::<i32>()), 1..8),
+    ) {
+        let tree = machine(KINDS[kind]);
+        let files = files(tree.path().to_owned());
+        let mut sampler = Sampler::new(tree.path(), "/");
+        let mut history = History::new(Timestamp::UNIX_EPOCH);
+        for (texts, mono, wall) in rounds {
+            for (file, text) in texts {
+                write(&files[file % files.len()], &text);
+            }
+            let now = Timestamp::from_second(i64::from(wall) * 100).unwrap();
+            let sample = sampler.look(Duration::from_millis(mono.into()));
+            history.take(&sample, 2, 10, now);
+            if let Some(spec) = report(&mut history, "i-1", now) {
+                let read = api::usage::Usage::read(&spec).unwrap();
+                prop_assert!(read.pods().len() <= 3 && read.since <= read.measured_at);
+                prop_assert!(read.throttled <= 1000 && read.pressure.is_none_or(|it| it.memory <= 1000 && it.io_full <= 1000));
+            }
+        }
+    }
+}
+
+fn files(folder: PathBuf) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
