@@ -40,6 +40,8 @@ pub(super) struct Local {
     shown: Vec<Statement>,
     cordoned: bool,
     drained: bool,
+    /// Questions to metadata without an answer that are counted.
+    unanswered: u64,
     bootstrapped: bool,
     first_pod: FirstPod,
 }
@@ -71,6 +73,7 @@ impl Local {
             shown: Vec::new(),
             cordoned: false,
             drained: false,
+            unanswered: 0,
             bootstrapped: false,
         }
     }
@@ -164,6 +167,9 @@ impl Local {
 
     /// As the Node Termination Handler counts its actions.
     fn count(&mut self, life: &Lifecycle) {
+        for _ in std::mem::replace(&mut self.unanswered, life.unanswered())..life.unanswered() {
+            self.metrics.add(&metrics::EVENTS_ERROR, &["imds"], 1.0);
+        }
         let journal = life.journal();
         let cordoned = journal.drain.is_some() && life.node().is_some_and(|node| node.spec.unschedulable);
         if cordoned && !std::mem::replace(&mut self.cordoned, cordoned) {

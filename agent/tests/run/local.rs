@@ -96,6 +96,14 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
         assert!(text.contains(part), "{part} in {text}");
     }
 
+    machine.metadata_fails();
+    let counted = async {
+        while !scrape(&address).await.contains(r#"events_error_total{event_error_where="imds"}"#) {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), counted).await.expect("the failures are counted");
+
     drop(running);
     let left = status(&machine).await;
     assert_eq!((&left["running"], &left["identity"]["node"]), (&json!(false), &json!(NAME)));
