@@ -2,6 +2,7 @@
 //! and skipped; errors are told and retried for ever.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
@@ -69,11 +70,46 @@ pub(super) struct Listed<T> {
 }
 
 #[derive(Deserialize)]
-struct List {
+#[serde(bound = "T: DeserializeOwned")]
+struct List<T> {
     #[serde(default)]
     metadata: ListMetadata,
-    #[serde(default)]
-    items: Vec<Value>,
+    #[serde(default = "Items::none")]
+    items: Items<T>,
+}
+
+/// The objects of a list that can be understood, by UID. They are read one after another: a full node's pods as one tree of JSON would
+/// be the largest thing that the agent ever holds.
+struct Items<T>(BTreeMap<String, T>);
+
+impl<T> Items<T> {
+    fn none() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Items<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(OneByOne(PhantomData))
+    }
+}
+
+struct OneByOne<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for OneByOne<T> {
+    type Value = Items<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<Items<T>, A::Error> {
+        let mut items = BTreeMap::new();
+        while let Some(object) = objects.next_element()? {
+            items.extend(understood("a list", object));
+        }
+        Ok(Items(items))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -147,9 +183,8 @@ where
 {
     let path = format!("{}?fieldSelector={}", watched.path, watched.selector);
     let body = http.call(Method::GET, &path, None).await?;
-    let list: List = parse(&path, &body)?;
-    let objects: BTreeMap<String, T> =
-        list.items.into_iter().filter_map(|object| understood(watched.path, object)).collect();
+    let list: List<T> = parse(&path, &body)?;
+    let Items(objects) = list.items;
     Ok(Listed { items: objects.values().cloned().collect(), objects, version: list.metadata.resource_version })
 }
 
