@@ -11,6 +11,7 @@ mod http;
 mod objects;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,10 +151,52 @@ impl Cluster {
         Ok(follow::list(&self.http, &Watched::pods_of(node)).await?.items)
     }
 
+    /// The CSI drivers that have registered on the node; none before the first has.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn csi_drivers(&self, node: &str) -> Result<Vec<String>, ClusterError> {
+        let path = format!("/apis/storage.k8s.io/v1/csinodes/{node}");
+        match self.http.call(Method::GET, &path, None).await {
+            Ok(body) => {
+                let found: objects::CsiNode = error::parse(&path, &body)?;
+                Ok(found.spec.drivers.into_iter().map(|driver| driver.name).collect())
+            }
+            Err(error) if error.status() == Some(404) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The pods of a namespace that are bound to the node and carry all these labels.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn selected_pods(
+        &self,
+        node: &str,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Pod>, ClusterError> {
+        let pairs: Vec<String> =
+            labels.iter().map(|(key, value)| format!("{}%3D{value}", key.replace('/', "%2F"))).collect();
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}&labelSelector={}",
+            pairs.join("%2C")
+        );
+        let body = self.http.call(Method::GET, &path, None).await?;
+        Ok(error::parse::<PodList>(&path, &body)?.items)
+    }
+
     async fn write(&self, method: Method, path: &str, kind: &'static str, body: &Value) -> Result<(), ClusterError> {
         let body = body.to_string().into();
         self.http.call(method, path, Some((kind, body))).await.map(drop)
     }
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct PodList {
+    items: Vec<Pod>,
 }
 
 fn delete_options(uid: &str, grace: Option<u64>) -> Value {

@@ -1,16 +1,29 @@
-//! Whether this node may serve: each gate is one fact about the machine, and the condition names those that are still closed.
+//! Whether this node may serve: each gate is one fact about the machine, and the condition names those that are still closed, and
+//! since when. Pure: facts and the answers of probes come in with their moment.
+
+mod ask;
+mod cni;
+mod gate;
+mod prober;
 
 use std::fs;
 use std::path::Path;
 
-use api::{condition, reason};
+use api::{Quantity, condition, reason};
+use drain::Millis;
+use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 
 use crate::bootstrap::state::{self, State};
+use crate::clock::Wall;
 use crate::cluster::Node;
+use crate::hysteresis::Steadiness;
 use crate::report::Statement;
 
-/// Below the machine's root: where the CNI plugin puts its configuration.
-const CNI: &str = "etc/cni/net.d";
+pub use cni::trouble as cni_trouble;
+pub use gate::{Answer, Gate, Kind};
+pub use prober::{Finding, Link, Probers};
+
+use gate::{FACT, POD};
 
 /// Where bootstrap stands below `root`; `None` before it has said anything, or while the file makes no sense.
 #[must_use]
@@ -19,115 +32,162 @@ pub fn bootstrap_state(root: &Path) -> Option<State> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Whether a CNI configuration is there below `root`.
-#[must_use]
-pub fn has_cni(root: &Path) -> bool {
-    let entries = fs::read_dir(root.join(CNI)).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("conf" | "conflist"))
-    })
+/// Which gate a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateId(usize);
+
+/// What only a look at the machine or a call tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether the CNI is there, in files.
+    Cni(machine::agent::gates::CniGate),
+    /// Whether this CSI driver has registered.
+    CsiDriver(String),
+    /// Whether this DaemonSet's pod is Ready.
+    DaemonSet(DaemonSetGate),
+    /// A question of the user's.
+    Target(Target),
 }
 
-/// The facts that the gates are about.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
-    /// Our Node, whose providerID has been compared with our instance.
-    pub node: &'a Node,
-    /// A CNI configuration is there.
-    pub cni: bool,
-    /// What bootstrap said last.
-    pub bootstrap: Option<&'a State>,
+/// All gates of this node.
+#[derive(Clone, Debug)]
+pub struct Gates {
+    settings: GateSettings,
+    gates: Vec<Gate>,
 }
 
-/// The condition `kerf.sh/Ready` that follows from the facts.
-#[must_use]
-pub fn judge(facts: Facts<'_>) -> Statement {
-    let closed: Vec<(&str, String)> = [
-        bootstrap(facts.bootstrap).map(|why| ("Bootstrap", why)),
-        kubelet(facts.node).map(|why| ("Kubelet", why)),
-        cni(facts.cni).map(|why| ("CNI", why)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if closed.is_empty() {
-        return Statement {
+impl Gates {
+    /// The gates that these settings ask for, all closed.
+    #[must_use]
+    pub fn new(settings: &GateSettings, now: Millis) -> Self {
+        let once = Steadiness::AT_ONCE;
+        let asked = Steadiness::times(3);
+        let mut gates =
+            vec![Gate::new(Kind::Bootstrap, "", once, FACT, now), Gate::new(Kind::Kubelet, "", once, FACT, now)];
+        if settings.cni.enabled {
+            gates.push(Gate::new(Kind::Cni, "", once, asked, now));
+            gates.push(Gate::new(Kind::Cni, "network", once, FACT, now));
+        }
+        let drivers = settings.csi_drivers.iter().map(|name| Gate::new(Kind::CsiDriver, name, once, asked, now));
+        gates.extend(drivers);
+        gates.extend(settings.devices.iter().map(|name| Gate::new(Kind::Device, name, once, FACT, now)));
+        gates.extend(settings.daemon_sets.iter().map(|set| Gate::new(Kind::DaemonSet, &set.name, once, POD, now)));
+        let probes = settings.probes.iter().map(|probe| {
+            let rising = Steadiness::times(probe.success_threshold);
+            Gate::new(Kind::Probe, &probe.name, rising, Steadiness::times(probe.failure_threshold), now)
+        });
+        gates.extend(probes);
+        Self { settings: settings.clone(), gates }
+    }
+
+    /// The settings that they follow.
+    #[must_use]
+    pub fn settings(&self) -> &GateSettings {
+        &self.settings
+    }
+
+    /// Each gate in turn.
+    pub fn iter(&self) -> impl Iterator<Item = &Gate> {
+        self.gates.iter()
+    }
+
+    /// The gate of this kind and name.
+    #[must_use]
+    pub fn id(&self, name: &str) -> Option<GateId> {
+        self.gates.iter().position(|gate| gate.name() == name).map(GateId)
+    }
+
+    /// Takes in what a look or a call has found.
+    pub fn take(&mut self, gate: GateId, answer: Answer, now: Millis) {
+        if let Some(gate) = self.gates.get_mut(gate.0) {
+            gate.take(answer, now);
+        }
+    }
+
+    /// Takes in what bootstrap and our Node say; without a Node nothing is known of kubelet, network and devices.
+    pub fn observe(&mut self, bootstrap: Option<&State>, node: Option<&Node>, now: Millis) {
+        for gate in &mut self.gates {
+            let answer = match (gate.kind(), node) {
+                (Kind::Bootstrap, _) => Some(bootstrapped(bootstrap)),
+                (Kind::Kubelet, Some(node)) => Some(kubelet(node)),
+                (Kind::Cni, Some(node)) if gate.which() == "network" => Some(network(node)),
+                (Kind::Device, Some(node)) => Some(device(node, gate.which())),
+                _ => None,
+            };
+            if let Some(answer) = answer {
+                gate.take(answer, now);
+            }
+        }
+    }
+
+    /// The condition `kerf.sh/Ready` that follows; nothing while an agent that has just started again has no reason to doubt what the
+    /// Node says already.
+    #[must_use]
+    pub fn news(&self, node: &Node, wall: Wall) -> Option<Statement> {
+        let mut closed = self.gates.iter().filter(|gate| !gate.is_open()).peekable();
+        let stands = node.condition(condition::AGENT_READY).is_some_and(|it| it.status == condition::TRUE);
+        let doubtless = stands && closed.peek().is_some() && closed.all(Gate::is_undecided);
+        (!doubtless).then(|| self.statement(wall))
+    }
+
+    /// Which gates are open.
+    #[must_use]
+    pub fn statement(&self, wall: Wall) -> Statement {
+        let closed: Vec<&Gate> = self.gates.iter().filter(|gate| !gate.is_open()).collect();
+        if closed.is_empty() {
+            let names: Vec<String> = self.gates.iter().map(Gate::name).collect();
+            return Statement {
+                kind: condition::AGENT_READY,
+                status: condition::TRUE,
+                reason: reason::GATES_OPEN.to_owned(),
+                message: format!("all gates are open: {}", names.join(", ")),
+            };
+        }
+        let mut kinds: Vec<&str> = closed.iter().map(|gate| gate.kind().as_str()).collect();
+        kinds.dedup();
+        let complaints: Vec<String> = closed.iter().map(|gate| gate.complaint(wall)).collect();
+        Statement {
             kind: condition::AGENT_READY,
-            status: condition::TRUE,
-            reason: reason::GATES_OPEN.to_owned(),
-            message: "kubelet and CNI are ready".to_owned(),
-        };
-    }
-    let (names, whys): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
-    Statement {
-        kind: condition::AGENT_READY,
-        status: condition::FALSE,
-        reason: names.join(","),
-        message: whys.join("; "),
-    }
-}
-
-fn bootstrap(state: Option<&State>) -> Option<String> {
-    match state {
-        Some(State::Done { .. }) => None,
-        Some(State::Waiting { reason, .. }) => Some(format!("bootstrap waits: {reason}")),
-        Some(State::Failed { reason, .. }) => Some(format!("bootstrap cannot go on: {reason}")),
-        None => Some("bootstrap has not reported since the machine started".to_owned()),
-    }
-}
-
-fn kubelet(node: &Node) -> Option<String> {
-    match node.condition(condition::READY) {
-        Some(ready) if ready.status == condition::TRUE => None,
-        Some(ready) => Some(format!("kubelet is not ready: {}", ready.message)),
-        None => Some("kubelet has not reported yet".to_owned()),
-    }
-}
-
-fn cni(there: bool) -> Option<String> {
-    (!there).then(|| format!("no CNI configuration in /{CNI}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::NodeCondition;
-
-    fn node(ready: Option<&str>) -> Node {
-        let mut node = Node::default();
-        node.status.conditions.extend(ready.map(|status| NodeCondition {
-            kind: condition::READY.into(),
-            status: status.into(),
-            message: "PLEG is not healthy".into(),
-            ..NodeCondition::default()
-        }));
-        node
-    }
-
-    #[test]
-    fn closed_gates_are_named() {
-        let since = jiff::Timestamp::UNIX_EPOCH;
-        let waiting = State::Waiting { reason: "no NodeConfig".into(), since };
-        let failed = State::Failed { reason: "no NodeConfig".into(), since };
-        let done = State::Done { node_name: "n".into(), since };
-        let silent = "bootstrap has not reported since the machine started";
-        let no_cni = "no CNI configuration in /etc/cni/net.d";
-        let sick = "kubelet is not ready: PLEG is not healthy";
-        let all = format!("bootstrap waits: no NodeConfig; kubelet has not reported yet; {no_cni}");
-        let open = ("True", "GatesOpen", "kubelet and CNI are ready");
-        let rows = [
-            (Some("True"), true, Some(&done), open),
-            (Some("True"), true, None, ("False", "Bootstrap", silent)),
-            (Some("True"), true, Some(&failed), ("False", "Bootstrap", "bootstrap cannot go on: no NodeConfig")),
-            (Some("True"), false, Some(&done), ("False", "CNI", no_cni)),
-            (Some("False"), true, Some(&done), ("False", "Kubelet", sick)),
-            (Some("Unknown"), true, Some(&done), ("False", "Kubelet", sick)),
-            (None, false, Some(&waiting), ("False", "Bootstrap,Kubelet,CNI", all.as_str())),
-        ];
-        for (ready, cni, bootstrap, expected) in rows {
-            let said = judge(Facts { node: &node(ready), cni, bootstrap });
-            assert_eq!((said.status, said.reason.as_str(), said.message.as_str()), expected);
+            status: condition::FALSE,
+            reason: kinds.join(","),
+            message: complaints.join("; "),
         }
     }
 }
+
+fn bootstrapped(state: Option<&State>) -> Answer {
+    match state {
+        Some(State::Done { .. }) => Answer::Holds,
+        Some(State::Waiting { reason, .. }) => Answer::Fails(format!("bootstrap waits: {reason}")),
+        Some(State::Failed { reason, .. }) => Answer::Fails(format!("bootstrap cannot go on: {reason}")),
+        None => Answer::Fails("bootstrap has not reported since the machine started".to_owned()),
+    }
+}
+
+fn kubelet(node: &Node) -> Answer {
+    match node.condition(condition::READY) {
+        Some(ready) if ready.status == condition::TRUE => Answer::Holds,
+        Some(ready) => Answer::Fails(format!("kubelet is not ready: {}", ready.message)),
+        None => Answer::Fails("kubelet has not reported yet".to_owned()),
+    }
+}
+
+/// Network plugins without files of their own (and cloud controllers) speak through conditions; who says nothing has no complaint.
+fn network(node: &Node) -> Answer {
+    let bad = [(condition::NETWORK_UNAVAILABLE, condition::TRUE), (condition::NETWORKING_READY, condition::FALSE)];
+    let complaint = bad.iter().find_map(|(kind, status)| node.condition(kind).filter(|it| it.status == *status));
+    complaint.map_or(Answer::Holds, |it| {
+        Answer::Fails(format!("the Node's condition {} is {}: {}", it.kind, it.status, it.message))
+    })
+}
+
+fn device(node: &Node, name: &str) -> Answer {
+    let there = node.status.allocatable.get(name).and_then(|amount| Quantity(amount.clone()).millis().ok());
+    if there.unwrap_or(0) > 0 {
+        return Answer::Holds;
+    }
+    Answer::Fails(format!("the Node offers no {name}; its device plugin has not registered it"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,9 @@ use crate::bootstrap::State;
 use crate::clock::{Clock, Wall};
 use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
 use crate::drain::pods_on_node;
-use crate::gates::{bootstrap_state, has_cni};
+use crate::gates::{Finding, Link, Probers, bootstrap_state};
+use crate::health::{self, Look, Sample, Sampler};
+use crate::host::Host;
 use crate::identity::Role;
 use crate::imds::{Imds, ImdsError};
 use crate::journal::{Journal, boot_id};
@@ -45,6 +47,8 @@ const TICK: Duration = Duration::from_secs(1);
 const CALL: Duration = Duration::from_secs(5);
 /// Writes under way get this long at the end.
 const FINISH: Duration = Duration::from_secs(5);
+/// Where systemctl is, on every image.
+const PROGRAMS: &str = "/usr/bin:/bin";
 /// The longest wait for metadata at the start.
 const METADATA_WAIT: Duration = Duration::from_secs(10);
 
@@ -82,6 +86,9 @@ struct Agent {
     notices: Receiver<News>,
     /// Makes a shutdown wait for the drain.
     delay: Delay,
+    probers: Probers,
+    findings: Receiver<Finding>,
+    samples: Receiver<Sample>,
     clock: Clock,
     systemd: Systemd,
     local: Local,
@@ -111,6 +118,10 @@ impl Agent {
         tokio::spawn(notices::watch(Arc::clone(&imds), told, fnv(&instance)));
         let mut life = Lifecycle::new(&name, journal, clock.now());
         life.configure(&policies.settings);
+        life.guard(&policies.settings.gates, clock.now());
+        let (told, findings) = mpsc::channel(8);
+        let probers = Probers::start(life.gates(), root.to_owned(), &told);
+        let samples = sampled(root, Arc::clone(&imds), &policies);
         Self {
             root: root.to_owned(),
             life,
@@ -123,6 +134,9 @@ impl Agent {
             pods: mpsc::channel(1).1,
             notices,
             delay,
+            probers,
+            findings,
+            samples,
             clock,
             systemd: Systemd::ready(),
             local: Local::open(root, metrics.unwrap_or(policies.settings.metrics)).await,
@@ -166,6 +180,8 @@ impl Agent {
             stream = self.local.asked() => {
                 self.local.answer(stream, &self.life, &self.life.statements(self.clock.now()), self.phase());
             }
+            Some(finding) = self.findings.recv() => self.take(Input::Gate(finding)),
+            Some(sample) = self.samples.recv() => self.take(Input::Health(sample)),
             Some(input) = self.actor.ended() => self.take(input),
             () = sleep(wait) => {}
         }
@@ -186,14 +202,15 @@ impl Agent {
     /// Where things stand, and while the API server does not answer, why.
     fn phase(&self) -> String {
         let trouble = self.said.as_deref().filter(|_| self.life.node().is_none());
-        trouble.map_or_else(|| self.life.summary(), |trouble| format!("{}: {trouble}", self.life.summary()))
+        let summary = self.life.summary();
+        let health = self.life.health(self.clock.now()).map(|health| format!("; {health}")).unwrap_or_default();
+        trouble.map_or_else(|| format!("{summary}{health}"), |trouble| format!("{summary}: {trouble}"))
     }
 
     /// Local facts: files that others write, and the clock that somebody may set.
     fn look_around(&mut self) {
         let ahead = self.clock.look();
         self.take(Input::Wall(Wall(ahead)));
-        self.take(Input::Cni(has_cni(&self.root)));
         let bootstrap = bootstrap_state(&self.root);
         if bootstrap != self.bootstrap {
             // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
@@ -226,6 +243,7 @@ impl Agent {
         self.life.rename(&name);
         let cluster = Arc::new(Cluster::new(access.clone(), CALL).with_role(Arc::clone(&self.role)));
         self.access = Some(access);
+        self.probers.use_link(Link { cluster: Arc::clone(&cluster), node: name.clone() });
         let (told, nodes) = mpsc::channel(8);
         self.nodes = nodes;
         tokio::spawn(follow(Arc::clone(&cluster), Watched::node(&name), told));
@@ -256,6 +274,7 @@ impl Agent {
             Heard::All(nodes) => {
                 self.said = None;
                 self.local.api_answers(true);
+                self.reached(None);
                 self.take(Input::Node(nodes.into_iter().next()));
             }
             Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
@@ -284,7 +303,13 @@ impl Agent {
     fn trouble(&mut self, problem: &str) {
         self.say(Level::Warn, problem);
         self.local.api_answers(false);
+        self.reached(Some(problem));
         self.renew();
+    }
+
+    /// Whether the API server answers is part of how the machine is.
+    fn reached(&mut self, trouble: Option<&str>) {
+        self.take(Input::Look(Look { check: health::check::NO_API, trouble: trouble.map(str::to_owned) }));
     }
 
     /// Connects anew if bootstrap has written another kubeconfig or name since.
@@ -336,6 +361,17 @@ impl Agent {
             self.said = Some(problem.to_owned());
         }
     }
+}
+
+/// Looks at the machine, if anybody wants it to.
+fn sampled(root: &Path, imds: Arc<Imds>, policies: &Policies) -> Receiver<Sample> {
+    let (told, samples) = mpsc::channel(2);
+    let settings = policies.settings.health.clone();
+    if settings.enabled {
+        let host = Host::new(root, PROGRAMS);
+        tokio::spawn(health::watch(Sampler::new(host, settings, Some(imds)), told));
+    }
+    samples
 }
 
 /// What metadata tells of this machine.

@@ -15,6 +15,10 @@ mod client;
 mod decisions;
 #[path = "run/faults.rs"]
 mod faults;
+#[path = "run/gates.rs"]
+mod gates;
+#[path = "run/health.rs"]
+mod health;
 #[path = "bootstrap/imds.rs"]
 #[expect(dead_code, reason = "the tests of bootstrap use the rest")]
 mod imds;

@@ -59,7 +59,7 @@ async fn systemd_hears_of_readiness_state_life_and_end() {
     machine.join(&api);
     waits_for(&format!("STATUS=waiting for kubelet to register Node {NAME}")).await;
     api.put_node(node(INSTANCE));
-    waits_for("STATUS=kubelet and CNI are ready").await;
+    waits_for("STATUS=all gates are open").await;
     let pid = Pid::from_raw(i32::try_from(agent.id().unwrap()).unwrap());
     kill(pid, Signal::SIGTERM).unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(10), agent.wait()).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::condition;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -64,6 +65,8 @@ pub struct NodeSpec {
 pub struct NodeStatus {
     /// Its conditions.
     pub conditions: Vec<NodeCondition>,
+    /// What it has for pods, by resource, as text.
+    pub allocatable: BTreeMap<String, String>,
     /// Volumes that are attached to its machine.
     #[serde(rename = "volumesAttached")]
     pub volumes_attached: Vec<AttachedVolume>,
@@ -92,6 +95,8 @@ pub struct NodeCondition {
     pub message: String,
     /// When `status` changed last.
     pub last_transition_time: Option<Timestamp>,
+    /// When somebody last said so.
+    pub last_heartbeat_time: Option<Timestamp>,
 }
 
 impl Node {
@@ -184,4 +189,47 @@ pub struct PodStatus {
     pub phase: String,
     /// When kubelet took it.
     pub start_time: Option<Timestamp>,
+    /// Its conditions.
+    pub conditions: Vec<PodCondition>,
+}
+
+/// A pod's condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PodCondition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+}
+
+impl Pod {
+    /// Whether it serves, and goes on to.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let ready = |it: &PodCondition| it.kind == condition::READY && it.status == condition::TRUE;
+        self.metadata.deletion_timestamp.is_none() && self.status.conditions.iter().any(ready)
+    }
+}
+
+/// A CSINode: which drivers have registered on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct CsiNode {
+    pub(super) spec: CsiNodeSpec,
+}
+
+/// `spec` of a CSINode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct CsiNodeSpec {
+    pub(super) drivers: Vec<CsiDriver>,
+}
+
+/// One driver of a CSINode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct CsiDriver {
+    pub(super) name: String,
 }

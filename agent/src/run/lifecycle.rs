@@ -22,12 +22,15 @@ mod shutdown;
 
 use drain::{Action, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
+use machine::agent::gates::GateSettings;
 use machine::agent::notices::LifecycleHook;
 use serde_json::Value;
 
 use crate::bootstrap::state::State;
 use crate::clock::Wall;
 use crate::cluster::Node;
+use crate::gates::{Finding, Gates};
+use crate::health::{self, Health, Look, Sample};
 use crate::journal::Journal;
 use crate::notices::{Reach, Reading};
 use crate::report::{self, Statement, Tiding, Wanted};
@@ -73,8 +76,12 @@ pub enum Input {
     Node(Option<Node>),
     /// All pods of this node.
     Pods(Vec<PodOnNode>),
-    /// Whether a CNI configuration is there.
-    Cni(bool),
+    /// What was found at a gate.
+    Gate(Finding),
+    /// How the machine was found at a look, by the wall's clock.
+    Health(Sample),
+    /// What the agent found without looking for it, such as an API server that does not answer.
+    Look(Look),
     /// What bootstrap says.
     Bootstrap(Option<State>),
     /// A source of notices says something (again).
@@ -104,6 +111,8 @@ pub struct Lifecycle {
     known: Known,
     /// Whether this node may serve.
     service: Service,
+    /// How the machine is.
+    health: Health,
     /// What EC2 has announced.
     notices: Notices,
     /// Whether EC2 can announce anything.
@@ -136,7 +145,8 @@ impl Lifecycle {
         let emptying = Emptying::carried_on(&journal, now);
         Self {
             known: Known::new(name, journal),
-            service: Service::default(),
+            service: Service::new(Gates::new(&GateSettings::default(), now)),
+            health: Health::default(),
             notices: Notices::default(),
             metadata: Metadata::default(),
             asked: Asked::default(),
@@ -186,6 +196,28 @@ impl Lifecycle {
         self.emptying.configure(settings.drain.clone());
     }
 
+    /// Guards the node by these gates, all closed.
+    pub fn guard(&mut self, settings: &GateSettings, now: Millis) {
+        self.service.use_gates(Gates::new(settings, now));
+    }
+
+    /// The gates, and how they stand.
+    #[must_use]
+    pub fn gates(&self) -> &Gates {
+        self.service.gates()
+    }
+
+    /// How the machine is, in a line; `None` when nothing is wrong.
+    #[must_use]
+    pub fn health(&self, now: Millis) -> Option<String> {
+        let wall = self.known.wall;
+        let silent = self.known.node().is_some_and(|node| health::other_agent(node, wall.of(now)));
+        if silent {
+            return Some("health: another agent has the say of its conditions, so this one stays silent".to_owned());
+        }
+        self.health.summary(wall)
+    }
+
     /// Another name, after bootstrap has written it; whatever was known of the old one is forgotten.
     pub fn rename(&mut self, name: &str) {
         self.known.rename(name);
@@ -199,11 +231,7 @@ impl Lifecycle {
             Seen::Unheard => format!("waiting for the API server to tell of Node {name}"),
             Seen::Absent => format!("waiting for kubelet to register Node {name}"),
             Seen::Foreign(id) => format!("Node {name} is another machine's ({id}): doing nothing"),
-            Seen::Ours(_) => self
-                .emptying
-                .summary(&self.known)
-                .or_else(|| self.service.statement(&self.known).map(|ready| ready.message))
-                .unwrap_or_default(),
+            Seen::Ours(_) => self.emptying.summary(&self.known).unwrap_or_else(|| self.service.summary(&self.known)),
         }
     }
 
@@ -217,7 +245,9 @@ impl Lifecycle {
             }
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
-            Input::Cni(there) => self.service.cni(there),
+            Input::Gate(finding) => self.service.found(finding, now),
+            Input::Health(sample) => self.health.take(sample, self.known.wall, now),
+            Input::Look(look) => self.health.look(look, now),
             Input::Bootstrap(report) => self.service.bootstrap(report, now),
             Input::Timeline(line) => self.course.take(line),
             Input::Reading(reading) => {
@@ -252,6 +282,7 @@ impl Lifecycle {
 
     fn acts(&mut self, wanted: &Wanted, now: Millis) -> Vec<Act> {
         let mut acts = Vec::new();
+        self.service.observe(&self.known, now);
         let wishes = self.wishes(wanted);
         acts.extend(self.marks.patch(&mut self.known, wishes, now).map(Act::PatchNode));
         let said = self.statements(now);
@@ -305,6 +336,7 @@ impl Lifecycle {
         said.extend(self.notices.statements(&self.known, now));
         said.extend(self.metadata.statement(&self.known, now));
         said.extend(self.asked.statement().or_else(|| self.emptying.statement(&self.known, now)));
+        said.extend(self.known.node().into_iter().flat_map(|node| self.health.statements(node, self.known.wall, now)));
         said
     }
 
@@ -313,6 +345,7 @@ impl Lifecycle {
         let mut tidings: Vec<Tiding> = self.service.tiding(&self.known, now).into_iter().collect();
         tidings.extend(self.notices.tidings(&self.known));
         tidings.extend(self.emptying.tiding(&self.known));
+        tidings.extend(self.health.tidings());
         tidings
     }
 

@@ -34,9 +34,22 @@ pub fn status(status: u16) -> Scripted {
 pub struct Seen {
     pub method: Method,
     pub path: String,
+    pub query: String,
     pub content_type: String,
     pub authorization: String,
     pub body: Value,
+}
+
+impl Seen {
+    /// Whether the request's label selector matches the object.
+    fn selects(&self, object: &Value) -> bool {
+        let Some((_, selector)) = self.query.split_once("labelSelector=") else { return true };
+        let plain = selector.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
+        plain.split(',').all(|pair| {
+            let (key, value) = pair.split_once('=').unwrap();
+            object["metadata"]["labels"][key] == value
+        })
+    }
 }
 
 #[derive(Default)]
@@ -46,6 +59,8 @@ pub struct State {
     pub replies: BTreeMap<String, VecDeque<Scripted>>,
     pub seen: Vec<Seen>,
     pub events: BTreeMap<String, Value>,
+    /// CSI drivers that have registered on the node.
+    pub drivers: Vec<&'static str>,
     /// The answer to the next watch, instead of one.
     pub watch_answer: Option<u16>,
     /// Evictions answer 429 unless scripted otherwise; deletions are another matter.
@@ -158,7 +173,7 @@ impl State {
         self.node = Some(node);
     }
 
-    fn put(&mut self, mut pod: Value) {
+    pub fn put(&mut self, mut pod: Value) {
         self.stamp(&mut pod);
         self.say("/api/v1/pods", &json!({"type": "ADDED", "object": pod}));
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
@@ -272,10 +287,11 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<
         content_type: header("content-type"),
         authorization: header("authorization"),
         path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
         method: parts.method,
         body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
     };
-    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let query = seen.query.clone();
     let mut state = state.lock().unwrap();
     state.seen.push(seen.clone());
     if query.contains("watch=1") {
@@ -297,6 +313,15 @@ fn respond(state: &mut State, seen: &Seen) -> Response<Body> {
     let steps: Vec<&str> = seen.path.trim_start_matches("/api/v1/").split('/').collect();
     match (seen.method.as_str(), steps.as_slice()) {
         ("GET", ["nodes"] | ["pods"]) => ok(&state.list(&seen.path)),
+        ("GET", ["", "apis", "storage.k8s.io", "v1", "csinodes", _]) => {
+            let drivers: Vec<Value> = state.drivers.iter().map(|name| json!({"name": name})).collect();
+            ok(&json!({"spec": {"drivers": drivers}}))
+        }
+        ("GET", ["namespaces", namespace, "pods"]) => {
+            let there = |pod: &&Value| pod["metadata"]["namespace"] == **namespace;
+            let items: Vec<&Value> = state.pods.values().filter(there).filter(|pod| seen.selects(pod)).collect();
+            ok(&json!({"items": items}))
+        }
         ("GET", ["nodes", _]) => state.node.as_ref().map_or_else(|| reply(&status(404)), ok),
         ("PATCH", ["nodes", _]) => {
             let mut node = state.node.clone().unwrap_or_default();

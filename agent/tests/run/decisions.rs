@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use agent::bootstrap::state::State;
 use agent::cluster::Node;
+use agent::gates::{Answer, Finding, Gates};
 use agent::journal::{Journal, Ours};
 use agent::notices::{Reading, Said};
 use agent::run::lifecycle::{Act, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::drain::DrainSettings;
+use machine::agent::gates::GateSettings;
 use machine::agent::span::Span;
 use serde_json::{Value, json};
 
@@ -35,6 +37,12 @@ pub fn node_with(provider: &str, change: impl FnOnce(&mut Value)) -> Input {
 
 fn node() -> Input {
     node_with("aws:///us-west-2a/i-0abc", |_| {})
+}
+
+fn cni(there: bool) -> Input {
+    let gate = Gates::new(&GateSettings::default(), T0).id("CNI").unwrap();
+    let answer = if there { Answer::Holds } else { Answer::Fails("no CNI configuration in /etc/cni/net.d".into()) };
+    Input::Gate(Finding { gate, answer })
 }
 
 /// On a machine that bootstrap has finished.
@@ -130,7 +138,7 @@ fn gates_are_published_when_they_change() {
     life.take(node(), T0);
     assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False"]);
     assert!(settle(&mut life, at(1)).is_empty());
-    life.take(Input::Cni(true), at(3));
+    life.take(cni(true), at(3));
     assert_eq!(short(&settle(&mut life, at(3))), ["GatesOpen=True"]);
     assert!(settle(&mut life, at(9)).is_empty());
 }
@@ -138,7 +146,7 @@ fn gates_are_published_when_they_change() {
 #[test]
 fn somebody_elses_edit_is_put_right() {
     let mut life = started();
-    life.take(Input::Cni(true), T0);
+    life.take(cni(true), T0);
     life.take(node(), T0);
     assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "GatesOpen=True"]);
     let said = |message: &'static str| {
@@ -148,7 +156,7 @@ fn somebody_elses_edit_is_put_right() {
             node["status"]["conditions"].as_array_mut().unwrap().push(condition);
         })
     };
-    life.take(said("kubelet and CNI are ready"), at(20));
+    life.take(said("all gates are open: Bootstrap, Kubelet, CNI, CNI network"), at(20));
     assert!(settle(&mut life, at(20)).is_empty());
     life.take(said("all is lost"), at(21));
     assert_eq!(short(&settle(&mut life, at(21))), ["GatesOpen=True"]);
@@ -161,7 +169,7 @@ fn the_heartbeat_is_never_a_minute_old_and_writes_keep_their_distance() {
     let (mut beats, mut writes) = (vec![T0], Vec::new());
     for second in 0..600 {
         // A CNI that comes and goes every second, and a server that refuses now and then.
-        life.take(Input::Cni(second % 2 == 0), at(second));
+        life.take(cni(second % 2 == 0), at(second));
         for act in life.step(at(second)) {
             let done = second % 7 != 0;
             match act {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -92,7 +93,16 @@ impl Machine {
     }
 
     pub fn cni(&self) {
-        self.write("etc/cni/net.d/10-aws.conflist", "{}");
+        self.write("etc/cni/net.d/10-aws.conflist", r#"{"plugins": [{"type": "aws-cni"}, {"type": "portmap"}]}"#);
+        for plugin in ["aws-cni", "portmap"] {
+            self.program(&format!("opt/cni/bin/{plugin}"));
+        }
+    }
+
+    /// A file that can be run.
+    pub fn program(&self, path: &str) {
+        self.write(path, "");
+        fs::set_permissions(self.root.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     pub fn journal(&self) -> Option<serde_json::Value> {

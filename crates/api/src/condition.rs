@@ -51,6 +51,18 @@ pub const PROVISIONING: &str = "Provisioning";
 /// CapacityBuffer: quotas keep the buffer smaller than asked; nobody sets it yet.
 pub const LIMITED_BY_QUOTAS: &str = "LimitedByQuotas";
 
+/// Node: the network of pods is not there; set by cloud controllers and network plugins.
+pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
+/// Node: the kernel works; named as the EKS node monitoring agent names it, like the four below.
+pub const KERNEL_READY: &str = "KernelReady";
+/// Node: disks work.
+pub const STORAGE_READY: &str = "StorageReady";
+/// Node: kubelet and the container runtime work.
+pub const CONTAINER_RUNTIME_READY: &str = "ContainerRuntimeReady";
+/// Node: the network works.
+pub const NETWORKING_READY: &str = "NetworkingReady";
+/// Node: accelerators work.
+pub const ACCELERATED_HARDWARE_READY: &str = "AcceleratedHardwareReady";
 /// Node: the agent's gates are all true; when False the reason lists the closed ones.
 pub const AGENT_READY: &str = "kerf.sh/Ready";
 /// Node: EC2 has announced the end of the machine; the message carries `deadline=<RFC 3339>`.

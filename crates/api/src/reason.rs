@@ -143,6 +143,8 @@ pub const METADATA_ANSWERS: &str = "MetadataAnswers";
 /// Metadata: it has not answered for a while.
 pub const METADATA_FAILS: &str = "MetadataFails";
 
+/// NodeClaim, and an event on it: the gates of its node stayed closed for too long, so it goes and another one comes.
+pub const GATE_TIMEOUT: &str = "GateTimeout";
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
 

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// On a Node that is being emptied; effect [`NO_SCHEDULE`].
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-/// On a Node from its registration until the agent's gates are true; effect [`NO_EXECUTE`].
+/// On a Node from its registration until the agent's gates are true; effect [`NO_EXECUTE`], and [`NO_SCHEDULE`] for a moment while it
+/// is lifted.
 pub const AGENT_NOT_READY: &str = "kerf.sh/agent-not-ready";
 /// Set by the node controller on Nodes that are not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -77,7 +78,7 @@ pub fn is_known_ephemeral(taint: &Taint) -> bool {
         (NOT_READY, NO_SCHEDULE | NO_EXECUTE)
         | (UNREACHABLE, NO_SCHEDULE)
         | (UNREGISTERED, NO_EXECUTE)
-        | (AGENT_NOT_READY, NO_EXECUTE) => true,
+        | (AGENT_NOT_READY, NO_EXECUTE | NO_SCHEDULE) => true,
         (CLOUD_UNINITIALIZED, NO_SCHEDULE) => taint.value() == "true",
         (key, _) => key.starts_with(READINESS_PREFIX),
     }
@@ -99,6 +100,7 @@ mod tests {
             (uninitialized, true),
             (Taint::new(UNREGISTERED, NO_EXECUTE), true),
             (Taint::new(AGENT_NOT_READY, NO_EXECUTE), true),
+            (Taint::new(AGENT_NOT_READY, NO_SCHEDULE), true),
             (Taint::new("readiness.k8s.io/cni", NO_SCHEDULE), true),
             (Taint::new(DISRUPTED, NO_SCHEDULE), false),
             (Taint::new("team", NO_SCHEDULE), false),

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -149,5 +150,10 @@ fn write_network(work: &Work) -> Result<()> {
     let folder = work.options.root.join("etc/cni/net.d");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let file = folder.join("10-aws.conflist");
-    std::fs::write(&file, CNI).with_context(|| format!("cannot write {}", file.display()))
+    std::fs::write(&file, CNI).with_context(|| format!("cannot write {}", file.display()))?;
+    let plugin = work.options.root.join("opt/cni/bin/aws-cni");
+    std::fs::create_dir_all(plugin.parent().unwrap_or(&plugin))?;
+    std::fs::write(&plugin, "")?;
+    std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make {} a program", plugin.display()))
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::known::Known;
 use crate::cluster::Node;
+use crate::health;
 use crate::report::{self, Statement};
 use crate::run::lane::Lane;
 
@@ -25,7 +26,13 @@ impl Conditions {
     pub(super) fn patch(&mut self, known: &Known, said: Vec<Statement>, now: Millis) -> Option<Value> {
         let node = known.node()?;
         let fresh = self.stated_at.is_some_and(|at| now < at + ECHO);
-        let stands = |it: &Statement| if fresh { self.stated.contains(it) } else { stands(node, it) };
+        let stands = |it: &Statement| {
+            if fresh {
+                self.stated.contains(it)
+            } else {
+                stands(node, it) && !health::is_old(node, it, known.wall.of(now))
+            }
+        };
         if said.iter().all(stands) {
             return None;
         }

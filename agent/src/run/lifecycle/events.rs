@@ -3,6 +3,7 @@
 use drain::Millis;
 
 use super::known::Known;
+use crate::health;
 use crate::report::Tiding;
 use crate::run::lane::Lane;
 
@@ -24,6 +25,11 @@ impl Events {
     pub(super) fn told(&mut self, known: &mut Known, key: String, done: bool, now: Millis) {
         self.lane.ended(done, now);
         if done {
+            // Of what comes again and again only the last time is remembered, or the journal would grow for ever.
+            if let Some((family, _)) = key.rsplit_once('-').filter(|(family, _)| family.starts_with(health::TIDING)) {
+                let same = |other: &String| other.rsplit_once('-').is_some_and(|(other, _)| other == family);
+                known.journal.told.retain(|other| !same(other));
+            }
             known.dirty |= known.journal.told.insert(key);
         }
     }

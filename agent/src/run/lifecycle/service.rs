@@ -4,20 +4,33 @@ use drain::Millis;
 
 use super::known::Known;
 use crate::bootstrap::state::State;
-use crate::gates::{self, Facts};
+use crate::gates::{Finding, Gates};
 use crate::report::{Statement, Tiding};
 use crate::run::obstacle::Obstacle;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Service {
-    cni: bool,
+    gates: Gates,
     bootstrap: Option<State>,
     obstacle: Obstacle,
 }
 
 impl Service {
-    pub(super) fn cni(&mut self, there: bool) {
-        self.cni = there;
+    pub(super) fn new(gates: Gates) -> Self {
+        Self { gates, bootstrap: None, obstacle: Obstacle::default() }
+    }
+
+    /// Other gates, all closed.
+    pub(super) fn use_gates(&mut self, gates: Gates) {
+        self.gates = gates;
+    }
+
+    pub(super) fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    pub(super) fn found(&mut self, finding: Finding, now: Millis) {
+        self.gates.take(finding.gate, finding.answer, now);
     }
 
     pub(super) fn bootstrap(&mut self, report: Option<State>, now: Millis) {
@@ -25,11 +38,19 @@ impl Service {
         self.bootstrap = report;
     }
 
-    /// The condition `kerf.sh/Ready`.
+    /// Looks at what bootstrap and our Node say now.
+    pub(super) fn observe(&mut self, known: &Known, now: Millis) {
+        self.gates.observe(self.bootstrap.as_ref(), known.node(), now);
+    }
+
+    /// The condition `kerf.sh/Ready`, if there is anything to say.
     pub(super) fn statement(&self, known: &Known) -> Option<Statement> {
-        let node = known.node()?;
-        let bootstrap = self.bootstrap.as_ref();
-        Some(gates::judge(Facts { node, cni: self.cni, bootstrap }))
+        self.gates.news(known.node()?, known.wall)
+    }
+
+    /// Where the gates stand, in a sentence.
+    pub(super) fn summary(&self, known: &Known) -> String {
+        self.gates.statement(known.wall).message
     }
 
     pub(super) fn tiding(&self, known: &Known, now: Millis) -> Option<Tiding> {

@@ -1,0 +1,140 @@
+//! One gate: what it is about, what was answered last, and the verdict.
+
+use std::time::Duration;
+
+use drain::Millis;
+
+use crate::clock::Wall;
+use crate::hysteresis::{Steadiness, Verdict};
+use crate::report::rfc3339;
+
+/// What a gate is about: the word that stands in the condition's reason and in metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// bootstrap is done.
+    Bootstrap,
+    /// kubelet says Ready.
+    Kubelet,
+    /// The network of pods.
+    Cni,
+    /// A CSI driver.
+    CsiDriver,
+    /// An extended resource.
+    Device,
+    /// A DaemonSet's pod.
+    DaemonSet,
+    /// A question of the user's.
+    Probe,
+}
+
+impl Kind {
+    /// One word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bootstrap => "Bootstrap",
+            Self::Kubelet => "Kubelet",
+            Self::Cni => "CNI",
+            Self::CsiDriver => "CSIDriver",
+            Self::Device => "Device",
+            Self::DaemonSet => "DaemonSet",
+            Self::Probe => "Probe",
+        }
+    }
+}
+
+/// What was found at a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is as it must be.
+    Holds,
+    /// It is not, and why.
+    Fails(String),
+    /// Nobody could be asked, and why: an API server that is away says nothing about this machine.
+    Unknown(String),
+}
+
+/// What an open gate forgives: facts that others write are looked at at every step, so it is the time that counts.
+pub(super) const FACT: Steadiness = Steadiness::over(Duration::from_secs(5));
+/// A DaemonSet's pod is replaced when its DaemonSet is updated; that must not close the gate.
+pub(super) const POD: Steadiness = Steadiness::over(Duration::from_secs(60));
+
+/// A gate.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    kind: Kind,
+    /// Which one of its kind; empty where there is one only.
+    which: String,
+    verdict: Verdict,
+    why: String,
+    /// It was open, or found closed, since the agent started.
+    decided: bool,
+}
+
+impl Gate {
+    pub(super) fn new(kind: Kind, which: &str, rising: Steadiness, falling: Steadiness, now: Millis) -> Self {
+        let verdict = Verdict::new(false, rising, falling, now);
+        Self { kind, which: which.to_owned(), verdict, why: "nobody has looked yet".to_owned(), decided: false }
+    }
+
+    /// Takes in what was found.
+    pub(super) fn take(&mut self, answer: Answer, now: Millis) {
+        let turned = match answer {
+            Answer::Holds => self.verdict.take(true, now),
+            Answer::Fails(why) => {
+                self.decided = true;
+                let closed = self.verdict.take(false, now);
+                self.why = why;
+                closed
+            }
+            Answer::Unknown(why) => {
+                self.why = why;
+                false
+            }
+        };
+        if turned {
+            self.decided = true;
+            let (gate, state) = (self.name(), if self.is_open() { "open" } else { "closed" });
+            log::info!(gate = gate.as_str(); "the gate is {state}");
+        }
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn which(&self) -> &str {
+        &self.which
+    }
+
+    /// Whether it is closed only because the agent has just started.
+    pub(super) fn is_undecided(&self) -> bool {
+        !self.decided
+    }
+
+    /// How people call it: `CNI`, `Probe licence`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let kind = self.kind.as_str();
+        if self.which.is_empty() { kind.to_owned() } else { format!("{kind} {}", self.which) }
+    }
+
+    /// Whether it holds.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.verdict.is_good()
+    }
+
+    /// Since when it is open, or closed.
+    #[must_use]
+    pub fn since(&self) -> Millis {
+        self.verdict.since()
+    }
+
+    /// Why it is closed, in a sentence.
+    pub(super) fn complaint(&self, wall: Wall) -> String {
+        format!("{} since {}: {}", self.name(), rfc3339(wall.of(self.since())), self.why)
+    }
+}

@@ -1,0 +1,188 @@
+//! Carries out what gates ask: each question in a task of its own, since one that hangs must not hold up the others. Nothing is
+//! judged here; what was found goes to whoever listens, and when nobody does any more, the asking ends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::sync::watch::{self, Receiver};
+use tokio::time::{sleep, timeout};
+
+use super::{Answer, GateId, Gates, Question, ask, cni};
+use crate::cluster::{Cluster, ClusterError, Pod};
+
+/// What was found at a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// At which.
+    pub gate: GateId,
+    /// What.
+    pub answer: Answer,
+}
+
+/// The API server, and as whom we speak to it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The client.
+    pub cluster: Arc<Cluster>,
+    /// Our Node's name.
+    pub node: String,
+}
+
+/// When a question is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    pub(super) delay: Duration,
+    /// After a bad answer.
+    pub(super) closed: Duration,
+    /// After a good answer.
+    pub(super) open: Duration,
+    pub(super) timeout: Duration,
+}
+
+/// Files are looked at often: it costs microseconds, and a node waits for them.
+const FILES: Pace = Pace::of(1, 10);
+/// The API server is asked rarely once the gate is open.
+const CALLS: Pace = Pace::of(2, 60);
+
+impl Pace {
+    const fn of(closed: u64, open: u64) -> Self {
+        Self {
+            delay: Duration::ZERO,
+            closed: Duration::from_secs(closed),
+            open: Duration::from_secs(open),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The tasks that ask.
+#[derive(Debug)]
+pub struct Probers {
+    link: watch::Sender<Option<Link>>,
+}
+
+impl Probers {
+    /// Starts to ask what `gates` want to know of the machine below `root`.
+    #[must_use]
+    pub fn start(gates: &Gates, root: PathBuf, told: &Sender<Finding>) -> Self {
+        let (link, linked) = watch::channel(None);
+        for (gate, question, pace) in gates.questions() {
+            let asker = Asker { gate, question, pace, root: root.clone(), linked: linked.clone(), told: told.clone() };
+            tokio::spawn(asker.run());
+        }
+        Self { link }
+    }
+
+    /// The API server is spoken to in this way from now on.
+    pub fn use_link(&self, link: Link) {
+        self.link.send_replace(Some(link));
+    }
+}
+
+struct Asker {
+    gate: GateId,
+    question: Question,
+    pace: Pace,
+    root: PathBuf,
+    linked: Receiver<Option<Link>>,
+    told: Sender<Finding>,
+}
+
+impl Asker {
+    async fn run(self) {
+        sleep(self.pace.delay).await;
+        loop {
+            let answer = timeout(self.pace.timeout, self.ask()).await.unwrap_or_else(|_| self.late());
+            let wait = if answer == Answer::Holds { self.pace.open } else { self.pace.closed };
+            if self.told.send(Finding { gate: self.gate, answer }).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = self.told.closed() => return,
+            }
+        }
+    }
+
+    fn late(&self) -> Answer {
+        let why = format!("no answer within {} ms", self.pace.timeout.as_millis());
+        match self.question {
+            Question::Target(_) | Question::Cni(_) => Answer::Fails(why),
+            Question::CsiDriver(_) | Question::DaemonSet(_) => Answer::Unknown(why),
+        }
+    }
+
+    async fn ask(&self) -> Answer {
+        match &self.question {
+            Question::Cni(gate) => cni::trouble(&self.root, gate).map_or(Answer::Holds, Answer::Fails),
+            Question::Target(target) => ask::ask(&self.root, target).await,
+            Question::CsiDriver(name) => {
+                let Some(link) = self.link() else { return unlinked() };
+                let drivers = link.cluster.csi_drivers(&link.node).await;
+                judged(drivers, |drivers| {
+                    let there = drivers.iter().any(|driver| driver == name);
+                    there.then_some(()).ok_or_else(|| format!("CSI driver {name} has not registered on this node"))
+                })
+            }
+            Question::DaemonSet(set) => {
+                let Some(link) = self.link() else { return unlinked() };
+                let pods = link.cluster.selected_pods(&link.node, &set.namespace, &set.selector).await;
+                judged(pods, |pods| ready(&set.name, &pods))
+            }
+        }
+    }
+
+    fn link(&self) -> Option<Link> {
+        self.linked.borrow().clone()
+    }
+}
+
+fn unlinked() -> Answer {
+    Answer::Unknown("there is no kubeconfig yet, so nobody can be asked".to_owned())
+}
+
+fn judged<T>(answer: Result<T, ClusterError>, judge: impl FnOnce(T) -> Result<(), String>) -> Answer {
+    match answer.map(judge) {
+        Ok(Ok(())) => Answer::Holds,
+        Ok(Err(why)) => Answer::Fails(why),
+        Err(error) => Answer::Unknown(daemon::error::chain(&error)),
+    }
+}
+
+/// One pod that is Ready is enough: during an update there are two.
+fn ready(name: &str, pods: &[Pod]) -> Result<(), String> {
+    if pods.iter().any(Pod::is_ready) {
+        return Ok(());
+    }
+    Err(match pods.first() {
+        Some(pod) => format!("pod {} of DaemonSet {name} is not Ready", pod.metadata.name),
+        None => format!("DaemonSet {name} has no pod on this node; does it tolerate the node's taints?"),
+    })
+}
+
+impl Gates {
+    /// What only a look or a call tells, and when to ask.
+    pub(super) fn questions(&self) -> Vec<(GateId, Question, Pace)> {
+        let settings = self.settings();
+        let mut all: Vec<(String, Question, Pace)> = Vec::new();
+        if settings.cni.enabled {
+            all.push(("CNI".to_owned(), Question::Cni(settings.cni.clone()), FILES));
+        }
+        let drivers = settings.csi_drivers.iter();
+        all.extend(drivers.map(|name| (format!("CSIDriver {name}"), Question::CsiDriver(name.clone()), CALLS)));
+        let sets = settings.daemon_sets.iter();
+        all.extend(sets.map(|set| (format!("DaemonSet {}", set.name), Question::DaemonSet(set.clone()), CALLS)));
+        all.extend(settings.probes.iter().map(|probe| {
+            let pace = Pace {
+                delay: probe.initial_delay.0,
+                closed: probe.period.0,
+                open: probe.period.0,
+                timeout: probe.timeout.0,
+            };
+            (format!("Probe {}", probe.name), Question::Target(probe.target.clone()), pace)
+        }));
+        all.into_iter().filter_map(|(name, question, pace)| Some((self.id(&name)?, question, pace))).collect()
+    }
+}

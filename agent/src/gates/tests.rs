@@ -1,0 +1,180 @@
+//! The gates by themselves: what closes which, what one odd answer does, and what an agent says that has just started again.
+
+use std::time::Duration;
+
+use machine::agent::gates::GateSettings;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn settings(text: &str) -> GateSettings {
+    machine::agent::parse(&format!("gates: {text}")).unwrap().gates
+}
+
+fn at(seconds: u64) -> Millis {
+    Millis(1_767_268_800_000) + Duration::from_secs(seconds)
+}
+
+fn node(conditions: &Value) -> Node {
+    let object =
+        json!({"status": {"conditions": conditions, "allocatable": {"nvidia.com/gpu": "8", "empty/one": "0"}}});
+    serde_json::from_value(object).unwrap()
+}
+
+fn ready() -> Value {
+    json!([{"type": "Ready", "status": "True"}])
+}
+
+fn done() -> State {
+    State::Done { node_name: "n".into(), since: jiff::Timestamp::UNIX_EPOCH }
+}
+
+fn fails(why: &str) -> Answer {
+    Answer::Fails(why.to_owned())
+}
+
+/// Gates on a Node whose files are fine.
+fn opened(text: &str, now: Millis) -> Gates {
+    let mut gates = Gates::new(&settings(text), now);
+    let cni = gates.id("CNI").unwrap();
+    gates.take(cni, Answer::Holds, now);
+    gates.observe(Some(&done()), Some(&node(&ready())), now);
+    gates
+}
+
+fn said(gates: &Gates) -> (&'static str, String, String) {
+    let said = gates.statement(Wall::default());
+    (said.status, said.reason, said.message)
+}
+
+#[test]
+fn each_closed_gate_is_named_with_why_and_since_when() {
+    let waiting = State::Waiting { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
+    let failed = State::Failed { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
+    let (good, sick) = (ready(), json!([{"type": "Ready", "status": "False", "message": "PLEG is not healthy"}]));
+    let cut = json!([{"type": "Ready", "status": "True"}, {"type": "NetworkUnavailable", "status": "True", "message": "no route"}]);
+    let ill =
+        json!([{"type": "Ready", "status": "True"}, {"type": "NetworkingReady", "status": "False", "message": "eth0"}]);
+    let since = "since 2026-01-01T12:00:00Z:";
+    let rows = [
+        (None, &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap has not reported since the machine started"),
+        (Some(waiting), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap waits: no NodeConfig"),
+        (Some(failed), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap cannot go on: no NodeConfig"),
+        (Some(done()), &sick, "{}", "Kubelet", "Kubelet SINCE kubelet is not ready: PLEG is not healthy"),
+        (Some(done()), &json!([]), "{}", "Kubelet", "Kubelet SINCE kubelet has not reported yet"),
+        (
+            Some(done()),
+            &cut,
+            "{}",
+            "CNI",
+            "CNI network SINCE the Node's condition NetworkUnavailable is True: no route",
+        ),
+        (Some(done()), &ill, "{}", "CNI", "CNI network SINCE the Node's condition NetworkingReady is False: eth0"),
+        (
+            Some(done()),
+            &good,
+            "{devices: [nvidia.com/gpu, empty/one, no/such]}",
+            "Device",
+            "Device empty/one SINCE the Node offers no empty/one; its device plugin has not registered it; \
+             Device no/such SINCE the Node offers no no/such; its device plugin has not registered it",
+        ),
+        (Some(done()), &good, "{csiDrivers: [ebs]}", "CSIDriver", "CSIDriver ebs SINCE nobody has looked yet"),
+    ];
+    for (bootstrap, conditions, text, reason, message) in rows {
+        let mut gates = Gates::new(&settings(text), at(0));
+        let cni = gates.id("CNI").unwrap();
+        gates.take(cni, Answer::Holds, at(1));
+        gates.observe(bootstrap.as_ref(), Some(&node(conditions)), at(1));
+        let expected = ("False", reason.to_owned(), message.replace("SINCE", since));
+        assert_eq!(said(&gates), expected, "{text} {conditions}");
+    }
+    let all = "all gates are open: Bootstrap, Kubelet, CNI, CNI network".to_owned();
+    assert_eq!(said(&opened("{}", at(0))), ("True", "GatesOpen".to_owned(), all));
+    let without = Gates::new(&settings("{cni: {enabled: false}}"), at(0));
+    assert_eq!(without.iter().map(Gate::name).collect::<Vec<_>>(), ["Bootstrap", "Kubelet"]);
+}
+
+#[test]
+fn an_open_gate_forgives_for_a_while_and_then_names_the_first_bad_moment() {
+    let mut gates = opened("{}", at(0));
+    let away = node(&json!([]));
+    gates.observe(Some(&done()), Some(&away), at(10));
+    gates.observe(Some(&done()), Some(&away), at(14));
+    assert_eq!(said(&gates).0, "True");
+    gates.observe(Some(&done()), Some(&node(&ready())), at(14));
+    gates.observe(Some(&done()), Some(&away), at(20));
+    gates.observe(Some(&done()), Some(&away), at(24));
+    assert_eq!(said(&gates).0, "True", "it was fine in between");
+    gates.observe(Some(&done()), Some(&away), at(25));
+    let (status, reason, message) = said(&gates);
+    assert_eq!((status, reason.as_str()), ("False", "Kubelet"));
+    assert!(message.contains("since 2026-01-01T12:00:20Z"), "{message}");
+}
+
+#[test]
+fn an_api_server_that_is_away_closes_nothing_and_opens_nothing() {
+    let mut gates = opened("{csiDrivers: [ebs]}", at(0));
+    let driver = gates.id("CSIDriver ebs").unwrap();
+    gates.take(driver, Answer::Unknown("no route".into()), at(1));
+    assert!(said(&gates).2.ends_with("no route"), "{}", said(&gates).2);
+    gates.take(driver, Answer::Holds, at(2));
+    for second in 3..100 {
+        gates.take(driver, Answer::Unknown("no route".into()), at(second));
+    }
+    assert_eq!(said(&gates).0, "True");
+    for second in 100..103 {
+        assert_eq!(said(&gates).0, "True");
+        gates.take(driver, fails("gone"), at(second));
+    }
+    assert_eq!(said(&gates).1, "CSIDriver");
+}
+
+/// A restart of the agent is no news of the machine.
+#[test]
+fn an_agent_that_has_just_started_does_not_doubt_what_stands() {
+    let stands = node(&json!([{"type": "Ready", "status": "True"}, {"type": "kerf.sh/Ready", "status": "True"}]));
+    let mut gates = Gates::new(&settings("{csiDrivers: [ebs]}"), at(0));
+    gates.observe(Some(&done()), Some(&stands), at(0));
+    assert_eq!(gates.news(&stands, Wall::default()), None);
+    assert_eq!(
+        gates.news(&node(&ready()), Wall::default()).map(|said| said.status),
+        Some("False"),
+        "nobody has said True yet"
+    );
+    let cni = gates.id("CNI").unwrap();
+    let mut closed = gates.clone();
+    closed.take(cni, fails("no CNI"), at(1));
+    assert_eq!(closed.news(&stands, Wall::default()).map(|said| said.reason), Some("CNI,CSIDriver".to_owned()));
+    let driver = gates.id("CSIDriver ebs").unwrap();
+    gates.take(cni, Answer::Holds, at(1));
+    gates.take(driver, Answer::Holds, at(1));
+    assert_eq!(gates.news(&stands, Wall::default()).map(|said| said.status), Some("True"));
+}
+
+proptest! {
+    /// Whatever a probe answers: the gate turns no faster than its thresholds, and in the end it says the truth.
+    #[test]
+    fn probes_turn_no_faster_than_their_thresholds(
+        (success, failure) in (1_u64..5, 1_u64..5),
+        answers in prop::collection::vec(any::<bool>(), 1..60),
+        truth in any::<bool>(),
+    ) {
+        let probe = format!("{{name: p, file: {{path: /p}}, successThreshold: {success}, failureThreshold: {failure}}}");
+        let mut gates = opened(&format!("{{probes: [{probe}]}}"), at(0));
+        let id = gates.id("Probe p").unwrap();
+        let (mut open, mut turned) = (false, 0);
+        let answers: Vec<bool> = answers.into_iter().chain(std::iter::repeat_n(truth, 5)).collect();
+        for (good, count) in answers.into_iter().zip(1_u64..) {
+            gates.take(id, if good { Answer::Holds } else { fails("no") }, at(count));
+            let now = said(&gates).0 == "True";
+            if now != open {
+                let least = if now { success } else { failure };
+                prop_assert!(count - turned >= least);
+                prop_assert_eq!(now, good);
+                (open, turned) = (now, count);
+            }
+        }
+        prop_assert_eq!(open, truth);
+    }
+}

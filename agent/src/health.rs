@@ -1,0 +1,266 @@
+//! How the machine is: looks at it and what the kernel says become conditions that clear themselves. Pure but for the sampler below:
+//! each look and each incident comes with its moment, and nothing turns before it has been so for a while.
+//!
+//! Conditions are the EKS node monitoring agent's, by name and by reason. Where that agent runs too, ours stays silent.
+
+mod accelerators;
+pub mod check;
+mod disks;
+mod kept;
+mod kmsg;
+mod network;
+mod sampler;
+mod units;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use api::condition;
+use drain::Millis;
+
+use crate::clock::Wall;
+use crate::cluster::Node;
+use crate::hysteresis::{Steadiness, Verdict};
+use crate::report::{Statement, Tiding, rfc3339};
+
+pub use check::Check;
+pub use sampler::{Sampler, watch};
+
+/// How our messages begin: whose they are.
+const OURS: &str = "kerf-agent: ";
+/// The EKS node monitoring agent renews its conditions every five minutes.
+const FOREIGN: Duration = Duration::from_secs(15 * 60);
+/// Ours are renewed as often.
+const RENEWAL: Duration = Duration::from_secs(5 * 60);
+/// Incidents of one kind that are remembered.
+const REMEMBERED: usize = 16;
+
+/// Each condition and its reason while all is well.
+const WELL: [(&str, &str); 5] = [
+    (condition::KERNEL_READY, "KernelIsReady"),
+    (condition::STORAGE_READY, "StorageIsReady"),
+    (condition::CONTAINER_RUNTIME_READY, "ContainerRuntimeIsReady"),
+    (condition::NETWORKING_READY, "NetworkingIsReady"),
+    (condition::ACCELERATED_HARDWARE_READY, "AcceleratedHardwareIsReady"),
+];
+
+/// What a look at the machine has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// For which trouble it looked.
+    pub check: Check,
+    /// The trouble in a sentence, if it is there.
+    pub trouble: Option<String>,
+}
+
+/// Something that happened and is over: only that it happens again tells whether the trouble lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// Of which trouble it is a sign.
+    pub check: Check,
+    /// How many of its kind are trouble.
+    pub quota: Quota,
+    /// When.
+    pub at: Millis,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// So many incidents within this time are trouble; fewer are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How many.
+    pub times: usize,
+    /// Within.
+    pub within: Duration,
+}
+
+/// What was found at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Looks.
+    pub looks: Vec<Look>,
+    /// Incidents since the last sample.
+    pub incidents: Vec<Incident>,
+}
+
+/// The machine's health.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    looks: BTreeMap<Check, Looked>,
+    incidents: BTreeMap<Check, Series>,
+    /// The first sample has come.
+    known: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Looked {
+    verdict: Verdict,
+    text: String,
+}
+
+#[derive(Clone, Debug)]
+struct Series {
+    quota: Quota,
+    recent: VecDeque<Millis>,
+    /// Of the incident that made it trouble.
+    text: String,
+    since: Option<Millis>,
+}
+
+/// A trouble that counts now.
+#[derive(Clone, Copy, Debug)]
+struct Trouble<'a> {
+    check: &'a Check,
+    since: Millis,
+    text: &'a str,
+}
+
+impl Health {
+    /// Takes a sample in, whose incidents carry the wall's time.
+    pub fn take(&mut self, sample: Sample, wall: Wall, now: Millis) {
+        self.known = true;
+        for look in sample.looks {
+            self.look(look, now);
+        }
+        for incident in sample.incidents {
+            self.incident(Incident { at: wall.ours(incident.at), ..incident });
+        }
+        for series in self.incidents.values_mut() {
+            series.judge(now);
+        }
+    }
+
+    /// Takes one look in; also without a sampler, for what the agent knows anyway.
+    pub fn look(&mut self, look: Look, now: Millis) {
+        let Look { check, trouble } = look;
+        let patience = Steadiness::over(check.patience());
+        let fresh = || Looked { verdict: Verdict::new(true, patience, patience, now), text: String::new() };
+        let looked = self.looks.entry(check).or_insert_with(fresh);
+        let good = trouble.is_none();
+        // While it lasts it keeps its words: figures that change with each look are no news.
+        if looked.verdict.is_good() {
+            looked.text = trouble.unwrap_or_default();
+        }
+        looked.verdict.take(good, now);
+    }
+
+    fn incident(&mut self, incident: Incident) {
+        let Incident { check, quota, at, text } = incident;
+        let fresh = || Series { quota, recent: VecDeque::new(), text: String::new(), since: None };
+        let series = self.incidents.entry(check).or_insert_with(fresh);
+        if series.recent.len() == REMEMBERED {
+            series.recent.pop_front();
+        }
+        series.recent.push_back(at);
+        if series.since.is_none() {
+            series.text = text;
+        }
+    }
+
+    fn troubles(&self) -> Vec<Trouble<'_>> {
+        let looked = self.looks.iter().filter(|(_, looked)| !looked.verdict.is_good());
+        let looked =
+            looked.map(|(check, looked)| Trouble { check, since: looked.verdict.since(), text: looked.text.as_str() });
+        let happened = self.incidents.iter().filter_map(|(check, series)| {
+            series.since.map(|since| Trouble { check, since, text: series.text.as_str() })
+        });
+        let mut troubles: Vec<_> = looked.chain(happened).collect();
+        troubles.sort_by_key(|trouble| (trouble.since, trouble.check));
+        troubles
+    }
+
+    /// The conditions: none before the first sample, and none while another agent has the say of them.
+    #[must_use]
+    pub fn statements(&self, node: &Node, wall: Wall, now: Millis) -> Vec<Statement> {
+        if !self.known || other_agent(node, wall.of(now)) {
+            return Vec::new();
+        }
+        let troubles = self.troubles();
+        let watched = |condition: &str| {
+            let any = self.looks.keys().chain(self.incidents.keys()).any(|check| check.condition == condition);
+            any || condition != condition::ACCELERATED_HARDWARE_READY
+        };
+        let stated = WELL.into_iter().filter(|(kind, _)| watched(kind));
+        stated.map(|(kind, well)| statement(kind, well, &troubles, wall)).collect()
+    }
+
+    /// An event for each trouble that counts now, at most one an hour and reason.
+    #[must_use]
+    pub fn tidings(&self) -> Vec<Tiding> {
+        let tiding = |trouble: &Trouble<'_>| Tiding {
+            key: format!("{TIDING}{}-{}", trouble.check.reason, trouble.since.0 / 3_600_000),
+            warning: true,
+            reason: trouble.check.condition,
+            message: format!("{}: {}", trouble.check.reason, trouble.text),
+        };
+        self.troubles().iter().map(tiding).collect()
+    }
+
+    /// What is wrong, in a line; `None` when nothing is.
+    #[must_use]
+    pub fn summary(&self, wall: Wall) -> Option<String> {
+        let said: Vec<String> = self.troubles().iter().map(|trouble| said(trouble, wall)).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// How the keys of tidings about health begin; what follows up to the last dash is the reason.
+pub const TIDING: &str = "health-";
+
+impl Series {
+    /// It is trouble while the quota is met; so it clears no sooner than the quota's time after it was last met.
+    fn judge(&mut self, now: Millis) {
+        let recent = self.recent.iter().filter(|at| now.since(**at) < self.quota.within).count();
+        if recent < self.quota.times {
+            self.since = None;
+        } else {
+            let first = self.recent.len().saturating_sub(recent);
+            self.since = self.since.or_else(|| self.recent.get(first).copied());
+        }
+    }
+}
+
+fn said(trouble: &Trouble<'_>, wall: Wall) -> String {
+    format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.of(trouble.since)), trouble.text)
+}
+
+/// One condition: False for what is fatal, else True, with what is only told in its message.
+fn statement(kind: &'static str, well: &str, troubles: &[Trouble<'_>], wall: Wall) -> Statement {
+    let own: Vec<_> = troubles.iter().filter(|trouble| trouble.check.condition == kind).collect();
+    let fatal = own.iter().find(|trouble| trouble.check.fatal);
+    let message = match own.as_slice() {
+        [] => "no trouble".to_owned(),
+        own => own.iter().map(|trouble| said(trouble, wall)).collect::<Vec<_>>().join("; "),
+    };
+    Statement {
+        kind,
+        status: if fatal.is_some() { condition::FALSE } else { condition::TRUE },
+        reason: fatal.map_or_else(|| well.to_owned(), |trouble| trouble.check.reason.to_string()),
+        message: format!("{OURS}{message}"),
+    }
+}
+
+/// Whether somebody else has renewed any of these conditions before `now`, by the wall, and not long before: such as the EKS node monitoring agent.
+#[must_use]
+pub fn other_agent(node: &Node, now: Millis) -> bool {
+    let conditions = WELL.iter().filter_map(|(kind, _)| node.condition(kind));
+    let mut foreign = conditions.filter(|found| !found.message.starts_with(OURS));
+    foreign.any(|found| age(found.last_heartbeat_time, now).is_some_and(|age| age < FOREIGN))
+}
+
+/// Whether what we said of health is so old at `now`, by the wall, that it is to be said again, unchanged.
+#[must_use]
+pub fn is_old(node: &Node, said: &Statement, now: Millis) -> bool {
+    let health = WELL.iter().any(|(kind, _)| *kind == said.kind);
+    let heartbeat = node.condition(said.kind).and_then(|found| found.last_heartbeat_time);
+    health && age(heartbeat, now).is_none_or(|age| age >= RENEWAL)
+}
+
+fn age(heartbeat: Option<jiff::Timestamp>, now: Millis) -> Option<Duration> {
+    let at = u64::try_from(heartbeat?.as_millisecond()).ok()?;
+    Some(now.since(Millis(at)))
+}
+
+#[cfg(test)]
+mod tests;

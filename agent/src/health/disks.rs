@@ -1,0 +1,159 @@
+//! Disks: room, whether they can be written, and how long they take. Files below /proc stay open.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use machine::agent::health::Percent;
+use nix::sys::statvfs::statvfs;
+
+use super::kept::Kept;
+use super::{Look, check};
+
+/// What a node needs to write to, below the machine's root.
+const FOLDERS: [&str; 3] = ["/", "/var/lib/kubelet", "/var/lib/containerd"];
+/// A disk that needs this long for what it is asked is slow, milliseconds.
+const SLOW: u64 = 1000;
+
+/// Fills up in percent, of bytes and of inodes, whichever is more.
+fn fill(path: &Path) -> Option<u64> {
+    let found = statvfs(path).ok()?;
+    let percent = |total: u64, free: u64, available: u64| {
+        let used = total.saturating_sub(free);
+        (used * 100).checked_div(used + available).unwrap_or(0)
+    };
+    let bytes = percent(found.blocks(), found.blocks_free(), found.blocks_available());
+    let inodes = percent(found.files(), found.files_free(), found.files_available());
+    Some(bytes.max(inodes))
+}
+
+/// Whether there is room.
+pub(super) fn full(root: &Path, limit: Percent) -> Look {
+    let full = FOLDERS.iter().find_map(|folder| {
+        let fill = fill(&root.join(folder.trim_start_matches('/')))?;
+        (fill >= u64::from(limit.0)).then(|| format!("{folder} is {fill} % full, in bytes or inodes"))
+    });
+    Look { check: check::DISK_FULL, trouble: full }
+}
+
+/// Mount points as they are told, and whether the file system below can be written. Its own flag counts, not the mount's: the
+/// agent's unit sees everything mounted read-only.
+fn read_only(mounts: &str) -> BTreeMap<&str, bool> {
+    let mount = |line| {
+        let (mount, system): (&str, &str) = str::split_once(line, " - ")?;
+        let point = mount.split(' ').nth(4)?;
+        let options = system.split(' ').nth(2)?;
+        Some((point, options.split(',').any(|option| option == "ro")))
+    };
+    mounts.lines().filter_map(mount).collect()
+}
+
+/// What can be written, by what the kernel tells of its mounts.
+#[derive(Debug)]
+pub(super) struct Mounts {
+    mounts: Kept,
+    /// Bottlerocket's root can never be written.
+    sealed: bool,
+}
+
+impl Mounts {
+    pub(super) fn new(root: &Path) -> Self {
+        let release = std::fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
+        let sealed = release.lines().any(|line| line == "ID=bottlerocket");
+        Self { mounts: Kept::new(root.join("proc/self/mountinfo")), sealed }
+    }
+
+    pub(super) fn look(&mut self) -> Vec<Look> {
+        let Some(text) = self.mounts.read() else { return Vec::new() };
+        let mounts = read_only(text);
+        let below = |folder: &str| {
+            let holds = |point: &&&str| {
+                **point == "/"
+                    || folder == **point
+                    || folder.strip_prefix(**point).is_some_and(|rest| rest.starts_with('/'))
+            };
+            mounts.keys().filter(holds).max_by_key(|point| point.len()).copied()
+        };
+        let is_read_only = |folder: &str| below(folder).is_some_and(|point| mounts.get(point) == Some(&true));
+        let root = is_read_only("/") && !self.sealed;
+        let [_, folders @ ..] = FOLDERS;
+        // What lies on the root is the root's trouble.
+        let folder = folders.into_iter().find(|folder| below(folder) != Some("/") && is_read_only(folder));
+        vec![
+            Look {
+                check: check::READ_ONLY_ROOT,
+                trouble: root.then(|| "the root file system has become read-only".to_owned()),
+            },
+            Look { check: check::READ_ONLY, trouble: folder.map(|folder| format!("{folder} cannot be written")) },
+        ]
+    }
+}
+
+/// Totals of one disk since boot: operations, milliseconds that they took, milliseconds in which it was busy, and what is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    done: u64,
+    waited: u64,
+    busy: u64,
+    under_way: u64,
+}
+
+/// How long disks take.
+#[derive(Debug)]
+pub(super) struct Speed {
+    stats: Kept,
+    before: BTreeMap<String, Totals>,
+}
+
+impl Speed {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { stats: Kept::new(root.join("proc/diskstats")), before: BTreeMap::new() }
+    }
+
+    pub(super) fn look(&mut self) -> Option<Look> {
+        let mut slow = None;
+        let text = self.stats.read()?;
+        for (name, now) in text.lines().filter_map(totals) {
+            if let Some(before) = self.before.get(name) {
+                slow = slow.or_else(|| complaint(name, *before, now));
+            }
+            match self.before.get_mut(name) {
+                Some(before) => *before = now,
+                None => drop(self.before.insert(name.to_owned(), now)),
+            }
+        }
+        Some(Look { check: check::DISK_SLOW, trouble: slow })
+    }
+}
+
+fn complaint(name: &str, before: Totals, now: Totals) -> Option<String> {
+    let done = now.done.saturating_sub(before.done);
+    let busy = now.busy.saturating_sub(before.busy);
+    if done == 0 {
+        let stuck = now.under_way > 0 && busy >= SLOW;
+        return stuck.then(|| format!("disk {name} has finished nothing for {busy} ms"));
+    }
+    let mean = now.waited.saturating_sub(before.waited) / done;
+    (mean >= SLOW).then(|| format!("disk {name} needs {mean} ms for each request"))
+}
+
+/// A whole disk's line of /proc/diskstats.
+fn totals(line: &str) -> Option<(&str, Totals)> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let name = *fields.get(2)?;
+    let number = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok());
+    let totals = Totals {
+        done: number(3)? + number(7)?,
+        waited: number(6)? + number(10)?,
+        under_way: number(11)?,
+        busy: number(12)?,
+    };
+    is_disk(name).then_some((name, totals))
+}
+
+fn is_disk(name: &str) -> bool {
+    if let Some(rest) = name.strip_prefix("nvme") {
+        return !rest.contains('p');
+    }
+    let drive = ["sd", "xvd", "vd"].iter().any(|kind| name.starts_with(kind));
+    drive && !name.ends_with(|last: char| last.is_ascii_digit())
+}

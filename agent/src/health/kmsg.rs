@@ -1,0 +1,136 @@
+//! What the kernel says. Its ring buffer survives the agent, so a restart reads it again from the beginning and comes to the same
+//! verdicts: records carry their time since boot.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use drain::Millis;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc::{S_IFCHR, S_IFMT};
+use nix::sys::stat::{fstat, major, minor};
+
+use super::check::{self, Check};
+use super::{Incident, Quota};
+
+/// Longer records do not exist.
+const RECORD: usize = 8192;
+/// Records of one look; the rest waits for the next.
+const MOST: usize = 2000;
+const MINUTES: u64 = 60;
+/// What does not come back within this time is over.
+const WINDOW: Duration = Duration::from_secs(10 * MINUTES);
+/// Errors of hardware are over only after this time without another.
+const LONG: Duration = Duration::from_secs(60 * MINUTES);
+/// What only a reboot mends.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * MINUTES);
+
+/// The kernel's log, read on.
+#[derive(Debug)]
+pub(super) struct Kmsg {
+    path: PathBuf,
+    file: Option<File>,
+    boot: Option<Millis>,
+    /// The beginning of a record whose end was not there yet; only in files that are no device.
+    rest: Vec<u8>,
+}
+
+impl Kmsg {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { path: root.join("dev/kmsg"), file: None, boot: boot(root), rest: Vec::new() }
+    }
+
+    /// What was said since the last look. Where it may not be read the kernel is taken to be silent.
+    pub(super) fn read(&mut self) -> Vec<Incident> {
+        let mut incidents = Vec::new();
+        let mut buffer = [0; RECORD];
+        for _ in 0..MOST {
+            match self.next(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => self.rest.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+                // The kernel has overwritten what we had not read.
+                Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EPIPE as i32) => continue,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            }
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                incidents.extend(incident(&String::from_utf8_lossy(&line), self.boot.unwrap_or_default()));
+            }
+        }
+        incidents
+    }
+
+    fn next(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.file.is_none() {
+            self.file = handed_over(&self.path);
+        }
+        if self.file.is_none() {
+            let mut options = OpenOptions::new();
+            self.file = Some(options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&self.path)?);
+        }
+        self.file.as_mut().map_or(Ok(0), |file| file.read(buffer))
+    }
+}
+
+/// The kernel's log on standard input, where systemd puts it for a unit that may open no device itself.
+fn handed_over(path: &Path) -> Option<File> {
+    let input = std::io::stdin();
+    let found = fstat(&input).ok()?;
+    let is_kmsg = (major(found.st_rdev), minor(found.st_rdev)) == (1, 11) && found.st_mode & S_IFMT == S_IFCHR;
+    if !is_kmsg || path != Path::new("/dev/kmsg") {
+        return None;
+    }
+    fcntl(&input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok()?;
+    input.as_fd().try_clone_to_owned().ok().map(File::from)
+}
+
+/// When the machine booted.
+fn boot(root: &Path) -> Option<Millis> {
+    let text = std::fs::read_to_string(root.join("proc/stat")).ok()?;
+    let seconds: u64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(Millis(seconds * 1000))
+}
+
+/// `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`.
+fn incident(line: &str, boot: Millis) -> Option<Incident> {
+    let (head, text) = line.trim_end().split_once(';')?;
+    let micros: u64 = head.split(',').nth(2)?.parse().ok()?;
+    let (check, quota) = classify(text)?;
+    let text = text.chars().take(200).collect();
+    Some(Incident { check, quota, at: boot + Duration::from_micros(micros), text })
+}
+
+fn classify(text: &str) -> Option<(Check, Quota)> {
+    let once = Quota { times: 1, within: WINDOW };
+    if let Some(number) = xid(text) {
+        let check = Check::xid(number);
+        let within = if check.fatal { LONG } else { WINDOW };
+        return Some((check, Quota { times: 1, within }));
+    }
+    if text.contains("NEURON_HW_ERR") {
+        let found = check::NEURON_ERRORS.into_iter().find(|(word, _)| text.contains(word))?;
+        return Some((found.1, Quota { times: 1, within: LONG }));
+    }
+    let rows = [
+        ("Out of memory: Killed process", check::OOM_LOOP, Quota { times: 3, within: WINDOW }),
+        (" blocked for more than ", check::HUNG_TASK, once),
+        ("BUG: soft lockup", check::SOFT_LOCKUP, once),
+        ("kernel BUG at", check::KERNEL_BUG, once),
+        ("nf_conntrack: table full", check::CONNTRACK, once),
+        ("I/O error, dev ", check::DISK_ERROR, once),
+        ("Shutting down filesystem", check::SHUT_DOWN, Quota { times: 1, within: FOR_EVER }),
+    ];
+    rows.into_iter().find(|(words, ..)| text.contains(words)).map(|(_, check, quota)| (check, quota))
+}
+
+/// `NVRM: Xid (PCI:0000:00:1e): 79, ...`.
+fn xid(text: &str) -> Option<u32> {
+    let (_, rest) = text.split_once("NVRM: Xid (")?;
+    let (_, rest) = rest.split_once("): ")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}

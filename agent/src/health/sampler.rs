@@ -1,0 +1,135 @@
+//! Looks at the machine. It judges nothing; files that are read often stay open, and nothing is run while all is well.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drain::Millis;
+use jiff::Timestamp;
+use machine::agent::health::HealthSettings;
+use tokio::sync::mpsc::Sender;
+
+use super::accelerators::Accelerators;
+use super::disks::{self, Mounts, Speed};
+use super::kmsg::Kmsg;
+use super::network::{self, Routes};
+use super::units::{self, Unit};
+use super::{Look, Sample, check};
+use crate::cluster::Access;
+use crate::host::Host;
+use crate::imds::Imds;
+use crate::notices::moment;
+
+/// The name server and metadata are asked at every fourth look only.
+const RARELY: u16 = 4;
+const DNS: u16 = 53;
+/// The kubeconfig, whose server's name is the one that must be resolved.
+const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
+
+/// Eyes on one machine.
+#[derive(Debug)]
+pub struct Sampler {
+    root: PathBuf,
+    host: Host,
+    settings: HealthSettings,
+    imds: Option<Arc<Imds>>,
+    dns: u16,
+    kmsg: Kmsg,
+    mounts: Mounts,
+    speed: Speed,
+    routes: Routes,
+    kubelet: Unit,
+    runtime: Unit,
+    accelerators: Accelerators,
+    looks: u16,
+}
+
+impl Sampler {
+    /// Looks at the machine below `host`'s root; metadata is asked for a sign of life where a client is given.
+    #[must_use]
+    pub fn new(host: Host, settings: HealthSettings, imds: Option<Arc<Imds>>) -> Self {
+        let root = host.at("/");
+        Self {
+            kmsg: Kmsg::new(&root),
+            mounts: Mounts::new(&root),
+            speed: Speed::new(&root),
+            routes: Routes::new(&root),
+            kubelet: Unit::new(&root, &settings.units.kubelet, check::KUBELET_RESTARTS),
+            runtime: Unit::new(&root, &settings.units.runtime, check::RUNTIME_RESTARTS),
+            accelerators: Accelerators::find(&root),
+            looks: 0,
+            dns: DNS,
+            root,
+            host,
+            settings,
+            imds,
+        }
+    }
+
+    /// Asks name servers on this port, which is 53 anywhere but in tests.
+    #[must_use]
+    pub fn with_dns_port(self, port: u16) -> Self {
+        Self { dns: port, ..self }
+    }
+
+    /// One look.
+    pub async fn sample(&mut self, now: Millis) -> Sample {
+        let mut sample = Sample { looks: Vec::new(), incidents: self.kmsg.read() };
+        sample.looks.push(disks::full(&self.root, self.settings.disk_full_percent));
+        sample.looks.extend(self.mounts.look());
+        sample.looks.extend(self.speed.look());
+        sample.looks.extend(self.routes.look());
+        sample.looks.extend(self.accelerators.look());
+        self.units(&mut sample, now).await;
+        if self.looks.is_multiple_of(RARELY) {
+            sample.looks.extend(self.names().await);
+            sample.looks.extend(self.metadata().await);
+        }
+        self.looks = self.looks.wrapping_add(1);
+        sample
+    }
+
+    async fn units(&mut self, sample: &mut Sample, now: Millis) {
+        let watched = self.settings.units.clone();
+        if !watched.kubelet.is_empty() {
+            let (look, restart) = units::kubelet(&mut self.kubelet, &self.host, now).await;
+            sample.looks.extend(look);
+            sample.incidents.extend(restart);
+        }
+        if !watched.runtime.is_empty() {
+            let (look, restart) = units::runtime(&mut self.runtime, &self.root, &self.host, now).await;
+            sample.looks.extend(look);
+            sample.incidents.extend(restart);
+        }
+    }
+
+    /// Whether the API server's name can be resolved; nothing to ask where it is an address.
+    async fn names(&self) -> Option<Look> {
+        let access = Access::read(&self.root, &self.root.join(KUBECONFIG)).ok()?;
+        let name = access.host.as_str();
+        let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        let server = network::name_server(&self.root, self.dns).filter(|_| !is_address)?;
+        Some(network::resolve(server, name, self.looks).await)
+    }
+
+    async fn metadata(&self) -> Option<Look> {
+        let answer = self.imds.as_ref()?.local_hostname().await;
+        let trouble = answer.err().map(|error| daemon::error::chain(&error));
+        Some(Look { check: check::NO_IMDS, trouble })
+    }
+}
+
+/// Looks at the machine again and again until nobody listens.
+pub async fn watch(mut sampler: Sampler, told: Sender<Sample>) {
+    let period = sampler.settings.period.0.max(Duration::from_secs(1));
+    loop {
+        let sample = sampler.sample(moment(Timestamp::now())).await;
+        if told.send(sample).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(period) => {}
+            () = told.closed() => return,
+        }
+    }
+}

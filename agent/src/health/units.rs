@@ -1,0 +1,131 @@
+//! kubelet and the container runtime: whether they run, and whether they start again and again. While all is well nothing is run for
+//! it: a unit's control group names its processes. Only when there are none is systemd asked what became of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use drain::Millis;
+use tokio::net::UnixStream;
+
+use super::check::{self, Check};
+use super::kept::Kept;
+use super::{Incident, Look, Quota};
+use crate::host::Host;
+
+/// Where the runtime listens, below the machine's root.
+const SOCKET: &str = "run/containerd/containerd.sock";
+/// Slices in which images put the units.
+const SLICES: [&str; 3] = ["runtime.slice", "system.slice", "kubelet.slice"];
+/// After systemd knew nothing of a unit, so many looks go by without asking: it would be a program run for nothing each time.
+const UNASKED: u8 = 20;
+/// More restarts than this, in this time, are too many.
+const RESTARTS: Quota = Quota { times: 3, within: Duration::from_secs(600) };
+
+/// A unit of systemd's.
+#[derive(Debug)]
+pub(super) struct Unit {
+    name: String,
+    groups: Vec<Kept>,
+    /// The process that was there at the last look.
+    process: Option<u32>,
+    restarts: Check,
+    /// Looks for which systemd is not asked.
+    unasked: u8,
+}
+
+impl Unit {
+    pub(super) fn new(root: &Path, name: &str, restarts: Check) -> Self {
+        let hierarchies = ["sys/fs/cgroup", "sys/fs/cgroup/systemd"];
+        let folders = hierarchies.iter().flat_map(|folder| SLICES.map(|slice| root.join(folder).join(slice)));
+        let groups = folders.map(|folder| Kept::new(folder.join(name).join("cgroup.procs"))).collect();
+        Self { name: name.to_owned(), groups, process: None, restarts, unasked: 0 }
+    }
+
+    /// The unit's first process, if it has any.
+    fn process(&mut self) -> Option<u32> {
+        let texts = self.groups.iter_mut().filter_map(Kept::read);
+        texts.flat_map(str::lines).find_map(|line| line.trim().parse().ok())
+    }
+
+    /// Another process than at the last look is a restart.
+    fn restarted(&mut self, now: Millis) -> (bool, Option<Incident>) {
+        let process = self.process();
+        let before = self.process;
+        self.process = process.or(before);
+        let another = before.is_some() && process.is_some() && process != before;
+        let incident = another.then(|| Incident {
+            check: self.restarts.clone(),
+            quota: RESTARTS,
+            at: now,
+            text: format!("{} has started again", self.name),
+        });
+        (process.is_some(), incident)
+    }
+
+    /// What systemd says of a unit without processes. Where there is no systemd, or no such unit, it is not asked again for a while.
+    async fn state(&mut self, host: &Host) -> State {
+        self.unasked = self.unasked.saturating_sub(1);
+        if self.unasked > 0 {
+            return State::Unknown;
+        }
+        let properties = "--property=LoadState,ActiveState,SubState,Result,NRestarts";
+        let said = host.output("systemctl", &["show", &self.name, properties]).await.unwrap_or_default();
+        let property = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let state = match (property("LoadState"), property("ActiveState")) {
+            (Some("loaded"), Some("active" | "reloading")) => State::Runs,
+            (Some("loaded"), Some(active)) => {
+                let part = |name: &str| property(name).unwrap_or("unknown");
+                let (sub, result, restarts) = (part("SubState"), part("Result"), part("NRestarts"));
+                State::Down(format!("{} is {active} ({sub}), result {result}, {restarts} restarts", self.name))
+            }
+            _ => State::Unknown,
+        };
+        if state == State::Unknown {
+            self.unasked = UNASKED;
+        }
+        state
+    }
+}
+
+/// What systemd says of a unit.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Runs,
+    Down(String),
+}
+
+/// kubelet's unit; no look where nobody knows.
+pub(super) async fn kubelet(unit: &mut Unit, host: &Host, now: Millis) -> (Option<Look>, Option<Incident>) {
+    let (runs, incident) = unit.restarted(now);
+    let state = if runs { State::Runs } else { unit.state(host).await };
+    let trouble = match state {
+        State::Unknown => return (None, incident),
+        State::Runs => None,
+        State::Down(why) => Some(why),
+    };
+    (Some(Look { check: check::KUBELET_FAILED, trouble }), incident)
+}
+
+/// The runtime's unit. Its shims outlive it in its control group, so its socket tells whether it runs.
+pub(super) async fn runtime(
+    unit: &mut Unit,
+    root: &Path,
+    host: &Host,
+    now: Millis,
+) -> (Option<Look>, Option<Incident>) {
+    let (_, incident) = unit.restarted(now);
+    let socket: PathBuf = root.join(SOCKET);
+    let trouble = match UnixStream::connect(&socket).await {
+        Ok(_) => None,
+        Err(error) => {
+            let why = match unit.state(host).await {
+                State::Unknown if !socket.exists() => return (None, incident),
+                State::Down(why) => why,
+                State::Unknown | State::Runs => unit.name.clone(),
+            };
+            Some(format!("{why}: /{SOCKET} takes no connection: {error}"))
+        }
+    };
+    (Some(Look { check: check::RUNTIME_FAILED, trouble }), incident)
+}

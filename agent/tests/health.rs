@@ -1,0 +1,284 @@
+//! The sampler on a folder that stands for a machine: each fault, laid out in files and sockets as the kernel shows it, is found, and
+//! is not found any more once it is mended.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::fs;
+use std::io::Write as _;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
+
+use agent::health::{Check, Sample, Sampler, check};
+use agent::host::Host;
+use drain::Millis;
+use machine::agent::health::{HealthSettings, Percent};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+
+const MOUNTS: &str = "22 1 259:1 / / rw,noatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2\n\
+                      30 22 259:5 / /var/lib/kubelet ro,noatime shared:9 - ext4 /dev/nvme1n1 rw\n";
+const ROUTES: &str = "Iface\tDestination\tGateway\tFlags\neth0\t00000000\t0100000A\t0003\t0\n";
+const NO_V6: &str = "00000000000000000000000000000000 00 0 00 0 ffffffff 00000001 00000000 00200200 lo\n";
+
+struct Room(TempDir);
+
+impl Room {
+    fn new() -> Self {
+        let room = Self(tempfile::tempdir().unwrap());
+        room.write("proc/self/mountinfo", MOUNTS);
+        room.write("proc/net/route", ROUTES);
+        room.write("proc/net/ipv6_route", NO_V6);
+        room.write("proc/stat", "cpu 1 2 3\nbtime 1767268800\n");
+        room.write("dev/kmsg", "6,1,100,-;Linux version 6.12\n");
+        room.write("bin/systemctl", "#!/bin/sh\nexit 1\n");
+        fs::set_permissions(room.0.path().join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+        room
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Says something as the kernel does.
+    fn kernel(&self, line: &str) {
+        let mut file = fs::OpenOptions::new().append(true).open(self.0.path().join("dev/kmsg")).unwrap();
+        writeln!(file, "3,77,5000000,-;{line}").unwrap();
+    }
+
+    /// systemd answers so of every unit.
+    fn systemd(&self, answer: &str) {
+        self.write("bin/systemctl", &format!("#!/bin/sh\ncat <<END\n{answer}\nEND\n"));
+    }
+
+    fn sampler(&self) -> Sampler {
+        self.sampler_with(HealthSettings::default())
+    }
+
+    fn sampler_with(&self, settings: HealthSettings) -> Sampler {
+        let path = format!("{}:/usr/bin:/bin", self.0.path().join("bin").display());
+        Sampler::new(Host::new(self.0.path(), path), settings, None)
+    }
+}
+
+fn found(sample: &Sample, check: &Check) -> Option<String> {
+    let look = sample.looks.iter().find(|look| look.check == *check);
+    look.unwrap_or_else(|| unreachable!("nobody looked for {check:?}: {sample:?}")).trouble.clone()
+}
+
+async fn look(sampler: &mut Sampler, check: &Check) -> Option<String> {
+    found(&sampler.sample(Millis(0)).await, check)
+}
+
+#[tokio::test]
+async fn a_machine_without_faults_has_none() {
+    let room = Room::new();
+    let mut sampler = room.sampler();
+    for _ in 0..3 {
+        let sample = sampler.sample(Millis(0)).await;
+        assert!(sample.looks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
+        assert!(sample.incidents.is_empty() && sample.looks.len() >= 4, "{sample:?}");
+    }
+    // Nothing at all is known of an empty folder, and nothing is claimed.
+    let empty = tempfile::tempdir().unwrap();
+    let mut sampler = Sampler::new(Host::new(empty.path(), ""), HealthSettings::default(), None);
+    let sample = sampler.sample(Millis(0)).await;
+    assert!(sample.looks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
+}
+
+#[tokio::test]
+async fn disks_full_read_only_and_slow() {
+    let room = Room::new();
+    // The disk of the test is certainly not empty.
+    let settings = HealthSettings { disk_full_percent: Percent(1), ..HealthSettings::default() };
+    let full = look(&mut room.sampler_with(settings), &check::DISK_FULL).await.unwrap();
+    assert!(full.starts_with("/ is ") && full.contains("% full"), "{full}");
+
+    let mut sampler = room.sampler();
+    room.write("proc/self/mountinfo", &MOUNTS.replace("/dev/nvme1n1 rw", "/dev/nvme1n1 ro"));
+    assert_eq!(look(&mut sampler, &check::READ_ONLY).await.unwrap(), "/var/lib/kubelet cannot be written");
+    assert_eq!(look(&mut sampler, &check::READ_ONLY_ROOT).await, None);
+    room.write("proc/self/mountinfo", &MOUNTS.replace("p1 rw,attr2", "p1 ro,attr2"));
+    assert_eq!(look(&mut sampler, &check::READ_ONLY).await, None);
+    assert!(look(&mut sampler, &check::READ_ONLY_ROOT).await.is_some());
+    room.write("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
+    assert_eq!(look(&mut room.sampler(), &check::READ_ONLY_ROOT).await, None, "its root is always sealed");
+    room.write("proc/self/mountinfo", MOUNTS);
+    assert_eq!(look(&mut sampler, &check::READ_ONLY_ROOT).await, None);
+
+    let stats = |done: u64, waited: u64, under_way: u64, busy: u64| {
+        let line = format!("259 0 nvme1n1 {done} 0 8 {waited} 0 0 0 0 {under_way} {busy} 0\n");
+        room.write("proc/diskstats", &format!("7 0 loop0 9 0 0 99999 0 0 0 0 9 99999 0\n{line}"));
+    };
+    let rows = [
+        ((100, 1000, 0, 0), None),
+        ((110, 1100, 1, 100), None),
+        ((112, 3100, 1, 2100), Some("nvme1n1 needs 1000 ms")),
+        ((112, 3100, 1, 17_100), Some("nvme1n1 has finished nothing for 15000 ms")),
+        ((112, 3100, 0, 17_100), None),
+        ((200, 3200, 0, 17_200), None),
+    ];
+    for ((done, waited, under_way, busy), trouble) in rows {
+        stats(done, waited, under_way, busy);
+        let said = look(&mut sampler, &check::DISK_SLOW).await;
+        assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");
+        assert!(said.unwrap_or_default().contains(trouble.unwrap_or_default()));
+    }
+}
+
+#[tokio::test]
+async fn routes_that_are_gone() {
+    let room = Room::new();
+    let mut sampler = room.sampler();
+    assert_eq!(look(&mut sampler, &check::NO_ROUTE).await, None);
+    room.write("proc/net/route", "Iface\tDestination\tGateway\tFlags\neth0\t0000000A\t00000000\t0001\t0\n");
+    assert!(look(&mut sampler, &check::NO_ROUTE).await.is_some(), "the one on lo refuses everything");
+    let v6 = "00000000000000000000000000000000 00 0 00 fe80 00000400 00000001 00000000 00000003 eth0\n";
+    room.write("proc/net/ipv6_route", &format!("{NO_V6}{v6}"));
+    assert_eq!(look(&mut sampler, &check::NO_ROUTE).await, None);
+}
+
+#[tokio::test]
+async fn names_that_nobody_resolves() {
+    let room = Room::new();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    room.write("etc/resolv.conf", "# made by hand\nsearch x\nnameserver 127.0.0.1\nnameserver 10.0.0.2\n");
+    room.write(
+        "var/lib/kubelet/kubeconfig",
+        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://abc.eks.test:80'}}]\n\
+         contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\nusers: [{name: u, user: {}}]\n",
+    );
+    let answer = |code: u8| {
+        let server = server.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut packet = [0; 512];
+            let (length, from) = server.recv_from(&mut packet).unwrap();
+            let asked = packet[..length].to_vec();
+            // Somebody else's answer comes first and is left aside.
+            server.send_to(&[0xff, 0xff, 0x80, 0, 0, 0], from).unwrap();
+            packet[2] |= 0x80;
+            packet[3] = code;
+            server.send_to(&packet[..length], from).unwrap();
+            asked
+        })
+    };
+    let rows = [(0, None), (3, None), (2, Some("error 2"))];
+    for (code, trouble) in rows {
+        let asked = answer(code);
+        let said = look(&mut room.sampler().with_dns_port(port), &check::NO_DNS).await;
+        let asked = asked.join().unwrap();
+        assert_eq!(&asked[12..], b"\x03abc\x03eks\x04test\0\0\x01\0\x01");
+        assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");
+        assert!(said.unwrap_or_default().contains(trouble.unwrap_or_default()));
+    }
+    let silent = look(&mut room.sampler().with_dns_port(port), &check::NO_DNS).await.unwrap();
+    assert!(silent.contains("127.0.0.1 does not answer for abc.eks.test"), "{silent}");
+}
+
+#[tokio::test]
+async fn units_that_are_down_or_start_again_and_again() {
+    let room = Room::new();
+    let mut sampler = room.sampler();
+    let sample = sampler.sample(Millis(0)).await;
+    assert!(!sample.looks.iter().any(|look| look.check == check::KUBELET_FAILED), "nobody knows: {sample:?}");
+    room.systemd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=5");
+    let mut sampler = room.sampler();
+    let said = look(&mut sampler, &check::KUBELET_FAILED).await.unwrap();
+    assert_eq!(said, "kubelet.service is activating (auto-restart), result exit-code, 5 restarts");
+    let said = look(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
+    assert!(said.starts_with("containerd.service is activating"), "{said}");
+
+    let group = "sys/fs/cgroup/runtime.slice/kubelet.service/cgroup.procs";
+    room.write(group, "100\n");
+    assert_eq!(look(&mut sampler, &check::KUBELET_FAILED).await, None);
+    let mut restarts = 0;
+    for process in ["101\n", "101\n", "", "102\n", "103\n"] {
+        room.write(group, process);
+        let sample = sampler.sample(Millis(0)).await;
+        restarts += sample.incidents.iter().filter(|it| it.check == check::KUBELET_RESTARTS).count();
+    }
+    assert_eq!(restarts, 3);
+
+    let path = room.0.path().join("run/containerd/containerd.sock");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    assert_eq!(look(&mut sampler, &check::RUNTIME_FAILED).await, None);
+    drop(listener);
+    room.systemd("LoadState=loaded\nActiveState=active\nSubState=running");
+    let said = look(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
+    assert!(said.contains("containerd.sock takes no connection"), "{said}");
+}
+
+#[tokio::test]
+async fn what_the_kernel_says_becomes_incidents_with_their_moment() {
+    let room = Room::new();
+    let mut sampler = room.sampler();
+    assert!(sampler.sample(Millis(0)).await.incidents.is_empty());
+    let rows = [
+        ("Out of memory: Killed process 4242 (java) total-vm:1kB", "KernelReady", "OOMLoop", true),
+        ("INFO: task jbd2/nvme0n1:77 blocked for more than 122 seconds.", "KernelReady", "AppBlocked", false),
+        ("watchdog: BUG: soft lockup - CPU#3 stuck for 26s!", "KernelReady", "SoftLockup", false),
+        ("kernel BUG at mm/slub.c:1!", "KernelReady", "KernelBug", false),
+        ("nf_conntrack: nf_conntrack: table full, dropping packet", "KernelReady", "ConntrackExceededKernel", false),
+        ("I/O error, dev nvme1n1, sector 8 op 0x0:(READ)", "StorageReady", "BlockDeviceIOError", false),
+        (
+            "XFS (nvme0n1p1): Log I/O Error Detected.  Shutting down filesystem",
+            "StorageReady",
+            "FilesystemShutdown",
+            true,
+        ),
+        (
+            "NVRM: Xid (PCI:0000:00:1e): 79, pid=1, GPU has fallen off the bus.",
+            "AcceleratedHardwareReady",
+            "NvidiaXID79Error",
+            true,
+        ),
+        ("NVRM: Xid (PCI:0000:00:1e): 48, pid=1, DBE", "AcceleratedHardwareReady", "NvidiaDoubleBitError", true),
+        ("NVRM: Xid (PCI:0000:00:1e): 31, pid=1, MMU fault", "AcceleratedHardwareReady", "NvidiaXID31Warning", false),
+        (
+            "neuron: NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR hardware_id=1",
+            "AcceleratedHardwareReady",
+            "NeuronHBMUncorrectableError",
+            true,
+        ),
+    ];
+    for (line, ..) in &rows {
+        room.kernel(line);
+    }
+    // A limit of a pod's own is its own affair, and so is what is none of ours.
+    room.kernel("Memory cgroup out of memory: Killed process 7 (java)");
+    room.kernel("eth0: link becomes ready");
+    let incidents = sampler.sample(Millis(0)).await.incidents;
+    let told: Vec<_> =
+        incidents.iter().map(|it| (it.check.condition, it.check.reason.as_ref(), it.check.fatal)).collect();
+    let expected: Vec<_> = rows.iter().map(|(_, condition, reason, fatal)| (*condition, *reason, *fatal)).collect();
+    assert_eq!(told, expected);
+    assert!(incidents.iter().all(|it| it.at == Millis(1_767_268_805_000)), "boot and five seconds");
+    assert!(sampler.sample(Millis(0)).await.incidents.is_empty(), "each is told once");
+    assert_eq!(room.sampler().sample(Millis(0)).await.incidents.len(), rows.len(), "a restart reads them again");
+}
+
+#[tokio::test]
+async fn accelerators_that_have_fallen_off_their_bus() {
+    let room = Room::new();
+    let device = |name: &str, vendor: &str, kind: &str, class: &str, config: &[u8]| {
+        let folder = format!("sys/bus/pci/devices/{name}");
+        let fields = [("vendor", vendor), ("device", kind), ("class", class)];
+        fields.iter().for_each(|(field, text)| room.write(&format!("{folder}/{field}"), &format!("{text}\n")));
+        fs::write(room.0.path().join(&folder).join("config"), config).unwrap();
+    };
+    device("0000:00:1e.0", "0x10de", "0x2237", "0x030200", &[0xde, 0x10, 0x37, 0x22, 0]);
+    device("0000:00:1f.0", "0x1d0f", "0x7164", "0x088000", &[0x0f, 0x1d, 0x64, 0x71, 0]);
+    device("0000:00:03.0", "0x1d0f", "0xec20", "0x020000", &[0xff; 8]);
+    let mut sampler = room.sampler();
+    for check in [check::NVIDIA_LOST, check::NEURON_LOST] {
+        assert_eq!(look(&mut sampler, &check).await, None);
+    }
+    fs::write(room.0.path().join("sys/bus/pci/devices/0000:00:1e.0/config"), [0xff; 8]).unwrap();
+    fs::remove_dir_all(room.0.path().join("sys/bus/pci/devices/0000:00:1f.0")).unwrap();
+    let said = look(&mut sampler, &check::NVIDIA_LOST).await.unwrap();
+    assert_eq!(said, "1 of 1 devices do not answer: 0000:00:1e.0");
+    assert!(look(&mut sampler, &check::NEURON_LOST).await.is_some());
+}

@@ -1,0 +1,61 @@
+//! Health around a running agent: from the kernel's word to condition and event, and silence where another agent speaks.
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, until};
+use crate::machine::{INSTANCE, Machine, node};
+
+fn condition(api: &Api, kind: &str) -> Option<Value> {
+    let state = api.state();
+    let conditions = state.node.as_ref()?["status"]["conditions"].as_array()?.clone();
+    conditions.into_iter().find(|it| it["type"] == kind)
+}
+
+/// A machine that booted a minute ago, and whose kernel has given a file system up since.
+async fn broken() -> (Api, Machine) {
+    let (api, machine) = (Api::start().await, Machine::boot().await);
+    let boot = jiff::Timestamp::now().as_second() - 60;
+    machine.write("proc/stat", &format!("btime {boot}\n"));
+    machine.write("dev/kmsg", "3,9,5000000,-;XFS (nvme0n1p1): Metadata I/O Error. Shutting down filesystem.\n");
+    machine.join(&api);
+    machine.cni();
+    (api, machine)
+}
+
+#[tokio::test]
+async fn what_the_kernel_gave_up_is_a_false_condition_and_an_event() {
+    let (api, mut machine) = broken().await;
+    api.put_node(node(INSTANCE));
+    machine.start();
+    let said = until("the condition", || condition(&api, "StorageReady")).await;
+    assert_eq!((said["status"].as_str(), said["reason"].as_str()), (Some("False"), Some("FilesystemShutdown")));
+    assert!(said["message"].as_str().unwrap().contains("Shutting down filesystem"), "{said}");
+    assert!(said["lastHeartbeatTime"].is_string() && said["lastTransitionTime"].is_string());
+    for (kind, reason) in [("KernelReady", "KernelIsReady"), ("NetworkingReady", "NetworkingIsReady")] {
+        let said = condition(&api, kind).unwrap();
+        assert_eq!((said["status"].as_str(), said["reason"].as_str()), (Some("True"), Some(reason)));
+    }
+    assert_eq!(condition(&api, "AcceleratedHardwareReady"), None, "it has none");
+    let told = || {
+        let state = api.state();
+        let mut events = state.events.values();
+        events.find(|event| event["reason"] == "StorageReady").map(|event| event["message"].clone())
+    };
+    let told = until("the event", told).await;
+    assert!(told.as_str().unwrap().starts_with("FilesystemShutdown: XFS"), "{told}");
+}
+
+#[tokio::test]
+async fn another_agents_conditions_are_left_alone() {
+    let (api, mut machine) = broken().await;
+    let mut object = node(INSTANCE);
+    let theirs = json!({"type": "StorageReady", "status": "True", "reason": "StorageIsReady", "message": "Storage is fine",
+                        "lastHeartbeatTime": jiff::Timestamp::now().to_string()});
+    object["status"]["conditions"].as_array_mut().unwrap().push(theirs.clone());
+    api.put_node(object);
+    machine.start();
+    until("open gates", || condition(&api, "kerf.sh/Ready").filter(|it| it["status"] == "True")).await;
+    until("the event all the same", || (!api.state().events.is_empty()).then_some(())).await;
+    assert_eq!(condition(&api, "StorageReady"), Some(theirs));
+    assert_eq!(condition(&api, "KernelReady"), None);
+}
