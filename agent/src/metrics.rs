@@ -66,3 +66,23 @@ pub fn show_timeline(metrics: &Metrics, timeline: &Timeline) {
         metrics.set(&STAGE, &[stage], at as f64 / 1000.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_on_the_agents_page_as_it_is_here() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/agent.md");
+        let page = std::fs::read_to_string(page).unwrap_or_default();
+        for metric in TABLE {
+            let kind = match metric.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+                Kind::Histogram(_) => "histogram",
+            };
+            let row = format!("| `{}` | {kind} | {} | {} |", metric.name, metric.labels.join(", "), metric.help);
+            assert!(page.contains(&row), "docs/agent.md lacks: {row}");
+        }
+    }
+}

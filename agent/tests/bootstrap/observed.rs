@@ -94,6 +94,7 @@ async fn every_stage_of_our_own_bootstrap_is_in_the_timeline() {
     room.bootstrap(&fake.endpoint).run().await;
     let timeline = Timeline::read(&room.root());
     let steps = timeline.steps();
+    println!("milliseconds of a bootstrap whose metadata and systemctl answer: {steps:?}");
     let at = |stage: &str| steps.iter().find(|(name, _)| *name == stage).map(|(_, at)| *at);
     let order = [IMDS, CONFIG, CONTAINERD, KUBELET].map(|stage| at(stage).unwrap_or(u64::MAX));
     assert!(order.is_sorted() && order[3] < u64::MAX && at(CREDENTIALS).is_some(), "{steps:?}");
