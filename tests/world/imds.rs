@@ -23,7 +23,7 @@ mod script;
 mod tests;
 mod tokens;
 
-pub use facts::{Facts, Interruption};
+pub use facts::{Facts, Interruption, Role};
 pub use script::Fault;
 
 use script::Script;

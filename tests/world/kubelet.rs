@@ -94,6 +94,17 @@ pub struct Options {
     pub timing: Timing,
     /// Where it writes what it does.
     pub log: PathBuf,
+    /// What it runs instead of a kubeconfig's `aws eks get-token`; without it such a kubeconfig is no use.
+    pub plugin: Option<Plugin>,
+}
+
+/// The agent as a credential plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// `kerf-agent`.
+    pub program: PathBuf,
+    /// The machine's metadata.
+    pub endpoint: String,
 }
 
 /// A running stand-in. Dropping it ends it as a power cut would: its Node and its pods stay as they are in the API.
@@ -111,7 +122,7 @@ impl Kubelet {
     /// client certificate. Names the file.
     pub async fn start(options: Options) -> Result<Self> {
         let settings = Arc::new(Settings::read(&options.root)?);
-        let client = access::client(&options.root, &settings.kubeconfig).await?;
+        let client = access::client(&options.root, &settings.kubeconfig, options.plugin.as_ref()).await?;
         let work = run::Work::new(options, Arc::clone(&settings), client)?;
         Ok(Self { settings, task: tokio::spawn(run::run(work)) })
     }

@@ -4,6 +4,7 @@
 pub mod ccm;
 pub mod controlplane;
 pub mod ec2wire;
+pub mod eks;
 pub mod imds;
 pub mod kubeconfig;
 pub mod kubelet;

@@ -1,5 +1,5 @@
 //! The machine room: it watches the fake EC2 and gives every running instance a machine. A machine is a folder that stands
-//! for `/`, a loopback address with instance metadata, a node certificate, a `systemctl`, the stand-in kubelet, and the
+//! for `/`, a loopback address with instance metadata, a node certificate or a role, a `systemctl`, the stand-in kubelet, and the
 //! real agent: `kerf-agent bootstrap` and beside it `kerf-agent run`, as systemd would start and restart them.
 //!
 //! Instances that shut down get SIGTERM and a moment; those that are gone take everything with them, by pid. Their Nodes
@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::controlplane::ControlPlane;
+use crate::eks::Eks;
 use crate::imds::Imds;
 use crate::kubelet::Timing;
 use crate::pki::Credentials;
@@ -55,6 +56,8 @@ pub struct Options {
     pub cloud: FakeCloud,
     /// Who signs node certificates.
     pub sign: Signer,
+    /// Who hands out roles: with it machines have no certificates, and prove who they are by tokens as on EKS.
+    pub eks: Option<Arc<Eks>>,
     /// The folder for the machines' folders, one a machine, named by instance id.
     pub folder: PathBuf,
     /// The agent and the shim.
@@ -76,6 +79,7 @@ impl Options {
         Self {
             cloud,
             sign,
+            eks: None,
             folder,
             programs,
             kubernetes: "v1.36.3".to_owned(),

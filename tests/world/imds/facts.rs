@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::eks::RoleKeys;
+
 /// The state behind the paths. Paths that have nothing to say answer 404, as the real service does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
@@ -42,8 +44,19 @@ pub struct Facts {
     pub target_lifecycle_state: Option<String>,
     /// Instance tags, where the launch template lets metadata show them.
     pub tags: BTreeMap<String, String>,
+    /// The instance's role and its credentials; 404 without a role.
+    pub role: Option<Role>,
     /// Whether the service is switched off (403 for everything).
     pub disabled: bool,
+}
+
+/// A role as the service shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// What it may sign with.
+    pub keys: RoleKeys,
 }
 
 /// A spot interruption notice.
@@ -91,7 +104,8 @@ impl Facts {
             "events/maintenance/history" => "[]".to_owned(),
             "autoscaling/target-lifecycle-state" => self.target_lifecycle_state.clone()?,
             "network/interfaces/macs/" => format!("{}/", self.mac),
-            other => return self.interface(other).or_else(|| self.tag(other)),
+            "iam/security-credentials" | "iam/security-credentials/" => self.role.as_ref()?.name.clone(),
+            other => return self.interface(other).or_else(|| self.tag(other)).or_else(|| self.credentials(other)),
         };
         Some(text)
     }
@@ -104,6 +118,23 @@ impl Facts {
             "mac" => Some(self.mac.clone()),
             _ => None,
         }
+    }
+
+    fn credentials(&self, path: &str) -> Option<String> {
+        let role = self.role.as_ref()?;
+        let RoleKeys { access_key, session } = &role.keys;
+        (path.strip_prefix("iam/security-credentials/") == Some(role.name.as_str())).then(|| {
+            let document = json!({
+                "Code": "Success",
+                "LastUpdated": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+                "Type": "AWS-HMAC",
+                "AccessKeyId": access_key,
+                "SecretAccessKey": session.secret_key,
+                "Token": session.session_token,
+                "Expiration": session.end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            });
+            format!("{document:#}")
+        })
     }
 
     fn tag(&self, path: &str) -> Option<String> {

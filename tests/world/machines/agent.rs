@@ -14,6 +14,9 @@ use crate::process::Process;
 /// `RestartSec` of both units.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// Where each machine's agent serves its metrics, on the machine's own loopback address.
+pub const METRICS: u16 = 9192;
+
 /// The subcommands, each a unit of its own.
 pub const BOOTSTRAP: &str = "bootstrap";
 pub const RUN: &str = "run";
@@ -115,6 +118,7 @@ impl Unit<'_> {
             .env("KERF_ROOT", blueprint.root())
             .env("KERF_MACHINE_SOCKET", blueprint.socket())
             .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", &self.endpoint)
+            .env("KERF_METRICS", format!("{}:{METRICS}", blueprint.loopback()))
             .envs(&blueprint.environment);
         command
     }

@@ -11,11 +11,11 @@ use crate::pki::{Credentials, write_private};
 /// The kernel's name of this boot.
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
-/// Writes the root of a machine. It must not exist yet.
+/// Writes the root of a machine, with kubelet's certificate if it has one. The root must not exist yet.
 ///
 /// # Errors
 /// When a file cannot be written; names it.
-pub fn install(blueprint: &Blueprint, certificate: &Credentials) -> Result<()> {
+pub fn install(blueprint: &Blueprint, certificate: Option<&Credentials>) -> Result<()> {
     let root = blueprint.root();
     for folder in ["etc/cni/net.d", "etc/kubernetes", "var/lib/kubelet/pki", "var/lib/kerf", "run", "usr/bin"] {
         make(&root.join(folder))?;
@@ -28,7 +28,8 @@ pub fn install(blueprint: &Blueprint, certificate: &Credentials) -> Result<()> {
     write(&root, BOOT_ID, &boot_id(&blueprint.instance_id, 1))?;
     write(&root, "proc/meminfo", &format!("MemTotal: {} kB\n", blueprint.hardware.visible_memory() / 1024))?;
     processors(&root, blueprint.hardware.vcpus)?;
-    write_private(&root.join("var/lib/kubelet/pki/kubelet-client-current.pem"), &certificate.bundle())
+    let bundle = root.join("var/lib/kubelet/pki/kubelet-client-current.pem");
+    certificate.map_or(Ok(()), |certificate| write_private(&bundle, &certificate.bundle()))
 }
 
 /// What a reboot changes on the disk: `/run` is empty, and the kernel names another boot. `boots` counts this one.

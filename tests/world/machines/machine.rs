@@ -15,8 +15,10 @@ use tokio::sync::{Notify, watch};
 use super::agent::{Agent, RUN};
 use super::systemctl::{self, Units};
 use super::{Options, Programs, Signer, facts, image};
-use crate::imds::Imds;
-use crate::kubelet::{self, Hardware, Timing};
+use crate::eks::{Eks, ROLE};
+use crate::imds::{Facts, Imds, Role};
+use crate::kubelet::{self, Hardware, Plugin, Timing};
+use crate::pki::Credentials;
 
 /// The root volume of a template that says nothing.
 const DISK_GIB: u64 = 20;
@@ -192,6 +194,7 @@ pub struct Blueprint {
     zone_id: String,
     folder: PathBuf,
     sign: Signer,
+    eks: Option<Arc<Eks>>,
     timing: Timing,
     grace: Duration,
 }
@@ -211,6 +214,7 @@ impl Blueprint {
             zone_id: subnet.map(|subnet| subnet.zone_id).unwrap_or_default(),
             folder: options.folder.join(&instance.id),
             sign: Arc::clone(&options.sign),
+            eks: options.eks.clone(),
             timing: options.timing,
             grace: options.grace,
         }
@@ -229,19 +233,33 @@ impl Blueprint {
     }
 
     /// 127.64.0.0/10 holds the private addresses 10.N.x.y of up to 64 networks N.
-    fn loopback(&self) -> IpAddr {
+    pub(super) fn loopback(&self) -> IpAddr {
         let [_, second, third, fourth] = self.address.octets();
         Ipv4Addr::new(127, 64 | (second & 63), third, fourth).into()
     }
 
-    fn kubelet(&self) -> kubelet::Options {
+    /// What kubelet finds; its metadata answers at `endpoint`.
+    fn kubelet(&self, endpoint: &str) -> kubelet::Options {
         let [_, _, third, fourth] = self.address.octets();
+        let plugin = Plugin { program: self.programs.agent.clone(), endpoint: endpoint.to_owned() };
         kubelet::Options {
             root: self.root(),
             hardware: self.hardware.clone(),
             pod_network: [third, fourth],
             timing: self.timing,
             log: self.folder.join("kubelet.log"),
+            plugin: Some(plugin),
+        }
+    }
+
+    /// What the machine proves by who it is: a certificate on its disk, or a role in its metadata.
+    fn identity(&self) -> Result<(Option<Credentials>, Option<Role>)> {
+        match &self.eks {
+            None => Ok((Some((self.sign)(&format!("system:node:{}", self.node_name))?), None)),
+            Some(eks) => {
+                let keys = eks.issue(&self.instance_id, &self.node_name);
+                Ok((None, Some(Role { name: ROLE.to_owned(), keys })))
+            }
         }
     }
 }
@@ -288,7 +306,7 @@ pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
 
 /// From the start of the units until all that runs has ended; whether that is for a reboot.
 async fn up(machine: &Machine, blueprint: &Blueprint, told: &mut Told, imds: &Imds, listener: &UnixListener) -> bool {
-    let mut units = Units::new(blueprint.kubelet());
+    let mut units = Units::new(blueprint.kubelet(&imds.url()));
     let mut agent = Agent::new(machine, blueprint, &imds.url());
     let again = tokio::select! {
         () = agent.run() => false,
@@ -304,9 +322,9 @@ async fn up(machine: &Machine, blueprint: &Blueprint, told: &mut Told, imds: &Im
 
 async fn boot(machine: &Machine, blueprint: &Blueprint, told: &Told) -> Result<(Arc<Imds>, UnixListener)> {
     let instance = told.borrow().clone().context("the instance went away before it booted")?;
-    let facts = facts::facts(&instance, &blueprint.zone_id);
-    let certificate = (blueprint.sign)(&format!("system:node:{}", blueprint.node_name))?;
-    image::install(blueprint, &certificate)?;
+    let (certificate, role) = blueprint.identity()?;
+    let facts = Facts { role, ..facts::facts(&instance, &blueprint.zone_id) };
+    image::install(blueprint, certificate.as_ref())?;
     image::install_shim(&blueprint.shims(), &blueprint.programs)?;
     let listener = systemctl::listen(&blueprint.socket())?;
     let imds = Arc::new(Imds::start(blueprint.loopback(), facts).await?);

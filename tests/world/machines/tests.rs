@@ -295,6 +295,7 @@ async fn systemctl_answers_as_systemctl_does() -> Result<()> {
         pod_network: [0, 1],
         timing: Timing::default(),
         log: folder.log("kubelet"),
+        plugin: None,
     });
     let calls = Mutex::default();
     let rows: [(&[&str], u8, &str); 10] = [

@@ -1,0 +1,126 @@
+//! Tokens against a real API server that asks a webhook about them, as EKS does: the machine's role lets its agent in as its Node,
+//! and whatever is wrong with a token keeps it out with a sentence that says what to do.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::SignedDuration;
+use serde_json::json;
+use world::controlplane::{ControlPlane, Options};
+use world::eks::{Eks, ROLE, RoleKeys};
+use world::eventually;
+use world::imds::{Facts, Imds, Role};
+use world::machines::Programs;
+use world::process::{Process, RunFolder};
+
+const CLUSTER: &str = "kerf-tokens";
+const REGION: &str = "us-west-2";
+const NODE: &str = "ip-10-0-0-1.us-west-2.compute.internal";
+const INSTANCE: &str = "i-0123456789abcdef0";
+const SOON: Duration = Duration::from_secs(60);
+
+struct Stage {
+    eks: Eks,
+    control_plane: ControlPlane,
+    folder: RunFolder,
+}
+
+impl Stage {
+    async fn set() -> Result<Self> {
+        let eks = Eks::start(CLUSTER, REGION).await?;
+        let control_plane = ControlPlane::start(eks.asked_by(Options::api_server("tokens"))).await?;
+        Ok(Self { eks, control_plane, folder: RunFolder::create("tokens")? })
+    }
+
+    /// Runs an agent on a machine with these keys, bootstrapped for `cluster`, until its log has every one of `words`.
+    async fn agent_says(&self, case: &str, keys: RoleKeys, cluster: &str, words: &[&str]) -> Result<()> {
+        let root = self.folder.path().join(case);
+        let facts = Facts {
+            instance_id: INSTANCE.to_owned(),
+            local_hostname: NODE.to_owned(),
+            region: REGION.to_owned(),
+            zone: format!("{REGION}a"),
+            role: Some(Role { name: ROLE.to_owned(), keys }),
+            ..Facts::default()
+        };
+        let imds = Imds::start(IpAddr::V4(Ipv4Addr::LOCALHOST), facts).await?;
+        std::fs::create_dir_all(root.join("var/lib/kubelet"))?;
+        std::fs::write(root.join("var/lib/kubelet/kubeconfig"), self.kubeconfig(cluster))?;
+        let mut command = Command::new(Programs::find()?.agent);
+        command.arg("run").env("KERF_ROOT", &root).env("AWS_EC2_METADATA_SERVICE_ENDPOINT", imds.url());
+        let log = self.folder.path().join(format!("{case}.log"));
+        let mut agent = Process::spawn(case, command, &log)?;
+        let what = format!("{case}: {words:?} in {}", log.display());
+        let said = eventually(&what, SOON, async || {
+            let text = std::fs::read_to_string(&log)?;
+            Ok(words.iter().all(|word| text.contains(word)).then_some(text))
+        });
+        let said = said.await.map(drop);
+        agent.stop(Duration::from_secs(10)).await?;
+        said
+    }
+
+    /// As bootstrap writes it on a machine without a client certificate.
+    fn kubeconfig(&self, cluster: &str) -> String {
+        let authority = STANDARD.encode(self.control_plane.authority().certificate());
+        let exec = json!({
+            "apiVersion": "client.authentication.k8s.io/v1beta1",
+            "command": "aws",
+            "args": ["eks", "get-token", "--cluster-name", cluster, "--region", REGION],
+        });
+        let document = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kubernetes", "cluster": {
+                "server": self.control_plane.url(),
+                "certificate-authority-data": authority,
+            }}],
+            "contexts": [{"name": "kubelet", "context": {"cluster": "kubernetes", "user": "kubelet"}}],
+            "current-context": "kubelet",
+            "users": [{"name": "kubelet", "user": {"exec": exec}}],
+        });
+        document.to_string()
+    }
+}
+
+#[tokio::test]
+async fn only_a_token_of_the_machines_role_for_this_cluster_lets_its_agent_in() -> Result<()> {
+    let stage = Stage::set().await?;
+    let good = || stage.eks.issue(INSTANCE, NODE);
+
+    let here = [&format!("waiting for kubelet to register Node {NODE}")[..]];
+    stage.agent_says("good", good(), CLUSTER, &here).await?;
+    let user = stage.eks.verdicts().pop().context("nobody asked")?.user;
+    ensure!(user == Ok(format!("system:node:{NODE}")), "{user:?}");
+
+    let refused = ["the API server does not know who we are (401", "access entry of type EC2_LINUX"];
+    let mut forged = good();
+    forged.session.secret_key = "a guess".to_owned();
+    stage
+        .agent_says("forged", forged, CLUSTER, &refused)
+        .await
+        .and_then(|()| last_says(&stage, "SignatureDoesNotMatch"))?;
+
+    stage.agent_says("elsewhere", good(), "another-cluster", &refused).await?;
+    last_says(&stage, "SignatureDoesNotMatch")?;
+
+    stage.eks.set_ahead(SignedDuration::from_mins(16));
+    stage.agent_says("expired", good(), CLUSTER, &refused).await?;
+    last_says(&stage, "the token has expired")?;
+    stage.eks.set_ahead(SignedDuration::ZERO);
+
+    let keys = good();
+    stage.eks.revoke(INSTANCE);
+    stage.agent_says("revoked", keys, CLUSTER, &refused).await?;
+    last_says(&stage, "no such access key")
+}
+
+fn last_says(stage: &Stage, why: &str) -> Result<()> {
+    let said = stage.eks.verdicts().pop().context("nobody asked")?.user;
+    ensure!(said.as_ref().is_err_and(|said| said.contains(why)), "{why}: {said:?}");
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! What EKS does with tokens: a webhook that the API server asks about every bearer token, and the roles' sessions that metadata
+//! hands out to machines. A token is only good with the signature of a session that was issued here, for this cluster, in time.
+//!
+//! A session stands for one instance: its role is mapped to `system:node:NAME` as an access entry of type EC2_LINUX maps it.
+
+mod judge;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use jiff::{SignedDuration, Timestamp};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+pub use judge::{Ear, Session};
+
+use crate::controlplane::{Component, Options};
+use crate::kubeconfig::install_tls;
+use crate::pki::{Authority, write_private};
+use crate::process::RunFolder;
+
+const PATH: &str = "/authenticate";
+const ACCOUNT: &str = "123456789012";
+/// How long a session lasts, as on EC2.
+const SESSION: SignedDuration = SignedDuration::from_hours(6);
+
+/// The role that every machine of the world has.
+pub const ROLE: &str = "kerf-node";
+
+/// Credentials as metadata shows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleKeys {
+    /// The public half.
+    pub access_key: String,
+    /// The rest.
+    pub session: Session,
+}
+
+/// A cluster's authentication of tokens. Dropping it ends it: the API server then knows nobody by a token.
+#[derive(Debug)]
+pub struct Eks {
+    folder: RunFolder,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ear: Ear,
+    issued: Mutex<BTreeMap<String, Issued>>,
+    ahead: Mutex<SignedDuration>,
+    verdicts: Mutex<Vec<Verdict>>,
+}
+
+#[derive(Clone, Debug)]
+struct Issued {
+    session: Session,
+    instance: String,
+    node: String,
+}
+
+/// What became of one token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Who it is.
+    pub user: Result<String, String>,
+}
+
+impl Eks {
+    /// Listens on loopback for `cluster` in `region`.
+    ///
+    /// # Errors
+    /// When the port or the certificate cannot be had.
+    pub async fn start(cluster: &str, region: &str) -> Result<Self> {
+        install_tls();
+        let authority = Authority::create()?;
+        let acceptor = acceptor(&authority)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen for token reviews")?;
+        let address = listener.local_addr()?;
+        let folder = RunFolder::create("eks")?;
+        let config = webhook_config(address, authority.certificate());
+        write_private(&folder.path().join("webhook.kubeconfig"), &config)?;
+        let ear = Ear { cluster: cluster.to_owned(), region: region.to_owned() };
+        let shared =
+            Arc::new(Shared { ear, issued: Mutex::default(), ahead: Mutex::default(), verdicts: Mutex::default() });
+        let server = tokio::spawn(accept(listener, acceptor, Arc::clone(&shared)));
+        Ok(Self { folder, address, shared, server })
+    }
+
+    /// The options of a control plane that asks here. What it heard it believes for a second only.
+    #[must_use]
+    pub fn asked_by(&self, options: Options) -> Options {
+        let config = self.folder.path().join("webhook.kubeconfig");
+        options
+            .with_flag(
+                Component::ApiServer,
+                &format!("--authentication-token-webhook-config-file={}", config.display()),
+            )
+            .with_flag(Component::ApiServer, "--authentication-token-webhook-version=v1")
+            .with_flag(Component::ApiServer, "--authentication-token-webhook-cache-ttl=1s")
+    }
+
+    /// The cluster's name and region.
+    #[must_use]
+    pub fn ear(&self) -> &Ear {
+        &self.shared.ear
+    }
+
+    /// A session of the instance's role; the cluster knows it as `system:node:NODE` from now on, the instance's earlier sessions too.
+    pub fn issue(&self, instance: &str, node: &str) -> RoleKeys {
+        let mut issued = lock(&self.shared.issued);
+        let access_key = format!("ASIAKERF{:08}{}", issued.len() + 1, instance.trim_start_matches("i-").to_uppercase());
+        let session = Session {
+            secret_key: format!("secret/of+{access_key}"),
+            session_token: STANDARD.encode(format!("session of {instance}, number {}", issued.len() + 1)),
+            end: Timestamp::now() + SESSION,
+        };
+        let known = Issued { session: session.clone(), instance: instance.to_owned(), node: node.to_owned() };
+        issued.insert(access_key.clone(), known);
+        RoleKeys { access_key, session }
+    }
+
+    /// Forgets every session of the instance, as when its role is taken away.
+    pub fn revoke(&self, instance: &str) {
+        lock(&self.shared.issued).retain(|_, known| known.instance != instance);
+    }
+
+    /// Sets the clock that tokens are judged by: so far ahead of everybody else's.
+    pub fn set_ahead(&self, ahead: SignedDuration) {
+        *lock(&self.shared.ahead) = ahead;
+    }
+
+    /// What was asked so far, in order.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        lock(&self.shared.verdicts).clone()
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Eks {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
+    let server = authority.server()?;
+    let chain = vec![CertificateDer::from_pem_slice(server.certificate.as_bytes()).context("our own certificate")?];
+    let key = PrivateKeyDer::from_pem_slice(server.key.as_bytes()).context("our own key")?;
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// The API server's own kind of kubeconfig: where the webhook is and whose certificate it has.
+fn webhook_config(address: SocketAddr, authority: &str) -> String {
+    let document = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "eks", "cluster": {
+            "server": format!("https://{address}{PATH}"),
+            "certificate-authority-data": STANDARD.encode(authority),
+        }}],
+        "users": [{"name": "apiserver"}],
+        "contexts": [{"name": "webhook", "context": {"cluster": "eks", "user": "apiserver"}}],
+        "current-context": "webhook",
+    });
+    format!("{document:#}\n")
+}
+
+/// Accepts for ever; the connections end with this future.
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+                    // A client that hangs up is no news.
+                    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+                });
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let token = review["spec"]["token"].as_str().unwrap_or_default();
+    let now = Timestamp::now() + *lock(&shared.ahead);
+    let heard = shared.hear(token, now);
+    let user = heard.as_ref().map(|(_, known)| format!("system:node:{}", known.node)).map_err(Clone::clone);
+    lock(&shared.verdicts).push(Verdict { user });
+    let answer = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "status": status(heard),
+    });
+    let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
+    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+impl Shared {
+    fn hear(&self, token: &str, now: Timestamp) -> Result<(String, Issued), String> {
+        let find = |key: &str| lock(&self.issued).get(key).cloned();
+        let key = self.ear.hear(token, now, |key| find(key).map(|known| known.session))?;
+        let known = find(&key).ok_or("the session was revoked")?;
+        Ok((key, known))
+    }
+}
+
+fn status(heard: Result<(String, Issued), String>) -> Value {
+    match heard {
+        Err(error) => json!({"authenticated": false, "error": error}),
+        Ok((access_key, known)) => {
+            let session = format!("arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{}", known.instance);
+            json!({"authenticated": true, "user": {
+                "username": format!("system:node:{}", known.node),
+                "uid": format!("aws-iam-authenticator:{ACCOUNT}:AROAKERF"),
+                "groups": ["system:bootstrappers", "system:nodes"],
+                "extra": {
+                    "accessKeyId": [access_key],
+                    "arn": [session],
+                    "canonicalArn": [format!("arn:aws:iam::{ACCOUNT}:role/{ROLE}")],
+                    "principalId": ["AROAKERF"],
+                    "sessionName": [known.instance],
+                },
+            }})
+        }
+    }
+}
