@@ -22,8 +22,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use machine::nodeconfig::NodeConfigError;
+use machine::pods::InterfaceLimits;
 use machine::userdata::UserDataError;
 
+use crate::ec2::{self, Ec2};
+use crate::environment::Environment;
 use crate::host::Host;
 use crate::identity::Role;
 use crate::imds::Imds;
@@ -33,6 +36,7 @@ use crate::policies;
 use crate::timeline::{self, Timeline};
 
 use duty::{Duty, Left};
+use facts::Facts;
 pub use plan::{File, Plan};
 pub use state::State;
 use waiting::{Say, Waiting};
@@ -53,6 +57,8 @@ pub struct Bootstrap {
     pub imds: Arc<Imds>,
     /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
     pub credential_provider: String,
+    /// Environment, for calls of EC2.
+    pub environment: Environment,
     /// Waits between attempts.
     pub backoff: Backoff,
 }
@@ -142,7 +148,8 @@ impl Bootstrap {
 
     async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<Plan> {
         let told = facts::user_data(&self.imds).await?;
-        let facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
+        let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
+        facts.interface_limits = self.unknown_limits(&facts).await;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
         self.write_files(&plan)?;
         timeline.reach(timeline::CONFIG, Timestamp::now());
@@ -153,6 +160,14 @@ impl Bootstrap {
             timeline.reach(timeline::CREDENTIALS, at);
         }
         Ok(plan)
+    }
+
+    /// The interface limits of an instance type that is newer than our table.
+    async fn unknown_limits(&self, facts: &Facts) -> Option<InterfaceLimits> {
+        let environment = self.environment.of_node(&facts.user_data.config);
+        let patience = ec2::Patience::brief(self.backoff.seed);
+        let ec2 = Ec2::new(&facts.identity.region, &environment, &self.host, Arc::clone(&self.imds), patience);
+        ec2.unknown_limits(&facts.identity.instance_type).await
     }
 
     /// When metadata gave out the role's credentials, where kubelet lives on them. Their absence holds nothing up: kubelet asks for

@@ -14,7 +14,7 @@ use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use machine::pods::InterfaceLimits;
+use machine::pods::{self, InterfaceLimits};
 
 use crate::environment::Environment;
 use crate::host::Host;
@@ -68,6 +68,12 @@ impl Patience {
             naming: Backoff { start: seconds(30), ceiling: seconds(120), seed },
             limit: seconds(600),
         }
+    }
+
+    /// For what a node can do without: two attempts of 3 s.
+    #[must_use]
+    pub const fn brief(seed: u64) -> Self {
+        Self { exchange: Duration::from_secs(3), attempts: 2, ..Self::nodeadm(seed) }
     }
 
     /// The attempts of one request in this environment.
@@ -153,6 +159,19 @@ impl<'a> Ec2<'a> {
         const ACTION: &str = "DescribeInstanceTypes";
         let answer = self.call(ACTION, &[("InstanceType.1", instance_type)]).await?;
         limits(&answer).ok_or(Ec2Error::Content { action: ACTION, expected: "the limits of one instance type" })
+    }
+
+    /// The limits of an instance type that our own table lacks; `None` where it has it, and, with a warning, where EC2
+    /// does not say: the node takes the usual number of pods then.
+    pub async fn unknown_limits(&self, instance_type: &str) -> Option<InterfaceLimits> {
+        if pods::interface_limits(instance_type).is_some() {
+            return None;
+        }
+        let refused = |error: &Ec2Error| {
+            let (most, why) = (pods::DEFAULT_MAX_PODS, daemon::error::chain(error));
+            log::warn!("{instance_type} is no known instance type, so the node takes {most} pods: {why}");
+        };
+        self.interface_limits(instance_type).await.inspect_err(refused).ok()
     }
 
     /// Sends a request until it is answered or patience is at its end.

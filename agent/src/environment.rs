@@ -3,6 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use machine::nodeconfig::NodeConfig;
+
+use crate::bootstrap::environment::WHOLE_MACHINE;
+
 /// Variables by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<String, String>);
@@ -36,9 +40,10 @@ impl Environment {
         all
     }
 
-    /// All variables, sorted by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    /// The same with what a NodeConfig sets for the whole machine, us included.
+    #[must_use]
+    pub fn of_node(&self, config: &NodeConfig) -> Self {
+        config.spec.instance.environment.get(WHOLE_MACHINE).map_or_else(|| self.clone(), |asked| self.with(asked))
     }
 }
 

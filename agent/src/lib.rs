@@ -61,7 +61,16 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
         Command::Bootstrap => {
             let backoff = Backoff::bootstrap(seed());
             let (imds, credential_provider) = (Arc::new(imds), settings.credential_provider.clone());
-            runtime.block_on(Bootstrap { host: settings.host(), imds, credential_provider, backoff }.run());
+            runtime.block_on(
+                Bootstrap {
+                    host: settings.host(),
+                    imds,
+                    credential_provider,
+                    environment: Environment::of_process(),
+                    backoff,
+                }
+                .run(),
+            );
             Ok(())
         }
         Command::Nodeadm(command) => runtime.block_on(nodeadm::run(&machine(settings, imds), command)),

@@ -1,14 +1,12 @@
 //! `nodeadm init`: from a NodeConfig to a node, in two phases that a boot runs apart.
 
 use anyhow::Context as _;
-use machine::nodeconfig::NodeConfig;
 
 use super::cache::Enriched;
 use super::chain::{self, Choice, Gathered, choose};
 use super::command::{Init, Phase};
 use super::phases::Phases;
 use super::{Machine, enrich};
-use crate::bootstrap::environment::WHOLE_MACHINE;
 use crate::environment::Environment;
 
 pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()> {
@@ -44,16 +42,11 @@ fn tell(gathered: &Gathered) {
 /// The NodeConfig with what it needs to be followed, and the environment that it asks for, in which that is found out.
 async fn follow(machine: &Machine, choice: Choice) -> anyhow::Result<(Environment, Enriched)> {
     match choice {
-        Choice::Kept(enriched) => Ok((environment(machine, &enriched.config()), enriched)),
+        Choice::Kept(enriched) => Ok((machine.environment.of_node(&enriched.config()), enriched)),
         Choice::Fresh { config, .. } => {
-            let environment = environment(machine, &config);
+            let environment = machine.environment.of_node(&config);
             let enriched = enrich::enrich(machine, &environment, config).await?;
             Ok((environment, enriched))
         }
     }
-}
-
-fn environment(machine: &Machine, config: &NodeConfig) -> Environment {
-    let asked = config.spec.instance.environment.get(WHOLE_MACHINE);
-    asked.map_or_else(|| machine.environment.clone(), |asked| machine.environment.with(asked))
 }

@@ -29,8 +29,9 @@ impl Phases<'_> {
     /// Writes files: those of the system, then those of each daemon that was asked for.
     pub(super) async fn config(&self) -> anyhow::Result<()> {
         let mut facts = self.facts().await?;
-        facts.interface_limits =
-            enrich::unknown_limits(self.machine, self.environment, &self.enriched.status.instance).await;
+        let instance = &self.enriched.status.instance;
+        let ec2 = enrich::ec2(self.machine, self.environment, &instance.region);
+        facts.interface_limits = ec2.unknown_limits(&instance.instance_type).await;
         let plan = self.plan(&facts)?;
         for warning in &plan.warnings {
             log::warn!("{warning}");

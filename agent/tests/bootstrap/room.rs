@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use agent::bootstrap::credentials::DEFAULT_PROVIDER;
 use agent::bootstrap::{Bootstrap, State};
+use agent::environment::Environment;
 use agent::host::Host;
 use agent::imds::Imds;
 use agent::imds::backoff::Backoff;
@@ -72,7 +73,8 @@ impl Room {
         let (start, ceiling) = (Duration::from_millis(1), Duration::from_millis(4));
         let imds = Arc::new(Imds::new(endpoint, Duration::from_secs(2)).unwrap());
         let credential_provider = DEFAULT_PROVIDER.to_owned();
-        Bootstrap { host: self.host(), imds, credential_provider, backoff: Backoff { start, ceiling, seed: 1 } }
+        let (environment, backoff) = (Environment::default(), Backoff { start, ceiling, seed: 1 });
+        Bootstrap { host: self.host(), imds, credential_provider, environment, backoff }
     }
 
     /// Writes a file below the root.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use agent::bootstrap::Bootstrap;
 use agent::imds::Imds;
 use agent::nodeadm::command::{Init, Nodeadm, Phase, Sources};
 use agent::nodeadm::{Machine, run};
@@ -150,9 +151,15 @@ async fn an_unknown_instance_type_is_asked_for_and_else_takes_110_pods() {
         if let Some(answer) = answer {
             stage.ec2.set_instance_types(answer);
         }
-        boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
+        let machine = stage.machine();
+        boot(&machine, init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
         let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
         assert_eq!(kubelet["maxPods"], pods);
+        std::fs::remove_file(stage.room.root().join(KUBELET)).unwrap();
+        let environment = machine.environment.clone();
+        Bootstrap { environment, ..stage.room.bootstrap(&stage.imds.endpoint) }.run().await;
+        let kubelet: Value = serde_json::from_str(&stage.read(KUBELET).unwrap()).unwrap();
+        assert_eq!(kubelet["maxPods"], pods, "bootstrap asks too");
     }
 }
 
