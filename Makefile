@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint bench fidelity peers bless controlplane agent moto
+.PHONY: help demo test lint bench fidelity peers bless controlplane agent node nodeparts moto
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ demo: controlplane agent ## Tells the whole story on real parts; KEEP=1 leaves i
 		cargo build --workspace --locked
 	@KEEP="$(KEEP)" tests/demo/run
 
-test: controlplane agent moto ## Runs every test.
+test: controlplane agent nodeparts moto ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
 
@@ -41,6 +41,14 @@ controlplane: ## Builds the real Kubernetes control plane once into the cache.
 
 agent: ## Builds the agent as one static program.
 	@tests/steps/agent
+
+node: controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
+	@tests/steps/run "building the world and booting a real node" "6 to 10 minutes cold, a minute when warm" \
+		cargo test --workspace --locked --test node -- --nocapture
+
+nodeparts: ## Builds the real containerd and kubelet once into the cache.
+	@tests/steps/go-program tests/node/containerd
+	@tests/steps/go-program tests/node/kubelet
 
 moto: ## Installs the independent judge of EC2's wire format into the cache.
 	@tests/moto/install.sh $(KERF_CACHE)/moto

@@ -27,6 +27,7 @@ mod facts;
 mod image;
 mod machine;
 mod programs;
+pub mod real;
 mod systemctl;
 #[cfg(test)]
 mod tests;
@@ -70,6 +71,8 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// How long an agent may take to end after SIGTERM when its instance shuts down.
     pub grace: Duration,
+    /// What machines of the NodePool [`real::POOL`] are made of; without it they are like all others.
+    pub real: Option<real::Parts>,
 }
 
 impl Options {
@@ -86,6 +89,7 @@ impl Options {
             timing: Timing::default(),
             environment: BTreeMap::new(),
             grace: Duration::from_millis(500),
+            real: None,
         }
     }
 }
@@ -218,10 +222,14 @@ impl Room {
 
     fn boot(&mut self, id: &str, instance: cloud::fake::Machine, lives: &mut JoinSet<()>) {
         let blueprint = Blueprint::new(&self.options, &self.types, &instance);
+        let parts = self.options.real.clone().filter(|_| real::wanted(&instance));
         let machine = Arc::new(Machine::new(id, &blueprint));
         lock(&self.machines).insert(id.to_owned(), Arc::clone(&machine));
         let (told, hears) = watch::channel(Some(instance));
         self.running.insert(id.to_owned(), told);
-        lives.spawn(machine::live(machine, blueprint, hears));
+        match parts {
+            Some(parts) => lives.spawn(real::live(machine, blueprint, parts, hears)),
+            None => lives.spawn(machine::live(machine, blueprint, hears)),
+        };
     }
 }

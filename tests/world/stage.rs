@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::ccm::CloudController;
 use crate::controlplane::{ControlPlane, Options};
 use crate::ec2wire::Ec2Wire;
+use crate::machines::real::Parts;
 use crate::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
 use crate::process::Process;
 use anyhow::{Context, Result};
@@ -48,7 +49,18 @@ pub struct Stage {
 
 impl Stage {
     /// Starts everything but the controller.
+    ///
+    /// # Errors
+    /// When a part does not start.
     pub async fn set() -> Result<Self> {
+        Self::set_with(None).await
+    }
+
+    /// As [`Stage::set`], and machines of the NodePool [`crate::machines::real::POOL`] are made of `real`.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub async fn set_with(real: Option<Parts>) -> Result<Self> {
         let control_plane = Arc::new(ControlPlane::start(Options::full("demo")).await?);
         control_plane.apply_crds().await?;
         control_plane.apply_rights().await?;
@@ -58,7 +70,9 @@ impl Stage {
         let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
         let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
         let ccm = CloudController::start(client.clone(), ec2.clone());
-        let options = RoomOptions::new(ec2.clone(), signer(&control_plane), folder.join("machines"), Programs::find()?);
+        let machines = folder.join("machines");
+        let options =
+            RoomOptions { real, ..RoomOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?) };
         let room = MachineRoom::start(options).await?;
         let ports = (free_port()?, free_port()?);
         let gates = String::new();

@@ -22,6 +22,7 @@ const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/enter");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running system; it is powered off with this value.
+#[derive(Debug)]
 pub struct System {
     namespaces: Child,
     init: u32,
@@ -112,6 +113,20 @@ impl System {
     #[must_use]
     pub fn at(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.init)).join(path)
+    }
+
+    /// Writes a file in the running system, with all folders above it.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Powers it off in good order, and returns when nothing of it runs.
+    pub fn power_off(&self) {
+        self.run(&["systemctl", "poweroff"]);
+        let gone = format!("/proc/{}/root/proc", self.init);
+        wait("the end of systemd", || (!Path::new(&gone).exists()).then_some(()));
     }
 
     /// Lays the files of a test's machine over those of the system.

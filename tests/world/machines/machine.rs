@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use cloud::InstanceTypeInfo;
 use cloud::fake;
+use systemd_room::System;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 
@@ -18,6 +19,8 @@ use super::{Options, Programs, Signer, facts, image};
 use crate::eks::{Eks, ROLE};
 use crate::imds::{Facts, Imds, Role};
 use crate::kubelet::{self, Hardware, Plugin, Timing};
+use crate::imds::Imds;
+use crate::kubelet::{self, Hardware, Timing};
 use crate::pki::Credentials;
 
 /// The root volume of a template that says nothing.
@@ -63,6 +66,7 @@ pub struct Machine {
 struct Inside {
     phase: Phase,
     imds: Option<Arc<Imds>>,
+    system: Option<Arc<System>>,
     agents: BTreeMap<&'static str, u32>,
     starts: u32,
 }
@@ -75,7 +79,13 @@ impl Machine {
             node_name: blueprint.node_name.clone(),
             log: folder.join("agent.log"),
             folder,
-            inside: Mutex::new(Inside { phase: Phase::Booting, imds: None, agents: BTreeMap::new(), starts: 0 }),
+            inside: Mutex::new(Inside {
+                phase: Phase::Booting,
+                imds: None,
+                system: None,
+                agents: BTreeMap::new(),
+                starts: 0,
+            }),
             calls: Mutex::default(),
             reset: Notify::new(),
             boots: watch::Sender::new(1),
@@ -116,6 +126,12 @@ impl Machine {
     #[must_use]
     pub fn imds(&self) -> Option<Arc<Imds>> {
         self.inside().imds.clone()
+    }
+
+    /// The real system of a real machine, while it runs.
+    #[must_use]
+    pub fn system(&self) -> Option<Arc<System>> {
+        self.inside().system.clone()
     }
 
     /// The process id of `kerf-agent run`, while one runs. Killing it is fair: it will be restarted.
@@ -161,6 +177,18 @@ impl Machine {
         self.reset.notify_one();
         let again = tokio::time::timeout(REBOOT, boots.wait_for(|boots| *boots > before)).await;
         again.with_context(|| format!("{} does not come up again", self.instance_id))?.map(drop).context("it is gone")
+    }
+
+    pub(super) fn has_booted(&self, imds: &Arc<Imds>, system: Option<&Arc<System>>) {
+        let mut inside = self.inside();
+        inside.imds = Some(Arc::clone(imds));
+        inside.system = system.map(Arc::clone);
+    }
+
+    pub(super) fn lost_power(&self) {
+        let mut inside = self.inside();
+        inside.imds = None;
+        inside.system = None;
     }
 
     pub(super) fn enter(&self, phase: Phase) {
@@ -224,6 +252,11 @@ impl Blueprint {
         self.folder.join("root")
     }
 
+    /// What its kubelet proves itself with.
+    pub(super) fn certificate(&self) -> Result<Credentials> {
+        (self.sign)(&format!("system:node:{}", self.node_name))
+    }
+
     pub(super) fn shims(&self) -> PathBuf {
         self.folder.join("bin")
     }
@@ -276,7 +309,7 @@ fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::Machine) -> Hardwar
 }
 
 /// What EC2 says of the instance; `None` once it is gone.
-type Told = watch::Receiver<Option<fake::Machine>>;
+pub(super) type Told = watch::Receiver<Option<fake::Machine>>;
 
 /// A machine's whole life. Cancelling it is a power cut.
 pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
@@ -299,7 +332,7 @@ pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
     }
     until_gone(&mut told).await;
     imds.stop().await;
-    machine.inside().imds = None;
+    machine.lost_power();
     machine.enter(Phase::Ended);
     log::info!(instance = machine.instance_id(); "powered off");
 }
@@ -325,15 +358,22 @@ async fn boot(machine: &Machine, blueprint: &Blueprint, told: &Told) -> Result<(
     let (certificate, role) = blueprint.identity()?;
     let facts = Facts { role, ..facts::facts(&instance, &blueprint.zone_id) };
     image::install(blueprint, certificate.as_ref())?;
+    image::install(blueprint, &blueprint.certificate()?)?;
     image::install_shim(&blueprint.shims(), &blueprint.programs)?;
     let listener = systemctl::listen(&blueprint.socket())?;
-    let imds = Arc::new(Imds::start(blueprint.loopback(), facts).await?);
-    machine.inside().imds = Some(Arc::clone(&imds));
+    let imds = Arc::new(metadata(blueprint, told).await?);
+    machine.has_booted(&imds, None);
     Ok((imds, listener))
 }
 
+/// The machine's own metadata service.
+pub(super) async fn metadata(blueprint: &Blueprint, told: &Told) -> Result<Imds> {
+    let instance = told.borrow().clone().context("the instance went away before it booted")?;
+    Imds::start(blueprint.loopback(), facts::facts(&instance, &blueprint.zone_id)).await
+}
+
 /// Passes notices on to the metadata service until the instance begins to end.
-async fn until_shutdown(told: &mut Told, imds: &Imds) {
+pub(super) async fn until_shutdown(told: &mut Told, imds: &Imds) {
     loop {
         match told.borrow_and_update().as_ref() {
             Some(machine) if !machine.instance.is_ending() => imds.update(|facts| facts::refresh(facts, machine)),
@@ -345,7 +385,7 @@ async fn until_shutdown(told: &mut Told, imds: &Imds) {
     }
 }
 
-async fn until_gone(told: &mut Told) {
+pub(super) async fn until_gone(told: &mut Told) {
     // An error means that the room is gone, and with it the power.
     drop(told.wait_for(Option::is_none).await);
 }

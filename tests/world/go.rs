@@ -1,0 +1,24 @@
+//! Programs of others that tests run: built from Go modules, once, into the cache.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Builds what `folder`, below the tests, describes, and gives where it is: a program, or a folder of programs. Blocks: a first
+/// build takes minutes, and what it says about its progress goes to our standard error.
+///
+/// # Errors
+/// When the build fails, for want of Go perhaps.
+pub fn go_program(folder: &str) -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(here.join("steps/go-program"))
+        .arg(here.join(folder))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run tests/steps/go-program")?;
+    ensure!(output.status.success(), "building {folder} failed ({}); it needs Go", output.status);
+    let path = String::from_utf8(output.stdout).context("a path that is not UTF-8")?;
+    Ok(PathBuf::from(path.trim_end()))
+}

@@ -1,0 +1,144 @@
+//! A machine that is real from PID 1 up: systemd boots Kerf's units, and what they configure and start is the real containerd, runc
+//! and kubelet. Only the hardware below is shared with the test, so its kubelet reports this computer and not the instance type.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use api::label;
+use cloud::fake;
+use systemd_room::{Layer, System};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use super::machine::{self, Blueprint, Machine, Phase, Told};
+use crate::go::go_program;
+use crate::imds::Imds;
+
+/// Machines of this NodePool are real: the others stay cheap.
+pub const POOL: &str = "real";
+
+/// The units of the two programs as EKS's image for Amazon Linux 2023 has them, less what is about its own disks and firewall.
+const CONTAINERD: &str = "[Unit]
+Description=containerd
+[Service]
+ExecStart=/usr/bin/containerd
+# What the image's own import of its pause container does.
+ExecStartPost=/usr/bin/ctr --namespace k8s.io images import --local --snapshotter native /etc/eks/pause.tar
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=1
+Slice=runtime.slice
+";
+const KUBELET: &str = "[Unit]
+Description=kubelet
+After=containerd.service
+Wants=containerd.service
+[Service]
+EnvironmentFile=/etc/eks/kubelet/environment
+ExecStart=/usr/bin/kubelet $NODEADM_KUBELET_ARGS
+KillMode=process
+Restart=on-failure
+RestartForceExitStatus=SIGPIPE
+RestartSec=1
+Slice=runtime.slice
+";
+/// Enough of a network for pods of the host's.
+const CNI: &str = r#"{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}"#;
+
+/// The one image of its pods and their sandboxes.
+const IMAGE: &str = "pod.tar";
+
+/// What a real machine is made of besides the agent.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    containerd: PathBuf,
+    kubelet: PathBuf,
+    /// Goes with the parts.
+    image: Arc<TempDir>,
+}
+
+impl Parts {
+    /// Builds what is not built yet, which takes minutes once.
+    ///
+    /// # Errors
+    /// When Go, gcc, runc or Debian's CNI plugins are missing; says so.
+    pub fn find() -> Result<Self> {
+        for (path, package) in [("/usr/sbin/runc", "runc"), ("/usr/lib/cni/loopback", "containernetworking-plugins")] {
+            ensure!(Path::new(path).exists(), "a real node needs {path}: install the package {package}");
+        }
+        let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
+        let image = Arc::new(tempfile::tempdir().context("cannot make a folder for the image")?);
+        let file = image.path().join(IMAGE);
+        let built = Command::new(node.join("image/build")).arg(file).status().context("cannot run image/build")?;
+        ensure!(built.success(), "the image of the real node's pods was not built ({built}); it needs gcc");
+        Ok(Self { containerd: go_program("node/containerd")?, kubelet: go_program("node/kubelet")?, image })
+    }
+
+    fn layer(&self, blueprint: &Blueprint, imds: &Imds) -> Result<Layer> {
+        let layer = Layer::new(&blueprint.programs.agent, &imds.url());
+        for name in ["containerd", "containerd-shim-runc-v2", "ctr"] {
+            layer.program(&format!("usr/bin/{name}"), &self.containerd.join(name));
+        }
+        layer.program("usr/bin/kubelet", &self.kubelet.join("kubelet"));
+        layer.program("etc/eks/pause.tar", &self.image.path().join(IMAGE));
+        layer.write("etc/systemd/system/containerd.service", CONTAINERD);
+        layer.write("etc/systemd/system/kubelet.service", KUBELET);
+        layer.write("etc/eks/kubelet-version.txt", &format!("{}\n", blueprint.kubernetes));
+        layer.write("etc/eks/containerd-version.txt", "2.4.2\n");
+        layer.program("etc/eks/image-credential-provider/ecr-credential-provider", Path::new("/bin/false"));
+        let certificate = blueprint.certificate()?;
+        layer.write("var/lib/kubelet/pki/kubelet-client-current.pem", &certificate.bundle());
+        Ok(layer)
+    }
+}
+
+/// Whether the instance gets a machine of this kind.
+pub(super) fn wanted(instance: &fake::Machine) -> bool {
+    instance.instance.tags.get(label::NODEPOOL).is_some_and(|pool| pool == POOL)
+}
+
+/// A machine's whole life. Cancelling it is a power cut.
+pub(super) async fn live(machine: Arc<Machine>, blueprint: Blueprint, parts: Parts, mut told: Told) {
+    if let Err(error) = boot_and_serve(&machine, &blueprint, &parts, &mut told).await {
+        log::error!(instance = machine.instance_id(); "the real machine does not boot: {error:#}");
+        return machine.enter(Phase::Broken(format!("{error:#}")));
+    }
+    machine.enter(Phase::Ended);
+    log::info!(instance = machine.instance_id(); "powered off");
+}
+
+async fn boot_and_serve(machine: &Machine, blueprint: &Blueprint, parts: &Parts, told: &mut Told) -> Result<()> {
+    std::fs::create_dir_all(machine.folder()).context("cannot make the machine's folder")?;
+    let imds = Arc::new(machine::metadata(blueprint, told).await?);
+    let layer = parts.layer(blueprint, &imds)?;
+    let system = Arc::new(spawn_blocking(move || System::boot(layer)).await.context("systemd did not boot")?);
+    machine.has_booted(&imds, Some(&system));
+    system.systemctl(&["start", "--no-block", "kerf-agent-bootstrap.service", "kerf-agent.service"]);
+    machine.enter(Phase::Running);
+    machine::until_shutdown(told, &imds).await;
+    machine.enter(Phase::ShuttingDown);
+    let log = machine.log().to_owned();
+    spawn_blocking(move || power_off(&system, &log)).await.context("the machine's end failed")?;
+    machine::until_gone(told).await;
+    imds.stop().await;
+    machine.lost_power();
+    Ok(())
+}
+
+/// As the hypervisor's button does: what runs is asked to end first. The journal outlives the machine.
+fn power_off(system: &System, log: &Path) {
+    let journal = system.run(&["journalctl", "--no-pager", "--output", "short-iso-precise"]);
+    if let Err(error) = std::fs::write(log, journal.stdout) {
+        log::warn!("the journal of a real machine is lost: {error}");
+    }
+    system.power_off();
+}
+
+/// The network that its pods get; until it is there the node is not ready, as with a CNI plugin that has not started yet.
+pub fn install_cni(system: &System) {
+    system.write("etc/cni/net.d/10-lo.conflist", CNI);
+}
