@@ -124,7 +124,7 @@ impl System {
 
     /// Powers it off in good order, and returns when nothing of it runs.
     pub fn power_off(&self) {
-        self.run(&["systemctl", "poweroff"]);
+        let _ = self.run(&["systemctl", "poweroff"]);
         let gone = format!("/proc/{}/root/proc", self.init);
         wait("the end of systemd", || (!Path::new(&gone).exists()).then_some(()));
     }
