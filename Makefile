@@ -29,7 +29,11 @@ fidelity: ## Has the real kube-scheduler judge 10,000 random clusters.
 	@KERF_FIDELITY_CLUSTERS=10000 tests/steps/run "judging 10,000 clusters" "5 to 10 minutes" \
 		cargo test --release --locked -p peers --test referee -- --nocapture
 
-peers: ## Puts the planner beside Karpenter's scheduler and a lower bound; writes docs/performance.md. Wants a quiet machine.
+peers: controlplane agent ## Puts planner and agent beside their peers and a lower bound; writes docs/performance.md. Wants a quiet machine.
+	@tests/steps/run "building the agent's peer" "1 to 3 minutes cold" tests/steps/go-program tests/peers/nth
+	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
+	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent tests/steps/run "the agent's figures" "5 to 10 minutes" \
+		$(CARGO_TARGET_DIR)/debug/agent-numbers
 	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
 

@@ -1,5 +1,6 @@
 //! What was measured, as `target/peers/planner.json` for programs and docs/performance.md for people.
 
+mod agent;
 mod machine;
 
 use std::fmt::{self, Write};
@@ -13,6 +14,7 @@ use crate::curve::{Curve, Told};
 use crate::memory::Measured;
 use crate::price::Judged;
 
+pub use agent::Agent;
 pub use machine::Machine;
 
 /// The unit of costs.
@@ -33,6 +35,8 @@ pub struct Report {
     pub curve: Curve,
     /// Time beside what cannot be placed.
     pub strangers: Vec<Told>,
+    /// The agent's figures.
+    pub agent: Agent,
 }
 
 /// One line of `planner.json`.
@@ -103,7 +107,8 @@ impl Report {
         self.write_compared(page)?;
         self.write_judged(page)?;
         self.write_curve(page)?;
-        self.write_memory(page)
+        self.write_memory(page)?;
+        write!(page, "{}", self.agent)
     }
 
     fn write_compared(&self, page: &mut String) -> fmt::Result {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
-use crate::report::{Machine, Measure, Report};
+use crate::report::{Agent, Machine, Measure, Report};
 use crate::{compare, curve, memory, price, workloads};
 
 const USAGE: &str =
@@ -72,7 +72,8 @@ fn full() -> anyhow::Result<()> {
     let memory = memory::measure(Size { nodes: 5_000, pods: 100_000, owners: 500 })?;
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
-    let report = Report { machine, compared, judged, memory, curve, strangers };
+    let agent = Agent::read(&results())?;
+    let report = Report { machine, compared, judged, memory, curve, strangers, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
@@ -96,7 +97,8 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     }
     let memory = memory::measure(Size { nodes: 50, pods: 1_000, owners: 20 })?;
     let (curve, strangers) = (curve::curve(&[100, 1_000], &[1, 10, 1_000]), curve::strangers(200));
-    let report = Report { machine, compared, judged, memory, curve, strangers };
+    let agent = Agent::default();
+    let report = Report { machine, compared, judged, memory, curve, strangers, agent };
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;
     Ok(report.measures())

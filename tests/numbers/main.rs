@@ -1,0 +1,57 @@
+//! The agent beside AWS's Node Termination Handler, in one run against the same API server and the same metadata: `make peers`
+//! starts it and puts its figures into docs/performance.md.
+
+mod figures;
+mod rounds;
+mod subject;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use world::controlplane::{ControlPlane, Options};
+use world::go::go_program;
+use world::machines::find_program;
+
+use figures::{Figures, Measure};
+use subject::{Kind, Program};
+
+/// Notices that each program has to see.
+const NOTICES: usize = 100;
+/// Machines that work side by side: each sees its share of the notices.
+const MACHINES: usize = 10;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let control_plane = Arc::new(ControlPlane::start(Options::api_server("numbers")).await?);
+    control_plane.apply_crds().await?;
+    control_plane.apply_rights().await?;
+    let agent = find_program("kerf-agent", "KERF_AGENT", "make agent")?;
+    let peer = tokio::task::spawn_blocking(|| go_program("peers/nth")).await??.join("cmd");
+    let ours = measure(&control_plane, Program { kind: Kind::Agent, path: agent }).await?;
+    let peers = measure(&control_plane, Program { kind: Kind::TerminationHandler, path: peer }).await?;
+    let mut measures = figures::beside(&ours, &peers);
+    measures.push(bootstrap(&control_plane, find_program("kerf-agent", "KERF_AGENT", "make agent")?).await?);
+    write(&measures)
+}
+
+async fn measure(control_plane: &Arc<ControlPlane>, program: Program) -> Result<Figures> {
+    println!("==> {}", program.kind.name());
+    let figures = Figures::of(control_plane, &program, MACHINES, NOTICES).await;
+    figures.with_context(|| format!("{} cannot be measured", program.kind.name()))
+}
+
+async fn bootstrap(control_plane: &Arc<ControlPlane>, path: std::path::PathBuf) -> Result<Measure> {
+    let took = subject::bootstrap(control_plane, &path).await.context("bootstrap cannot be measured")?;
+    Ok(Measure::alone("bootstrap-ms", took.as_secs_f64() * 1000.0, "ms"))
+}
+
+fn write(measures: &[Measure]) -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/peers");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let file = folder.join("agent.json");
+    let text = serde_json::to_string_pretty(measures)? + "\n";
+    std::fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    print!("{text}");
+    Ok(())
+}
