@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use api::objects::{Node, Pod};
+use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use daemon::metric::Metrics;
@@ -67,6 +67,8 @@ pub enum Target {
         /// Name.
         name: String,
     },
+    /// A NodeUsage by name.
+    Usage(String),
 }
 
 /// A pod in one life.
@@ -203,6 +205,7 @@ impl Act {
             Target::Node(name) => self.patch_one(self.all::<Node>(), &name, &body, status).await,
             Target::Overlay(name) => self.patch_one(self.all::<NodeOverlay>(), &name, &body, status).await,
             Target::Buffer { namespace, name } => self.patch_one(self.buffers(&namespace), &name, &body, status).await,
+            Target::Usage(name) => self.patch_one(self.all::<NodeReport>(), &name, &body, status).await,
         }
     }
 
@@ -235,6 +238,7 @@ impl Act {
             Target::Node(name) => delete_one(self.all::<Node>(), &name, uid).await,
             Target::Overlay(name) => delete_one(self.all::<NodeOverlay>(), &name, uid).await,
             Target::Buffer { namespace, name } => delete_one(self.buffers(&namespace), &name, uid).await,
+            Target::Usage(name) => delete_one(self.all::<NodeReport>(), &name, uid).await,
         }
     }
 

@@ -170,6 +170,7 @@ fn word(step: &Step) -> String {
         Target::Node(name) => format!("node {name}"),
         Target::Overlay(name) => format!("overlay {name}"),
         Target::Buffer { namespace, name } => format!("buffer {namespace}/{name}"),
+        Target::Usage(name) => format!("usage {name}"),
     };
     match step {
         Step::CreateClaim(_) => "create".to_owned(),

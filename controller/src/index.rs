@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
 };
+use api::usage::Usage;
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
 
@@ -62,6 +63,8 @@ pub struct Index {
     pub replica_sets: Table<ReplicaSet>,
     /// StatefulSets by `namespace/name`.
     pub stateful_sets: Table<StatefulSet>,
+    /// NodeUsages by name, which is the Node's. No plan waits for them: who has not reported counts as unknown.
+    pub usages: Table<NodeReport>,
     /// Pods that the scheduler found no place for.
     waiting: BTreeSet<Key>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
@@ -178,6 +181,14 @@ impl Index {
     #[must_use]
     pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
         self.nodes_by_provider.get(provider_id).into_iter().flatten().filter_map(|key| self.nodes.get(key)).collect()
+    }
+
+    /// What the node really uses: the report of its name, if it is of the node's own machine and not stale.
+    #[must_use]
+    pub fn usage_of(&self, node: &Node, now: Timestamp) -> Option<&Usage> {
+        let usage = &self.usages.get(node.name())?.usage;
+        let instance = node.spec.provider_id.rsplit('/').next()?;
+        (*usage.instance == *instance && usage.is_current(now)).then_some(usage)
     }
 
     /// The only claim whose provider id is the node's, if there is exactly one.

@@ -29,6 +29,7 @@ pub mod run;
 pub mod settings;
 pub mod tally;
 pub mod termination;
+pub mod usage;
 pub mod verdicts;
 pub mod watch;
 pub mod work;

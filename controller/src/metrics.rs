@@ -157,6 +157,42 @@ pub const LAUNCH_FAILURES: Metric = Metric {
     labels: &["zone", "capacity_type", "reason"],
 };
 
+/// CPU that nodes stay within.
+pub const USAGE_CPU: Metric = Metric {
+    name: "kerf_node_usage_cpu_p95_cores",
+    help: "CPU that the node's use does not exceed 95 % of the time, in cores, as its agent reports",
+    kind: Kind::Gauge,
+    labels: &["node", "nodepool"],
+};
+/// Memory that nodes stay within.
+pub const USAGE_MEMORY: Metric = Metric {
+    name: "kerf_node_usage_memory_p95_bytes",
+    help: "Working set that the node's use does not exceed 95 % of the time, in bytes, as its agent reports",
+    kind: Kind::Gauge,
+    labels: &["node", "nodepool"],
+};
+/// How long processes wait.
+pub const USAGE_PRESSURE: Metric = Metric {
+    name: "kerf_node_usage_pressure_ratio",
+    help: "Share of the time in which some process waited for cpu, memory or io, in the worst five minutes of the last hour",
+    kind: Kind::Gauge,
+    labels: &["node", "nodepool", "resource"],
+};
+/// Processes killed for want of memory.
+pub const USAGE_OOM_KILLS: Metric = Metric {
+    name: "kerf_node_usage_oom_kills",
+    help: "Processes that the node's kernel killed for want of memory within 24 hours",
+    kind: Kind::Gauge,
+    labels: &["node", "nodepool"],
+};
+/// Nodes whose use is known.
+pub const USAGE_REPORTS: Metric = Metric {
+    name: "kerf_node_usage_reports_count",
+    help: "Nodes with a report that counts (current), and reports that are stale or of another machine (ignored)",
+    kind: Kind::Gauge,
+    labels: &["state"],
+};
+
 /// All of them.
 pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
@@ -179,4 +215,9 @@ pub const TABLE: &[Metric] = &[
     ACT_STEPS,
     PLAN_FINDINGS,
     LAUNCH_FAILURES,
+    USAGE_CPU,
+    USAGE_MEMORY,
+    USAGE_PRESSURE,
+    USAGE_OOM_KILLS,
+    USAGE_REPORTS,
 ];

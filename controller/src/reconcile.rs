@@ -22,7 +22,7 @@ use crate::market::Market;
 use crate::queue::Next;
 use crate::verdicts::Verdicts;
 use crate::work::Work;
-use crate::{buffer, metrics, overlay, pool, tally, termination};
+use crate::{buffer, metrics, overlay, pool, tally, termination, usage};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;
@@ -90,6 +90,7 @@ impl Reconciler {
             Work::Node(name) => self.node(name).await,
             Work::Overlay(name) => self.overlay(name).await,
             Work::Buffer(key) => self.buffer(key).await,
+            Work::Usage(name) => self.usage(name).await,
         };
         result.unwrap_or_else(|error| self.failed(work, &error))
     }
@@ -202,6 +203,13 @@ impl Reconciler {
         let view = buffer::View { buffer, finding: self.verdicts.buffer(key), now: Timestamp::now() };
         self.act.run_all(buffer::decide(&view)).await?;
         Ok(Next::Wait)
+    }
+
+    async fn usage(&self, name: &str) -> Result<Next, ActError> {
+        let view = self.cluster.read(|index| usage::view(index, name, Timestamp::now()));
+        let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(Next::Wait) };
+        self.act.run_all(decision.steps).await?;
+        Ok(decision.after.map_or(Next::Wait, Next::After))
     }
 
     fn drains(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Drain>> {

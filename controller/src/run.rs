@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
@@ -26,6 +26,7 @@ use crate::market::Market;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
 use crate::settings::{Gates, Settings};
+use crate::usage::Exported;
 use crate::verdicts::Verdicts;
 use crate::work::Consequences;
 use crate::{garbage, launch, metrics, watch};
@@ -106,6 +107,7 @@ fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut 
     kinds.watch::<StorageClass>(true);
     kinds.watch::<CSINode>(true);
     kinds.watch::<Namespace>(true);
+    kinds.watch::<NodeReport>(true);
     kinds.watch::<NodeOverlay>(gates.node_overlay);
     kinds.watch::<CapacityBuffer>(gates.capacity_buffer);
     kinds.watch::<PodTemplate>(gates.capacity_buffer);
@@ -180,6 +182,7 @@ async fn market(
 struct Probes {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
+    usage: Exported,
 }
 
 impl Admin for Probes {
@@ -195,6 +198,7 @@ impl Admin for Probes {
     fn metrics(&self) -> String {
         let synced = self.cluster.read(Index::is_synced);
         self.metrics.set(&metrics::SYNCED, &[], f64::from(u8::from(synced)));
+        self.cluster.read(|index| self.usage.refresh(index, &self.metrics, jiff::Timestamp::now()));
         self.metrics.render()
     }
 }
@@ -205,7 +209,8 @@ async fn serve_admin(
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let probes: Arc<dyn Admin> = Arc::new(Probes { cluster: Arc::clone(cluster), metrics: Arc::clone(metrics) });
+    let probes: Arc<dyn Admin> =
+        Arc::new(Probes { cluster: Arc::clone(cluster), metrics: Arc::clone(metrics), usage: Exported::default() });
     let mut addresses = vec![settings.probes, settings.metrics];
     addresses.dedup();
     for address in addresses {

@@ -19,6 +19,8 @@ pub enum Work {
     Overlay(String),
     /// A CapacityBuffer by `namespace/name`.
     Buffer(String),
+    /// A NodeUsage by name, which is the Node's.
+    Usage(String),
 }
 
 impl std::fmt::Display for Work {
@@ -32,6 +34,7 @@ impl std::fmt::Display for Work {
             Self::Node(name) => write!(out, "node/{name}"),
             Self::Overlay(name) => write!(out, "nodeoverlay/{name}"),
             Self::Buffer(key) => write!(out, "capacitybuffer/{key}"),
+            Self::Usage(name) => write!(out, "nodeusage/{name}"),
         }
     }
 }

@@ -146,6 +146,9 @@ impl Kept for Node {
             all.work.push(Work::Node(key_of(node)));
             all.work.extend(index.claim_of(node).map(|claim| Work::Claim(key_of(claim.as_ref()))));
         }
+        if let (Some(node), None) = (before, after) {
+            all.work.extend(index.usages.get(node.name()).map(|_| Work::Usage(key_of(node))));
+        }
         let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some() || is_interrupted(node);
         if after.is_some_and(leaving) && !before.is_some_and(leaving) {
             all.plan.extend(after.map(|node| format!("node/{}", key_of(node))));

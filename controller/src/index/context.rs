@@ -3,8 +3,8 @@
 
 use api::annotation;
 use api::objects::{
-    CSINode, Deployment, Namespace, PersistentVolume, PersistentVolumeClaim, PodTemplate, PodTemplateSpec, ReplicaSet,
-    StatefulSet, StorageClass,
+    CSINode, Deployment, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate, PodTemplateSpec,
+    ReplicaSet, StatefulSet, StorageClass,
 };
 use api::{CapacityBuffer, NodeOverlay};
 use kube::Resource;
@@ -85,6 +85,20 @@ impl Kept for CSINode {
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let spec = |node: Option<&Self>| node.map(|node| node.spec.clone());
         if spec(before) == spec(after) { Consequences::default() } else { plan_for_waiting(index) }
+    }
+}
+
+impl Kept for NodeReport {
+    table!(usages);
+
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |_| false);
+    }
+
+    /// A report alone calls for no plan, only for a look at whether its node is still there.
+    fn consequences(index: &Index, _: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.map(key_of).filter(|name| index.nodes.get(name).is_none());
+        Consequences { work: name.map(Work::Usage).into_iter().collect(), plan: Vec::new() }
     }
 }
 

@@ -13,6 +13,7 @@ mod pdb;
 mod pod;
 mod ports;
 mod priority;
+mod report;
 mod requests;
 mod selector;
 mod storage;
@@ -35,6 +36,7 @@ pub use pod::{
 };
 pub use ports::HostPort;
 pub use priority::{PriorityClass, priority_of};
+pub use report::NodeReport;
 pub use requests::pod_requests;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use storage::{
