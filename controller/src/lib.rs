@@ -25,6 +25,7 @@ pub mod pool;
 pub mod provision;
 pub mod queue;
 pub mod reconcile;
+pub mod reexport;
 pub mod run;
 pub mod settings;
 pub mod tally;

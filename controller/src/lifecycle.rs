@@ -2,6 +2,7 @@
 //!
 //! Pure: the view holds all that the decision may depend on, `now` included.
 
+mod gates;
 mod initialization;
 mod registration;
 mod removal;
@@ -16,6 +17,8 @@ use cloud::shortage::Scope;
 use jiff::Timestamp;
 use planner::CapacityType;
 use serde_json::json;
+
+pub use gates::Limit;
 
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
@@ -44,6 +47,8 @@ pub struct View {
     pub instance: Instance,
     /// When a pod last came to the claim's node or left it.
     pub last_pod_event: Option<Timestamp>,
+    /// How long the gates of the claim's node may stay closed; `None` for ever.
+    pub gates: Option<Limit>,
     /// The moment of the look.
     pub now: Timestamp,
 }
@@ -113,6 +118,9 @@ pub fn decide(view: &View) -> Decision {
     } else if !claim.is_true(condition::REGISTERED) {
         registration::register(view, &mut claim, &mut decision);
     } else if !claim.is_true(condition::INITIALIZED) {
+        if let Some(given_up) = gates::give_up(view, &claim, &mut decision) {
+            return given_up;
+        }
         initialization::initialize(view, &mut claim, &mut decision);
     }
     if give_up_late(view, &claim, &mut decision) {

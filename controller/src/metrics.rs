@@ -128,6 +128,20 @@ pub const NODE_COUNT: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
 };
+/// Gates of nodes that are closed.
+pub const GATES_CLOSED: Metric = Metric {
+    name: "kerf_nodes_gate_closed",
+    help: "Nodes whose agent keeps them from serving, by pool and the gate that is closed",
+    kind: Kind::Gauge,
+    labels: &["nodepool", "gate"],
+};
+/// Nodes that are ill.
+pub const NODES_UNHEALTHY: Metric = Metric {
+    name: "kerf_nodes_unhealthy",
+    help: "Nodes with a False health condition (KernelReady, StorageReady, ...), by pool, condition and reason",
+    kind: Kind::Gauge,
+    labels: &["nodepool", "condition", "reason"],
+};
 /// Whether every watch has listed once.
 pub const SYNCED: Metric = Metric {
     name: "karpenter_cluster_state_synced",
@@ -211,6 +225,8 @@ pub const TABLE: &[Metric] = &[
     UNSCHEDULABLE_PODS,
     IGNORED_PODS,
     NODE_COUNT,
+    GATES_CLOSED,
+    NODES_UNHEALTHY,
     SYNCED,
     ACT_STEPS,
     PLAN_FINDINGS,

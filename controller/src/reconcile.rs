@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use api::condition;
+use api::status::Conditioned;
 use daemon::metric::Metrics;
 use drain::{Drain, Millis, Reply};
 use futures::future::join_all;
@@ -279,14 +281,31 @@ fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
 
 fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {
     let claim = Arc::clone(index.claims.get(name)?);
+    let now = Timestamp::now();
     let nodes: Vec<_> = index.nodes_of(provider_id(&claim).unwrap_or_default()).into_iter().cloned().collect();
     Some(lifecycle::View {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
+        gates: gate_limit(index, &claim, now),
         nodes,
         claim,
         instance: Instance::Unknown,
-        now: Timestamp::now(),
+        now,
     })
+}
+
+/// What the claim's class says of gates; only for claims that wait for them.
+fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<lifecycle::Limit> {
+    let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
+    let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
+    let timeout = class.gate_timeout().ok().flatten()?;
+    let of_pool = index.claims.values().filter(|other| lifecycle::pool(other) == lifecycle::pool(claim));
+    let pool: Vec<_> = of_pool
+        .map(|other| {
+            let node = index.nodes_of(provider_id(other).unwrap_or_default()).into_iter().next();
+            (other.as_ref(), node.map(AsRef::as_ref))
+        })
+        .collect();
+    Some(lifecycle::Limit::of(claim, timeout, &pool, now))
 }
 
 fn node_view(index: &Index, name: &str) -> Option<termination::View> {

@@ -25,6 +25,7 @@ use crate::lease::Leadership;
 use crate::market::Market;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
+use crate::reexport::Reexport;
 use crate::settings::{Gates, Settings};
 use crate::usage::Exported;
 use crate::verdicts::Verdicts;
@@ -182,6 +183,7 @@ async fn market(
 struct Probes {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
+    reexport: Reexport,
     usage: Exported,
 }
 
@@ -198,6 +200,7 @@ impl Admin for Probes {
     fn metrics(&self) -> String {
         let synced = self.cluster.read(Index::is_synced);
         self.metrics.set(&metrics::SYNCED, &[], f64::from(u8::from(synced)));
+        self.cluster.read(|index| self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics));
         self.cluster.read(|index| self.usage.refresh(index, &self.metrics, jiff::Timestamp::now()));
         self.metrics.render()
     }
@@ -210,6 +213,7 @@ async fn serve_admin(
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
     let probes: Arc<dyn Admin> =
+        Arc::new(Probes { cluster: Arc::clone(cluster), metrics: Arc::clone(metrics), reexport: Reexport::default() });
         Arc::new(Probes { cluster: Arc::clone(cluster), metrics: Arc::clone(metrics), usage: Exported::default() });
     let mut addresses = vec![settings.probes, settings.metrics];
     addresses.dedup();

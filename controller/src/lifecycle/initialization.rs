@@ -6,10 +6,10 @@
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{NodeClaim, Taint, condition, label, reason, taint};
+use api::{NodeClaim, condition, label, reason, taint};
 use serde_json::json;
 
-use super::{Decision, View};
+use super::{Decision, View, gates};
 use crate::act::{Step, Target};
 
 /// Initializes the claim's node.
@@ -19,8 +19,7 @@ pub(super) fn initialize(view: &View, claim: &mut NodeClaim, decision: &mut Deci
         claim.set_unknown(condition::INITIALIZED, reason::NODE_NOT_FOUND, message, view.now);
         return;
     };
-    if agent_says_ready(node) && node.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE) {
-        decision.steps.push(lift_agent_taint(node));
+    if gates::lift_taint(view, node, decision) {
         return;
     }
     match obstacle(claim, node) {
@@ -34,19 +33,6 @@ pub(super) fn initialize(view: &View, claim: &mut NodeClaim, decision: &mut Deci
             claim.set_true(condition::INITIALIZED, view.now);
         }
     }
-}
-
-fn agent_says_ready(node: &Node) -> bool {
-    node.condition(condition::AGENT_READY).is_some_and(|found| found.status == condition::TRUE)
-}
-
-fn lift_agent_taint(node: &Node) -> Step {
-    let left: Vec<&Taint> = node.spec.taints.iter().filter(|found| found.key != taint::AGENT_NOT_READY).collect();
-    let patch = json!({
-        "metadata": {"resourceVersion": node.metadata.resource_version},
-        "spec": {"taints": left},
-    });
-    Step::Patch(Target::Node(node.name().to_owned()), patch)
 }
 
 /// The first thing that keeps the node from being initialized.

@@ -4,7 +4,7 @@ use api::objects::Node;
 use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{CapacityType, Decision, Instance, Scope, View, decide};
+use super::{CapacityType, Decision, Instance, Limit, Scope, View, decide};
 use crate::act::Step;
 use crate::fixture::{at, body, claim, condition as cond, merge, node, status, words, written};
 use crate::work::Work;
@@ -16,6 +16,7 @@ fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {
         nodes: nodes.iter().map(node).collect(),
         instance: Instance::Unknown,
         last_pod_event: None,
+        gates: None,
         now: at(seconds),
     }
 }
@@ -197,7 +198,21 @@ fn the_agents_taint_goes_on_its_word_and_only_that_taint() {
 
     let ready = decide(&look(&merged(&[registered("Unknown"), start.clone()]), &[says("True")], 60));
     assert_eq!(words(&ready.steps), ["patch node node-1"], "the rest waits for the node to be seen without it");
-    assert_eq!(taints(&patched(&says("True"), &ready)), ["cilium"]);
+    let harmless = patched(&says("True"), &ready);
+    assert_eq!(taints(&harmless), ["cilium", taint::AGENT_NOT_READY]);
+    assert!(!harmless.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE), "first it only loses its sting");
+
+    // Whoever carries on from here, after a crash too, knows by the taint itself how long that has been.
+    let harmless = json!({"spec": serde_json::to_value(&harmless.spec).unwrap(), "status": says("True")["status"]});
+    let claimed = merged(&[registered("Unknown"), start.clone()]);
+    let soon = decide(&look(&claimed, std::slice::from_ref(&harmless), 61));
+    assert_eq!((soon.steps.len(), soon.after.map(|after| after.as_millis())), (0, Some(250)));
+    let doubted = merged(&[harmless.clone(), json!({"status": says("False")["status"]})]);
+    let doubted = decide(&look(&claimed, &[doubted], 70));
+    let (_, why, _) = written(&doubted.steps, condition::INITIALIZED).unwrap();
+    assert_eq!(why, reason::KNOWN_EPHEMERAL_TAINTS_EXIST, "never before the agent's word, not in between either");
+    let gone = decide(&look(&claimed, std::slice::from_ref(&harmless), 62));
+    assert_eq!(taints(&patched(&harmless, &gone)), ["cilium"]);
 
     let later = decide(&look(&merged(&[registered("True"), start]), &[says("True")], 60));
     assert!(later.steps.is_empty(), "once only: what somebody sets later is theirs: {:?}", words(&later.steps));
@@ -347,4 +362,74 @@ fn pod_events_are_kept_but_not_too_often() {
     let second = decide(&view);
     assert!(second.steps.is_empty(), "8 s after the last one");
     assert_eq!(second.after.map(|after| after.as_secs()), Some(2));
+}
+
+/// A registered node that waits for its gates.
+fn gated(name: &str, more: &Value) -> (std::sync::Arc<api::NodeClaim>, std::sync::Arc<Node>) {
+    let named = json!({"metadata": {"name": name}});
+    let node = json!({
+        "spec": {"taints": [{"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}]},
+        "status": {"conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": condition::AGENT_READY, "status": "False", "message": "CNI since noon: no CNI"},
+        ]},
+    });
+    (claim(&merged(&[registered("Unknown"), named, more.clone()])), crate::fixture::node(&node))
+}
+
+#[test]
+fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
+    let timeout = std::time::Duration::from_secs(600);
+    let (claim, node) = gated("default-1", &json!({}));
+    let mut view = View { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
+    assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
+    view.gates = Some(Limit { timeout, turn: true });
+    let early = decide(&view);
+    assert_eq!((early.disrupted, early.after.map(|after| after.as_secs())), (None, Some(1)));
+    view.now = at(600);
+    let late = decide(&view);
+    let steps = ["status of claim default-1", "event GateTimeout", "delete claim default-1 (claim-uid)"];
+    assert_eq!(words(&late.steps), steps);
+    let (state, why, message) = written(&late.steps, condition::INITIALIZED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("False", "GateTimeout"));
+    assert!(message.contains("within 600 s") && message.contains("CNI since noon: no CNI"), "{message}");
+    assert_eq!(late.disrupted, Some("gate_timeout"));
+    view.gates = Some(Limit { timeout, turn: false });
+    let waits = decide(&view);
+    assert_eq!((waits.disrupted, waits.after.map(|after| after.as_secs())), (None, Some(30)));
+    view.gates = Some(Limit { timeout, turn: true });
+    let ready = json!({"status": {"conditions": [
+        {"type": "Ready", "status": "True"}, {"type": condition::AGENT_READY, "status": "True"},
+    ]}});
+    view.nodes = vec![crate::fixture::node(&merged(&[serde_json::to_value(view.nodes[0].as_ref()).unwrap(), ready]))];
+    assert_eq!(words(&decide(&view).steps), ["patch node node-1"], "late, but there");
+    view.nodes = vec![crate::fixture::node(&json!({}))];
+    assert_eq!(decide(&view).disrupted, None, "nobody's gates hold it back");
+}
+
+/// However many are late at once, and in whatever order they are looked at: a fifth of the pool, rounded up, goes.
+#[test]
+fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
+    let timeout = std::time::Duration::from_secs(600);
+    let going = json!({
+        "metadata": {"deletionTimestamp": at(600).to_string()},
+        "status": {"conditions": [merged(&[cond(condition::INITIALIZED, "False", 600), json!({"reason": "GateTimeout"})])]},
+    });
+    for (size, late, gone) in
+        [(1, 1, 0), (4, 4, 0), (5, 5, 1), (6, 6, 0), (10, 3, 0), (10, 10, 1), (10, 1, 2), (11, 5, 1)]
+    {
+        let fine = registered("True");
+        let pool: Vec<_> = (0..size)
+            .map(|index| match index {
+                _ if index < gone => gated(&format!("n-{index:02}"), &going),
+                _ if index < gone + late => gated(&format!("n-{index:02}"), &json!({})),
+                _ => gated(&format!("n-{index:02}"), &fine),
+            })
+            .collect();
+        let all: Vec<_> = pool.iter().map(|(claim, node)| (claim.as_ref(), Some(node.as_ref()))).collect();
+        let waiting = pool.iter().skip(gone).take(late);
+        let turns = waiting.filter(|(claim, _)| Limit::of(claim, timeout, &all, at(700)).turn).count();
+        let allowed = (size + 4) / 5;
+        assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");
+    }
 }

@@ -218,7 +218,10 @@ async fn registration(told: &mut Told) -> Result<()> {
     let lifted = async {
         for name in &names {
             let history = observer.node(name);
-            let free = history.iter().find(|seen| !seen.object.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE));
+            let free = history.iter().find(|seen| {
+                let effects = [taint::NO_EXECUTE, taint::NO_SCHEDULE];
+                !effects.iter().any(|effect| seen.object.has_taint(taint::AGENT_NOT_READY, effect))
+            });
             let free = &free.with_context(|| format!("{name} still has the taint"))?.object;
             ensure!(agent_word(free) == Some("True"), "{name} lost the taint before its agent said ready");
         }
