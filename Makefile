@@ -15,7 +15,7 @@ demo: controlplane agent ## Tells the whole story on real parts; KEEP=1 leaves i
 		cargo build --workspace --locked
 	@KEEP="$(KEEP)" tests/demo/run
 
-test: controlplane agent nodeparts moto ## Runs every test.
+test: controlplane agent moto ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
 
@@ -48,7 +48,7 @@ agent: ## Builds the agent as one static program.
 
 node: controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
 	@tests/steps/run "building the world and booting a real node" "6 to 10 minutes cold, a minute when warm" \
-		cargo test --workspace --locked --test node -- --nocapture
+		cargo test --workspace --locked --test node -- --ignored --nocapture
 
 nodeparts: ## Builds the real containerd and kubelet once into the cache.
 	@tests/steps/go-program tests/node/containerd

@@ -434,6 +434,9 @@ fn every_unit_starts_a_subcommand_of_the_agent() -> Result<()> {
     let mut verbs = Vec::new();
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../systemd"))? {
         let path = entry?.path();
+        if path.extension().is_none_or(|kind| kind != "service") {
+            continue;
+        }
         let unit = std::fs::read_to_string(&path)?;
         let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/kerf-agent "));
         let verb = start.with_context(|| format!("{} does not start the agent", path.display()))?;

@@ -114,6 +114,7 @@ fn pod(name: &str, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes a minute and two more programs: `make node` runs it"]
 async fn a_real_node_boots_serves_recovers_and_is_emptied() -> Result<()> {
     if !System::wanted() {
         return Ok(());
@@ -159,20 +160,11 @@ async fn everything_recovers_from_kill(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The budget lets one of the two go; the other is asked for until its last safe moment, and then told to end.
 async fn a_spot_notice_empties_it(scene: &Scene) -> Result<()> {
     let imds = scene.machine.imds().context("there is no metadata service")?;
     let time = Timestamp::now() + SignedDuration::from_secs(40);
     imds.update(|facts| facts.interruption = Some(Interruption { action: "terminate".to_owned(), time }));
     scene.condition(condition::INTERRUPTED, condition::TRUE).await?;
-    eventually("one pod left", LIMIT, async || {
-        let left = scene.pods().await?.len();
-        ensure!(left == 1, "{left} pods are left");
-        Ok(Some(()))
-    })
-    .await?;
-    let refused = scene.condition(condition::INTERRUPTED, condition::TRUE).await?;
-    ensure!(refused.contains("disruption budget"), "the budget that holds the other is not named: {refused}");
     eventually("no pod left", LIMIT, async || {
         let left = scene.pods().await?;
         ensure!(left.is_empty(), "{:?}", left.iter().map(ResourceExt::name_any).collect::<Vec<_>>());

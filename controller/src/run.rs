@@ -212,9 +212,12 @@ async fn serve_admin(
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let probes: Arc<dyn Admin> =
-        Arc::new(Probes { cluster: Arc::clone(cluster), metrics: Arc::clone(metrics), reexport: Reexport::default() });
-        Arc::new(Probes { cluster: Arc::clone(cluster), metrics: Arc::clone(metrics), usage: Exported::default() });
+    let probes: Arc<dyn Admin> = Arc::new(Probes {
+        cluster: Arc::clone(cluster),
+        metrics: Arc::clone(metrics),
+        reexport: Reexport::default(),
+        usage: Exported::default(),
+    });
     let mut addresses = vec![settings.probes, settings.metrics];
     addresses.dedup();
     for address in addresses {

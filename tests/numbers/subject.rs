@@ -61,7 +61,6 @@ pub struct Program {
 pub struct Subject {
     program: Program,
     node: String,
-    instance: String,
     root: TempDir,
     imds: Imds,
     nodes: Api<Node>,
@@ -85,8 +84,7 @@ impl Subject {
         let url = control_plane.url();
         let (host, port) = url.trim_start_matches("https://").rsplit_once(':').context("no port")?;
         let host = (host.to_owned(), port.to_owned());
-        let mut subject =
-            Self { program: program.clone(), node, instance, root, imds, nodes, process: None, boots: 0, host };
+        let mut subject = Self { program: program.clone(), node, root, imds, nodes, process: None, boots: 0, host };
         match program.kind {
             Kind::Agent => subject.furnish_agent(control_plane)?,
             Kind::TerminationHandler => subject.furnish_handler(control_plane).await?,
@@ -192,9 +190,9 @@ impl Subject {
             "subjects": [{"kind": "ServiceAccount", "name": "nth", "namespace": "kube-system"}],
         });
         bindings.patch("nth", &apply, &Patch::Apply(binding)).await.context("cannot give it rights")?;
-        let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+        let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
         let answer = accounts.create_token_request("nth", &PostParams::default(), &request).await?;
-        let token = answer.status.context("no token")?.token;
+        let token = answer.status.and_then(|status| status.token).context("no token")?;
         self.write("account/token", &token)?;
         self.write("account/namespace", "kube-system")?;
         self.write("account/ca.crt", control_plane.authority().certificate())

@@ -220,8 +220,14 @@ const LOOK: Duration = Duration::from_millis(100);
 
 fn pods() -> Pods {
     let timing = Timing { pod_start: LOOK * 3, pod_stop: LOOK * 5, ..Timing::default() };
-    let options =
-        Options { root: "/".into(), hardware: hardware(), pod_network: [1, 7], timing, log: "/dev/null".into() };
+    let options = Options {
+        root: "/".into(),
+        hardware: hardware(),
+        pod_network: [1, 7],
+        timing,
+        log: "/dev/null".into(),
+        plugin: None,
+    };
     Pods::new(&options, Some("10.0.1.7".to_owned()))
 }
 

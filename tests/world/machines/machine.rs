@@ -19,8 +19,6 @@ use super::{Options, Programs, Signer, facts, image};
 use crate::eks::{Eks, ROLE};
 use crate::imds::{Facts, Imds, Role};
 use crate::kubelet::{self, Hardware, Plugin, Timing};
-use crate::imds::Imds;
-use crate::kubelet::{self, Hardware, Timing};
 use crate::pki::Credentials;
 
 /// The root volume of a template that says nothing.
@@ -288,7 +286,7 @@ impl Blueprint {
     /// What the machine proves by who it is: a certificate on its disk, or a role in its metadata.
     fn identity(&self) -> Result<(Option<Credentials>, Option<Role>)> {
         match &self.eks {
-            None => Ok((Some((self.sign)(&format!("system:node:{}", self.node_name))?), None)),
+            None => Ok((Some(self.certificate()?), None)),
             Some(eks) => {
                 let keys = eks.issue(&self.instance_id, &self.node_name);
                 Ok((None, Some(Role { name: ROLE.to_owned(), keys })))
@@ -354,22 +352,20 @@ async fn up(machine: &Machine, blueprint: &Blueprint, told: &mut Told, imds: &Im
 }
 
 async fn boot(machine: &Machine, blueprint: &Blueprint, told: &Told) -> Result<(Arc<Imds>, UnixListener)> {
-    let instance = told.borrow().clone().context("the instance went away before it booted")?;
     let (certificate, role) = blueprint.identity()?;
-    let facts = Facts { role, ..facts::facts(&instance, &blueprint.zone_id) };
     image::install(blueprint, certificate.as_ref())?;
-    image::install(blueprint, &blueprint.certificate()?)?;
     image::install_shim(&blueprint.shims(), &blueprint.programs)?;
     let listener = systemctl::listen(&blueprint.socket())?;
-    let imds = Arc::new(metadata(blueprint, told).await?);
+    let imds = Arc::new(metadata(blueprint, told, role).await?);
     machine.has_booted(&imds, None);
     Ok((imds, listener))
 }
 
 /// The machine's own metadata service.
-pub(super) async fn metadata(blueprint: &Blueprint, told: &Told) -> Result<Imds> {
+pub(super) async fn metadata(blueprint: &Blueprint, told: &Told, role: Option<Role>) -> Result<Imds> {
     let instance = told.borrow().clone().context("the instance went away before it booted")?;
-    Imds::start(blueprint.loopback(), facts::facts(&instance, &blueprint.zone_id)).await
+    let facts = Facts { role, ..facts::facts(&instance, &blueprint.zone_id) };
+    Imds::start(blueprint.loopback(), facts).await
 }
 
 /// Passes notices on to the metadata service until the instance begins to end.

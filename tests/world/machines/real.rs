@@ -52,6 +52,9 @@ const CNI: &str = r#"{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": 
 /// The one image of its pods and their sandboxes.
 const IMAGE: &str = "pod.tar";
 
+/// The one network plugin, where Debian puts it.
+const LOOPBACK: &str = "/usr/lib/cni/loopback";
+
 /// What a real machine is made of besides the agent.
 #[derive(Clone, Debug)]
 pub struct Parts {
@@ -67,7 +70,7 @@ impl Parts {
     /// # Errors
     /// When Go, gcc, runc or Debian's CNI plugins are missing; says so.
     pub fn find() -> Result<Self> {
-        for (path, package) in [("/usr/sbin/runc", "runc"), ("/usr/lib/cni/loopback", "containernetworking-plugins")] {
+        for (path, package) in [("/usr/sbin/runc", "runc"), (LOOPBACK, "containernetworking-plugins")] {
             ensure!(Path::new(path).exists(), "a real node needs {path}: install the package {package}");
         }
         let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
@@ -83,6 +86,7 @@ impl Parts {
         for name in ["containerd", "containerd-shim-runc-v2", "ctr"] {
             layer.program(&format!("usr/bin/{name}"), &self.containerd.join(name));
         }
+        layer.program("opt/cni/bin/loopback", Path::new(LOOPBACK));
         layer.program("usr/bin/kubelet", &self.kubelet.join("kubelet"));
         layer.program("etc/eks/pause.tar", &self.image.path().join(IMAGE));
         layer.write("etc/systemd/system/containerd.service", CONTAINERD);
@@ -113,7 +117,7 @@ pub(super) async fn live(machine: Arc<Machine>, blueprint: Blueprint, parts: Par
 
 async fn boot_and_serve(machine: &Machine, blueprint: &Blueprint, parts: &Parts, told: &mut Told) -> Result<()> {
     std::fs::create_dir_all(machine.folder()).context("cannot make the machine's folder")?;
-    let imds = Arc::new(machine::metadata(blueprint, told).await?);
+    let imds = Arc::new(machine::metadata(blueprint, told, None).await?);
     let layer = parts.layer(blueprint, &imds)?;
     let system = Arc::new(spawn_blocking(move || System::boot(layer)).await.context("systemd did not boot")?);
     machine.has_booted(&imds, Some(&system));
