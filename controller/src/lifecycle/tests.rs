@@ -214,6 +214,7 @@ fn the_agents_taint_goes_on_its_word_and_only_that_taint() {
         ["status of claim default-1"],
         "never before the agent's word, not in between either"
     );
+    assert_eq!(written(&doubted.steps, condition::INITIALIZED).unwrap().1, reason::STARTUP_TAINTS_EXIST);
     let gone = decide(&look(&claimed, std::slice::from_ref(&harmless), 62));
     assert_eq!(taints(&patched(&harmless, &gone)), ["cilium"]);
 

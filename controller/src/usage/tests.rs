@@ -1,5 +1,6 @@
 //! Reports that count, reports that do not, and what becomes of each.
 
+use api::label;
 use api::objects::{Node, NodeReport};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
@@ -33,7 +34,8 @@ fn report(measured: i64, version: &str) -> NodeReport {
 
 fn index(measured: i64) -> Index {
     let mut index = Index::default();
-    drop(index.apply(node(&json!({})).as_ref().clone(), at(0), true));
+    let of_a_pool = node(&json!({"metadata": {"labels": {label::NODEPOOL: "default"}}}));
+    drop(index.apply(of_a_pool.as_ref().clone(), at(0), true));
     assert_eq!(index.apply(report(measured, "1"), at(0), true).work, [], "its node is there");
     index
 }
@@ -83,7 +85,7 @@ fn what_counts_is_exported_and_what_does_not_is_not() {
     let text = metrics.render();
     for line in [
         "kerf_node_usage_cpu_p95_cores{node=\"",
-        "nodepool=\"\",resource=\"cpu\"} 0.25",
+        "nodepool=\"default\",resource=\"cpu\"} 0.25",
         "kerf_node_usage_reports_count{state=\"current\"} 1.0",
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
@@ -101,6 +103,7 @@ fn a_report_that_cannot_be_read_names_its_field() {
     assert!(serde_json::from_value::<NodeReport>(good.clone()).is_ok());
     for (field, value, told) in [
         ("/spec/pods", "Ag", "pods"),
+        ("/spec/histograms/cpu", "!", "histograms.cpu"),
         ("/spec/histograms/joint", "!", "histograms.joint"),
         ("/spec/cpu/p95", "many", "cpu"),
     ] {
