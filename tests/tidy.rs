@@ -31,7 +31,8 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("daemon", &[], &["kube*", "aws-*", "api", "planner"]),
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
     ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
-    ("peers", &["api", "planner", "snapshot", "cloud", "cli"], &["aws-*", "kube", "kube-client"]),
+    ("peers", &["api", "planner", "snapshot", "cloud", "cli", "go-programs"], &["aws-*", "kube", "kube-client"]),
+    ("go-programs", &[], &["tokio", "kube*", "aws-*"]),
     ("systemd-room", &[], &["tokio", "kube*", "aws-*"]),
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
 ];

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use go_programs::go_program;
 use world::controlplane::{ControlPlane, Options};
-use world::go::go_program;
 use world::machines::find_program;
 
 use figures::{Figures, Measure};

@@ -5,7 +5,6 @@ pub mod ccm;
 pub mod controlplane;
 pub mod ec2wire;
 pub mod eks;
-pub mod go;
 pub mod imds;
 pub mod kubeconfig;
 pub mod kubelet;

@@ -19,13 +19,7 @@ const Y2030: u64 = 1_893_456_000_000;
 /// The program, built once.
 fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let step = here.join("../tests/steps/go-program");
-        let output = Command::new(step).arg(here.join("../tests/aemm")).stderr(Stdio::inherit()).output().unwrap();
-        assert!(output.status.success(), "it needs Go: {}", output.status);
-        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
-    })
+    BUILT.get_or_init(|| go_programs::go_program("aemm").unwrap())
 }
 
 struct Aemm {

@@ -1,4 +1,5 @@
-//! Programs of others that tests run: built from Go modules, once, into the cache.
+//! Programs that tests run and that are built from Go modules, once, into the cache: parts of Kubernetes, peers, judges.
+//! A crate of its own, so that the agent's tests and the peers need not build the world for it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,9 +12,9 @@ use anyhow::{Context, Result, ensure};
 /// # Errors
 /// When the build fails, for want of Go perhaps.
 pub fn go_program(folder: &str) -> Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(here.join("steps/go-program"))
-        .arg(here.join(folder))
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new(tests.join("steps/go-program"))
+        .arg(tests.join(folder))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()

@@ -5,9 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use go_programs::go_program;
 use serde::Deserialize;
-
-use crate::program;
 
 /// The program that holds Karpenter's scheduler.
 #[derive(Clone, Debug)]
@@ -39,7 +38,7 @@ impl Karpenter {
     /// # Errors
     /// When it is not there and cannot be built, because Go is missing for example.
     pub fn find() -> Result<Self> {
-        Ok(Self { program: program::built("karpenter")? })
+        Ok(Self { program: go_program("peers/karpenter")? })
     }
 
     /// Writes the fixtures of Karpenter's benchmark, one folder a workload.

@@ -8,7 +8,6 @@ pub mod fixture;
 pub mod karpenter;
 pub mod memory;
 pub mod price;
-mod program;
 pub mod referee;
 pub mod report;
 pub mod run;

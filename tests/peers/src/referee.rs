@@ -14,9 +14,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use go_programs::go_program;
 use serde::{Deserialize, Serialize};
-
-use crate::program;
 
 pub use case::{Case, Variant};
 pub use tally::Tally;
@@ -86,7 +85,7 @@ impl Referee {
     /// # Errors
     /// When it is not there and cannot be built, because Go is missing for example.
     pub fn find() -> Result<Self> {
-        Ok(Self { program: program::built("scheduler")? })
+        Ok(Self { program: go_program("peers/scheduler")? })
     }
 
     /// Judges the cases, in their order.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use go_programs::go_program;
 
 use super::Component;
-use crate::go::go_program;
 
 /// Names a folder with `etcd`, `kube-apiserver` and so on, as controller-runtime's tests use it.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use api::label;
 use cloud::fake;
+use go_programs::go_program;
 use systemd_room::{Layer, System};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
 use super::machine::{self, Blueprint, Machine, Phase, Told};
-use crate::go::go_program;
 use crate::imds::Imds;
 
 /// Machines of this NodePool are real: the others stay cheap.
