@@ -27,7 +27,7 @@ use machine::userdata::UserDataError;
 
 use crate::ec2::{self, Ec2};
 use crate::environment::Environment;
-use crate::host::Host;
+use crate::host::{Host, HostError};
 use crate::identity::Role;
 use crate::imds::Imds;
 use crate::imds::backoff::Backoff;
@@ -220,10 +220,7 @@ impl Bootstrap {
             if let Some(stage) = stage_of(unit) {
                 timeline.reach(stage, Timestamp::now());
             }
-            for step in plan.programs.iter().filter(|step| step.after == *unit) {
-                let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
-                self.host.output(&step.program, &arguments).await?;
-            }
+            run_after(&self.host, plan, unit).await?;
         }
         self.host.write(STARTED_PATH, b"", 0o644)?;
         Ok(())
@@ -271,6 +268,15 @@ impl Bootstrap {
             log::warn!("{}", daemon::error::chain(&error));
         }
     }
+}
+
+/// Runs what the plan wants once this unit is up.
+pub(crate) async fn run_after(host: &Host, plan: &Plan, unit: &str) -> Result<(), HostError> {
+    for step in plan.programs.iter().filter(|step| step.after == unit) {
+        let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
+        host.output(&step.program, &arguments).await?;
+    }
+    Ok(())
 }
 
 /// The stage that is reached when this unit is up.

@@ -2,11 +2,20 @@
 //! who sets the wall clock moves no deadline. Its anchor is in the journal: a restart carries on with the same clock.
 
 use drain::Millis;
+use hyper::HeaderMap;
+use hyper::header::DATE;
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use nix::time::{ClockId, clock_gettime};
 
 /// So far the wall clock may be ahead or behind before it counts as set. Slewing stays below.
 const STEP: u64 = 2_000;
+
+/// The moment that an answer carries, if that makes sense.
+pub(crate) fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let text = headers.get(DATE)?.to_str().ok()?;
+    DateTimeParser::new().parse_timestamp(text).ok()
+}
 
 /// The agent's clock.
 #[derive(Debug)]

@@ -34,6 +34,21 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 
+/// The API server, and as which Node we speak to it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The client.
+    pub cluster: Arc<Cluster>,
+    /// Our Node's name.
+    pub node: String,
+}
+
+impl PartialEq for Link {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.cluster, &other.cluster) && self.node == other.node
+    }
+}
+
 /// A client for one API server. Cheap to share behind an `Arc`; connections are kept alive and reused.
 #[derive(Debug)]
 pub struct Cluster {
@@ -177,26 +192,13 @@ impl Cluster {
         namespace: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Pod>, ClusterError> {
-        let pairs: Vec<String> =
-            labels.iter().map(|(key, value)| format!("{}%3D{value}", key.replace('/', "%2F"))).collect();
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}&labelSelector={}",
-            pairs.join("%2C")
-        );
-        let body = self.http.call(Method::GET, &path, None).await?;
-        Ok(error::parse::<PodList>(&path, &body)?.items)
+        Ok(follow::list(&self.http, &Watched::labelled(node, namespace, labels)).await?.items)
     }
 
     async fn write(&self, method: Method, path: &str, kind: &'static str, body: &Value) -> Result<(), ClusterError> {
         let body = body.to_string().into();
         self.http.call(method, path, Some((kind, body))).await.map(drop)
     }
-}
-
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-struct PodList {
-    items: Vec<Pod>,
 }
 
 fn delete_options(uid: &str, grace: Option<u64>) -> Value {

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::bootstrap::State;
 use crate::cluster::{Access, Cluster, Credentials};
-use crate::gates::bootstrap_state;
 use crate::identity::Role;
 use crate::imds::Imds;
 use crate::journal::Journal;
@@ -116,7 +115,7 @@ async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
 
 /// The files that bootstrap, kubelet and we need; gives the way to the API server.
 fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
-    match bootstrap_state(root) {
+    match State::of(root) {
         Some(State::Done { .. }) => found.note("bootstrap", Verdict::Ok, "done"),
         Some(state) => found.note("bootstrap", Verdict::Broken, state.to_string()),
         None => found.note(

@@ -6,14 +6,11 @@ mod cni;
 mod gate;
 mod prober;
 
-use std::fs;
-use std::path::Path;
-
 use api::{Quantity, condition, reason};
 use drain::Millis;
 use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 
-use crate::bootstrap::state::{self, State};
+use crate::bootstrap::State;
 use crate::clock::Wall;
 use crate::cluster::Node;
 use crate::hysteresis::Steadiness;
@@ -21,16 +18,9 @@ use crate::report::Statement;
 
 pub use cni::trouble as cni_trouble;
 pub use gate::{Answer, Gate, Kind};
-pub use prober::{Finding, Link, Probers};
+pub use prober::{Finding, Probers};
 
 use gate::{FACT, POD};
-
-/// Where bootstrap stands below `root`; `None` before it has said anything, or while the file makes no sense.
-#[must_use]
-pub fn bootstrap_state(root: &Path) -> Option<State> {
-    let text = fs::read(root.join(state::PATH.trim_start_matches('/'))).ok()?;
-    serde_json::from_slice(&text).ok()
-}
 
 /// Which gate a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

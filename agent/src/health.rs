@@ -6,10 +6,10 @@
 mod accelerators;
 pub mod check;
 mod disks;
-mod kept;
 mod kmsg;
 mod network;
 mod sampler;
+mod text;
 mod units;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -2,7 +2,7 @@
 //! a search path, and words to systemd. Tests give it a folder and a path of their own.
 
 mod cpu;
-mod hardware;
+pub(crate) mod hardware;
 mod version;
 
 use std::ffi::OsString;

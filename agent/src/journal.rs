@@ -2,13 +2,14 @@
 //! One file, replaced as a whole; a notice is in it before anything is done about it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use drain::{Drain, Millis};
 use serde::{Deserialize, Serialize};
 
+use crate::files::replace_durably;
 use crate::notices::Ledger;
 
 /// Below the machine's root.
@@ -208,7 +209,7 @@ impl Journal {
     /// The journal below `root` as it lies there, for those who only look; `None` without one that can be read.
     #[must_use]
     pub fn peek(root: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(root.join(FILE)).ok()?).ok()
+        Self::parse(&fs::read(root.join(FILE)).ok()?).ok()
     }
 
     /// What the Node still says if the machine boots again.
@@ -223,19 +224,8 @@ impl Journal {
     /// [`JournalError::File`]; the old file is intact then.
     pub fn write(&self, root: &Path) -> Result<(), JournalError> {
         let path = root.join(FILE);
-        let written = self.replace(&path);
+        let written = serde_json::to_vec(self).map_err(io::Error::from).and_then(|text| replace_durably(&path, &text));
         written.map_err(|source| JournalError::File { action: "write", path, source })
-    }
-
-    fn replace(&self, path: &Path) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)?;
-        let beside = path.with_extension("json.new");
-        let mut file = File::create(&beside)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        File::open(folder)?.sync_all()
     }
 }
 

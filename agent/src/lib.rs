@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod drain;
 pub mod ec2;
 pub mod environment;
+mod files;
 pub mod gates;
 pub mod health;
 pub mod host;

@@ -75,9 +75,9 @@ pub fn node_name(root: &Path) -> Option<String> {
     texts.into_iter().find_map(|text| in_command_line(&text)).or_else(|| in_cache(root))
 }
 
-fn is_bottlerocket(root: &Path) -> bool {
+pub(crate) fn is_bottlerocket(root: &Path) -> bool {
     let text = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
-    text.lines().any(|line| line.trim_matches('"') == "ID=bottlerocket" || line == "ID=\"bottlerocket\"")
+    text.lines().any(|line| matches!(line, "ID=bottlerocket" | "ID=\"bottlerocket\""))
 }
 
 /// Whether some target wants the unit; a link to nowhere in the first folder masks it.

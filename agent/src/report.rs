@@ -54,7 +54,7 @@ pub fn rfc3339(moment: Millis) -> String {
 #[must_use]
 pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statement {
     let deadline = order.deadline.map(|at| format!("deadline={} ", rfc3339(wall.of(at)))).unwrap_or_default();
-    let drain = drain.map(progress).unwrap_or_default();
+    let drain = drain.map(|drain| format!(" drain: {}", progress(drain))).unwrap_or_default();
     Statement {
         kind: condition::INTERRUPTED,
         status: condition::TRUE,
@@ -72,7 +72,7 @@ pub fn at_risk(entry: &Entry) -> Statement {
         kind: condition::INTERRUPTED,
         status: condition::TRUE,
         reason: reason::REBALANCE_RECOMMENDATION.to_owned(),
-        message: format!("id={id} EC2 sees an elevated risk of interruption since {since}; nothing is drained yet"),
+        message: format!("{said} EC2 sees an elevated risk of interruption since {since}; {next}"),
     }
 }
 
@@ -124,14 +124,16 @@ fn changes(patch: Value) -> Option<Value> {
     patch.as_object().is_some_and(|fields| !fields.is_empty()).then_some(patch)
 }
 
+/// How far a drain is, and which pods hold it up.
 fn progress(drain: &Drain) -> String {
-    let blocked: Vec<String> = drain.refusals().take(NAMED).map(refusal).collect();
-    format!(" drain: {}{}", drain.progress(), blocked.concat())
+    let blocked = drain.refusals().take(NAMED).map(refusal);
+    blocked.fold(drain.progress().to_string(), |said, pod| format!("{said}; {pod}"))
 }
 
-fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
+/// A pod whose last request was refused, why, and by which budget.
+pub(crate) fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
     let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
-    format!("; {}/{}: {why}{budget}", pod.namespace, pod.name)
+    format!("{}/{}: {why}{budget}", pod.namespace, pod.name)
 }
 
 /// The condition `kerf.sh/Drained` of a node that is emptied for `orders`.
@@ -159,9 +161,8 @@ pub fn drained(
 
 /// What a drain waits for.
 fn draining(drain: &Drain) -> String {
-    let blocked: Vec<String> = drain.refusals().take(NAMED).map(refusal).collect();
     let waits = if drain.is_empty() && drain.detaches() { "; waits for volumes to detach" } else { "" };
-    format!("{}{}{waits}", drain.progress(), blocked.concat())
+    format!("{}{waits}", progress(drain))
 }
 
 /// The condition `kerf.sh/Drained` once nobody wants the node empty any more.

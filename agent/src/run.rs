@@ -21,9 +21,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::bootstrap::State;
 use crate::clock::{Clock, Wall};
-use crate::cluster::{Access, Cluster, Heard, Node, Pod, Watched, follow};
+use crate::cluster::{Access, Cluster, Heard, Link, Node, Pod, Watched, follow};
 use crate::drain::pods_on_node;
-use crate::gates::{Finding, Link, Probers, bootstrap_state};
+use crate::gates::{Finding, Probers};
 use crate::health::{self, Look, Sample, Sampler};
 use crate::host::Host;
 use crate::identity::Role;
@@ -34,7 +34,7 @@ use crate::notices::{self, News};
 use crate::observe;
 use crate::policies::{self, Policies};
 use crate::report::fnv;
-use crate::usage::{Destination, Usage};
+use crate::usage::Usage;
 
 use act::Actor;
 use lifecycle::{Act, Input, Lifecycle};
@@ -121,7 +121,7 @@ impl Agent {
         life.guard(&policies.settings.gates, clock.now());
         let (told, findings) = mpsc::channel(8);
         let probers = Probers::start(life.gates(), root.to_owned(), &told);
-        let samples = sampled(root, Arc::clone(&imds), &policies);
+        let samples = sampled(root, &policies);
         Self {
             root: root.to_owned(),
             life,
@@ -211,7 +211,7 @@ impl Agent {
     fn look_around(&mut self) {
         let ahead = self.clock.look();
         self.take(Input::Wall(Wall(ahead)));
-        let bootstrap = bootstrap_state(&self.root);
+        let bootstrap = State::of(&self.root);
         if bootstrap != self.bootstrap {
             // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
             if matches!(bootstrap, Some(State::Done { .. })) {
@@ -264,9 +264,9 @@ impl Agent {
     }
 
     /// Where usage may be reported: to nobody until the Node is proven to be ours.
-    fn destination(&self) -> Option<Destination> {
+    fn destination(&self) -> Option<Link> {
         self.life.node()?;
-        Some(Destination { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
+        Some(Link { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
     }
 
     fn heard_node(&mut self, heard: Heard<Node>) {
@@ -364,12 +364,12 @@ impl Agent {
 }
 
 /// Looks at the machine, if anybody wants it to.
-fn sampled(root: &Path, imds: Arc<Imds>, policies: &Policies) -> Receiver<Sample> {
+fn sampled(root: &Path, policies: &Policies) -> Receiver<Sample> {
     let (told, samples) = mpsc::channel(2);
     let settings = policies.settings.health.clone();
     if settings.enabled {
         let host = Host::new(root, PROGRAMS);
-        tokio::spawn(health::watch(Sampler::new(host, settings, Some(imds)), told));
+        tokio::spawn(health::watch(Sampler::new(host, settings), told));
     }
     samples
 }

@@ -4,21 +4,17 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
-use drain::{PodOnNode, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::admin;
 use crate::bootstrap::State;
 use crate::cluster::{Access, Credentials};
-use crate::gates::bootstrap_state;
 use crate::journal::{Journal, Outcome};
 use crate::observe::{self, Other};
-use crate::report::{Statement, rfc3339};
+use crate::report::{self, Statement, rfc3339};
 use crate::timeline::Timeline;
-
-/// The usage report as it was written last, below the machine's root.
-const USAGE: &str = "run/kerf/usage.json";
+use crate::usage;
 
 /// Where everything stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -108,13 +104,13 @@ impl Status {
     /// What files say: everything that the running agent does not know better.
     #[must_use]
     pub fn left(root: &Path, journal: Option<&Journal>) -> Self {
-        let usage = std::fs::read(root.join(USAGE)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let usage = std::fs::read(root.join(usage::LAST)).ok().and_then(|text| serde_json::from_slice(&text).ok());
         Self {
             running: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             identity: identity(root, journal),
             phase: String::new(),
-            bootstrap: bootstrap_state(root),
+            bootstrap: State::of(root),
             conditions: Vec::new(),
             notices: journal.map(announced).unwrap_or_default(),
             drain: journal.and_then(emptying),
@@ -157,14 +153,9 @@ fn emptying(journal: &Journal) -> Option<Emptying> {
         why: journal.order.as_ref().map(|order| order.why.clone()).unwrap_or_default(),
         deadline: drain.settings().deadline.map(rfc3339),
         progress: drain.progress().to_string(),
-        blocked: drain.refusals().map(refusal).collect(),
+        blocked: drain.refusals().map(report::refusal).collect(),
         outcome: journal.outcome.clone(),
     })
-}
-
-fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
-    let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
-    format!("{}/{}: {why}{budget}", pod.namespace, pod.name)
 }
 
 impl Credentials {

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::files::replace;
+
 /// The file, on tmpfs, on the machine.
 pub const PATH: &str = "/run/kerf/timeline.json";
 
@@ -104,11 +106,7 @@ impl Timeline {
     /// When the file system refuses; the old file is intact then.
     pub fn keep(&mut self, root: &Path) -> io::Result<()> {
         self.merge(&Self::read(root));
-        let path = file(root);
-        fs::create_dir_all(path.parent().unwrap_or(root))?;
-        let beside = path.with_extension(format!("json.{}", std::process::id()));
-        fs::write(&beside, serde_json::to_vec(self)?)?;
-        fs::rename(&beside, &path)
+        replace(&file(root), &serde_json::to_vec(self)?)
     }
 }
 

@@ -13,7 +13,6 @@ mod sampler;
 mod windows;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::nodeusage::{NodeUsageSpec, Pressure};
@@ -24,7 +23,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::cluster::Cluster;
+use crate::cluster::Link;
+use crate::files::replace;
 use crate::host::Host;
 use crate::report::fnv;
 use pace::Pace;
@@ -38,26 +38,11 @@ pub use windows::Part;
 /// History goes to the disk this often.
 const CHECKPOINT: Duration = Duration::from_secs(300);
 /// The last look, below the machine's root: what `kerf-agent status` prints.
-const LAST: &str = "run/kerf/usage.json";
+pub(crate) const LAST: &str = "run/kerf/usage.json";
 /// CPU needs two looks: the second follows the first soon.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// At the end, this long is waited for the last checkpoint.
 const END: Duration = Duration::from_secs(2);
-
-/// Where reports go: known once the Node is proven to be this machine's, for nothing may be written before.
-#[derive(Clone, Debug)]
-pub struct Destination {
-    /// The client.
-    pub cluster: Arc<Cluster>,
-    /// The Node, whose name is the report's.
-    pub node: String,
-}
-
-impl PartialEq for Destination {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.cluster, &other.cluster) && self.node == other.node
-    }
-}
 
 /// The last look, for people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,7 +71,7 @@ pub struct Last {
 /// The running task, by which the rest of the agent talks to it.
 #[derive(Debug)]
 pub struct Usage {
-    destination: watch::Sender<Option<Destination>>,
+    destination: watch::Sender<Option<Link>>,
     last: watch::Receiver<Option<Last>>,
     task: JoinHandle<()>,
 }
@@ -107,8 +92,8 @@ impl Usage {
         Self { destination, last, task }
     }
 
-    /// Says where reports go from now on; `None` while that is not proven.
-    pub fn report_to(&self, destination: Option<Destination>) {
+    /// Says where reports go from now on: to nobody while the Node is not proven to be this machine's.
+    pub fn report_to(&self, destination: Option<Link>) {
         self.destination.send_if_modified(|current| {
             let changed = *current != destination;
             if changed {
@@ -174,7 +159,7 @@ impl Work {
         }
     }
 
-    async fn run(mut self, mut told: watch::Receiver<Option<Destination>>) {
+    async fn run(mut self, mut told: watch::Receiver<Option<Link>>) {
         let mut next = Instant::now();
         let mut looks: u32 = 0;
         loop {
@@ -195,7 +180,7 @@ impl Work {
         }
     }
 
-    async fn turn(&mut self, destination: Option<Destination>) {
+    async fn turn(&mut self, destination: Option<Link>) {
         self.look();
         self.report(destination).await;
         if self.started.elapsed().saturating_sub(self.kept) >= CHECKPOINT {
@@ -211,7 +196,7 @@ impl Work {
         self.history.take(&sample, self.cpus, period, Timestamp::now());
     }
 
-    async fn report(&mut self, destination: Option<Destination>) {
+    async fn report(&mut self, destination: Option<Link>) {
         let now = Timestamp::now();
         let Some(spec) = report(&mut self.history, &self.instance, now) else { return };
         let gist = Gist::of(&mut self.history, now);
@@ -224,14 +209,15 @@ impl Work {
             self.pace.ended(taken, gist, self.started.elapsed());
         }
         let last = self.summary(&spec);
-        if let Err(error) = checkpoint::replace(&self.root.join(LAST), &last) {
+        let text = serde_json::to_vec(&last).unwrap_or_default();
+        if let Err(error) = replace(&self.root.join(LAST), &text) {
             log::debug!("{LAST} is not written: {error}");
         }
         self.last.send_replace(Some(last));
     }
 
     /// Writes a report, and says once why it was not taken.
-    async fn write(&mut self, destination: &Destination, spec: &NodeUsageSpec) -> bool {
+    async fn write(&mut self, destination: &Link, spec: &NodeUsageSpec) -> bool {
         let trouble = match destination.cluster.apply_node_usage(&destination.node, spec).await {
             Ok(()) => None,
             Err(error) => Some(match error.status() {

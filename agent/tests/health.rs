@@ -58,7 +58,7 @@ impl Room {
 
     fn sampler_with(&self, settings: HealthSettings) -> Sampler {
         let path = format!("{}:/usr/bin:/bin", self.0.path().join("bin").display());
-        Sampler::new(Host::new(self.0.path(), path), settings, None)
+        Sampler::new(Host::new(self.0.path(), path), settings)
     }
 }
 
@@ -82,7 +82,7 @@ async fn a_machine_without_faults_has_none() {
     }
     // Nothing at all is known of an empty folder, and nothing is claimed.
     let empty = tempfile::tempdir().unwrap();
-    let mut sampler = Sampler::new(Host::new(empty.path(), ""), HealthSettings::default(), None);
+    let mut sampler = Sampler::new(Host::new(empty.path(), ""), HealthSettings::default());
     let sample = sampler.sample(Millis(0)).await;
     assert!(sample.looks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
 }

@@ -20,15 +20,7 @@ use systemd_room::{Layer, System};
 
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
-const USER_DATA: &str = "apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster:
-    name: my-cluster
-    apiServerEndpoint: https://example.com
-    certificateAuthority: Y2VydGlmaWNhdGVBdXRob3JpdHk=
-    cidr: 10.100.0.0/16
-";
+const USER_DATA: &str = include_str!("minimal-nodeconfig.yaml");
 
 /// What an image has, with stand-ins for what the agent only starts.
 fn layer(imds: &str) -> Layer {

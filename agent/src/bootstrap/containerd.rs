@@ -15,6 +15,7 @@ use super::plan::{Part, Plan};
 use template::Schema;
 
 pub use soci::{SOCI_CONFIG, SOCI_DROP_IN, SOCI_ENDPOINT};
+pub(crate) use template::SANDBOX_IMAGE;
 
 /// Where containerd answers kubelet.
 pub const ENDPOINT: &str = "unix:///run/containerd/containerd.sock";

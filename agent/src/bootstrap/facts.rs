@@ -8,7 +8,7 @@ use machine::pods::InterfaceLimits;
 use machine::userdata::{self, UserData};
 
 use super::{credentials, hosts};
-use crate::host::{ContainerdVersion, Host, KubeletVersion};
+use crate::host::{ContainerdVersion, Host, KubeletVersion, hardware};
 use crate::imds::{IdentityDocument, Imds};
 
 /// The client certificate of kubelet where the machine got one; `aws eks get-token` takes its place elsewhere.
@@ -17,9 +17,6 @@ pub const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-curren
 pub const NVIDIA_RUNTIME: &str = "/usr/bin/nvidia-container-runtime";
 /// The sandbox image as the machine image carries it.
 pub const SANDBOX_ARCHIVE: &str = "/etc/eks/pause.tar";
-
-/// NVIDIA as a vendor of PCI devices.
-const NVIDIA_VENDOR: &str = "0x10de";
 
 /// Context of errors in a NodeConfig that can be read.
 pub(super) const NOT_FOLLOWED: &str = "the NodeConfig in user data cannot be followed";
@@ -157,7 +154,7 @@ async fn api_addresses(config: &NodeConfig) -> anyhow::Result<Vec<IpAddr>> {
 }
 
 fn hardware(host: &Host) -> Hardware {
-    Hardware { cpus: host.cpus(), memory_bytes: host.memory_bytes(), nvidia: host.has_pci_vendor(NVIDIA_VENDOR) }
+    Hardware { cpus: host.cpus(), memory_bytes: host.memory_bytes(), nvidia: host.has_pci_vendor(hardware::NVIDIA) }
 }
 
 async fn software(host: &Host, provider: &str) -> anyhow::Result<Software> {

@@ -3,13 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use hyper::HeaderMap;
-use hyper::header::DATE;
-use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp, Unit};
+
+use crate::clock::date;
 
 /// Less than this is the server's whole seconds, and the answer's way.
 const NOTABLE: SignedDuration = SignedDuration::from_mins(1);
-const PARSER: DateTimeParser = DateTimeParser::new();
 
 /// How far our clock is behind the server's; nothing until that matters.
 #[derive(Debug, Default)]
@@ -25,9 +24,7 @@ impl Clock {
 
     /// Takes in the date of an answer.
     pub(super) fn learn(&self, headers: &HeaderMap) {
-        let date = headers.get(DATE).and_then(|value| value.to_str().ok());
-        let date = date.and_then(|text| PARSER.parse_timestamp(text).ok());
-        if let Some(date) = date {
+        if let Some(date) = date(headers) {
             *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = behind(date, Timestamp::now());
         }
     }
@@ -58,6 +55,8 @@ fn complaint(behind: SignedDuration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::DATE;
+
     use super::*;
 
     #[test]

@@ -32,7 +32,7 @@ const RETRY_MAX: Duration = Duration::from_secs(15);
 /// What is followed: a collection and the one selector that a node's identity may use on it.
 #[derive(Debug)]
 pub struct Watched<T> {
-    path: &'static str,
+    path: String,
     selector: String,
     kind: PhantomData<fn() -> T>,
 }
@@ -41,7 +41,16 @@ impl Watched<Pod> {
     /// The pods bound to the node of this name.
     #[must_use]
     pub fn pods_of(node: &str) -> Self {
-        Self { path: "/api/v1/pods", selector: format!("spec.nodeName%3D{node}"), kind: PhantomData }
+        Self { path: "/api/v1/pods".to_owned(), selector: format!("spec.nodeName%3D{node}"), kind: PhantomData }
+    }
+
+    /// Those of them in this namespace that have these labels.
+    pub(super) fn labelled(node: &str, namespace: &str, labels: &BTreeMap<String, String>) -> Self {
+        let pair = |(key, value): (&String, &String)| format!("{}%3D{value}", key.replace('/', "%2F"));
+        let labels: Vec<String> = labels.iter().map(pair).collect();
+        let all = Self::pods_of(node);
+        let selector = format!("{}&labelSelector={}", all.selector, labels.join("%2C"));
+        Self { path: format!("/api/v1/namespaces/{namespace}/pods"), selector, ..all }
     }
 }
 
@@ -49,7 +58,7 @@ impl Watched<Node> {
     /// The one Node of this name.
     #[must_use]
     pub fn node(name: &str) -> Self {
-        Self { path: "/api/v1/nodes", selector: format!("metadata.name%3D{name}"), kind: PhantomData }
+        Self { path: "/api/v1/nodes".to_owned(), selector: format!("metadata.name%3D{name}"), kind: PhantomData }
     }
 }
 
@@ -161,7 +170,7 @@ where
             opened => opened?,
         };
         while let Some(change) = stream.next().await? {
-            match apply(watched.path, change, &mut objects, &mut version)? {
+            match apply(&watched.path, change, &mut objects, &mut version)? {
                 Applied::Forgotten => return Ok(()),
                 Applied::Silent => {}
                 Applied::Changed => {

@@ -2,7 +2,6 @@
 //! judged here; what was found goes to whoever listens, and when nobody does any more, the asking ends.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
@@ -10,7 +9,7 @@ use tokio::sync::watch::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
 use super::{Answer, GateId, Gates, Question, ask, cni};
-use crate::cluster::{Cluster, ClusterError, Pod};
+use crate::cluster::{ClusterError, Link, Pod};
 
 /// What was found at a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,15 +18,6 @@ pub struct Finding {
     pub gate: GateId,
     /// What.
     pub answer: Answer,
-}
-
-/// The API server, and as whom we speak to it.
-#[derive(Clone, Debug)]
-pub struct Link {
-    /// The client.
-    pub cluster: Arc<Cluster>,
-    /// Our Node's name.
-    pub node: String,
 }
 
 /// When a question is asked.

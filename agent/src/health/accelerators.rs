@@ -6,9 +6,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{Look, check};
+use crate::host::hardware::NVIDIA;
 
 const DEVICES: &str = "sys/bus/pci/devices";
-const NVIDIA: &str = "0x10de";
 const AMAZON: &str = "0x1d0f";
 /// Inferentia, Trainium, Inferentia2 and Trainium2.
 const NEURON: [&str; 7] = ["0x7064", "0x7065", "0x7066", "0x7067", "0x7164", "0x7264", "0x7364"];

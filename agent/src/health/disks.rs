@@ -6,8 +6,9 @@ use std::path::Path;
 use machine::agent::health::Percent;
 use nix::sys::statvfs::statvfs;
 
-use super::kept::Kept;
+use super::text::Text;
 use super::{Look, check};
+use crate::observe;
 
 /// What a node needs to write to, below the machine's root.
 const FOLDERS: [&str; 3] = ["/", "/var/lib/kubelet", "/var/lib/containerd"];
@@ -50,16 +51,14 @@ fn read_only(mounts: &str) -> BTreeMap<&str, bool> {
 /// What can be written, by what the kernel tells of its mounts.
 #[derive(Debug)]
 pub(super) struct Mounts {
-    mounts: Kept,
+    mounts: Text,
     /// Bottlerocket's root can never be written.
     sealed: bool,
 }
 
 impl Mounts {
     pub(super) fn new(root: &Path) -> Self {
-        let release = std::fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
-        let sealed = release.lines().any(|line| line == "ID=bottlerocket");
-        Self { mounts: Kept::new(root.join("proc/self/mountinfo")), sealed }
+        Self { mounts: Text::new(root.join("proc/self/mountinfo")), sealed: observe::is_bottlerocket(root) }
     }
 
     pub(super) fn look(&mut self) -> Vec<Look> {
@@ -100,13 +99,13 @@ struct Totals {
 /// How long disks take.
 #[derive(Debug)]
 pub(super) struct Speed {
-    stats: Kept,
+    stats: Text,
     before: BTreeMap<String, Totals>,
 }
 
 impl Speed {
     pub(super) fn new(root: &Path) -> Self {
-        Self { stats: Kept::new(root.join("proc/diskstats")), before: BTreeMap::new() }
+        Self { stats: Text::new(root.join("proc/diskstats")), before: BTreeMap::new() }
     }
 
     pub(super) fn look(&mut self) -> Option<Look> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-use super::kept::Kept;
+use super::text::Text;
 use super::{Look, check};
 
 /// For one answer.
@@ -20,14 +20,14 @@ const ROUTE_REJECT: u32 = 0x200;
 /// Default routes.
 #[derive(Debug)]
 pub(super) struct Routes {
-    v4: Kept,
-    v6: Kept,
+    v4: Text,
+    v6: Text,
 }
 
 impl Routes {
     pub(super) fn new(root: &Path) -> Self {
         let net = root.join("proc/net");
-        Self { v4: Kept::new(net.join("route")), v6: Kept::new(net.join("ipv6_route")) }
+        Self { v4: Text::new(net.join("route")), v6: Text::new(net.join("ipv6_route")) }
     }
 
     pub(super) fn look(&mut self) -> Option<Look> {

@@ -1,7 +1,6 @@
 //! Looks at the machine. It judges nothing; files that are read often stay open, and nothing is run while all is well.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use drain::Millis;
@@ -17,14 +16,12 @@ use super::units::{self, Unit};
 use super::{Look, Sample, check};
 use crate::cluster::Access;
 use crate::host::Host;
-use crate::imds::Imds;
 use crate::notices::moment;
+use crate::observe;
 
-/// The name server and metadata are asked at every fourth look only.
+/// The name server is asked at every fourth look only.
 const RARELY: u16 = 4;
 const DNS: u16 = 53;
-/// The kubeconfig, whose server's name is the one that must be resolved.
-const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
 
 /// Eyes on one machine.
 #[derive(Debug)]
@@ -32,7 +29,6 @@ pub struct Sampler {
     root: PathBuf,
     host: Host,
     settings: HealthSettings,
-    imds: Option<Arc<Imds>>,
     dns: u16,
     kmsg: Kmsg,
     mounts: Mounts,
@@ -45,9 +41,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Looks at the machine below `host`'s root; metadata is asked for a sign of life where a client is given.
+    /// Looks at the machine below `host`'s root.
     #[must_use]
-    pub fn new(host: Host, settings: HealthSettings, imds: Option<Arc<Imds>>) -> Self {
+    pub fn new(host: Host, settings: HealthSettings) -> Self {
         let root = host.at("/");
         Self {
             kmsg: Kmsg::new(&root),
@@ -62,7 +58,6 @@ impl Sampler {
             root,
             host,
             settings,
-            imds,
         }
     }
 
@@ -83,7 +78,6 @@ impl Sampler {
         self.units(&mut sample, now).await;
         if self.looks.is_multiple_of(RARELY) {
             sample.looks.extend(self.names().await);
-            sample.looks.extend(self.metadata().await);
         }
         self.looks = self.looks.wrapping_add(1);
         sample
@@ -105,17 +99,11 @@ impl Sampler {
 
     /// Whether the API server's name can be resolved; nothing to ask where it is an address.
     async fn names(&self) -> Option<Look> {
-        let access = Access::read(&self.root, &self.root.join(KUBECONFIG)).ok()?;
+        let access = Access::read(&self.root, &observe::kubeconfig(&self.root)).ok()?;
         let name = access.host.as_str();
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
         let server = network::name_server(&self.root, self.dns).filter(|_| !is_address)?;
         Some(network::resolve(server, name, self.looks).await)
-    }
-
-    async fn metadata(&self) -> Option<Look> {
-        let answer = self.imds.as_ref()?.local_hostname().await;
-        let trouble = answer.err().map(|error| daemon::error::chain(&error));
-        Some(Look { check: check::NO_IMDS, trouble })
     }
 }
 

@@ -8,7 +8,7 @@ use drain::Millis;
 use tokio::net::UnixStream;
 
 use super::check::{self, Check};
-use super::kept::Kept;
+use super::text::Text;
 use super::{Incident, Look, Quota};
 use crate::host::Host;
 
@@ -25,7 +25,7 @@ const RESTARTS: Quota = Quota { times: 3, within: Duration::from_secs(600) };
 #[derive(Debug)]
 pub(super) struct Unit {
     name: String,
-    groups: Vec<Kept>,
+    groups: Vec<Text>,
     /// The process that was there at the last look.
     process: Option<u32>,
     restarts: Check,
@@ -37,13 +37,13 @@ impl Unit {
     pub(super) fn new(root: &Path, name: &str, restarts: Check) -> Self {
         let hierarchies = ["sys/fs/cgroup", "sys/fs/cgroup/systemd"];
         let folders = hierarchies.iter().flat_map(|folder| SLICES.map(|slice| root.join(folder).join(slice)));
-        let groups = folders.map(|folder| Kept::new(folder.join(name).join("cgroup.procs"))).collect();
+        let groups = folders.map(|folder| Text::new(folder.join(name).join("cgroup.procs"))).collect();
         Self { name: name.to_owned(), groups, process: None, restarts, unasked: 0 }
     }
 
     /// The unit's first process, if it has any.
     fn process(&mut self) -> Option<u32> {
-        let texts = self.groups.iter_mut().filter_map(Kept::read);
+        let texts = self.groups.iter_mut().filter_map(Text::read);
         texts.flat_map(str::lines).find_map(|line| line.trim().parse().ok())
     }
 

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use super::{ContainerdVersion, Host, HostError};
 
+/// NVIDIA, as a vendor of PCI devices.
+pub(crate) const NVIDIA: &str = "0x10de";
+
 impl Host {
     /// Memory of the machine, bytes: blocks that are online, else what `/proc/meminfo` totals; 0 when neither says it.
     #[must_use]

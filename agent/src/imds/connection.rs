@@ -27,8 +27,7 @@ pub(super) struct Reply {
 impl Reply {
     /// The moment in its `Date` header, if it makes sense.
     pub(super) fn date(&self) -> Option<jiff::Timestamp> {
-        let text = self.headers.get("date")?.to_str().ok()?;
-        jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+        crate::clock::date(&self.headers)
     }
 }
 

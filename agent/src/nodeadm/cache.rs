@@ -6,10 +6,8 @@ use std::path::Path;
 use machine::nodeconfig::{API_VERSION, KIND, NodeConfig, NodeConfigSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::bootstrap::containerd::SANDBOX_IMAGE;
 use crate::host::{Host, HostError, put};
-
-/// The sandbox image that EKS's images carry.
-const SANDBOX_IMAGE: &str = "localhost/kubernetes/pause";
 
 /// A NodeConfig with what was found out about the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

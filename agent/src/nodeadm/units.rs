@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Machine;
 use crate::bootstrap::plan::Plan;
+use crate::bootstrap::run_after;
 use crate::host::{Host, HostError};
 
 /// How often to look whether a unit is active.
@@ -32,10 +33,7 @@ pub(super) async fn start(machine: &Machine, plan: &Plan, daemons: &[String]) ->
         restart_loaded(&machine.host, unit).await?;
         until_active(&machine.host, unit).await;
         log::info!(unit = unit.as_str(); "a unit is active");
-        for step in plan.programs.iter().filter(|step| step.after == *unit) {
-            let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
-            machine.host.output(&step.program, &arguments).await?;
-        }
+        run_after(&machine.host, plan, unit).await?;
     }
     Ok(())
 }

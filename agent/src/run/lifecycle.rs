@@ -30,7 +30,7 @@ use crate::bootstrap::state::State;
 use crate::clock::Wall;
 use crate::cluster::Node;
 use crate::gates::{Finding, Gates};
-use crate::health::{self, Health, Look, Sample};
+use crate::health::{self, Health, Look, Sample, check};
 use crate::journal::Journal;
 use crate::notices::{Reach, Reading};
 use crate::report::{self, Statement, Tiding, Wanted};
@@ -255,7 +255,10 @@ impl Lifecycle {
                     self.hurry(now);
                 }
             }
-            Input::Reach(reach) => self.metadata.reach(reach, now),
+            Input::Reach(reach) => {
+                self.metadata.reach(reach, now);
+                self.health.look(Look { check: check::NO_IMDS, trouble: self.metadata.problem() }, now);
+            }
             Input::Wall(wall) => self.known.wall = wall,
             Input::NodeWritten(done) => self.marks.written(done, now),
             Input::StatusWritten(done) => self.conditions.written(done, now),

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
+use crate::files::replace;
 
 /// Below the machine's root, beside the journal.
 const FILE: &str = "var/lib/kerf/usage.json";
@@ -98,14 +99,7 @@ pub fn read(root: &Path, instance: &str, now: Timestamp) -> Result<Option<Histor
 /// [`CheckpointError::File`]; the old file is intact then.
 pub fn write(root: &Path, instance: &str, history: &History) -> Result<(), CheckpointError> {
     let path = root.join(FILE);
-    let replaced = replace(&path, &Written { version: VERSION, instance, history });
+    let written = Written { version: VERSION, instance, history };
+    let replaced = serde_json::to_vec(&written).map_err(io::Error::from).and_then(|text| replace(&path, &text));
     replaced.map_err(|source| CheckpointError::File { action: "write", path, source })
-}
-
-/// Replaces a file as a whole, so that nobody reads half of it; it need not survive a crash of the machine.
-pub(super) fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-    let beside = path.with_extension("json.new");
-    fs::write(&beside, serde_json::to_vec(content)?)?;
-    fs::rename(&beside, path)
 }

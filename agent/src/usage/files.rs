@@ -1,11 +1,11 @@
-//! Files that are read again and again: opened once and read from their beginning each time, into one buffer for all.
+//! How files are read here: from their beginning each time, into one buffer for all, and no more of them kept open than may be.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 
 use super::parse;
+use crate::files::Kept;
 
 /// `/proc/vmstat` is the longest, with 5 KiB.
 const BUFFER: usize = 16 * 1024;
@@ -13,33 +13,6 @@ const BUFFER: usize = 16 * 1024;
 const OTHERS: usize = 256;
 /// Where nobody says how many there may be.
 const USUAL: u64 = 1024;
-
-/// A file that may be there.
-#[derive(Debug)]
-pub(super) struct Kept {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl Kept {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, file: None }
-    }
-
-    /// What it holds now; `None` when it cannot be read. A cgroup that was made anew is found again by its path.
-    pub(super) fn read<'a>(&mut self, reader: &'a mut Reader) -> Option<&'a [u8]> {
-        let kept = self.file.take().and_then(|file| Some((reader.fill(&file)?, file)));
-        let (length, file) = kept.or_else(|| {
-            let file = File::open(&self.path).ok()?;
-            Some((reader.fill(&file)?, file))
-        })?;
-        if reader.open < reader.most {
-            reader.open += 1;
-            self.file = Some(file);
-        }
-        Some(&reader.buffer[..length])
-    }
-}
 
 /// The buffer, and how many files are kept open.
 #[derive(Debug)]
@@ -63,7 +36,14 @@ impl Reader {
         self.open = 0;
     }
 
-    fn fill(&mut self, file: &File) -> Option<usize> {
-        file.read_at(&mut self.buffer, 0).ok()
+    /// What the file holds now; `None` when it cannot be read.
+    pub(super) fn read(&mut self, kept: &mut Kept) -> Option<&[u8]> {
+        let length = kept.read(|file| file.read_at(&mut self.buffer, 0).ok())?;
+        if self.open < self.most {
+            self.open += 1;
+        } else {
+            kept.close();
+        }
+        self.buffer.get(..length)
     }
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cgroups::{Cpu, Layout, Memory, containers};
-use super::files::{Kept, Reader};
+use super::files::Reader;
 use super::parse::{self, Stall};
 use super::windows::Part;
+use crate::files::Kept;
 
 /// Looks after which a pod's containers are looked up again; those of a young pod at each look.
 const LOOKS: u32 = 6;
@@ -93,7 +94,7 @@ impl Waits {
     }
 
     fn read(&mut self, reader: &mut Reader, now: Duration) -> (Option<Part>, Option<Part>) {
-        let Stall { some, full } = self.file.read(reader).map(parse::stall).unwrap_or_default();
+        let Stall { some, full } = reader.read(&mut self.file).map(parse::stall).unwrap_or_default();
         (self.some.waited(some, now), self.full.waited(full, now))
     }
 }
@@ -131,7 +132,7 @@ impl Kills {
     }
 
     fn read(&mut self, reader: &mut Reader, now: Duration) -> u64 {
-        let kills = self.file.read(reader).and_then(|text| parse::keyed(text, "oom_kill"));
+        let kills = reader.read(&mut self.file).and_then(|text| parse::keyed(text, "oom_kill"));
         self.meter.grown(kills, now).map_or(0, |(more, _)| more)
     }
 }
@@ -219,7 +220,7 @@ impl Pod {
         sample.pressure = waits.into_iter().flatten().max_by_key(|wait| wait.part);
         sample.oom_kills = self.kills.as_mut().map_or(0, |kills| kills.read(reader, now));
         for container in self.containers.values_mut() {
-            let throttled = container.quota.take(container.stat.read(reader), now);
+            let throttled = container.quota.take(reader.read(&mut container.stat), now);
             sample.throttled = worse(sample.throttled, throttled);
             sample.oom_kills += container.kills.as_mut().map_or(0, |kills| kills.read(reader, now));
         }
@@ -230,22 +231,22 @@ impl Pod {
     fn read_cpu(&mut self, reader: &mut Reader, now: Duration) -> (Option<u64>, Part) {
         match &mut self.throttling {
             None => {
-                let text = self.time.read(reader);
+                let text = reader.read(&mut self.time);
                 let used = text.and_then(|text| parse::keyed(text, "usage_usec"));
                 let cpu = self.cpu.rate(used.and_then(|used| used.checked_mul(1000)), now);
                 (cpu, self.quota.take(text, now))
             }
             Some(throttling) => {
-                let used = self.time.read(reader).and_then(parse::number);
+                let used = reader.read(&mut self.time).and_then(parse::number);
                 let cpu = self.cpu.rate(used, now);
-                (cpu, self.quota.take(throttling.read(reader), now))
+                (cpu, self.quota.take(reader.read(throttling), now))
             }
         }
     }
 
     fn read_memory(&mut self, reader: &mut Reader) -> Option<u64> {
-        let current = self.current.read(reader).and_then(parse::number)?;
-        let inactive = self.stat.read(reader).and_then(|text| parse::keyed(text, self.inactive))?;
+        let current = reader.read(&mut self.current).and_then(parse::number)?;
+        let inactive = reader.read(&mut self.stat).and_then(|text| parse::keyed(text, self.inactive))?;
         Some(current.saturating_sub(inactive))
     }
 }
@@ -288,7 +289,7 @@ impl Machine {
     }
 
     fn read(&mut self, reader: &mut Reader, now: Duration) -> NodeSample {
-        let memory = self.meminfo.read(reader).and_then(parse::memory);
+        let memory = reader.read(&mut self.meminfo).and_then(parse::memory);
         let [cpu, memory_waits, io] = self.waits.each_mut().map(|waits| waits.read(reader, now));
         let pressure = match (cpu.0, memory_waits, io) {
             (Some(cpu), (Some(memory), Some(memory_full)), (Some(io), Some(io_full))) => {
@@ -309,11 +310,11 @@ impl Machine {
     /// The root cgroup counts all; where there is none, `/proc/stat`, which is dearer on large machines.
     fn read_cpu(&mut self, reader: &mut Reader, now: Duration) -> Option<u64> {
         let unified = self.unified;
-        let used = self.cpu.read(reader).and_then(|text| match unified {
+        let used = reader.read(&mut self.cpu).and_then(|text| match unified {
             true => parse::keyed(text, "usage_usec").and_then(|used| used.checked_mul(1000)),
             false => parse::number(text),
         });
-        let used = used.or_else(|| self.proc_stat.read(reader).and_then(parse::busy));
+        let used = used.or_else(|| reader.read(&mut self.proc_stat).and_then(parse::busy));
         self.time.rate(used, now)
     }
 }

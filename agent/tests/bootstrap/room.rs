@@ -16,15 +16,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 /// A minimal NodeConfig that can be followed.
-pub const USER_DATA: &str = "apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster:
-    name: my-cluster
-    apiServerEndpoint: https://example.com
-    certificateAuthority: Y2VydGlmaWNhdGVBdXRob3JpdHk=
-    cidr: 10.100.0.0/16
-";
+pub const USER_DATA: &str = include_str!("../minimal-nodeconfig.yaml");
 
 /// One machine.
 pub struct Room {
@@ -99,7 +91,7 @@ impl Room {
 
     /// What bootstrap last said about itself.
     pub fn state(&self) -> State {
-        State::read(&self.host()).unwrap().unwrap()
+        State::of(self.host().at("/").as_path()).unwrap()
     }
 
     /// Puts a program where the machine finds it.

@@ -11,15 +11,7 @@ use machine::userdata;
 use serde::Deserialize;
 
 /// The cluster of whoever does not care which.
-pub const CLUSTER: &str = "apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster:
-    name: my-cluster
-    apiServerEndpoint: https://example.com
-    certificateAuthority: Y2VydGlmaWNhdGVBdXRob3JpdHk=
-    cidr: 10.100.0.0/16
-";
+pub const CLUSTER: &str = include_str!("../minimal-nodeconfig.yaml");
 
 /// What differs from the usual machine, as a case writes it.
 #[derive(Debug, Deserialize)]

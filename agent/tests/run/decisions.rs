@@ -5,8 +5,9 @@ use std::time::Duration;
 use agent::bootstrap::state::State;
 use agent::cluster::Node;
 use agent::gates::{Answer, Finding, Gates};
+use agent::health::Sample;
 use agent::journal::{Journal, Ours};
-use agent::notices::{Reading, Said};
+use agent::notices::{Reach, Reading, Said, Watcher};
 use agent::run::lifecycle::{Act, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
@@ -491,11 +492,7 @@ fn the_group_is_told_once_the_node_is_drained_and_again_until_it_hears() {
 fn metadata_that_fails_for_long_is_said_and_its_return_too() {
     let reach = |problem: Option<&str>| {
         let failed = u32::from(problem.is_some());
-        Input::Reach(agent::notices::Reach {
-            watcher: agent::notices::Watcher::Spot,
-            failed,
-            problem: problem.map(str::to_owned),
-        })
+        Input::Reach(Reach { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
     };
     let told = |acts: &[Act]| short(acts).into_iter().find(|act| act.contains("Metadata"));
     let mut life = started();
@@ -513,4 +510,26 @@ fn metadata_that_fails_for_long_is_said_and_its_return_too() {
     life.take(failing, at(33));
     life.take(reach(None), at(34));
     assert_eq!(told(&settle(&mut life, at(34))).as_deref(), Some("CNI=False MetadataAnswers=True"));
+}
+
+#[test]
+fn metadata_that_fails_for_a_minute_is_ill_health_and_its_return_clears_it() {
+    let reach = |watcher, problem: Option<&str>| {
+        Input::Reach(Reach { watcher, failed: u32::from(problem.is_some()), problem: problem.map(str::to_owned) })
+    };
+    let mut life = started();
+    life.take(Input::Health(Sample::default()), T0);
+    let mut ill = Vec::new();
+    for second in 0..180 {
+        let problem = (second < 90).then_some("it hangs");
+        life.take(reach(Watcher::Rest, problem), at(second));
+        life.take(reach(Watcher::Spot, None), at(second));
+        ill.extend(life.health(at(second)).map(|said| (second, said)));
+    }
+    let seconds: Vec<u64> = ill.iter().map(|(second, _)| *second).collect();
+    assert_eq!(seconds, (60..150).collect::<Vec<u64>>());
+    assert!(
+        ill.iter().all(|(_, said)| said.contains("IMDSUnreachable since ") && said.ends_with(": it hangs")),
+        "{ill:?}"
+    );
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::cluster::{Access, Cluster, Credentials};
-use agent::usage::{Destination, Usage};
+use agent::cluster::{Access, Cluster, Credentials, Link};
+use agent::usage::Usage;
 use api::nodeusage::NodeUsageSpec;
 use hyper::Method;
 use machine::agent::span::Span;
@@ -28,10 +28,10 @@ fn settings() -> UsageSettings {
     UsageSettings { period: Span::seconds(1), ..UsageSettings::default() }
 }
 
-fn destination(api: &Api) -> Destination {
+fn destination(api: &Api) -> Link {
     let port = api.url.rsplit(':').next().unwrap().parse().unwrap();
     let access = Access { tls: false, host: "127.0.0.1".into(), port, authority: None, credentials: Credentials::None };
-    Destination { cluster: Arc::new(Cluster::new(access, Duration::from_secs(5))), node: "n".to_owned() }
+    Link { cluster: Arc::new(Cluster::new(access, Duration::from_secs(5))), node: "n".to_owned() }
 }
 
 async fn report(api: &Api) -> Seen {

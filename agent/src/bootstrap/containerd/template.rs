@@ -13,7 +13,7 @@ pub(super) const IMAGES: &str = "io.containerd.cri.v1.images";
 pub(super) const RUNTIME: &str = "io.containerd.cri.v1.runtime";
 
 /// The image carries it; it is never pulled.
-const SANDBOX_IMAGE: &str = "localhost/kubernetes/pause";
+pub(crate) const SANDBOX_IMAGE: &str = "localhost/kubernetes/pause";
 const REGISTRY_FOLDERS: &str = "/etc/containerd/certs.d:/etc/docker/certs.d";
 /// Devices are given to containers by CDI from this minor release of Kubernetes on.
 const CDI_SINCE: u32 = 32;

@@ -44,6 +44,11 @@ impl Metadata {
         }
     }
 
+    /// Why metadata does not answer, while it does not.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.failing.values().next().map(|failing| failing.problem.clone())
+    }
+
     /// Questions without an answer since the start.
     pub(super) fn failed(&self) -> u64 {
         self.failed

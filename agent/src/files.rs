@@ -1,0 +1,62 @@
+//! Files of the agent's own, kept so that nobody ever reads half of one, and files of the kernel's that are read again and again.
+//! The operating system's files, with their modes and mounts, are [`crate::host`]'s.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Replaces a file as a whole; it need not survive a crash of the machine.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    draft(path, content).and_then(|(draft, _)| fs::rename(draft, path))
+}
+
+/// Replaces a file as a whole, and returns when it is on the disk.
+pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let (draft, file) = draft(path, content)?;
+    file.sync_all()?;
+    fs::rename(draft, path)?;
+    File::open(folder(path))?.sync_all()
+}
+
+/// The content beside its place, under a name that no other process uses.
+fn draft(path: &Path, content: &[u8]) -> io::Result<(PathBuf, File)> {
+    fs::create_dir_all(folder(path))?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let mut file = File::create(&name)?;
+    file.write_all(content)?;
+    Ok((name.into(), file))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+/// A file that may be there, and that stays open between two looks.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Kept {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, file: None }
+    }
+
+    /// What `fill` makes of it; `None` when it cannot be read. What was made anew since, as a cgroup is, is found again by its path.
+    pub(crate) fn read<T>(&mut self, mut fill: impl FnMut(&File) -> Option<T>) -> Option<T> {
+        let kept = self.file.take().and_then(|file| Some((fill(&file)?, file)));
+        let (content, file) = kept.or_else(|| {
+            let file = File::open(&self.path).ok()?;
+            Some((fill(&file)?, file))
+        })?;
+        self.file = Some(file);
+        Some(content)
+    }
+
+    /// Closes it until the next look.
+    pub(crate) fn close(&mut self) {
+        self.file = None;
+    }
+}

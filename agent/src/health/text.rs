@@ -1,0 +1,44 @@
+//! A small file of the kernel's as text, read into the same memory each time.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use crate::files::Kept;
+
+/// More than any of these files has; what is beyond is left out.
+const MOST: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Text {
+    file: Kept,
+    buffer: Vec<u8>,
+}
+
+impl Text {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { file: Kept::new(path), buffer: Vec::new() }
+    }
+
+    /// The text as it is now; `None` where there is no such file.
+    pub(super) fn read(&mut self) -> Option<&str> {
+        let length = self.file.read(|file| fill(file, &mut self.buffer))?;
+        std::str::from_utf8(self.buffer.get(..length)?).ok()
+    }
+}
+
+/// Reads to the end, or to the most; gives the length.
+fn fill(file: &File, buffer: &mut Vec<u8>) -> Option<usize> {
+    let mut length = 0;
+    loop {
+        if buffer.len() == length {
+            buffer.resize((length + 4096).min(MOST), 0);
+        }
+        let free = buffer.get_mut(length..).filter(|free| !free.is_empty());
+        match free.map(|free| file.read_at(free, length as u64)) {
+            None | Some(Ok(0)) => return Some(length),
+            Some(Ok(more)) => length += more,
+            Some(Err(_)) => return None,
+        }
+    }
+}
