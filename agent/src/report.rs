@@ -1,8 +1,9 @@
 //! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
 
-use api::{DrainSaid, annotation, condition, label, reason};
+use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
 use drain::{Drain, Millis, Orders, PodOnNode, Refusal};
 use jiff::Timestamp;
+use machine::agent::notices::Rebalance;
 use serde_json::{Value, json};
 
 use crate::clock::Wall;
@@ -65,9 +66,10 @@ pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statemen
 
 /// The condition `kerf.sh/Interrupted` of a node that is at risk, but not emptied.
 #[must_use]
-pub fn at_risk(entry: &Entry) -> Statement {
+pub fn at_risk(entry: &Entry, policy: Rebalance) -> Statement {
     let since = rfc3339(entry.notice.time);
-    let id = &entry.notice.id;
+    let said = RiskSaid { id: entry.notice.id.clone(), replace: policy == Rebalance::Replace };
+    let next = if said.replace { "it is drained once its replacement is approved" } else { "nothing is drained yet" };
     Statement {
         kind: condition::INTERRUPTED,
         status: condition::TRUE,

@@ -168,13 +168,19 @@ impl Provisioner {
         for (removed, steps) in outcome.removals {
             self.remove(&removed, steps).await;
         }
-        for step in outcome.repairs {
-            if let Err(error) = self.act.run(step).await {
-                log::warn!(error = daemon::error::chain(&error).as_str(); "cannot open a node again, the next plan looks again");
-            }
-        }
+        self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
+        self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
         for note in outcome.notes {
             self.cluster.notes.publish(note);
+        }
+    }
+
+    /// Steps that have nothing to do with each other; `complaint` is what one that fails comes to.
+    async fn run_each(&self, steps: Vec<Step>, complaint: &str) {
+        for step in steps {
+            if let Err(error) = self.act.run(step).await {
+                log::warn!(error = daemon::error::chain(&error).as_str(); "{complaint}");
+            }
         }
     }
 

@@ -308,7 +308,9 @@ impl Entry {
             Kind::Rebalance => match terms.rebalance {
                 Rebalance::Ignore => Demand::Tell,
                 Rebalance::Cordon => Demand::Cordon,
-                Rebalance::Replace => drain_if(terms.approved == Some(self.notice.id.as_str())),
+                Rebalance::Replace if terms.approved == Some(self.notice.id.as_str()) => Demand::Drain,
+                // Pods that came now would have to go again.
+                Rebalance::Replace => Demand::Cordon,
             },
         }
     }

@@ -158,8 +158,8 @@ fn recommendations_follow_the_pools_policy() {
     let rows = [
         (Rebalance::Ignore, Some(id), Demand::Tell),
         (Rebalance::Cordon, Some(id), Demand::Cordon),
-        (Rebalance::Replace, None, Demand::Tell),
-        (Rebalance::Replace, Some("rebalance-1"), Demand::Tell),
+        (Rebalance::Replace, None, Demand::Cordon),
+        (Rebalance::Replace, Some("rebalance-1"), Demand::Cordon),
         (Rebalance::Replace, Some(id), Demand::Drain),
     ];
     for (policy, approved, demand) in rows {

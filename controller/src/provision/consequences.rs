@@ -1,10 +1,11 @@
 //! What a plan means for the cluster: claims to create, promises to keep, nodes to give back, reasons to tell. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, Taint, reason, taint};
+use api::{NodeClaim, NodePool, RiskSaid, Taint, annotation, reason, taint};
 use planner::{Plan, PodVerdict, Preference};
 use serde_json::json;
 use snapshot::{Built, Problem};
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub nominations: BTreeMap<String, Vec<String>>,
     /// Nodes to give back.
     pub removals: Vec<(Removed, Vec<Step>)>,
+    /// Nodes whose agents may drain now.
+    pub approvals: Vec<Step>,
     /// What a crash between two steps left behind.
     pub repairs: Vec<Step>,
     /// Events.
@@ -56,6 +59,7 @@ pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
     tell_ignored(index, built, &mut outcome);
     tell_pools(index, built, plan, &mut outcome);
     outcome.removals = plan.removals.iter().filter_map(|removal| remove(index, removal)).collect();
+    outcome.approvals = approvals(index, built, plan);
     outcome.repairs = stale_taints(index, plan);
     outcome
 }
@@ -170,6 +174,24 @@ fn remove(index: &Index, removal: &planner::Removal) -> Option<(Removed, Vec<Ste
     let steps =
         vec![set_taints(node, &taints), Step::Delete(Target::Claim(removal.claim.clone()), uid), Step::Note(note)];
     Some((Removed { node: removal.node.clone(), pool: crate::lifecycle::pool(claim).to_owned() }, steps))
+}
+
+/// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
+/// the agent told to go on.
+fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Step> {
+    let is_up = |node: &String| index.nodes.get(node).is_some_and(|node| node.is_initialized());
+    let placed: BTreeSet<usize> =
+        plan.nominations.iter().filter(|found| is_up(&found.node)).map(|found| found.pod).collect();
+    let waits =
+        |(position, pod): (usize, &planner::Pod)| pod.leaving_node.clone().filter(|_| !placed.contains(&position));
+    let waiting: BTreeSet<String> = built.snapshot.pods.iter().enumerate().filter_map(waits).collect();
+    let approve = |node: &Arc<Node>| {
+        let risk = RiskSaid::of(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
+        let annotations = json!({annotation::REPLACEMENT_APPROVED: risk.id});
+        let patch = json!({"metadata": {"annotations": annotations}});
+        (!waiting.contains(node.name())).then(|| Step::Patch(Target::Node(node.name().to_owned()), patch))
+    };
+    index.nodes.values().filter_map(approve).collect()
 }
 
 fn set_taints(node: &Node, taints: &[Taint]) -> Step {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::objects::Node;
-use api::{NodeClaim, annotation, condition, label, reason, status};
+use api::{NodeClaim, RiskSaid, annotation, condition, label, reason, status};
 use jiff::Timestamp;
 use planner::Leaving;
 
@@ -112,7 +112,8 @@ impl<'a> Machine<'a> {
     pub(crate) fn leaving(&self) -> Option<Leaving> {
         let node_goes = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         let claim_goes = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
-        self.interruption().or((node_goes || claim_goes).then_some(Leaving::Deleting))
+        let replaced = self.node.is_some_and(|node| RiskSaid::wants_replacement(node).is_some());
+        self.interruption().or((node_goes || claim_goes || replaced).then_some(Leaving::Deleting))
     }
 
     fn interruption(&self) -> Option<Leaving> {

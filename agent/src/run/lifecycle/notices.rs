@@ -83,7 +83,7 @@ impl Notices {
             return Some(report::interrupted(order, journal.drain.as_ref(), known.wall));
         }
         if let Some(entry) = self.at_risk(known) {
-            return Some(report::at_risk(entry));
+            return Some(report::at_risk(entry, self.terms(known).rebalance));
         }
         let over = journal.leftover.filter(|left| left.said && says(node, condition::INTERRUPTED));
         over.map(|_| report::interruption_over())

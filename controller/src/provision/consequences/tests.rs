@@ -1,6 +1,6 @@
 //! What pods are told, and what pods that stand for a buffer's room are not.
 
-use api::reason;
+use api::{annotation, label, reason};
 use jiff::Timestamp;
 use planner::{
     Launch, MicroDollars, Nomination, Plan, PodVerdict, Preference, Purpose, Report, Resources, Snapshot, Why,
@@ -9,7 +9,7 @@ use serde_json::json;
 use snapshot::Built;
 
 use super::{Outcome, of};
-use crate::fixture::{class, pod, pool};
+use crate::fixture::{class, node, pod, pool, words};
 use crate::index::Index;
 
 /// The pod `default/web` waits; so does room that a buffer of another name keeps under the same pod name.
@@ -112,4 +112,38 @@ fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
         let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
         assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
     }
+}
+
+/// The pod `default/web` runs on the node `node-1`, which EC2 recommends to leave; `place` is where a plan puts it.
+fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_json::Value) -> Vec<String> {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut index = Index::default();
+    let said = json!({
+        "type": "kerf.sh/Interrupted", "status": "True", "reason": "RebalanceRecommendation", "message": message,
+    });
+    let at_risk = json!({"metadata": {"annotations": annotations}, "status": {"conditions": [said]}});
+    let other = json!({"metadata": {"name": "node-2", "labels": {label::INITIALIZED: up.to_string()}}});
+    drop(index.apply(node(&at_risk).as_ref().clone(), now, true));
+    drop(index.apply(node(&other).as_ref().clone(), now, true));
+    let leaving = planner::Pod { leaving_node: Some("node-1".to_owned()), ..waiting(false) };
+    let plan = Plan {
+        nominations: place.map(|node| Nomination { pod: 0, node: node.to_owned() }).into_iter().collect(),
+        report: Report { pods: vec![PodVerdict::Postponed], ..Report::default() },
+        ..Plan::default()
+    };
+    let snapshot = Snapshot { pods: vec![leaving], ..Snapshot::default() };
+    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan).approvals)
+}
+
+#[test]
+fn a_replacement_is_approved_once_each_pod_has_a_place_on_a_node_that_is_up() {
+    let (asks, none) = ("id=rebalance-1 policy=replace EC2 sees a risk", json!({}));
+    assert_eq!(approved(Some("node-2"), true, asks, &none), ["patch node node-1"]);
+    assert!(approved(Some("node-2"), false, asks, &none).is_empty(), "it is still on its way");
+    assert!(approved(Some("claim-3"), true, asks, &none).is_empty(), "it is no node yet");
+    assert!(approved(None, true, asks, &none).is_empty(), "there is no place at all");
+    assert!(approved(Some("node-2"), true, "id=rebalance-1 EC2 sees a risk", &none).is_empty(), "nobody asks");
+    let done = |id: &str| json!({annotation::REPLACEMENT_APPROVED: id});
+    assert!(approved(Some("node-2"), true, asks, &done("rebalance-1")).is_empty(), "once is enough");
+    assert_eq!(approved(Some("node-2"), true, asks, &done("rebalance-0")).len(), 1, "that was another one");
 }

@@ -27,7 +27,7 @@ pub enum Rebalance {
     Ignore,
     /// Take no new pods.
     Cordon,
-    /// Drain once the controller approves, which it does when there is a place for the pods.
+    /// Take no new pods, and drain once the controller approves, which it does when there is a place for the pods.
     Replace,
 }
 

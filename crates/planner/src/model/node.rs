@@ -28,7 +28,7 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Leaving {
-    /// Its Node or NodeClaim is being deleted.
+    /// Its Node or NodeClaim is being deleted, or its agent waits for its replacement.
     Deleting,
     /// EC2 takes the instance back at `deadline`; the agent drains it.
     Interrupted {

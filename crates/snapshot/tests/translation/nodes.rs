@@ -143,10 +143,20 @@ fn an_interrupted_node_gives_up_all_its_pods() {
 }
 
 #[test]
-fn a_rebalance_recommendation_is_no_interruption() {
-    let condition = json!([{"type": "kerf.sh/Interrupted", "status": "True", "reason": "RebalanceRecommendation"}]);
-    let built = with(vec![machine("n1", json!({"status": {"conditions": condition}}))], vec![]).build();
-    assert_eq!(built.snapshot.nodes[0].leaving, None);
+fn a_rebalance_recommendation_is_no_interruption_but_may_ask_for_a_replacement() {
+    for (message, leaving, launches) in [
+        ("", None, 0),
+        ("id=rebalance-1 EC2 sees a risk", None, 0),
+        ("id=rebalance-1 policy=replace EC2 sees a risk", Some(Leaving::Deleting), 1),
+    ] {
+        let reason = "RebalanceRecommendation";
+        let said = json!({"type": "kerf.sh/Interrupted", "status": "True", "reason": reason, "message": message});
+        let conditions = json!([{"type": "Ready", "status": "True"}, said]);
+        let pods = vec![running("web", "n1", "1", json!({}))];
+        let built = with(vec![machine("n1", json!({"status": {"conditions": conditions}}))], pods).build();
+        assert_eq!(built.snapshot.nodes[0].leaving, leaving, "{message}");
+        assert_eq!(plan(&built.snapshot).launches.len(), launches, "{message}");
+    }
 }
 
 #[test]
