@@ -32,7 +32,8 @@ impl Measure {
         Self { measure, ours, peer: None, ratio: None, unit }
     }
 
-    fn beside(measure: &'static str, ours: f64, peer: f64, unit: &'static str) -> Self {
+    /// A figure beside the peer's.
+    pub fn beside(measure: &'static str, ours: f64, peer: f64, unit: &'static str) -> Self {
         Self { measure, ours, peer: Some(peer), ratio: Some(peer / ours), unit }
     }
 }
@@ -88,7 +89,7 @@ pub fn beside(ours: &Figures, peer: &Figures) -> Vec<Measure> {
 }
 
 /// Mean resident memory in MiB and mean share of a core in percent, while nothing happens.
-async fn idle(subjects: &[Subject]) -> Result<(f64, f64)> {
+pub async fn idle(subjects: &[Subject]) -> Result<(f64, f64)> {
     let (before, start) = (ticks(subjects)?, Instant::now());
     tokio::time::sleep(IDLE).await;
     let spent = (ticks(subjects)? - before) / TICKS / start.elapsed().as_secs_f64();
@@ -111,7 +112,7 @@ fn processor_ticks(pid: u32) -> Result<f64> {
 }
 
 /// Resident bytes.
-fn resident(pid: u32) -> Result<u64> {
+pub fn resident(pid: u32) -> Result<u64> {
     let text = read(&format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("a process without memory")?;
     let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
@@ -122,6 +123,6 @@ fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(Path::new(path)).with_context(|| format!("cannot read {path}"))
 }
 
-fn mebibytes(bytes: u64) -> f64 {
+pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

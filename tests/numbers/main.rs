@@ -1,6 +1,8 @@
 //! The agent beside AWS's Node Termination Handler, in one run against the same API server and the same metadata: `make peers`
 //! starts it and puts its figures into docs/performance.md.
 
+mod crowd;
+mod drains;
 mod figures;
 mod rounds;
 mod subject;
@@ -26,23 +28,23 @@ async fn main() -> Result<()> {
     let control_plane = Arc::new(ControlPlane::start(Options::api_server("numbers")).await?);
     control_plane.apply_crds().await?;
     control_plane.apply_rights().await?;
-    let agent = find_program("kerf-agent", "KERF_AGENT", "make agent")?;
+    let agent = Program { kind: Kind::Agent, path: find_program("kerf-agent", "KERF_AGENT", "make agent")? };
     let peer = tokio::task::spawn_blocking(|| go_program("peers/nth")).await??.join("cmd");
-    let ours = measure(&control_plane, Program { kind: Kind::Agent, path: agent }).await?;
-    let peers = measure(&control_plane, Program { kind: Kind::TerminationHandler, path: peer }).await?;
-    let mut measures = figures::beside(&ours, &peers);
-    measures.push(bootstrap(&control_plane, find_program("kerf-agent", "KERF_AGENT", "make agent")?).await?);
+    let peer = Program { kind: Kind::TerminationHandler, path: peer };
+    let mut measures = figures::beside(&measure(&control_plane, &agent).await?, &measure(&control_plane, &peer).await?);
+    measures.extend(drains::beside(&control_plane, &agent, &peer).await?);
+    measures.push(bootstrap(&control_plane, &agent.path).await?);
     write(&measures)
 }
 
-async fn measure(control_plane: &Arc<ControlPlane>, program: Program) -> Result<Figures> {
+async fn measure(control_plane: &Arc<ControlPlane>, program: &Program) -> Result<Figures> {
     println!("==> {}", program.kind.name());
-    let figures = Figures::of(control_plane, &program, MACHINES, NOTICES).await;
+    let figures = Figures::of(control_plane, program, MACHINES, NOTICES).await;
     figures.with_context(|| format!("{} cannot be measured", program.kind.name()))
 }
 
-async fn bootstrap(control_plane: &Arc<ControlPlane>, path: std::path::PathBuf) -> Result<Measure> {
-    let took = subject::bootstrap(control_plane, &path).await.context("bootstrap cannot be measured")?;
+async fn bootstrap(control_plane: &Arc<ControlPlane>, path: &Path) -> Result<Measure> {
+    let took = subject::bootstrap(control_plane, path).await.context("bootstrap cannot be measured")?;
     Ok(Measure::alone("bootstrap-ms", took.as_secs_f64() * 1000.0, "ms"))
 }
 

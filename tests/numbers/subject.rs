@@ -93,6 +93,11 @@ impl Subject {
         Ok(subject)
     }
 
+    /// What stands for `/` on this machine.
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
     pub fn node(&self) -> &str {
         &self.node
     }
@@ -261,7 +266,8 @@ fn facts(instance: &str, node: &str) -> Facts {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+/// Writes a file and the folders above it.
+pub fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().context("a path without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -1,0 +1,222 @@
+//! Pods on a subject's node, and who stands in for kubelets: pods that are bound run at once, pods that are to go are gone at once,
+//! so that what is measured is the drain and not the pods.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use world::eventually;
+
+use crate::subject::write;
+
+const NAMESPACE: &str = "default";
+const LIMIT: Duration = Duration::from_secs(60);
+/// Requests for pods under way at once.
+const AT_ONCE: usize = 10;
+/// How often the stand-in looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The pods of one measurement and the node that they are on.
+pub struct Crowd {
+    client: Client,
+    label: String,
+    kubelets: JoinHandle<()>,
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.kubelets.abort();
+    }
+}
+
+impl Crowd {
+    /// Binds so many bare pods of nobody's to the node.
+    pub async fn bound(client: &Client, node: &str, count: usize) -> Result<Self> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        accounts.patch("default", &PatchParams::apply("numbers").force(), &Patch::Apply(account)).await?;
+        let crowd = Self::gather(client, node);
+        let pods = crowd.pods();
+        let create = |number: usize| {
+            let (pods, pod) = (pods.clone(), crowd.bare(node, number));
+            async move {
+                pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await.map_err(anyhow::Error::from)
+            }
+        };
+        let created: Vec<Result<Pod>> = stream::iter(0..count).map(create).buffer_unordered(AT_ONCE).collect().await;
+        created.into_iter().collect::<Result<Vec<Pod>>>().context("cannot make a pod")?;
+        crowd.run(count).await?;
+        Ok(crowd)
+    }
+
+    /// A ReplicaSet of so many pods, all on the node, and a budget that lets one of them be away.
+    pub async fn budgeted(client: &Client, node: &str, count: usize) -> Result<Self> {
+        let crowd = Self::gather(client, node);
+        let labels = json!({"crowd": crowd.label});
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": crowd.label},
+            "spec": {"replicas": count, "selector": {"matchLabels": labels},
+                     "template": {"metadata": {"labels": labels}, "spec": crowd.spec()}},
+        });
+        let budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": crowd.label},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
+        });
+        let apply = PatchParams::apply("numbers").force();
+        let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), NAMESPACE);
+        sets.patch(&crowd.label, &apply, &Patch::Apply(set)).await.context("cannot make the ReplicaSet")?;
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), NAMESPACE);
+        budgets.patch(&crowd.label, &apply, &Patch::Apply(budget)).await.context("cannot make the budget")?;
+        crowd.run(count).await?;
+        eventually("the budget to know its pods", LIMIT, async || {
+            let status = budgets.get(&crowd.label).await?.status.context("no status")?;
+            Ok((status.disruptions_allowed == Some(1)).then_some(()))
+        })
+        .await?;
+        Ok(crowd)
+    }
+
+    fn gather(client: &Client, node: &str) -> Self {
+        let label = format!("crowd-of-{node}");
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let nodes: Api<Node> = Api::all(client.clone());
+        Self { client: client.clone(), label, kubelets: tokio::spawn(stand_in(nodes, pods)) }
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    fn bare(&self, node: &str, number: usize) -> Value {
+        let mut spec = self.spec();
+        spec["nodeName"] = json!(node);
+        json!({
+            "metadata": {"name": format!("{}-{number}", self.label), "labels": {"crowd": self.label}},
+            "spec": spec,
+        })
+    }
+
+    fn spec(&self) -> Value {
+        json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "app", "image": "app"}]})
+    }
+
+    /// Pods that are Ready and stay, wherever they are.
+    pub async fn serving(&self) -> Result<usize> {
+        self.count(|pod| is_ready(pod) && pod.metadata.deletion_timestamp.is_none()).await
+    }
+
+    /// Pods that are left on the node, on their way out or not.
+    pub async fn left(&self, node: &str) -> Result<usize> {
+        self.count(|pod| on(pod) == Some(node)).await
+    }
+
+    async fn count(&self, counts: impl Fn(&Pod) -> bool) -> Result<usize> {
+        let all = self.pods().list(&ListParams::default().labels(&format!("crowd={}", self.label))).await?;
+        Ok(all.items.iter().filter(|pod| counts(pod)).count())
+    }
+
+    async fn run(&self, count: usize) -> Result<()> {
+        eventually("the pods to run", LIMIT, async || {
+            let running = self.serving().await?;
+            anyhow::ensure!(running == count, "{running} of {count} run");
+            Ok(Some(()))
+        })
+        .await
+    }
+}
+
+/// Makes a further node, which pods can be bound to.
+pub async fn open(client: &Client, name: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    nodes.create(&PostParams::default(), &node).await.map(drop).context("cannot make a further node")
+}
+
+/// Kubelets of all nodes, until it is aborted. What fails is tried again at the next look.
+async fn stand_in(nodes: Api<Node>, pods: Api<Pod>) {
+    loop {
+        for node in nodes.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+            let status = json!({"status": {
+                "capacity": {"cpu": "64", "memory": "64Gi", "pods": "250"},
+                "allocatable": {"cpu": "64", "memory": "64Gi", "pods": "250"},
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady",
+                                "lastHeartbeatTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}],
+            }});
+            let told = nodes.patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await;
+            told.map(drop).unwrap_or_else(|error| log::debug!("{error}"));
+        }
+        let beat = tokio::time::Instant::now() + Duration::from_secs(5);
+        while tokio::time::Instant::now() < beat {
+            let all = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+            stream::iter(all).for_each_concurrent(AT_ONCE, |pod| serve(&pods, pod)).await;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// What a kubelet would do about this pod now.
+async fn serve(pods: &Api<Pod>, pod: Pod) {
+    let name = pod.name_any();
+    let done = if pod.metadata.deletion_timestamp.is_some() {
+        pods.delete(&name, &DeleteParams::default().grace_period(0)).await.map(drop)
+    } else if on(&pod).is_some() && !is_ready(&pod) {
+        let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(running)).await.map(drop)
+    } else {
+        Ok(())
+    };
+    done.unwrap_or_else(|error| log::debug!("{error}"));
+}
+
+fn on(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// The cgroups of so many pods of two containers each below a machine's root, as plain files.
+pub fn cgroups(root: &Path, count: usize) -> Result<()> {
+    let top = root.join("sys/fs/cgroup");
+    write(&top.join("cgroup.controllers"), "cpuset cpu io memory hugetlb pids\n")?;
+    write(&top.join("cpu.stat"), CPU)?;
+    for number in 0..count {
+        let uid = format!("{number:08x}_ceea_467a_9575_{number:012x}");
+        let pod = top.join(format!("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid}.slice"));
+        cgroup(&pod)?;
+        for container in 0..2 {
+            cgroup(&pod.join(format!("cri-containerd-{container:064x}.scope")))?;
+        }
+    }
+    let proc = root.join("proc");
+    write(&proc.join("meminfo"), "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nInactive(file): 1024 kB\n")?;
+    write(&proc.join("vmstat"), "nr_free_pages 1\noom_kill 0\n")?;
+    write(&proc.join("stat"), "cpu  100 0 0 1000 0 0 0 0 0 0\n")?;
+    ["cpu", "memory", "io"].into_iter().try_for_each(|name| write(&proc.join("pressure").join(name), STALL))
+}
+
+const CPU: &str = "usage_usec 1000\nuser_usec 1\nsystem_usec 1\nnr_periods 10\nnr_throttled 1\nthrottled_usec 5\n";
+const STALL: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=10\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
+
+fn cgroup(folder: &Path) -> Result<()> {
+    let files = [
+        ("cpu.stat", CPU),
+        ("memory.current", "1048576\n"),
+        ("memory.stat", "anon 1\nfile 2\ninactive_file 4096\nactive_file 3\n"),
+        ("memory.events", "low 0\nhigh 0\nmax 4\noom 9\noom_kill 0\n"),
+        ("memory.pressure", STALL),
+        ("io.pressure", STALL),
+    ];
+    files.into_iter().try_for_each(|(name, text)| write(&folder.join(name), text))
+}

@@ -1,0 +1,104 @@
+//! Drains: what a program takes while it empties a full node, and how far it comes before the deadline where a budget lets one pod be
+//! away at a time.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use world::controlplane::{ControlPlane, Options};
+use world::eventually;
+
+use crate::crowd::{self, Crowd};
+use crate::figures::{self, Measure, mebibytes};
+use crate::subject::{Program, Subject};
+
+/// As many pods as an ordinary node takes.
+const FULL: usize = 110;
+/// Pods that share a budget.
+const BUDGETED: usize = 30;
+/// What a spot notice gives.
+const DEADLINE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The figures of both programs.
+pub async fn beside(control_plane: &Arc<ControlPlane>, ours: &Program, peer: &Program) -> Result<Vec<Measure>> {
+    let full = (full_node(control_plane, ours).await?, full_node(control_plane, peer).await?);
+    let held = (under_a_budget(ours).await?, under_a_budget(peer).await?);
+    Ok(vec![
+        Measure::alone("cpu-110-pods-percent", full.0.cpu_percent, "% of a core"),
+        Measure::beside("rss-drain-mib", full.0.rss_mib, full.1.rss_mib, "MiB"),
+        Measure::beside("budget-30-pods-s", held.0.seconds, held.1.seconds, "s"),
+        Measure::beside("budget-30-pods-left", held.0.left as f64, held.1.left as f64, "pods"),
+        Measure::beside("budget-30-pods-broken-by", held.0.broken_by as f64, held.1.broken_by as f64, "pods"),
+    ])
+}
+
+struct FullNode {
+    cpu_percent: f64,
+    rss_mib: f64,
+}
+
+/// CPU beside 110 pods while nothing happens, then the most memory while all of them go.
+async fn full_node(control_plane: &Arc<ControlPlane>, program: &Program) -> Result<FullNode> {
+    println!("==> {}: a full node", program.kind.name());
+    let client = control_plane.admin().await?;
+    let mut subject = Subject::start(control_plane, program, FULL).await?;
+    crowd::cgroups(subject.root(), FULL)?;
+    let crowd = Crowd::bound(&client, subject.node(), FULL).await?;
+    subject.begin_anew().await?;
+    subject.watches().await?;
+    let (_, cpu_percent) = figures::idle(std::slice::from_ref(&subject)).await?;
+    subject.interrupt();
+    let emptied = async {
+        let empty = async || Ok((crowd.left(subject.node()).await? == 0).then_some(()));
+        eventually("the node to be empty", DEADLINE, empty).await.with_context(|| subject.obituary())
+    };
+    let rss_mib = mebibytes(peak(subject.pid(), emptied).await?);
+    Ok(FullNode { cpu_percent, rss_mib })
+}
+
+/// The most resident memory until the work is done.
+async fn peak(pid: u32, work: impl Future<Output = Result<()>>) -> Result<u64> {
+    let mut work = std::pin::pin!(work);
+    let mut most = 0;
+    loop {
+        most = figures::resident(pid)?.max(most);
+        tokio::select! {
+            done = &mut work => return done.map(|()| most),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+struct Held {
+    /// Until the node was empty, or the deadline.
+    seconds: f64,
+    /// Pods that were still there at the deadline.
+    left: usize,
+    /// So many pods more than the budget allows were away at once.
+    broken_by: usize,
+}
+
+/// A whole control plane of its own: its disruption controller has to see pods come back elsewhere.
+async fn under_a_budget(program: &Program) -> Result<Held> {
+    println!("==> {}: {BUDGETED} pods under a budget", program.kind.name());
+    let control_plane = Arc::new(ControlPlane::start(Options::full("budget")).await?);
+    control_plane.apply_crds().await?;
+    control_plane.apply_rights().await?;
+    let client = control_plane.admin().await?;
+    let subject = Subject::start(&control_plane, program, BUDGETED).await?;
+    let crowd = Crowd::budgeted(&client, subject.node(), BUDGETED).await?;
+    crowd::open(&client, "spare").await?;
+    subject.watches().await?;
+    subject.interrupt();
+    let (begin, mut least, mut left) = (Instant::now(), BUDGETED, BUDGETED);
+    while left > 0 && begin.elapsed() < DEADLINE {
+        least = least.min(crowd.serving().await?);
+        left = crowd.left(subject.node()).await?;
+        tokio::time::sleep(LOOK).await;
+    }
+    ensure!(subject.pid() != 0, "{}", subject.obituary());
+    let away = BUDGETED - least;
+    Ok(Held { seconds: begin.elapsed().as_secs_f64(), left, broken_by: away.saturating_sub(1) })
+}
