@@ -11,6 +11,7 @@ use api::{EC2NodeClass, NodeClaim, NodePool, condition};
 use cloud::fake::Machine;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -83,6 +84,8 @@ impl Scene {
         let at_once = DeleteParams::default().grace_period(0);
         self.stage.ec2.end_droughts();
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        budgets.delete_collection(&at_once, &ListParams::default()).await?;
         sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         eventually("the stage to be clear", LIMIT, async || {

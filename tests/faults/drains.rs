@@ -1,0 +1,240 @@
+//! Nodes that go while a budget holds their pod: agent and controller share the work, either may die in the middle of it, and the
+//! pod leaves when its budget lets it, never before, whoever asks.
+
+use anyhow::{Context, Result, ensure};
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{DrainSaid, NodeClaim, annotation, condition, reason};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+const BUDGET: &str = "stays";
+
+/// A node with one pod that its budget keeps there, and whose claim is on its way out.
+struct Held {
+    app: &'static str,
+    node: String,
+    claim: String,
+    pod_uid: String,
+    instance: String,
+}
+
+impl Held {
+    async fn on_its_way_out(scene: &Scene, app: &'static str) -> Result<Self> {
+        let held = Self::settled(scene, app).await?;
+        held.is_to_go(scene).await?;
+        Ok(held)
+    }
+
+    async fn settled(scene: &Scene, app: &'static str) -> Result<Self> {
+        scene.pod(app, "1", json!({})).await?;
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": BUDGET, "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        });
+        scene.stage.apply_value(budget).await?;
+        let node = scene.runs(app).await?;
+        let claim = eventually("its claim to be initialized", LIMIT, async || {
+            let claim = scene.only_claim().await?;
+            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
+        })
+        .await?;
+        let provider = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
+        let pods = scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
+        let pod = pods.first().context("no pod")?;
+        Ok(Self {
+            app,
+            node,
+            claim: claim.metadata.name.unwrap_or_default(),
+            pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
+            instance: provider.rsplit('/').next().unwrap_or_default().to_owned(),
+        })
+    }
+
+    async fn is_to_go(&self, scene: &Scene) -> Result<()> {
+        scene.api::<NodeClaim>().delete(&self.claim, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Waits until the agent says of the drain that it was asked for what `what` wants to hear.
+    async fn agent_says(&self, scene: &Scene, what: &str, says: impl Fn(&str) -> bool) -> Result<String> {
+        eventually(&format!("the agent to say {what}"), LIMIT, async || {
+            let node = scene.api::<Node>().get(&self.node).await?;
+            let said = node.condition(condition::NODE_DRAINED).context("it says nothing of a drain")?;
+            let asked = DrainSaid::parse(&said.message).ids.iter().any(|id| id.starts_with("termination-"));
+            ensure!(asked && says(&said.message), "{}", said.message);
+            Ok(Some(said.message.clone()))
+        })
+        .await
+    }
+
+    /// The budget has been asked, and what it said is passed on.
+    async fn agent_is_refused(&self, scene: &Scene) -> Result<()> {
+        let words = self.agent_says(scene, "which budget refuses", |said| said.contains(BUDGET)).await?;
+        ensure!(words.contains(self.app), "it does not name the pod: {words}");
+        self.pod_is_untouched(scene).await
+    }
+
+    async fn pod_is_untouched(&self, scene: &Scene) -> Result<()> {
+        let pods = scene.pods().list(&ListParams::default().labels(&format!("app={}", self.app))).await?.items;
+        let found = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(&self.pod_uid));
+        let pod = found.context("the pod left although its budget held it")?;
+        ensure!(!pod.is_terminating(), "the pod was deleted although its budget held it");
+        Ok(())
+    }
+
+    /// Takes the budget away at last, with the pod still there, and sees everything off.
+    async fn let_go(&self, scene: &Scene) -> Result<()> {
+        self.pod_is_untouched(scene).await?;
+        budgets(scene).delete(BUDGET, &DeleteParams::default()).await?;
+        self.is_gone(scene).await
+    }
+
+    async fn is_gone(&self, scene: &Scene) -> Result<()> {
+        eventually("the node, its claim and its instance to go", LIMIT, async || {
+            let node = scene.api::<Node>().get_opt(&self.node).await?;
+            let claim = scene.api::<NodeClaim>().get_opt(&self.claim).await?;
+            let lives = scene.living().iter().any(|machine| machine.instance.id == self.instance);
+            ensure!(
+                node.is_none() && claim.is_none() && !lives,
+                "node {node:?}, claim {claim:?}, instance lives: {lives}"
+            );
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Process ids of the machine's agent.
+    fn agent(&self, scene: &Scene) -> Result<Vec<Pid>> {
+        let machine = scene.stage.room.machine(&self.instance).context("no such machine")?;
+        machine.pids().into_iter().map(|pid| Ok(Pid::from_raw(i32::try_from(pid)?))).collect()
+    }
+
+    fn signal_agent(&self, scene: &Scene, signal: Signal) -> Result<()> {
+        let agent = self.agent(scene)?;
+        ensure!(!agent.is_empty(), "no agent runs");
+        agent
+            .into_iter()
+            .try_for_each(|pid| kill(pid, signal).with_context(|| format!("cannot send {signal} to {pid}")))
+    }
+}
+
+fn budgets(scene: &Scene) -> Api<PodDisruptionBudget> {
+    Api::namespaced(scene.client.clone(), "default")
+}
+
+#[test]
+fn a_budget_holds_a_pod_until_it_lets_go() {
+    play(async |scene| {
+        let held = Held::on_its_way_out(scene, "held").await?;
+        held.agent_is_refused(scene).await?;
+        held.let_go(scene).await
+    });
+}
+
+#[test]
+fn an_agent_that_is_killed_carries_on() {
+    play(async |scene| {
+        let held = Held::on_its_way_out(scene, "killed").await?;
+        held.agent_is_refused(scene).await?;
+        let before = held.agent(scene)?;
+        held.signal_agent(scene, Signal::SIGKILL)?;
+        eventually("another agent", LIMIT, async || {
+            let now = held.agent(scene)?;
+            ensure!(!now.is_empty() && now != before, "{now:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        held.agent_is_refused(scene).await?;
+        held.let_go(scene).await
+    });
+}
+
+#[test]
+fn an_agent_that_hangs_in_the_middle_is_relieved_by_the_controller() {
+    play(async |scene| {
+        let held = Held::on_its_way_out(scene, "hung").await?;
+        held.agent_is_refused(scene).await?;
+        held.signal_agent(scene, Signal::SIGSTOP)?;
+        scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "silent for 30 s").await?;
+        scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
+        held.let_go(scene).await
+    });
+}
+
+#[test]
+fn an_agent_that_never_answers_is_not_waited_for() {
+    play(async |scene| {
+        let held = Held::settled(scene, "deaf").await?;
+        held.signal_agent(scene, Signal::SIGSTOP)?;
+        held.is_to_go(scene).await?;
+        scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "not acknowledged").await?;
+        scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
+        held.pod_is_untouched(scene).await?;
+        // Back again, it does its share: nobody drains twice, and nobody gives up.
+        held.signal_agent(scene, Signal::SIGCONT)?;
+        held.agent_is_refused(scene).await?;
+        held.let_go(scene).await
+    });
+}
+
+#[test]
+fn an_agent_drains_on_while_the_controller_is_down() {
+    play(async |scene| {
+        let held = Held::on_its_way_out(scene, "alone").await?;
+        held.agent_is_refused(scene).await?;
+        scene.stage.kill_controller()?;
+        held.pod_is_untouched(scene).await?;
+        budgets(scene).delete(BUDGET, &DeleteParams::default()).await?;
+        eventually("the pod to leave without a controller", LIMIT, async || {
+            let pods = scene.pods().list(&ListParams::default().labels("app=alone")).await?.items;
+            let stays = pods.iter().any(|pod| pod.metadata.uid.as_deref() == Some(&held.pod_uid));
+            Ok((!stays).then_some(()))
+        })
+        .await?;
+        held.agent_says(scene, "that it is done", |said| said.contains(" left=0 ")).await?;
+        scene.stage.start_controller()?;
+        held.is_gone(scene).await
+    });
+}
+
+#[test]
+fn a_node_at_risk_is_emptied_once_its_replacement_is_up() {
+    play(async |scene| {
+        let held = Held::settled(scene, "risky").await?;
+        budgets(scene).delete(BUDGET, &DeleteParams::default()).await?;
+        let nodes = scene.api::<Node>();
+        let policy = json!({"metadata": {"annotations": {annotation::REBALANCE: "replace"}}});
+        nodes.patch(&held.node, &PatchParams::default(), &Patch::Merge(policy)).await?;
+        let imds = scene.stage.room.imds(&held.instance).context("it has no metadata")?;
+        imds.update(|facts| facts.rebalance = Some(jiff::Timestamp::now()));
+        let replacement = eventually("a second claim", LIMIT, async || {
+            let claims = scene.claims().await?;
+            let names = claims.into_iter().filter_map(|claim| claim.metadata.name);
+            Ok(names.into_iter().find(|name| *name != held.claim))
+        })
+        .await?;
+        held.pod_is_untouched(scene).await?;
+        let approved = eventually("its approval", LIMIT, async || {
+            let node = nodes.get(&held.node).await?;
+            Ok(node.annotation(annotation::REPLACEMENT_APPROVED).map(str::to_owned))
+        })
+        .await?;
+        ensure!(approved.starts_with("rebalance-"), "{approved} is no recommendation's id");
+        let claim = scene.api::<NodeClaim>().get(&replacement).await?;
+        ensure!(claim.is_true(condition::INITIALIZED), "it was approved before {replacement} was up");
+        held.is_gone(scene).await?;
+        let refuge = scene.runs("risky").await?;
+        let on = scene.only_claim().await?.status.map(|status| status.node_name).unwrap_or_default();
+        ensure!(refuge == on, "the pod runs on {refuge}, the replacement is {on}");
+        Ok(())
+    });
+}
