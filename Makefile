@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint bench fidelity peers bless controlplane agent node nodeparts moto
+.PHONY: help demo test lint bench fidelity fuzz peers bless controlplane agent node nodeparts moto
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ bench: ## Runs the planner's benchmarks.
 fidelity: ## Has the real kube-scheduler judge 10,000 random clusters.
 	@KERF_FIDELITY_CLUSTERS=10000 tests/steps/run "judging 10,000 clusters" "5 to 10 minutes" \
 		cargo test --release --locked -p peers --test referee -- --nocapture
+
+fuzz: ## Fuzzes what the agent reads from outside, each target for SECONDS (600); TARGETS="journal ..." for some of them.
+	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
 
 peers: controlplane agent ## Puts planner and agent beside their peers and a lower bound; writes docs/performance.md. Wants a quiet machine.
 	@tests/steps/run "building the agent's peer" "1 to 3 minutes cold" tests/steps/go-program tests/peers/nth

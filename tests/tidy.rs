@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("daemon", &[], &["kube*", "aws-*", "api", "planner"]),
     ("controller", &["api", "machine", "planner", "snapshot", "drain", "cloud", "aws", "daemon"], &["aws-lc-rs"]),
     ("cli", &["api", "machine", "planner", "snapshot", "cloud"], &["aws-*", "kube", "kube-client"]),
+    ("fuzz", &["agent", "daemon", "drain", "machine"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli", "go-programs"], &["aws-*", "kube", "kube-client"]),
     ("go-programs", &[], &["tokio", "kube*", "aws-*"]),
     ("systemd-room", &[], &["tokio", "kube*", "aws-*"]),

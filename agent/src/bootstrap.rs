@@ -251,7 +251,7 @@ impl Bootstrap {
     }
 
     fn report(&self, waiting: &mut Waiting, obstacle: &anyhow::Error) {
-        let (reason, now) = (format!("{obstacle:#}"), Timestamp::now());
+        let (reason, now) = (daemon::error::chain(obstacle.as_ref()), Timestamp::now());
         match waiting.observe(&reason, now) {
             Say::Changed => {
                 log::warn!("waiting: {reason}");

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 pub use access::{Access, Credentials, Material};
 pub use error::ClusterError;
-pub use exec::{Command, Variable};
+pub use exec::{Command, Variable, credential};
 pub use follow::{Heard, Watched, follow};
 pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
 

@@ -192,7 +192,8 @@ impl Imds {
         if reply.status != StatusCode::OK {
             return Err(ImdsError::Status { path: PATH.to_owned(), status: reply.status.as_u16() });
         }
-        let value = text(PATH, "a token", &reply.body)?;
+        let content = || ImdsError::Content { path: PATH.to_owned(), expected: "a token" };
+        let value = plain_text(&reply.body).ok_or_else(content)?;
         let granted = reply.headers.get(TTL_HEADER).and_then(|ttl| ttl.to_str().ok()?.parse().ok());
         let token =
             Token { value, refresh_at: asked_at + refresh_after(granted.map_or(TOKEN_TTL, Duration::from_secs)) };
@@ -246,10 +247,9 @@ fn refresh_after(ttl: Duration) -> Duration {
     ttl / 2
 }
 
-fn text(path: &str, expected: &'static str, body: &[u8]) -> Result<String, ImdsError> {
-    let text = std::str::from_utf8(body).map(str::trim).unwrap_or_default();
-    if text.is_empty() || text.contains(char::is_control) {
-        return Err(ImdsError::Content { path: path.to_owned(), expected });
-    }
-    Ok(text.to_owned())
+/// An item that is one line of text, without the white space around it; `None` for anything else.
+#[must_use]
+pub fn plain_text(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    (!text.is_empty() && !text.contains(char::is_control)).then(|| text.to_owned())
 }

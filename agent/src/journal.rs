@@ -192,7 +192,8 @@ impl Journal {
     }
 
     /// The journal for this instance and boot: itself, or a fresh one with what is left to do of an earlier boot.
-    fn carried_on(self, instance: &str, boot: Option<String>) -> Self {
+    #[must_use]
+    pub fn carried_on(self, instance: &str, boot: Option<String>) -> Self {
         if self.instance == instance && self.boot == boot && self.version <= VERSION {
             return self;
         }

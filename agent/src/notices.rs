@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use ledger::{Demand, Entry, Ledger, Stance, State, Terms};
 pub use maintenance::{Maintenance, Standing, parse_maintenance};
-pub use watch::{News, Reach, Watcher, watch};
+pub use watch::{Item, News, Reach, Watcher, watch};
 
 /// What a source says now. The same said twice changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

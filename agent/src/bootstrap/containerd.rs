@@ -7,6 +7,7 @@ mod soci;
 mod template;
 
 use machine::nodeconfig::{FAST_IMAGE_PULL, NodeConfig, NodeConfigError, merge_toml};
+use machine::quote::quote;
 use machine::tables;
 use toml::{Table, Value};
 
@@ -73,7 +74,7 @@ fn asks_for_soci(config: &NodeConfig) -> bool {
 fn user_config(text: &str) -> Result<Table, NodeConfigError> {
     text.parse().map_err(|_| NodeConfigError::Invalid {
         field: FIELD,
-        value: text.chars().take(40).collect(),
+        value: quote(text),
         cure: "give TOML, as in containerd's own config.toml",
     })
 }
@@ -90,7 +91,7 @@ fn not_for_version_1(user: &Table) -> NodeConfigError {
     let named = plugins.and_then(|plugins| plugins.keys().find(|name| name.starts_with("io.containerd.cri.v1.")));
     NodeConfigError::Invalid {
         field: FIELD,
-        value: named.cloned().unwrap_or_else(|| "version = 3".to_owned()),
+        value: quote(named.map_or("version = 3", String::as_str)),
         cure: "this machine has containerd 1, which reads version 2: write plugins.\"io.containerd.grpc.v1.cri\"",
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use machine::quote::quote;
+
 use super::plan::{Part, Plan};
 
 /// The pseudo-service whose variables are for the whole machine.
@@ -23,7 +25,10 @@ pub(super) fn add(plan: &mut Plan, environment: &BTreeMap<String, Variables>) {
         } else if is_unit_name(service) {
             plan.put(Part::System, &drop_in(service), render("Service", "Environment", &variables));
         } else {
-            plan.warn(format!("spec.instance.environment.{service} names no service and has no effect; name a unit"));
+            plan.warn(format!(
+                "spec.instance.environment.{} names no service and has no effect; name a unit",
+                quote(service)
+            ));
         }
     }
 }
@@ -34,7 +39,9 @@ fn named(plan: &mut Plan, service: &str, variables: &Variables) -> Variables {
         variables.clone().into_iter().partition(|(name, _)| is_variable_name(name));
     for name in nameless.keys() {
         plan.warn(format!(
-            "spec.instance.environment.{service}.{name} is no name of a variable and has no effect; use letters, digits and _"
+            "spec.instance.environment.{}.{} is no name of a variable and has no effect; use letters, digits and _",
+            quote(service),
+            quote(name)
         ));
     }
     named

@@ -2,6 +2,7 @@
 //! between two marks of our own, so that a change of addresses replaces ours and touches nobody else's.
 
 use machine::nodeconfig::NodeConfigError;
+use machine::quote::quote;
 
 use super::facts::Facts;
 use super::plan::{Part, Plan};
@@ -50,7 +51,7 @@ pub fn api_host(endpoint: &str) -> Result<&str, NodeConfigError> {
     };
     if host.is_empty() || host.contains(char::is_whitespace) {
         let (field, cure) = ("spec.cluster.apiServerEndpoint", "give the URL of its API server, such as https://NAME");
-        return Err(NodeConfigError::Invalid { field, value: endpoint.chars().take(80).collect(), cure });
+        return Err(NodeConfigError::Invalid { field, value: quote(endpoint), cure });
     }
     Ok(host)
 }

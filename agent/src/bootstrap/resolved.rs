@@ -1,6 +1,7 @@
 //! systemd-resolved's drop-in: name servers and search domains of the user's.
 
 use machine::nodeconfig::Network;
+use machine::quote::quote;
 
 use super::plan::{Part, Plan};
 
@@ -9,11 +10,29 @@ pub const DROP_IN: &str = "/run/systemd/resolved.conf.d/40-eks.conf";
 const UNIT: &str = "systemd-resolved.service";
 
 pub(super) fn add(plan: &mut Plan, network: &Network) {
-    let content = (!network.is_empty()).then(|| render(network));
+    let nameservers = words(plan, "nameservers", &network.nameservers);
+    let network = Network { domains: words(plan, "domains", &network.domains), nameservers };
+    let content = (!network.is_empty()).then(|| render(&network));
     if content.is_some() {
         plan.system_units.push(UNIT.to_owned());
     }
     plan.put_or_remove(Part::System, DROP_IN, content);
+}
+
+/// The values that are names or addresses. Anything else would be several, or the next line of the file.
+fn words(plan: &mut Plan, field: &str, values: &[String]) -> Vec<String> {
+    let (words, others): (Vec<String>, Vec<String>) = values.iter().cloned().partition(|value| is_word(value));
+    for other in others {
+        let other = quote(&other);
+        plan.warn(format!(
+            "spec.instance.network.{field} has `{other}`, which is no name or address and has no effect"
+        ));
+    }
+    words
+}
+
+fn is_word(value: &str) -> bool {
+    !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 fn render(network: &Network) -> String {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
+use machine::quote::problem;
 use serde::Deserialize;
 
 use super::error::ClusterError;
@@ -72,8 +73,16 @@ impl Access {
         Self::parse(root, &text).map_err(|problem| ClusterError::Kubeconfig { path: path.to_owned(), problem })
     }
 
-    fn parse(root: &Path, text: &str) -> Result<Self, String> {
-        let config: Kubeconfig = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    /// Reads the text of a kubeconfig, with its absolute paths below `root`.
+    ///
+    /// # Errors
+    /// What makes no sense, in a few words.
+    pub fn parse(root: &Path, text: &str) -> Result<Self, String> {
+        Self::understand(root, text).map_err(|said| problem(&said))
+    }
+
+    fn understand(root: &Path, text: &str) -> Result<Self, String> {
+        let config: Kubeconfig = serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;
         let current = config.contexts.iter().find(|named| named.name == config.current_context);
         let context = current.or(config.contexts.first()).ok_or("it has no context")?;
         let cluster = config.clusters.iter().find(|named| named.name == context.context.cluster);
@@ -99,14 +108,20 @@ impl Access {
 
 fn server(text: &str) -> Result<(bool, String, u16), String> {
     let uri: Uri = text.parse().map_err(|error| format!("server `{text}`: {error}"))?;
-    let host = uri.host().ok_or_else(|| format!("server `{text}` has no host"))?;
+    let host = uri.host().map(|host| host.strip_prefix('[').and_then(|v6| v6.strip_suffix(']')).unwrap_or(host));
+    let host = host.filter(|host| is_host(host)).ok_or_else(|| format!("server `{text}` has no host"))?;
     let tls = match uri.scheme_str() {
         Some("https") => true,
         Some("http") => false,
         _ => return Err(format!("server `{text}` is neither https nor http")),
     };
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
-    Ok((tls, host.trim_matches(['[', ']']).to_owned(), port))
+    Ok((tls, host.to_owned(), port))
+}
+
+/// Whether this is a name or an address: a URL's reader takes other things for hosts too.
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte))
 }
 
 fn material(root: &Path, data: Option<&str>, file: Option<&str>) -> Result<Option<Material>, String> {
@@ -251,6 +266,7 @@ users:
             ("]", ""),
             (&CERTIFICATE.replace("user: kubelet}", "user: nobody}"), "a user that is not in it"),
             (&CERTIFICATE.replace("https:", "ftp:"), "neither https nor http"),
+            (&CERTIFICATE.replace("https://ABC", "https://c[fd00::1]ABC"), "no host"),
         ];
         for (text, part) in rows {
             let problem = Access::parse(Path::new("/"), text).err().unwrap_or_else(|| "accepted".into());

@@ -69,15 +69,21 @@ impl Command {
             let said: String = String::from_utf8_lossy(&output.stderr).trim().chars().take(200).collect();
             return Err(failed(format!("{}: {said}", output.status)));
         }
-        parse(&output.stdout, now).map_err(failed)
+        credential(&output.stdout, now).map_err(failed)
     }
 }
 
-fn parse(text: &[u8], now: Timestamp) -> Result<Token, String> {
-    let credential: ExecCredential = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    let status = credential.status;
+/// The token that a command printed as an `ExecCredential`, good from `now` on.
+///
+/// # Errors
+/// What the reader says of anything else.
+pub fn credential(text: &[u8], now: Timestamp) -> Result<Token, String> {
+    let read: ExecCredential = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let status = read.status;
     let end = status.expiration_timestamp.unwrap_or(now + UNDATED + MARGIN);
-    Ok(Token { text: status.token, signed: now, renew: end - MARGIN, end })
+    // An end before all time is over, and no error: the next token may be better.
+    let renew = end.checked_sub(MARGIN).unwrap_or(end);
+    Ok(Token { text: status.token, signed: now, renew, end })
 }
 
 #[cfg(test)]
@@ -93,14 +99,14 @@ mod tests {
     #[test]
     fn a_token_is_used_until_a_minute_before_its_end() {
         let text = br#"{"kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"2026-01-01T12:14:00Z"}}"#;
-        let fresh = |now| parse(text, at(NOON)).map(|token| token.is_fresh(at(now)));
+        let fresh = |now| credential(text, at(NOON)).map(|token| token.is_fresh(at(now)));
         assert_eq!(fresh("2026-01-01T12:12:59Z"), Ok(true));
         assert_eq!(fresh("2026-01-01T12:13:00Z"), Ok(false));
     }
 
     #[test]
     fn an_undated_token_lasts_ten_minutes() {
-        let fresh = |now| parse(br#"{"status":{"token":"t"}}"#, at(NOON)).map(|token| token.is_fresh(at(now)));
+        let fresh = |now| credential(br#"{"status":{"token":"t"}}"#, at(NOON)).map(|token| token.is_fresh(at(now)));
         assert_eq!(fresh("2026-01-01T12:09:59Z"), Ok(true));
         assert_eq!(fresh("2026-01-01T12:10:00Z"), Ok(false));
     }

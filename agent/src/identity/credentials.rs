@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
+use machine::quote::quote;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
@@ -143,7 +143,7 @@ impl Role {
 
     async fn ask(&self) -> Result<Credentials, CredentialsError> {
         let names = self.imds.get(PATH).await.map_err(CredentialsError::Metadata)?.ok_or(CredentialsError::NoRole)?;
-        let role = first_line(&names).ok_or(CredentialsError::NoRole)?;
+        let role = role_name(&names).ok_or(CredentialsError::NoRole)?;
         let document = self.imds.get(&format!("{PATH}{role}")).await.map_err(CredentialsError::Metadata)?;
         parse(&role, &document.ok_or(CredentialsError::NoRole)?)
     }
@@ -167,7 +167,9 @@ fn choose(
     }
 }
 
-fn first_line(body: &[u8]) -> Option<String> {
+/// The role's name, out of the list that metadata has of them; `None` where that is no list of names.
+#[must_use]
+pub fn role_name(body: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(body).ok()?.lines().next()?.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c);
     (!name.is_empty() && name.chars().all(plain)).then(|| name.to_owned())
@@ -188,11 +190,15 @@ struct Document {
     expiration: Option<Timestamp>,
 }
 
-fn parse(role: &str, body: &Bytes) -> Result<Credentials, CredentialsError> {
+/// Reads the credentials that metadata has for `role`.
+///
+/// # Errors
+/// [`CredentialsError::Refused`] in metadata's own words, [`CredentialsError::Content`] for anything else.
+pub fn parse(role: &str, body: &[u8]) -> Result<Credentials, CredentialsError> {
     let content = || CredentialsError::Content { role: role.to_owned() };
     let document: Document = serde_json::from_slice(body).map_err(|_| content())?;
     if !document.code.is_empty() && document.code != "Success" {
-        return Err(CredentialsError::Refused { role: role.to_owned(), code: document.code });
+        return Err(CredentialsError::Refused { role: role.to_owned(), code: quote(&document.code) });
     }
     let end = document.expiration.ok_or_else(content)?;
     if document.access_key_id.is_empty() || document.secret_access_key.is_empty() {
@@ -246,7 +252,7 @@ mod tests {
     fn documents_are_judged() {
         let good = r#"{"Code":"Success","LastUpdated":"2026-11-21T20:00:00Z","Type":"AWS-HMAC","AccessKeyId":"ASIA1",
             "SecretAccessKey":"s/1","Token":"t","Expiration":"2026-11-22T02:00:00Z"}"#;
-        let parsed = parse("node", &Bytes::from(good)).map_err(|error| error.to_string());
+        let parsed = parse("node", good.as_bytes()).map_err(|error| error.to_string());
         let keys = Keys { access_key: "ASIA1".into(), secret_key: "s/1".into(), session_token: Some("t".into()) };
         let end = "2026-11-22T02:00:00Z".parse().unwrap_or_default();
         assert_eq!(parsed, Ok(Credentials { role: "node".into(), keys, end }));
@@ -260,11 +266,10 @@ mod tests {
             (&good.replace("ASIA1", ""), "something else than credentials"),
         ];
         for (body, part) in rows {
-            let said = parse("node", &Bytes::from(body.to_owned()))
-                .map_or_else(|error| error.to_string(), |_| "accepted".into());
+            let said = parse("node", body.as_bytes()).map_or_else(|error| error.to_string(), |_| "accepted".into());
             assert!(said.contains(part), "{body}: {said}");
         }
-        assert_eq!(first_line(b"node-role\nother\n"), Some("node-role".to_owned()));
-        assert_eq!((first_line(b""), first_line(b"<html>")), (None, None));
+        assert_eq!(role_name(b"node-role\nother\n"), Some("node-role".to_owned()));
+        assert_eq!((role_name(b""), role_name(b"<html>")), (None, None));
     }
 }

@@ -2,9 +2,11 @@
 
 use hyper::body::Bytes;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use super::{Imds, ImdsError, text};
+use super::{Imds, ImdsError, plain_text};
+
+/// More than any name of EC2's has, bytes.
+const LONGEST_NAME: usize = 64;
 
 /// `dynamic/instance-identity/document`, the fields that we use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -20,6 +22,24 @@ pub struct IdentityDocument {
     pub availability_zone: String,
 }
 
+impl IdentityDocument {
+    /// Reads the document; `None` for what is none, and for one with words that are no names: they become
+    /// parts of paths and of host names.
+    #[must_use]
+    pub fn read(body: &[u8]) -> Option<Self> {
+        let read: Self = serde_json::from_slice(body).ok()?;
+        let words = [&read.instance_id, &read.instance_type, &read.region, &read.availability_zone];
+        let are_names = words.into_iter().all(|word| is_name(word));
+        are_names.then_some(read)
+    }
+}
+
+/// Whether this can be a name of EC2's.
+fn is_name(word: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    (1..=LONGEST_NAME).contains(&word.len()) && word.bytes().all(allowed)
+}
+
 impl Imds {
     /// Who this instance is.
     ///
@@ -27,8 +47,9 @@ impl Imds {
     /// [`ImdsError`]; [`ImdsError::Absent`] early in a boot.
     pub async fn identity(&self) -> Result<IdentityDocument, ImdsError> {
         const PATH: &str = "dynamic/instance-identity/document";
-        let document = self.json(PATH, "an instance identity document").await?;
-        document.ok_or_else(|| ImdsError::Absent { path: PATH.to_owned() })
+        let body = self.get(PATH).await?.ok_or_else(|| ImdsError::Absent { path: PATH.to_owned() })?;
+        let content = || ImdsError::Content { path: PATH.to_owned(), expected: "an instance identity document" };
+        IdentityDocument::read(&body).ok_or_else(content)
     }
 
     /// The primary interface's hardware address.
@@ -87,14 +108,6 @@ impl Imds {
 
     async fn required(&self, path: &str, expected: &'static str) -> Result<String, ImdsError> {
         let body = self.get(path).await?.ok_or_else(|| ImdsError::Absent { path: path.to_owned() })?;
-        text(path, expected, &body)
-    }
-
-    async fn json<T: DeserializeOwned>(&self, path: &str, expected: &'static str) -> Result<Option<T>, ImdsError> {
-        let Some(body) = self.get(path).await? else {
-            return Ok(None);
-        };
-        let parsed = serde_json::from_slice(&body);
-        parsed.map(Some).map_err(|_| ImdsError::Content { path: path.to_owned(), expected })
+        plain_text(&body).ok_or_else(|| ImdsError::Content { path: path.to_owned(), expected })
     }
 }

@@ -12,6 +12,8 @@ use super::moment;
 const FORMAT: &str = "%d %b %Y %H:%M:%S GMT";
 /// No machine has more; what is beyond comes from somebody else than EC2.
 const MOST: usize = 32;
+/// More than any code or identity of an event has, bytes.
+const LONGEST_WORD: usize = 96;
 
 /// One entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +78,9 @@ impl Written {
         let event =
             if self.event_id.is_empty() { format!("{}-{}", self.code, not_before.0) } else { self.event_id.clone() };
         let standing = self.standing();
+        if !is_word(&event) || !is_word(&self.code) {
+            return None;
+        }
         Some(Maintenance { event, standing, not_before, not_after: time(&self.not_after), code: self.code })
     }
 
@@ -91,6 +96,12 @@ impl Written {
             Standing::Active
         }
     }
+}
+
+/// What is no word is not EC2's, and would be repeated in conditions and events.
+fn is_word(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=LONGEST_WORD).contains(&text.len()) && text.bytes().all(allowed)
 }
 
 /// Whether a description begins with the word in square brackets.
@@ -148,6 +159,7 @@ mod tests {
     #[test]
     fn times_with_one_digit_or_in_rfc_3339_are_read_too_and_nonsense_hides_nothing() {
         let text = r#"[{"Code":"a","NotBefore":"5 Feb 2026 01:02:03 GMT"}, 7, {"Code":"b"}, {"Code":"c","NotBefore":"soon"},
+            {"Code":"a b","NotBefore":"5 Feb 2026 01:02:03 GMT"}, {"Code":"e","EventId":"e\nf","NotBefore":"5 Feb 2026 01:02:03 GMT"},
             {"Code":"d","NotBefore":"2026-02-05T01:02:03Z","NotAfter":"then"}]"#;
         let read = parse_maintenance(text.as_bytes()).unwrap_or_default();
         let read: Vec<_> = read.iter().map(|it| (it.event.as_str(), it.not_before.0, it.not_after)).collect();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drain::Millis;
-use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::from_slice;
@@ -55,10 +54,22 @@ pub enum Watcher {
 }
 
 /// What is asked for, and how its answer reads.
-struct Item {
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
     path: &'static str,
     expected: &'static str,
-    read: fn(&Bytes) -> Option<Said>,
+    read: fn(&[u8]) -> Option<Said>,
+}
+
+impl Item {
+    /// All that is watched.
+    pub const ALL: [Self; 4] = [SPOT, REBALANCE, MAINTENANCE, SCALING];
+
+    /// What `body` says; `None` when it is not what was asked for.
+    #[must_use]
+    pub fn read(&self, body: &[u8]) -> Option<Said> {
+        (self.read)(body)
+    }
 }
 
 const SPOT: Item = Item { path: "meta-data/spot/instance-action", expected: "an instance action", read: spot };
@@ -75,7 +86,7 @@ const MAINTENANCE: Item = Item {
 const SCALING: Item =
     Item { path: "meta-data/autoscaling/target-lifecycle-state", expected: "a lifecycle state", read: scaling };
 
-fn spot(body: &Bytes) -> Option<Said> {
+fn spot(body: &[u8]) -> Option<Said> {
     #[derive(Deserialize)]
     struct InstanceAction {
         action: String,
@@ -86,7 +97,7 @@ fn spot(body: &Bytes) -> Option<Said> {
     named.then(|| Said::Spot { action, time: moment(time) })
 }
 
-fn rebalance(body: &Bytes) -> Option<Said> {
+fn rebalance(body: &[u8]) -> Option<Said> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Rebalance {
@@ -96,7 +107,7 @@ fn rebalance(body: &Bytes) -> Option<Said> {
     Some(Said::Rebalance { time: moment(read.notice_time) })
 }
 
-fn scaling(body: &Bytes) -> Option<Said> {
+fn scaling(body: &[u8]) -> Option<Said> {
     let word = std::str::from_utf8(body).ok()?.trim();
     let plain = !word.is_empty() && word.len() <= WORD && word.chars().all(|it| it.is_ascii_alphabetic() || it == ':');
     plain.then(|| Said::Scaling(word.to_owned()))
@@ -165,7 +176,7 @@ async fn ask(imds: &Imds, item: &Item) -> Result<Option<Reading>, ImdsError> {
     let Some(body) = answer.body else {
         return Ok(None);
     };
-    let said = (item.read)(&body);
+    let said = item.read(&body);
     let said = said.ok_or_else(|| ImdsError::Content { path: item.path.to_owned(), expected: item.expected })?;
     let heard: Option<Millis> = answer.date.map(moment);
     Ok(Some(Reading { said, heard }))

@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-/// The error and its causes in one line, joined by `: `.
+/// An event of Kubernetes takes 1024 characters, and has words of its own.
+const LONGEST: usize = 900;
+
+/// The error and its causes in one line, joined by `: `; what quotes a text of somebody else's may hold line ends and be of any length.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -12,7 +15,9 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
         text.push_str(&cause.to_string());
         source = cause.source();
     }
-    text
+    let mut characters = text.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let line: String = characters.by_ref().take(LONGEST - 1).collect();
+    if characters.next().is_some() { line + "…" } else { line }
 }
 
 #[cfg(test)]
@@ -38,5 +43,13 @@ mod tests {
     fn a_chain_names_every_cause_once() {
         let error = Outer(std::io::Error::other("disk full"));
         assert_eq!(chain(&error), "cannot read the journal: disk full");
+    }
+
+    #[test]
+    fn a_chain_is_one_line_with_an_end_whatever_it_quotes() {
+        let said = chain(&Outer(std::io::Error::other(format!("no field a\nREADY=1{}", "é".repeat(1000)))));
+        assert!(said.starts_with("cannot read the journal: no field a READY=1é") && said.ends_with("é…"), "{said}");
+        assert_eq!(said.chars().count(), 900);
+        assert!(chain(&Outer(std::io::Error::other("x".repeat(874)))).ends_with('x'));
     }
 }

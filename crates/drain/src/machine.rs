@@ -243,8 +243,8 @@ impl Drain {
     #[must_use]
     pub fn detaches(&self) -> bool {
         let stay = |tracked: &&Tracked| tracked.present && !tracked.pod.terminal;
-        let staying = self.pods.values().filter(stay).map(|tracked| tracked.pod.claims).sum();
-        !self.settings.detach.is_zero() && self.volumes.exceed(staying)
+        let claims = self.pods.values().filter(stay).map(|tracked| tracked.pod.claims);
+        !self.settings.detach.is_zero() && self.volumes.exceed(claims.fold(0, u32::saturating_add))
     }
 
     /// Each pod that it ever knew, with how it ended; `None` has not ended. From the deadline on every pod has an outcome.

@@ -7,5 +7,6 @@ pub mod json;
 pub mod mime;
 pub mod nodeconfig;
 pub mod pods;
+pub mod quote;
 pub mod tables;
 pub mod userdata;

@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+use crate::quote::quote;
+
 /// The boundary that Karpenter writes; kept, so that a rendered document is the same for both.
 pub const BOUNDARY: &str = "//";
 
@@ -107,9 +109,9 @@ pub fn parse(data: &[u8]) -> Result<Vec<Part>, MimeError> {
         edge = next;
     }
     match (edge, parts.is_empty()) {
-        (_, true) => Err(MimeError::NoPart { boundary }),
+        (_, true) => Err(MimeError::NoPart { boundary: quote(&boundary) }),
         (Edge::Close, false) => Ok(parts),
-        _ => Err(MimeError::Unclosed { boundary, line: lines.number }),
+        _ => Err(MimeError::Unclosed { boundary: quote(&boundary), line: lines.number }),
     }
 }
 
@@ -123,7 +125,7 @@ pub fn render(parts: &[Part]) -> Result<Vec<u8>, MimeError> {
     for (index, part) in parts.iter().enumerate() {
         let body: Vec<u8> = part.body.iter().copied().filter(|byte| *byte != b'\r').collect();
         if let Some(line) = body.split(|byte| *byte == b'\n').find(|line| edge_of(line, BOUNDARY).is_some()) {
-            let text = String::from_utf8_lossy(line).into_owned();
+            let text = quote(&String::from_utf8_lossy(line));
             return Err(MimeError::BoundaryInBody { part: index + 1, text });
         }
         out.extend_from_slice(format!("--{BOUNDARY}\n").as_bytes());
@@ -208,13 +210,12 @@ impl<'a> Lines<'a> {
             }
             let text = String::from_utf8_lossy(line).into_owned();
             match (text.starts_with([' ', '\t']), headers.last_mut(), text.split_once(':')) {
-                (true, Some((_, value)), _) => *value = format!("{value} {}", text.trim()),
+                (true, Some((_, value)), _) => *value = format!("{value} {}", text.trim()).trim().to_owned(),
                 (false, _, Some((name, value))) => {
                     headers.push((name.trim().to_owned(), value.trim().to_owned()));
                 }
                 _ => {
-                    let text = text.chars().take(60).collect();
-                    return Err(MimeError::Header { line: self.number, text });
+                    return Err(MimeError::Header { line: self.number, text: quote(&text) });
                 }
             }
         }

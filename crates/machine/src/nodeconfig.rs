@@ -13,6 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::quote::quote;
+
 pub use merge::{merge_json, merge_toml};
 pub(crate) use read::read_typed;
 pub use read::{Parsed, parse, parse_strict};
@@ -318,7 +320,7 @@ impl Cluster {
         let text: String = self.certificate_authority.split_ascii_whitespace().collect();
         STANDARD.decode(text).map_err(|_| NodeConfigError::Invalid {
             field: "spec.cluster.certificateAuthority",
-            value: self.certificate_authority.chars().take(24).collect(),
+            value: quote(&self.certificate_authority),
             cure: "give the CA bundle as base64",
         })
     }
@@ -330,7 +332,7 @@ impl Cluster {
     pub fn dns_ip(&self) -> Result<IpAddr, NodeConfigError> {
         dns_ip(&self.cidr).ok_or_else(|| NodeConfigError::Invalid {
             field: "spec.cluster.cidr",
-            value: self.cidr.clone(),
+            value: quote(&self.cidr),
             cure: "give the cluster's service CIDR, such as 10.100.0.0/16",
         })
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::expression::{Expression, ExpressionError};
+use crate::quote::problem;
 
 /// Pods of a node whose instance type has no known interface limits, and of families without an interface limit.
 pub const DEFAULT_MAX_PODS: u32 = 110;
@@ -100,8 +101,8 @@ pub fn density(limits: Option<InterfaceLimits>, expression: &str) -> Density {
     match limits.ok_or(DensityError::NoLimits).and_then(|limits| worked_out(expression, limits, usual)) {
         Ok(pods) => Density { pods, warning: None },
         Err(error) => {
-            let warning =
-                format!("spec.kubelet.maxPodsExpression is not followed, {usual} pods are the limit: {error}");
+            let why = problem(&error.to_string());
+            let warning = format!("spec.kubelet.maxPodsExpression is not followed, {usual} pods are the limit: {why}");
             Density { pods: usual, warning: Some(warning) }
         }
     }

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::agent::{self, AgentSettings};
 use crate::mime::{self, MimeError};
 use crate::nodeconfig::{self, NodeConfig, NodeConfigError};
+use crate::quote::{problem, quote};
 
 pub use render::{Al2023, RenderError, check_size, encode, render_al2023};
 
@@ -104,7 +105,7 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     let mut has_config = false;
     for (index, part) in parts.iter().enumerate() {
         let media_type = part.media_type();
-        let what = format!("MIME part {} ({media_type})", index + 1);
+        let what = format!("MIME part {} ({})", index + 1, quote(&media_type));
         match media_type.as_str() {
             NODE_CONFIG_TYPE => {
                 user_data.add_node_config(&unpack(&part.body, &what)?, &what)?;
@@ -118,7 +119,7 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
         return Ok(user_data);
     }
     let found: Vec<String> = parts.iter().map(mime::Part::media_type).collect();
-    Err(UserDataError::NoNodeConfig { found: found.join(", ") })
+    Err(UserDataError::NoNodeConfig { found: quote(&found.join(", ")) })
 }
 
 /// Only the agent's settings, from user data of any kind: beside somebody else's bootstrap the rest is not ours to judge. `None` when
@@ -180,7 +181,7 @@ fn gunzip(data: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
     MultiGzDecoder::new(data)
         .take(UNPACKED_LIMIT as u64 + 1)
         .read_to_end(&mut unpacked)
-        .map_err(|error| UserDataError::Gzip { what: what.to_owned(), problem: error.to_string() })?;
+        .map_err(|error| UserDataError::Gzip { what: what.to_owned(), problem: problem(&error.to_string()) })?;
     if unpacked.len() > UNPACKED_LIMIT {
         return Err(UserDataError::TooLarge { what: what.to_owned() });
     }

@@ -54,8 +54,9 @@ fn flags(facts: &Facts, node_name: &str) -> Vec<(&'static str, String)> {
     flags
 }
 
-/// A value in the double quotes of systemd's EnvironmentFile syntax, where a backslash protects `"` and itself.
+/// A value in the double quotes of systemd's EnvironmentFile syntax, where a backslash protects `"` and itself. It is split into
+/// arguments at white space, so that is what line ends and the like become.
 fn quoted(value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, " ");
     format!("\"{value}\"")
 }

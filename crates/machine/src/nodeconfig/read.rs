@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess
 use serde_saphyr::Spanned;
 
 use super::{API_VERSION, KIND, NodeConfig, NodeConfigError};
+use crate::quote::{problem, quote};
 
 /// A NodeConfig as read, with what was read over.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +52,7 @@ fn check_toml(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
     let line = places.iter().find(|place| place.path == FIELD).map_or(1, |place| place.line);
     let start = error.span().map_or(0, |span| span.start);
     let inner_line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
-    Err(NodeConfigError::NotToml { line, field: FIELD, inner_line, problem: error.message().to_owned() })
+    Err(NodeConfigError::NotToml { line, field: FIELD, inner_line, problem: problem(error.message()) })
 }
 
 #[derive(Deserialize)]
@@ -69,7 +70,9 @@ fn check_kind(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
     let found = match (meta.api_version.as_deref(), meta.kind.as_deref()) {
         (Some(API_VERSION), Some(KIND)) => return Ok(()),
         (None, None) => "a document without apiVersion and kind".to_owned(),
-        (version, kind) => format!("{} {}", version.unwrap_or("(no apiVersion)"), kind.unwrap_or("(no kind)")),
+        (version, kind) => {
+            format!("{} {}", quote(version.unwrap_or("(no apiVersion)")), quote(kind.unwrap_or("(no kind)")))
+        }
     };
     Err(NodeConfigError::WrongKind { found })
 }
@@ -89,9 +92,10 @@ fn unreadable(error: &serde_saphyr::Error, places: &[Place]) -> NodeConfigError 
         .iter()
         .filter(|place| (place.line, place.column) <= (line, column))
         .max_by_key(|place| (place.line, place.column, place.path.len()))
-        .map(|place| place.path.clone())
+        .map(|place| quote(&place.path))
         .unwrap_or_default();
-    NodeConfigError::Unreadable { line, column, field, problem: without_place(&error.without_snippet().to_string()) }
+    let problem = problem(&without_place(&error.without_snippet().to_string()));
+    NodeConfigError::Unreadable { line, column, field, problem }
 }
 
 /// The first line of a reader's message, without the place (which we name ourselves) and in a user's words.
@@ -258,7 +262,7 @@ fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {
         if let Some(known) = known_fields(parent)
             && !known.contains(&name)
         {
-            let (line, path) = (place.line, place.path.clone());
+            let (line, path) = (place.line, quote(&place.path));
             unknown.push(NodeConfigError::UnknownField { line, path, hint: hint(name, known) });
         }
     }

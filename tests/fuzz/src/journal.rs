@@ -1,0 +1,107 @@
+//! The journal's file: our own, but of an older agent, of another machine's image, or of a disk that lies.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use agent::cluster::Node;
+use agent::journal::Journal;
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use drain::{Action, Millis, PodOnNode, Reply};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::Verdict;
+use crate::sentence;
+
+/// The machine of every test.
+pub(crate) const INSTANCE: &str = "i-0abc";
+/// A moment like any other.
+pub(crate) const NOON: Millis = Millis(1_767_268_800_000);
+/// What a machine's clock may show: nothing at all, now, and far ahead.
+pub(crate) const HOURS: [Timestamp; 3] =
+    [Timestamp::UNIX_EPOCH, Timestamp::constant(1_767_268_800, 0), Timestamp::constant(16_725_225_600, 0)];
+/// The most that a few steps may add to a journal, bytes.
+const GROWTH: usize = 64 * 1024;
+
+static NODE: LazyLock<Arc<Node>> = LazyLock::new(|| {
+    let node = json!({
+        "metadata": {"name": "node", "uid": "node-uid"},
+        "spec": {"providerID": format!("aws:///us-west-2a/{INSTANCE}")},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    Arc::new(serde_json::from_value(node).unwrap_or_else(|error| unreachable!("a Node: {error}")))
+});
+
+/// The Node of [`INSTANCE`].
+pub(crate) fn node() -> Arc<Node> {
+    Arc::clone(&NODE)
+}
+
+pub(crate) fn check(bytes: &[u8]) -> Verdict {
+    let journal = match Journal::parse(bytes) {
+        Ok(journal) => journal,
+        Err(error) => return sentence::refused(&error),
+    };
+    assert_eq!(Journal::parse(&written(&journal)).ok().as_ref(), Some(&journal), "what was read is read again");
+    let ours = journal.clone().carried_on(INSTANCE, journal.boot.clone());
+    let rebooted = journal.clone().carried_on(INSTANCE, Some("another".to_owned()));
+    for journal in [journal, ours, rebooted] {
+        carried_on(journal);
+    }
+    Verdict::Accepted
+}
+
+/// An agent that begins with this memory goes on: whatever the hour is, and whether its pods are there or not.
+fn carried_on(journal: Journal) {
+    let before = written(&journal).len();
+    let start = journal.anchor.and_then(|anchor| u64::try_from(anchor).ok()).map_or(NOON, Millis);
+    let mut life = Lifecycle::new("node", journal, start);
+    for seconds in [0, 1, 30, 3_600, 1_000_000] {
+        let now = start + Duration::from_secs(seconds);
+        life.take(Input::Node(Some(Node::clone(&node()))), now);
+        let acts = life.step(now);
+        acts.iter().for_each(|act| answer(&mut life, act, now));
+        let _ = (life.summary(), life.poll_timeout(now));
+    }
+    let after = written(life.journal());
+    assert!(after.len() < before + GROWTH, "{before} bytes became {}", after.len());
+    assert_eq!(Journal::parse(&after).ok().as_ref(), Some(life.journal()));
+}
+
+/// What the world says to an act: writes succeed, the node holds one pod, and its budget refuses.
+fn answer(life: &mut Lifecycle, act: &Act, now: Millis) {
+    let answer = match act {
+        Act::PatchNode(_) => Input::NodeWritten(true),
+        Act::PatchStatus(_) => Input::StatusWritten(true),
+        Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
+        Act::Complete(_) => Input::Completed(true),
+        Act::FollowPods | Act::Drain(Action::List) => Input::Pods(vec![pod()]),
+        Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
+            Input::Reply(uid.clone(), Reply::Blocked { budget: Some("default/b".to_owned()), retry_after: None })
+        }
+        Act::Save | Act::Yield => return,
+    };
+    life.take(answer, now);
+}
+
+fn pod() -> PodOnNode {
+    PodOnNode {
+        uid: "a".to_owned(),
+        namespace: "default".to_owned(),
+        name: "pod-a".to_owned(),
+        owner_kind: None,
+        critical: false,
+        priority: 0,
+        claims: 0,
+        grace_seconds: 20,
+        terminal: false,
+        deletion: None,
+        tolerates_disrupted: false,
+        mirror: false,
+        do_not_disrupt: false,
+    }
+}
+
+fn written(journal: &Journal) -> Vec<u8> {
+    serde_json::to_vec(journal).unwrap_or_else(|error| unreachable!("a journal can be written: {error}"))
+}

@@ -1,0 +1,93 @@
+//! Bodies of the metadata service. Its path says what a body is, but proxies, emulators and half-sent answers say anything under
+//! any path: each reader gets the same bytes.
+
+use std::time::Duration;
+
+use agent::clock::Wall;
+use agent::cluster::Node;
+use agent::identity::credentials::{self, Credentials};
+use agent::identity::{Audience, token};
+use agent::imds::{IdentityDocument, plain_text};
+use agent::journal::Journal;
+use agent::notices::{Item, Ledger, Reading};
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use serde_json::json;
+
+use crate::Verdict;
+use crate::journal::{HOURS, INSTANCE, NOON, node};
+use crate::sentence;
+
+/// More than any name, state or code of EC2's has.
+const WORD: usize = 64;
+/// etcd takes a Node of 1.5 MB, and this is not all that is in it.
+const STATEMENT: usize = 32 * 1024;
+
+pub(crate) fn check(bytes: &[u8]) -> Verdict {
+    let words = [plain_text(bytes), credentials::role_name(bytes)];
+    for word in words.iter().flatten() {
+        assert!(!word.is_empty() && !word.contains(char::is_control), "{word:?}");
+    }
+    let mut accepted = words.iter().any(Option::is_some);
+    accepted |= identity(bytes) | role(bytes);
+    for item in Item::ALL {
+        accepted |= item.read(bytes).is_some_and(|said| noticed(Reading { said, heard: None }));
+    }
+    if accepted { Verdict::Accepted } else { Verdict::Refused("nothing that metadata says".to_owned()) }
+}
+
+/// Who a machine is becomes part of names, paths and host names.
+fn identity(bytes: &[u8]) -> bool {
+    let Some(read) = IdentityDocument::read(bytes) else { return false };
+    for word in [&read.instance_id, &read.instance_type, &read.region, &read.availability_zone] {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        assert!(!word.is_empty() && word.len() <= WORD && word.chars().all(plain), "{word:?}");
+    }
+    true
+}
+
+/// Credentials that are accepted can be signed with, at any time.
+fn role(bytes: &[u8]) -> bool {
+    match credentials::parse("node", bytes) {
+        Err(error) => {
+            let _ = sentence::refused(&error);
+            false
+        }
+        Ok(Credentials { keys, end, .. }) => {
+            let audience = Audience { cluster: "c".to_owned(), region: "us-west-2".to_owned(), fips: false };
+            for now in HOURS {
+                let token = token::sign(&audience, &keys, end, now);
+                assert!(token.text.bytes().all(|byte| byte.is_ascii_graphic()), "a header takes it: {}", token.text);
+                assert!(token.end <= end.max(now) || token.renew <= token.end, "{token:?}");
+            }
+            true
+        }
+    }
+}
+
+/// A notice is taken in once, is remembered, and what the Node says of it can be written.
+fn noticed(reading: Reading) -> bool {
+    let mut ledger = Ledger::default();
+    ledger.read(&reading, Wall::default(), NOON);
+    let taken = ledger.clone();
+    assert!(!ledger.read(&reading, Wall::default(), NOON), "the same said twice is no news: {reading:?}");
+    assert_eq!(ledger, taken);
+    let mut life = Lifecycle::new("node", Journal::new(INSTANCE, None), NOON);
+    life.take(Input::Node(Some(Node::clone(&node()))), NOON);
+    life.take(Input::Reading(reading), NOON);
+    for seconds in [0, 1, 60, 3600, 86_400] {
+        let now = NOON + Duration::from_secs(seconds);
+        life.step(now).iter().for_each(writable);
+    }
+    let journal = json!(life.journal()).to_string();
+    assert!(journal.len() < STATEMENT, "the journal has {} bytes", journal.len());
+    assert_eq!(Journal::parse(journal.as_bytes()).ok().as_ref(), Some(life.journal()));
+    true
+}
+
+fn writable(act: &Act) {
+    match act {
+        Act::Tell(tiding) => sentence::hold(&tiding.message),
+        Act::PatchNode(patch) | Act::PatchStatus(patch) => assert!(patch.to_string().len() < STATEMENT),
+        _ => {}
+    }
+}

@@ -1,0 +1,76 @@
+//! User data: whatever EC2 hands a machine, which is whatever somebody pasted into a launch template.
+
+use machine::agent::{self, AgentSettings};
+use machine::mime::{self, Part};
+use machine::nodeconfig;
+use machine::userdata::{self, Al2023, LIMIT, NODE_CONFIG_TYPE, UserData, UserDataError};
+
+use crate::Verdict;
+use crate::node_config::yaml;
+use crate::sentence;
+
+/// The cluster that the controller names.
+const CLUSTER: &str = "the-controllers-own";
+
+pub(crate) fn check(bytes: &[u8]) -> Verdict {
+    parts_survive(bytes);
+    the_controllers_word_counts(bytes);
+    let agent_alone = userdata::parse_agent(bytes);
+    match userdata::parse(bytes) {
+        Ok(read) => {
+            let agent_alone = agent_alone.map(Option::unwrap_or_default);
+            assert_eq!(agent_alone.as_ref(), Ok(&read.agent), "both ways of reading find the same settings");
+            read.warnings.iter().for_each(|warning| sentence::hold(warning));
+            assert_eq!(again(&read), Ok((read.config, read.agent)));
+            Verdict::Accepted
+        }
+        Err(error) => sentence::refused(&error),
+    }
+}
+
+/// What was read, written as a document and read again.
+fn again(read: &UserData) -> Result<(nodeconfig::NodeConfig, AgentSettings), UserDataError> {
+    let parts = [Part::new(NODE_CONFIG_TYPE, yaml(&read.config)), Part::new(agent::MEDIA_TYPE, yaml(&read.agent))];
+    let document = mime::render(&parts).map_err(UserDataError::Mime)?;
+    userdata::parse(&document).map(|read| (read.config, read.agent))
+}
+
+/// Parts that were read are read again as they were, once they are written by us; carriage returns are not kept.
+fn parts_survive(bytes: &[u8]) {
+    let Ok(parts) = mime::parse(bytes) else { return };
+    let Ok(document) = mime::render(&parts) else { return };
+    let plain = |part: Part| Part { body: part.body.into_iter().filter(|byte| *byte != b'\r').collect(), ..part };
+    let again = mime::parse(&document);
+    assert!(again == Ok(parts.into_iter().map(plain).collect()), "{again:?} from {}", document.escape_ascii());
+}
+
+/// Whatever a class's `spec.userData` is: a document that the controller makes of it tells the machine which cluster to join, unless
+/// a part of the user's own cannot be read; and what the user wrote is not lost.
+fn the_controllers_word_counts(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let wish = Al2023 {
+        cluster_name: CLUSTER.to_owned(),
+        cluster_endpoint: "https://example.com".to_owned(),
+        cluster_ca: "Y2VydGlmaWNhdGVBdXRob3JpdHk=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        user_data: Some(text.to_owned()),
+        ..Al2023::default()
+    };
+    let document = match userdata::render_al2023(&wish) {
+        Ok(document) => document,
+        Err(error) => return drop(sentence::refused(&error)),
+    };
+    assert!(document.len() <= LIMIT);
+    let config = match userdata::parse(document.as_bytes()) {
+        Ok(read) => read.config,
+        Err(UserDataError::Empty | UserDataError::Mime(_) | UserDataError::NoNodeConfig { .. }) => {
+            unreachable!("what we render is a document with a NodeConfig: {document}")
+        }
+        Err(_) => return,
+    };
+    assert_eq!(config.spec.cluster.name, CLUSTER);
+    let plain = !mime::looks_like_mime(bytes) && !text.starts_with("#!") && !text.contains('\r');
+    if let Some(user) = nodeconfig::parse(text).ok().filter(|_| plain) {
+        assert!(config.spec.kubelet.flags.starts_with(&user.config.spec.kubelet.flags), "{document}");
+    }
+}
