@@ -212,7 +212,10 @@ impl Bootstrap {
         if self.host.exists(STARTED_PATH) {
             return Ok(());
         }
-        prepare::prepare(&self.host, plan).await?;
+        prepare::mark(&self.host)?;
+        if let Some(disks) = &plan.disks {
+            disks::unit::prepare(&self.host, disks).await?;
+        }
         self.host.systemctl(&["daemon-reload"]).await?;
         for unit in plan.system_units.iter().chain(&plan.units) {
             self.host.systemctl(&["restart", unit]).await?;

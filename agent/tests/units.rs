@@ -6,6 +6,8 @@
 #[path = "run/api.rs"]
 #[expect(dead_code, reason = "the tests of the loop use the rest")]
 mod api;
+#[path = "units/disks.rs"]
+mod disks;
 #[path = "run/machine.rs"]
 #[expect(dead_code, reason = "the tests of the loop use the rest")]
 mod machine;
@@ -20,6 +22,7 @@ use systemd_room::{Layer, System};
 
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
+const DISKS: &str = "kerf-local-disks.service";
 const USER_DATA: &str = include_str!("minimal-nodeconfig.yaml");
 
 /// What an image has, with stand-ins for what the agent only starts.
@@ -76,6 +79,10 @@ async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
     assert!(environment.contains(NAME), "{environment}");
     system.until(RUN, "ActiveState", |state| state == "active");
     system.until(RUN, "StatusText", |text| text.contains(NAME));
+    let limits = system.run(&["cat", &format!("/proc/{}/limits", system.property(RUN, "MainPID"))]);
+    let limits = String::from_utf8(limits.stdout).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("4096"), "what agent/tests/usage/cost.rs holds is enough");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,7 +168,8 @@ async fn systemd_finds_nothing_wrong_with_the_units_and_little_that_they_may() {
         return;
     }
     let system = System::boot(layer("http://127.0.0.1:1"));
-    for (unit, ceiling) in [(RUN, 20), (BOOTSTRAP, 32)] {
+    disks::install(&system, disks::PROGRAM);
+    for (unit, ceiling) in [(RUN, 20), (BOOTSTRAP, 32), (DISKS, 45)] {
         let path = format!("/etc/systemd/system/{unit}");
         let threshold = format!("--threshold={ceiling}");
         for arguments in [vec!["verify", "--man=no"], vec!["security", "--offline=true", "--no-pager", &threshold]] {

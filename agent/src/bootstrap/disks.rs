@@ -1,5 +1,7 @@
 //! What becomes of instance store disks, as a value: the machine's own tool makes the arrays and mounts them.
 
+pub mod unit;
+
 use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
 
 use super::plan::Plan;
@@ -16,6 +18,31 @@ pub struct LocalDisks {
     pub mount_path: String,
     /// What is not moved onto the array.
     pub disabled_mounts: Vec<DisabledMount>,
+}
+
+impl LocalDisks {
+    /// The arguments of the program that EKS's images bring. The strategy comes first: a program that does not know one of the others
+    /// goes by it alone.
+    pub(super) fn arguments(&self) -> Vec<&str> {
+        [self.strategy_word(), "--dir", &self.mount_path].into_iter().chain(self.kept_words()).collect()
+    }
+
+    fn strategy_word(&self) -> &'static str {
+        match self.strategy {
+            LocalStorageStrategy::Raid0 => "raid0",
+            LocalStorageStrategy::Raid10 => "raid10",
+            LocalStorageStrategy::Mount => "mount",
+        }
+    }
+
+    fn kept_words(&self) -> Vec<&'static str> {
+        let words = self.disabled_mounts.iter().map(|mount| match mount {
+            DisabledMount::Containerd => "--no-bind-containerd",
+            DisabledMount::PodLogs => "--no-bind-pods-logs",
+            DisabledMount::Soci => "--no-bind-soci-snapshotter",
+        });
+        words.collect()
+    }
 }
 
 pub(super) fn add(plan: &mut Plan, storage: &LocalStorage) {

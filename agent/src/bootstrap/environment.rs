@@ -89,3 +89,10 @@ fn quoted(value: &str) -> String {
     quoted.push('"');
     quoted
 }
+
+/// A value in the double quotes of systemd's EnvironmentFile syntax, where a backslash protects `"` and itself. Where such a value
+/// is split into arguments, that is at white space: so that is what line ends and the like become.
+pub(super) fn in_file(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, " ");
+    format!("\"{value}\"")
+}

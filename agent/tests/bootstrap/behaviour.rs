@@ -216,15 +216,26 @@ async fn disks_are_prepared_before_daemons_start_and_tried_again_until_they_are(
     let room = Room::new("v1.36.0");
     let fake =
         FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n"))).await;
-    room.program("setup-local-disks", "#!/bin/sh\necho no array >&2\nexit 3\n");
+    let disks = format!("{}/run/kerf/local-disks", room.root().display());
+    let told = |script: &str| {
+        let show = "[ $1 = show ] && printf 'LoadState=loaded\\nExecMainStatus=3\\n' && exit";
+        room.program("systemctl", &format!("#!/bin/sh\n{show}\n{script}\necho \"$*\" >> \"${{0%/*}}/log\"\n"));
+    };
+    told(&format!("echo no array > {disks}.log; exit 1"));
     let bootstrap = room.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 5).await;
     let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
-    assert_eq!(reason, "`setup-local-disks raid0 --dir /mnt/k8s-disks/` failed (exit status: 3): no array");
+    assert_eq!(
+        reason,
+        "the instance store disks are not prepared: setup-local-disks ended with status 3 and `no array` (see \
+         /run/kerf/local-disks.log); mend that, or take spec.instance.localStorage out of the NodeConfig"
+    );
     assert_eq!(room.systemctl_calls(), Vec::<String>::new());
-    room.program("setup-local-disks", "#!/bin/sh\necho \"disks $*\" >> \"${0%/*}/log\"\n");
+    told("");
     running.await.unwrap();
-    assert_eq!(room.systemctl_calls(), [&["disks raid0 --dir /mnt/k8s-disks/"][..], &ALL_UNITS].concat());
+    assert_eq!(room.systemctl_calls(), [&["restart kerf-local-disks.service"][..], &ALL_UNITS].concat());
+    let wishes = fs::read_to_string(format!("{disks}.env")).unwrap();
+    assert_eq!(wishes, "STRATEGY=\"raid0\"\nDIR=\"/mnt/k8s-disks/\"\nKEPT=\"\"\n");
     assert!(room.host().exists("/run/nodeadm/init"));
 }

@@ -41,7 +41,7 @@ impl Layer {
         for (name, folder) in [("80-kerf.preset", "systemd/system-preset"), ("kerf.conf", "tmpfiles.d")] {
             layer.write(&format!("usr/lib/{folder}/{name}"), &fs::read_to_string(Path::new(UNITS).join(name)).unwrap());
         }
-        for name in ["kerf-agent.service", "kerf-agent-bootstrap.service"] {
+        for name in ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service"] {
             let unit = fs::read_to_string(Path::new(UNITS).join(name)).unwrap();
             layer.write(&format!("etc/systemd/system/{name}"), &unit);
             let environment = format!("[Service]\nEnvironment=AWS_EC2_METADATA_SERVICE_ENDPOINT={imds}\n");

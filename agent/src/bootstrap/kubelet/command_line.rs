@@ -2,6 +2,7 @@
 //! user's flags, so that these win.
 
 use super::super::credentials;
+use super::super::environment::in_file;
 use super::super::facts::Facts;
 use super::super::kubeconfig::{BOOTSTRAP_KUBECONFIG, KUBECONFIG};
 use super::{KUBELET_CONFIG, KUBELET_CONFIG_DIR};
@@ -29,7 +30,7 @@ pub(super) fn environment(facts: &Facts, node_name: &str, has_drop_in: bool) -> 
     let generated = flags.into_iter().map(|(name, value)| format!("--{name}={value}"));
     let user = facts.user_data.config.spec.kubelet.flags.iter().cloned();
     let arguments: Vec<String> = generated.chain(user).collect();
-    format!("{variables}{ARGUMENTS}={}\n", quoted(&arguments.join(" ")))
+    format!("{variables}{ARGUMENTS}={}\n", in_file(&arguments.join(" ")))
 }
 
 fn flags(facts: &Facts, node_name: &str) -> Vec<(&'static str, String)> {
@@ -52,11 +53,4 @@ fn flags(facts: &Facts, node_name: &str) -> Vec<(&'static str, String)> {
         flags.push(("node-labels", "nvidia.com/gpu.present=true".to_owned()));
     }
     flags
-}
-
-/// A value in the double quotes of systemd's EnvironmentFile syntax, where a backslash protects `"` and itself. It is split into
-/// arguments at white space, so that is what line ends and the like become.
-fn quoted(value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, " ");
-    format!("\"{value}\"")
 }

@@ -1,0 +1,73 @@
+//! Instance store disks, prepared in a unit of their own: what bootstrap mounts in its own sandbox nobody else sees, and it has no
+//! right to mount anything.
+
+use machine::quote::problem;
+use thiserror::Error;
+
+use super::LocalDisks;
+use crate::bootstrap::environment::in_file;
+use crate::host::{Host, HostError};
+
+/// The unit; systemd/kerf-local-disks.service.
+pub const UNIT: &str = "kerf-local-disks.service";
+/// What the unit's program is told.
+pub const WISHES: &str = "/run/kerf/local-disks.env";
+/// What the unit's program said.
+pub const SAID: &str = "/run/kerf/local-disks.log";
+/// systemd could not start the program.
+const NO_PROGRAM: &str = "203";
+
+/// Why disks are not prepared.
+#[derive(Debug, Error)]
+pub enum DisksError {
+    /// The unit has failed.
+    #[error(
+        "the instance store disks are not prepared: {why}; mend that, or take spec.instance.localStorage out of the NodeConfig"
+    )]
+    Failed {
+        /// What became of the unit or of its program.
+        why: String,
+    },
+    /// The machine did not do as it was told.
+    #[error("the instance store disks are not prepared")]
+    Host(#[from] HostError),
+}
+
+/// Has the unit prepare `disks`, and waits for it: without a deadline, because a mirrored array takes as long as its disks are large.
+///
+/// # Errors
+/// [`DisksError`]; trying again is safe.
+pub(in crate::bootstrap) async fn prepare(host: &Host, disks: &LocalDisks) -> Result<(), DisksError> {
+    host.write(WISHES, wishes(disks).as_bytes(), 0o644)?;
+    host.remove(SAID)?;
+    host.status("preparing the instance store disks");
+    match host.output_within("systemctl", &["restart", UNIT], None).await {
+        Ok(_) => {
+            log::info!(unit = UNIT; "the instance store disks are prepared: {}", last_word(host)?);
+            Ok(())
+        }
+        Err(HostError::Failed { .. }) => Err(DisksError::Failed { why: why(host).await? }),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The unit's environment file. Words that are left out are no arguments at all.
+fn wishes(disks: &LocalDisks) -> String {
+    let (strategy, folder) = (in_file(disks.strategy_word()), in_file(&disks.mount_path));
+    format!("STRATEGY={strategy}\nDIR={folder}\nKEPT={}\n", in_file(&disks.kept_words().join(" ")))
+}
+
+async fn why(host: &Host) -> Result<String, DisksError> {
+    let state = host.output("systemctl", &["show", UNIT, "--property=LoadState,ExecMainStatus"]).await?;
+    let value = |name: &str| state.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    Ok(match (value("LoadState="), value("ExecMainStatus=")) {
+        ("not-found", _) => format!("the image has no unit {UNIT}"),
+        (_, NO_PROGRAM) => "the image has no program setup-local-disks".to_owned(),
+        (_, status) => format!("setup-local-disks ended with status {status} and `{}` (see {SAID})", last_word(host)?),
+    })
+}
+
+fn last_word(host: &Host) -> Result<String, HostError> {
+    let said = host.read_text(SAID)?.unwrap_or_default();
+    Ok(problem(said.trim().lines().last().unwrap_or("it said nothing")))
+}

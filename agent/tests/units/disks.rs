@@ -1,0 +1,110 @@
+//! Instance store disks under a real systemd: what their unit mounts is there for everybody, and what it cannot do is told.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use systemd_room::System;
+
+use crate::api::until;
+use crate::{BOOTSTRAP, DISKS, USER_DATA, layer, metadata};
+
+/// What an image's own program does, with memory for disks: it mounts them, moves kubelet's folder there, and does nothing the second
+/// time.
+pub const PROGRAM: &str = r#"#!/bin/sh -e
+mountpoint -q "$3" && exit
+mkdir -p "$3" && mount -t tmpfs -o mode=755 disks "$3"
+echo "$*" > "$3/arguments"
+mkdir "$3/kubelet" && cp -a /var/lib/kubelet/. "$3/kubelet" && mount --bind "$3/kubelet" /var/lib/kubelet
+"#;
+const BROKEN: &str = "#!/bin/sh\necho looking for disks\necho 'mdadm: no array' >&2\nexit 3\n";
+/// A path with a blank, as one word.
+const STORAGE: &str =
+    "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/fast disks, disabledMounts: [Containerd, SOCI]}}\n";
+
+pub fn install(system: &System, program: &str) {
+    let path = "usr/bin/setup-local-disks";
+    system.write(path, program);
+    fs::set_permissions(system.at(path), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn configured() -> String {
+    format!("{USER_DATA}{STORAGE}")
+}
+
+/// What a unit's main process sees mounted.
+fn mounts(system: &System, unit: &str) -> String {
+    let output = system.run(&["cat", &format!("/proc/{}/mountinfo", system.property(unit, "MainPID"))]);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_mounted_for_the_disks_is_there_for_containerd_and_kubelet() {
+    if !System::wanted() {
+        return;
+    }
+    let machine = metadata().await;
+    machine.answer("user-data", 200, &configured());
+    let system = System::boot(layer(machine.endpoint()));
+    install(&system, PROGRAM);
+    system.systemctl(&["start", "--no-block", BOOTSTRAP]);
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+    for unit in ["containerd.service", "kubelet.service"] {
+        let mounts = mounts(&system, unit);
+        assert!(mounts.contains(r" /mnt/fast\040disks ") && mounts.contains(" /var/lib/kubelet "), "{unit}: {mounts}");
+    }
+    let arguments = fs::read_to_string(system.at("mnt/fast disks/arguments")).unwrap();
+    assert_eq!(arguments, "raid0 --dir /mnt/fast disks --no-bind-containerd --no-bind-soci-snapshotter\n");
+    let since = |unit, what| system.property(unit, what).parse::<u64>().unwrap();
+    let prepared = since(DISKS, "ActiveEnterTimestampMonotonic");
+    assert!(
+        prepared > 0 && prepared <= since("containerd.service", "InactiveExitTimestampMonotonic"),
+        "disks come first"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() {
+    if !System::wanted() {
+        return;
+    }
+    let machine = metadata().await;
+    machine.answer("user-data", 200, &configured());
+    let system = System::boot(layer(machine.endpoint()));
+    system.systemctl(&["start", "--no-block", BOOTSTRAP]);
+    let waits_because = |why: &str| {
+        let cure = "mend that, or take spec.instance.localStorage out of the NodeConfig";
+        let sentence = format!("waiting: the instance store disks are not prepared: {why}; {cure}");
+        system.until(BOOTSTRAP, "StatusText", |text| text == sentence);
+        assert_eq!(system.property("kubelet.service", "ActiveState"), "inactive", "it would fill the root disk");
+    };
+    waits_because("the image has no program setup-local-disks");
+    install(&system, BROKEN);
+    waits_because("setup-local-disks ended with status 3 and `mdadm: no array` (see /run/kerf/local-disks.log)");
+    install(&system, PROGRAM);
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_bootstrap_writes_once_disks_are_mounted_is_written_there() {
+    if !System::wanted() {
+        return;
+    }
+    let machine = metadata().await;
+    machine.answer("user-data", 200, &configured());
+    let image = layer(machine.endpoint());
+    let held = "[Service]\nExecStartPre=/usr/bin/test -e /run/go-on\n";
+    image.write("etc/systemd/system/containerd.service.d/held.conf", held);
+    let system = System::boot(image);
+    install(&system, PROGRAM);
+    system.systemctl(&["start", "--no-block", BOOTSTRAP]);
+    system.until(BOOTSTRAP, "StatusText", |text| text.contains("restart containerd.service"));
+    machine.answer("user-data", 200, &configured().replace("https://example.com", "https://other.example.com"));
+    let kubeconfig = system.at("mnt/fast disks/kubelet/kubeconfig");
+    until("the other address, on the disks", || {
+        let text = fs::read_to_string(&kubeconfig).unwrap();
+        text.contains("https://other.example.com").then_some(())
+    })
+    .await;
+    system.write("run/go-on", "");
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+}
