@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::observer::is_ready;
+use world::observer::is_ready;
 
 /// The Deployment of the story.
 pub const APP: &str = "inflate";

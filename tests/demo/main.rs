@@ -1,7 +1,6 @@
 //! The demo: the whole story of a pod that cannot run, told on real parts. `make demo` starts it.
 
 mod look;
-mod observer;
 mod story;
 mod teller;
 

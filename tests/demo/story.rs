@@ -5,6 +5,7 @@ mod end;
 mod interruption;
 mod provisioning;
 mod second_wave;
+mod starts;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::look::Look;
-use crate::observer::Observer;
 use crate::teller::Teller;
+use world::observer::Observer;
 use world::stage::Stage;
 
 /// How long a line may take to come true: far longer than it ever takes, for a busy machine is no failure.
@@ -66,10 +67,11 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
     provisioning::tell(told).await?;
     second_wave::tell(told).await?;
     if keep {
-        return Ok(());
+        return starts::tell(told).await;
     }
     interruption::tell(told).await?;
     crash::tell(told).await?;
+    starts::tell(told).await?;
     end::tell(told).await
 }
 

@@ -43,6 +43,11 @@ impl Teller {
         result
     }
 
+    /// Something to look at below the last line; nothing is claimed.
+    pub fn note(&self, text: &str) {
+        println!("{:15}{text}", "");
+    }
+
     /// Remembers a figure for the end.
     pub fn figure(&mut self, name: &'static str, value: Duration) {
         self.figures.push((name, format!("{} ms", value.as_millis())));

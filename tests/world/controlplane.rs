@@ -22,11 +22,14 @@ mod binaries;
 mod chart;
 mod crds;
 mod flags;
+mod ledger;
 mod ports;
 
 use binaries::Binaries;
 use flags::Layout;
 use ports::Ports;
+
+pub use ledger::Ending;
 
 /// How long each step of the start may take; generous, because the machine may be building something else.
 const START: Duration = Duration::from_secs(120);
@@ -162,6 +165,14 @@ impl ControlPlane {
         &self.authority
     }
 
+    /// Every request for a pod's end so far, refused ones too, as the API server itself wrote it down.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn endings(&self) -> Result<Vec<Ending>> {
+        ledger::read(&self.layout().file(flags::AUDIT_LOG))
+    }
+
     /// Process ids of what runs, in the order of starting.
     #[must_use]
     pub fn pids(&self) -> Vec<(Component, u32)> {
@@ -261,6 +272,7 @@ impl ControlPlane {
         ] {
             write_private(&layout.file(name), text)?;
         }
+        write_private(&layout.file(flags::AUDIT_POLICY), include_str!("controlplane/audit.yaml"))?;
         for (name, user, group) in [
             ("admin", "admin", "system:masters"),
             ("kube-controller-manager", "system:kube-controller-manager", ""),

@@ -9,6 +9,7 @@ pub mod imds;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod machines;
+pub mod observer;
 pub mod pki;
 pub mod process;
 pub mod stage;

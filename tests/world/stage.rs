@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::ccm::CloudController;
 use crate::controlplane::{ControlPlane, Options};
 use crate::ec2wire::Ec2Wire;
+use crate::eks::Eks;
 use crate::machines::real::Parts;
 use crate::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
 use crate::process::Process;
@@ -39,6 +40,8 @@ pub struct Stage {
     pub ec2: FakeCloud,
     /// EC2 as the controller sees it.
     pub wire: Ec2Wire,
+    /// Who hands out the machines' roles, and tells the API server whose a token is.
+    pub eks: Arc<Eks>,
     /// The machines.
     pub room: MachineRoom,
     ccm: CloudController,
@@ -61,7 +64,8 @@ impl Stage {
     /// # Errors
     /// When a part does not start.
     pub async fn set_with(real: Option<Parts>) -> Result<Self> {
-        let control_plane = Arc::new(ControlPlane::start(Options::full("demo")).await?);
+        let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
+        let control_plane = Arc::new(ControlPlane::start(eks.asked_by(Options::full("demo"))).await?);
         control_plane.apply_crds().await?;
         control_plane.apply_rights().await?;
         let client = control_plane.admin().await?;
@@ -71,12 +75,12 @@ impl Stage {
         let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
         let ccm = CloudController::start(client.clone(), ec2.clone());
         let machines = folder.join("machines");
-        let options =
-            RoomOptions { real, ..RoomOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?) };
+        let usual = RoomOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);
+        let options = RoomOptions { real, eks: Some(Arc::clone(&eks)), ..usual };
         let room = MachineRoom::start(options).await?;
         let ports = (free_port()?, free_port()?);
         let gates = String::new();
-        Ok(Self { control_plane, client, ec2, wire, room, ccm, controller: None, gates, ports })
+        Ok(Self { control_plane, client, ec2, wire, eks, room, ccm, controller: None, gates, ports })
     }
 
     /// The folder with every log.

@@ -23,6 +23,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     waiting_pods(told).await?;
     launch(told).await?;
     boot(told).await?;
+    identity(told).await?;
     registration(told).await?;
     running(told).await
 }
@@ -165,6 +166,34 @@ async fn boot(told: &mut Told) -> Result<()> {
         Ok(Some(()))
     });
     teller.line("it had systemd start kubelet", started).await
+}
+
+/// As on EKS: a token of the instance's role, which a webhook judges, and the Node authorizer for what it may do then.
+async fn identity(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, .. } = told;
+    let machines = stage.room.machines();
+    let without = async {
+        for machine in &machines {
+            let root = machine.folder().join("root");
+            let kubeconfig = std::fs::read_to_string(root.join("var/lib/kubelet/kubeconfig"))?;
+            let pki = std::fs::read_dir(root.join("var/lib/kubelet/pki"))?.count();
+            ensure!(kubeconfig.contains("get-token"), "{} asks for no token: {kubeconfig}", machine.instance_id());
+            ensure!(pki == 0, "{} has a certificate", machine.instance_id());
+        }
+        Ok(())
+    };
+    teller.line("no machine has a certificate: its kubeconfig asks for tokens of the instance's role", without).await?;
+    let judged = eventually("tokens of all nodes", PATIENCE, async || {
+        let verdicts = stage.eks.verdicts();
+        for machine in &machines {
+            let user = format!("system:node:{}", machine.node_name());
+            ensure!(verdicts.iter().any(|verdict| verdict.user == Ok(user.clone())), "nobody came as {user}");
+        }
+        let refused = verdicts.iter().find_map(|verdict| verdict.user.as_ref().err());
+        ensure!(refused.is_none(), "a token was refused: {refused:?}");
+        Ok(Some(()))
+    });
+    teller.line("the API server's token webhook checks each signature, and knows each node by its role", judged).await
 }
 
 async fn registration(told: &mut Told) -> Result<()> {

@@ -69,6 +69,12 @@ impl Layer {
         fs::write(path, text).unwrap();
     }
 
+    /// Writes a file that can be run.
+    pub fn script(&self, path: &str, text: &str) {
+        self.write(path, text);
+        fs::set_permissions(self.0.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     /// Puts a program there.
     pub fn program(&self, path: &str, from: &Path) {
         let path = self.0.path().join(path);

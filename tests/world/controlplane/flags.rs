@@ -11,6 +11,8 @@ pub(super) const SERVER: &str = "server.crt";
 pub(super) const SERVER_KEY: &str = "server.key";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
+pub(super) const AUDIT_POLICY: &str = "audit.yaml";
+pub(super) const AUDIT_LOG: &str = "audit.log";
 
 /// Where everything of one run is.
 pub(super) struct Layout<'a> {
@@ -68,6 +70,8 @@ impl Layout<'_> {
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", self.path(SERVICE_ACCOUNT_PUBLIC_KEY)),
             format!("--service-account-signing-key-file={}", self.path(SERVICE_ACCOUNT_KEY)),
+            format!("--audit-policy-file={}", self.path(AUDIT_POLICY)),
+            format!("--audit-log-path={}", self.path(AUDIT_LOG)),
         ]);
         flags
     }

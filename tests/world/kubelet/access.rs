@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
-use kube::config::{AuthInfo, ExecConfig, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, ExecConfig, ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
 
 use super::Plugin;
 use super::settings::below;
@@ -22,7 +22,8 @@ pub async fn client(root: &Path, path: &str, plugin: Option<&Plugin>) -> Result<
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let mut config = config.with_context(|| format!("{} cannot be followed", file.display()))?;
     config.proxy_url = None;
-    from_config(config)
+    // A plugin is run and waited for at once, and what it asks may be served by the very threads that would wait.
+    tokio::task::spawn_blocking(move || from_config(config)).await.context("nobody made a client")?
 }
 
 /// The kubeconfig with every path moved below `root`.
@@ -64,6 +65,7 @@ fn replace(exec: &mut ExecConfig, plugin: &Plugin) -> Result<()> {
     exec.args = Some([&["token".to_owned()], options].concat());
     let pair =
         |name: &str, value: &str| [("name", name), ("value", value)].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
+    exec.interactive_mode = Some(ExecInteractiveMode::Never);
     exec.env = Some(vec![pair("AWS_EC2_METADATA_SERVICE_ENDPOINT", &plugin.endpoint), pair("KERF_LOG_LEVEL", "warn")]);
     Ok(())
 }

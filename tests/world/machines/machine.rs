@@ -250,11 +250,6 @@ impl Blueprint {
         self.folder.join("root")
     }
 
-    /// What its kubelet proves itself with.
-    pub(super) fn certificate(&self) -> Result<Credentials> {
-        (self.sign)(&format!("system:node:{}", self.node_name))
-    }
-
     pub(super) fn shims(&self) -> PathBuf {
         self.folder.join("bin")
     }
@@ -284,9 +279,9 @@ impl Blueprint {
     }
 
     /// What the machine proves by who it is: a certificate on its disk, or a role in its metadata.
-    fn identity(&self) -> Result<(Option<Credentials>, Option<Role>)> {
+    pub(super) fn identity(&self) -> Result<(Option<Credentials>, Option<Role>)> {
         match &self.eks {
-            None => Ok((Some(self.certificate()?), None)),
+            None => Ok((Some((self.sign)(&format!("system:node:{}", self.node_name))?), None)),
             Some(eks) => {
                 let keys = eks.issue(&self.instance_id, &self.node_name);
                 Ok((None, Some(Role { name: ROLE.to_owned(), keys })))

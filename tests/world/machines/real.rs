@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 
 use super::machine::{self, Blueprint, Machine, Phase, Told};
 use crate::imds::Imds;
+use crate::pki::Credentials;
 
 /// Machines of this NodePool are real: the others stay cheap.
 pub const POOL: &str = "real";
@@ -81,7 +82,7 @@ impl Parts {
         Ok(Self { containerd: go_program("node/containerd")?, kubelet: go_program("node/kubelet")?, image })
     }
 
-    fn layer(&self, blueprint: &Blueprint, imds: &Imds) -> Result<Layer> {
+    fn layer(&self, blueprint: &Blueprint, imds: &Imds, certificate: Option<&Credentials>) -> Layer {
         let layer = Layer::new(&blueprint.programs.agent, &imds.url());
         for name in ["containerd", "containerd-shim-runc-v2", "ctr"] {
             layer.program(&format!("usr/bin/{name}"), &self.containerd.join(name));
@@ -94,10 +95,24 @@ impl Parts {
         layer.write("etc/eks/kubelet-version.txt", &format!("{}\n", blueprint.kubernetes));
         layer.write("etc/eks/containerd-version.txt", "2.4.2\n");
         layer.program("etc/eks/image-credential-provider/ecr-credential-provider", Path::new("/bin/false"));
-        let certificate = blueprint.certificate()?;
-        layer.write("var/lib/kubelet/pki/kubelet-client-current.pem", &certificate.bundle());
-        Ok(layer)
+        match certificate {
+            Some(certificate) => layer.write("var/lib/kubelet/pki/kubelet-client-current.pem", &certificate.bundle()),
+            None => layer.script("usr/bin/aws", &aws(&imds.url())),
+        }
+        layer
     }
+}
+
+/// As much of the AWS CLI as kubelet calls: it asks for the token that the agent's own plugin makes of the same words.
+fn aws(imds: &str) -> String {
+    format!(
+        "#!/bin/sh
+[ \"$1 $2\" = 'eks get-token' ] || exit 64
+shift 2
+export AWS_EC2_METADATA_SERVICE_ENDPOINT={imds} KERF_LOG_LEVEL=warn
+exec /usr/bin/kerf-agent token \"$@\"
+"
+    )
 }
 
 /// Whether the instance gets a machine of this kind.
@@ -117,8 +132,9 @@ pub(super) async fn live(machine: Arc<Machine>, blueprint: Blueprint, parts: Par
 
 async fn boot_and_serve(machine: &Machine, blueprint: &Blueprint, parts: &Parts, told: &mut Told) -> Result<()> {
     std::fs::create_dir_all(machine.folder()).context("cannot make the machine's folder")?;
-    let imds = Arc::new(machine::metadata(blueprint, told, None).await?);
-    let layer = parts.layer(blueprint, &imds)?;
+    let (certificate, role) = blueprint.identity()?;
+    let imds = Arc::new(machine::metadata(blueprint, told, role).await?);
+    let layer = parts.layer(blueprint, &imds, certificate.as_ref());
     let system = Arc::new(spawn_blocking(move || System::boot(layer)).await.context("systemd did not boot")?);
     machine.has_booted(&imds, Some(&system));
     system.systemctl(&["start", "--no-block", "kerf-agent-bootstrap.service", "kerf-agent.service"]);

@@ -1,4 +1,4 @@
-//! Watches the cluster from the first moment and remembers it, so that the story can speak of order: which came first,
+//! Watches the cluster from the first moment and remembers it, so that a story can speak of order: which came first,
 //! the agent's word or the taint's end; were there ever fewer healthy pods than the budget allows.
 
 use std::collections::BTreeMap;
@@ -39,12 +39,18 @@ pub struct Observer {
 
 impl Observer {
     /// Starts to watch.
+    #[must_use]
     pub fn start(client: &Client) -> Self {
         let memory = Arc::new(Mutex::new(Memory::default()));
         let mut tasks = JoinSet::new();
         tasks.spawn(remember::<Node>(client.clone(), Arc::clone(&memory), |memory| &mut memory.nodes));
         tasks.spawn(remember::<Pod>(client.clone(), Arc::clone(&memory), |memory| &mut memory.pods));
         Self { memory, _tasks: tasks }
+    }
+
+    /// Every node that was ever seen.
+    pub fn node_names(&self) -> Vec<String> {
+        self.lock().nodes.keys().cloned().collect()
     }
 
     /// A node's versions.

@@ -1,0 +1,101 @@
+//! How each machine started, as its agent published it on the Node: what took long has a name.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use api::annotation;
+use serde_json::{Map, Value};
+use world::eventually;
+
+use super::{PATIENCE, Told};
+
+/// What every start passes, in this order; the container runtime may be up before or after the role's credentials are read.
+const STAGES: [&str; 5] = ["imds", "config-written", "kubelet-up", "node-seen", "ready"];
+const BESIDE: [&str; 3] = ["credentials", "containerd-up", "first-pod-running"];
+/// Begins the name of a gate that was seen closed, and then open.
+const GATE: &str = "gate-";
+
+/// One machine's start: milliseconds from its agent's first moment, by stage.
+struct Start {
+    node: String,
+    stages: Vec<(String, u64)>,
+}
+
+impl Start {
+    fn read(node: &str, line: &str) -> Result<Self> {
+        let line: Map<String, Value> = serde_json::from_str(line).with_context(|| format!("{node}: {line}"))?;
+        let stages = line.iter().filter_map(|(stage, at)| Some((stage.clone(), at.as_u64()?))).collect();
+        Ok(Self { node: node.to_owned(), stages })
+    }
+
+    fn at(&self, stage: &str) -> Option<u64> {
+        self.stages.iter().find(|(name, _)| name == stage).map(|(_, at)| *at)
+    }
+
+    fn is_whole(&self) -> Result<()> {
+        for stage in STAGES.iter().chain(&BESIDE) {
+            ensure!(self.at(stage).is_some(), "{} does not say when it reached {stage}", self.node);
+        }
+        Ok(())
+    }
+
+    fn in_order(&self) -> Result<()> {
+        let moments: Vec<_> = STAGES.iter().map(|stage| self.at(stage)).collect();
+        ensure!(moments.is_sorted(), "{}: {STAGES:?} were reached after {moments:?} ms", self.node);
+        let ready = self.at("ready");
+        let late = self.stages.iter().find(|(stage, at)| stage.starts_with(GATE) && Some(*at) > ready);
+        ensure!(late.is_none(), "{} was ready after {ready:?} ms, but {late:?}", self.node);
+        Ok(())
+    }
+}
+
+/// Everybody who ever came, also those who are gone.
+pub async fn tell(told: &mut Told) -> Result<()> {
+    told.teller.chapter("How each machine started");
+    let Told { teller, observer, .. } = told;
+    let published = eventually("timelines", PATIENCE, async || {
+        let mut starts = Vec::new();
+        for name in observer.node_names() {
+            let history = observer.node(&name);
+            let line = history.iter().rev().find_map(|seen| seen.object.annotation(annotation::TIMELINE));
+            let start = Start::read(&name, line.with_context(|| format!("{name} has no timeline"))?)?;
+            start.is_whole()?;
+            starts.push(start);
+        }
+        Ok(Some(starts))
+    });
+    let starts = teller.line("every Node carries its agent's timeline, up to its first running pod", published).await?;
+    let ordered = async { starts.iter().try_for_each(Start::in_order) };
+    teller.line("each ran in order, and gates that were seen closed opened before the agent's word", ordered).await?;
+    for line in table(&starts) {
+        teller.note(&line);
+    }
+    for (name, stage) in [
+        ("agent's start -> kubelet up, slowest machine", "kubelet-up"),
+        ("agent's start -> ready, slowest machine", "ready"),
+    ] {
+        let slowest = starts.iter().filter_map(|start| start.at(stage)).max().context("no machine started")?;
+        teller.figure(name, Duration::from_millis(slowest));
+    }
+    Ok(())
+}
+
+/// A row for each stage, a column for each machine.
+fn table(starts: &[Start]) -> Vec<String> {
+    let mut stages: Vec<(&str, u64)> = Vec::new();
+    for (stage, at) in starts.iter().flat_map(|start| &start.stages) {
+        match stages.iter_mut().find(|(known, _)| known == stage) {
+            Some((_, latest)) => *latest = (*at).max(*latest),
+            None => stages.push((stage, *at)),
+        }
+    }
+    stages.sort_by_key(|(_, latest)| *latest);
+    let short = |start: &Start| format!("{:>13}", start.node.split('.').next().unwrap_or_default());
+    let head: String = starts.iter().map(short).collect();
+    let rows = stages.iter().map(|(stage, _)| {
+        let cell = |start: &Start| start.at(stage).map_or("-".to_owned(), |at| at.to_string());
+        let cells: String = starts.iter().map(|start| format!("{:>13}", cell(start))).collect();
+        format!("{stage:<20}{cells}")
+    });
+    std::iter::once(format!("{:<20}{head}", "ms")).chain(rows).collect()
+}
