@@ -1,120 +1,33 @@
 //! A real node from CreateFleet to power off: systemd, Kerf's units, containerd, runc and kubelet are the real ones, configured by our
 //! bootstrap from the user data that our controller rendered. Only EC2 and the cluster's network are stand-ins.
 
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#[path = "node/drain.rs"]
+mod drain;
+#[path = "node/scene.rs"]
+mod scene;
+#[path = "node/usage.rs"]
+mod usage;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use api::{condition, taint};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use kube::api::{Api, DeleteParams, ListParams};
-use kube::{Client, ResourceExt};
-use serde_json::json;
+use api::{annotation, condition, taint};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::{Value, json};
 use systemd_room::System;
 use world::eventually;
-use world::imds::Interruption;
-use world::machines::Machine;
-use world::machines::real::{Parts, install_cni};
-use world::stage::Stage;
+use world::machines::real::install_cni;
 
-/// How long one step may take. Generous: the machine may be building something else.
-const LIMIT: Duration = Duration::from_secs(120);
+use scene::{LIMIT, Scene};
+
+/// The agent's own unit.
 const RUN: &str = "kerf-agent.service";
 
-/// The stage with one real machine, and what is asked of it.
-struct Scene {
-    stage: Stage,
-    client: Client,
-    machine: Arc<Machine>,
-}
-
-impl Scene {
-    /// Applies class and pool, lets two pods wait, and returns when EC2 has started the machine for them.
-    async fn set() -> Result<Self> {
-        let parts = tokio::task::spawn_blocking(Parts::find).await??;
-        let mut stage = Stage::set_with(Some(parts)).await?;
-        let client = stage.client.clone();
-        stage.start_controller()?;
-        for document in include_str!("node/class.yaml").split("\n---\n") {
-            stage.apply_value(serde_saphyr::from_str(document)?).await?;
-        }
-        stage.apply_value(pod("idle", &["pause"])).await?;
-        stage.apply_value(pod("busy", &["burn", "300", "40"])).await?;
-        let room = &stage.room;
-        let machine = eventually("a machine", LIMIT, async || Ok(room.machines().first().cloned())).await?;
-        eventually("systemd on it", LIMIT, async || Ok(machine.system())).await?;
-        Ok(Self { stage, client, machine })
-    }
-
-    fn system(&self) -> Arc<System> {
-        self.machine.system().unwrap()
-    }
-
-    async fn node(&self) -> Result<Node> {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        Ok(nodes.get(self.machine.node_name()).await?)
-    }
-
-    /// Waits until a condition of the Node has this status, and gives its message.
-    async fn condition(&self, kind: &str, status: &str) -> Result<String> {
-        eventually(&format!("{kind}={status}"), LIMIT, async || {
-            let node = self.node().await?;
-            let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-            let found = conditions.into_iter().find(|it| it.type_ == kind).context("it is not there yet")?;
-            let message = found.message.unwrap_or_default();
-            ensure!(found.status == status, "{} ({message})", found.status);
-            Ok(Some(message))
-        })
-        .await
-    }
-
-    async fn pods(&self) -> Result<Vec<Pod>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        Ok(pods.list(&ListParams::default()).await?.items)
-    }
-
-    async fn running(&self, wanted: usize) -> Result<()> {
-        eventually("pods that run", LIMIT, async || {
-            let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-            let phases: Vec<String> = self.pods().await?.iter().map(phase).collect();
-            ensure!(phases.iter().filter(|phase| *phase == "Running").count() == wanted, "{phases:?}");
-            Ok(Some(()))
-        })
-        .await
-    }
-
-    /// `kill -9` of a unit's main process, until systemd has started it again.
-    fn kill(&self, unit: &str) {
-        let system = self.system();
-        let before: u32 = system.property(unit, "NRestarts").parse().unwrap();
-        system.systemctl(&["kill", "--kill-whom=main", "--signal=KILL", unit]);
-        system.until(unit, "NRestarts", |count| count.parse::<u32>().is_ok_and(|count| count > before));
-        system.until(unit, "ActiveState", |state| state == "active");
-    }
-}
-
-fn pod(name: &str, arguments: &[&str]) -> serde_json::Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": "real"}},
-        "spec": {
-            "hostNetwork": true,
-            "terminationGracePeriodSeconds": 2,
-            "automountServiceAccountToken": false,
-            "containers": [{
-                "name": "pod", "image": "localhost/kubernetes/pause:latest", "imagePullPolicy": "Never", "args": arguments,
-                "resources": {"requests": {"cpu": "500m", "memory": "100Mi"}},
-            }],
-        },
-    })
-}
-
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it takes a minute and two more programs: `make node` runs it"]
+#[ignore = "it takes minutes and two more programs: `make node` runs it"]
 async fn a_real_node_boots_serves_recovers_and_is_emptied() -> Result<()> {
     if !System::wanted() {
         return Ok(());
@@ -127,59 +40,117 @@ async fn a_real_node_boots_serves_recovers_and_is_emptied() -> Result<()> {
         eprintln!("{}", journal.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default());
     }
     outcome.with_context(|| format!("logs are in {}", scene.stage.folder().display()))?;
-    scene.stage.strike().await
+    let Scene { stage, client, observer, .. } = scene;
+    drop((client, observer));
+    stage.strike().await
 }
 
 async fn tell(scene: &Scene) -> Result<()> {
+    let start = Instant::now();
+    let done = |what: &str| println!("{:7.1} s {what}", start.elapsed().as_secs_f64());
     gates_stay_closed_without_a_network(scene).await?;
-    install_cni(&scene.system());
+    done("kubelet is up, and the gate of the network is closed");
+    install_cni(&*scene.system()?);
+    gates_open_with_it(scene).await?;
+    done("the network's file is there: the gate is open, and the taint is gone");
+    scene.running("web", 3).await?;
+    scene.running("busy", 1).await?;
+    done("real pods run");
+    everything_recovers_from_kill(scene).await?;
+    done("kubelet, containerd and agent were killed, and are back");
+    usage::is_what_the_load_makes(scene).await?;
+    done("what the pods use is reported as it is");
+    drain::keeps_the_budget(scene).await?;
+    done("a spot notice has emptied the node, and the budget was kept");
+    drain::ends_the_machine(scene).await?;
+    done("the machine is off");
+    Ok(())
+}
+
+/// kubelet is up and has registered, but its network is not there: both say so, and the taint stays.
+async fn gates_stay_closed_without_a_network(scene: &Scene) -> Result<()> {
+    let closed = scene.condition(condition::AGENT_READY, condition::FALSE).await?;
+    let why = closed.message.unwrap_or_default();
+    ensure!(why.contains("CNI"), "the closed gate is not named: {why}");
+    let kubelet = scene.condition(condition::READY, condition::FALSE).await?.message.unwrap_or_default();
+    ensure!(kubelet.contains("cni plugin not initialized"), "this is not the real kubelet's word: {kubelet}");
+    ensure!(has_startup_taint(scene).await?, "the startup taint is gone");
+    Ok(())
+}
+
+async fn gates_open_with_it(scene: &Scene) -> Result<()> {
+    let there = Timestamp::now();
     scene.condition(condition::READY, condition::TRUE).await?;
     scene.condition(condition::AGENT_READY, condition::TRUE).await?;
-    scene.running(2).await?;
-    everything_recovers_from_kill(scene).await?;
-    a_spot_notice_empties_it(scene).await
-}
-
-/// kubelet is up and has registered, but its network is not there: the agent says which gate is closed, and the taint stays.
-async fn gates_stay_closed_without_a_network(scene: &Scene) -> Result<()> {
-    let why = scene.condition(condition::AGENT_READY, condition::FALSE).await?;
-    ensure!(why.contains("CNI"), "the closed gate is not named: {why}");
+    eventually("the startup taint to go", LIMIT, async || Ok((!has_startup_taint(scene).await?).then_some(()))).await?;
     let node = scene.node().await?;
-    let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    ensure!(taints.iter().any(|it| it.key == taint::AGENT_NOT_READY), "the startup taint is gone: {taints:?}");
+    let timeline = node.annotations().get(annotation::TIMELINE).context("no timeline")?;
+    println!("    {timeline}");
+    let timeline: Value = serde_json::from_str(timeline)?;
+    let begin: Timestamp = timeline["start"].as_str().context("no start")?.parse()?;
+    let opened = timeline["gate-CNI"].as_i64().context("the gate of the network was never seen closed")?;
+    let earliest = there.duration_since(begin).as_millis();
+    ensure!(i128::from(opened) >= earliest, "the gate opened after {opened} ms, the network came after {earliest} ms");
     Ok(())
 }
 
+async fn has_startup_taint(scene: &Scene) -> Result<bool> {
+    let taints = scene.node().await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
+    Ok(taints.iter().any(|it| it.key == taint::AGENT_NOT_READY))
+}
+
+/// Each is back by itself, gives signs of life, and the node starts a pod that it has never seen; those that ran go on running.
 async fn everything_recovers_from_kill(scene: &Scene) -> Result<()> {
-    for unit in ["kubelet.service", "containerd.service", RUN] {
-        scene.kill(unit);
-        scene.condition(condition::READY, condition::TRUE).await.with_context(|| format!("after {unit} was killed"))?;
+    let before = scene.running("web", 3).await?;
+    // The agent first: it keeps its figures on the disk every five minutes only, and those of the load are asked for afterwards.
+    for unit in [RUN, "kubelet.service", "containerd.service"] {
+        let killed = scene.kill(unit)?;
+        eventually(&format!("a sign of life after {unit} was killed"), LIMIT, async || {
+            let said = if unit == RUN { scene.heartbeat().await? } else { scene.lease().await? };
+            ensure!(said > killed, "it was killed at {killed}, the last sign is of {said}");
+            Ok(Some(()))
+        })
+        .await?;
+        scene.condition(condition::READY, condition::TRUE).await?;
         scene.condition(condition::AGENT_READY, condition::TRUE).await?;
-        scene.running(2).await?;
+        a_new_pod_runs(scene).await.with_context(|| format!("after {unit} was killed"))?;
+        let took = Timestamp::now().duration_since(killed).as_secs_f64();
+        println!("    {unit} was killed; the node started its next pod {took:.1} s later");
     }
+    let after = scene.running("web", 3).await?;
+    ensure!(restarts(&after) == 0, "containers were started again: {}", restarts(&after));
+    let uids = |pods: &[Pod]| pods.iter().filter_map(ResourceExt::uid).collect::<std::collections::BTreeSet<_>>();
+    ensure!(uids(&before) == uids(&after), "pods were replaced");
     Ok(())
 }
 
-async fn a_spot_notice_empties_it(scene: &Scene) -> Result<()> {
-    let imds = scene.machine.imds().context("there is no metadata service")?;
-    let time = Timestamp::now() + SignedDuration::from_secs(40);
-    imds.update(|facts| facts.interruption = Some(Interruption { action: "terminate".to_owned(), time }));
-    scene.condition(condition::INTERRUPTED, condition::TRUE).await?;
-    eventually("no pod left", LIMIT, async || {
-        let left = scene.pods().await?;
-        ensure!(left.is_empty(), "{:?}", left.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
-        Ok(Some(()))
-    })
-    .await?;
-    ensure!(Timestamp::now() < time, "the last pod ended after the deadline");
-    let events: Api<Event> = Api::namespaced(scene.client.clone(), "default");
-    eventually("the drain's outcome", LIMIT, async || {
-        let events = events.list(&ListParams::default()).await?.items;
-        let reasons: Vec<_> = events.iter().filter_map(|event| event.reason.as_deref()).collect();
-        ensure!(reasons.contains(&"Drained"), "{reasons:?}");
-        Ok(Some(()))
-    })
-    .await?;
+fn restarts(pods: &[Pod]) -> i32 {
+    let statuses = pods.iter().filter_map(|pod| pod.status.as_ref()?.container_statuses.as_ref());
+    statuses.flatten().map(|container| container.restart_count).sum()
+}
+
+async fn a_new_pod_runs(scene: &Scene) -> Result<()> {
+    scene
+        .stage
+        .apply_value(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "fresh", "namespace": "default", "labels": {"app": "fresh"}},
+            "spec": {
+                "hostNetwork": true,
+                "nodeName": scene.machine.node_name(),
+                "automountServiceAccountToken": false,
+                "terminationGracePeriodSeconds": 1,
+                "containers": [{
+                    "name": "pod",
+                    "image": "localhost/kubernetes/pause:latest",
+                    "imagePullPolicy": "Never",
+                }],
+            },
+        }))
+        .await?;
+    scene.running("fresh", 1).await?;
     let pods: Api<Pod> = Api::namespaced(scene.client.clone(), "default");
-    pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await.map(drop).context("cannot tidy up")
+    pods.delete("fresh", &DeleteParams::default()).await?;
+    eventually("the new pod to go", LIMIT, async || Ok(pods.get_opt("fresh").await?.is_none().then_some(()))).await
 }

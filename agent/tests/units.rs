@@ -13,6 +13,7 @@ mod disks;
 mod machine;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hyper::Method;
 
@@ -23,6 +24,8 @@ use systemd_room::{Layer, System};
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
 const DISKS: &str = "kerf-local-disks.service";
+/// How long logind lets a lock delay a shutdown.
+const PATIENCE: Duration = Duration::from_secs(40);
 const USER_DATA: &str = include_str!("minimal-nodeconfig.yaml");
 
 /// What an image has, with stand-ins for what the agent only starts.
@@ -48,6 +51,10 @@ async fn guarded(settings: &str) -> (Api, Machine, System) {
     api.put_node(node(INSTANCE));
     let image = layer(machine.endpoint());
     image.write("etc/systemd/system/kerf-agent.service.d/more.conf", settings);
+    image.write(
+        "etc/systemd/logind.conf.d/patience.conf",
+        &format!("[Login]\nInhibitDelayMaxSec={}\n", PATIENCE.as_secs()),
+    );
     // Bootstrap is another test's: here it would write its own kubeconfig over the scripted server's.
     image.write("etc/systemd/system/kerf-agent-bootstrap.service.d/not.conf", "[Unit]\nConditionPathExists=/never\n");
     let system = System::boot(image);
@@ -141,6 +148,36 @@ async fn a_stop_in_the_middle_of_a_drain_is_taken_up_again() {
     system.systemctl(&["start", RUN]);
     until("an empty node", || api.state().pods.is_empty().then_some(())).await;
     system.until(RUN, "StatusText", |text| text.starts_with("drained"));
+}
+
+/// What `systemd-inhibit --list` says of the agent's lock.
+fn delays_shutdown(system: &System) -> bool {
+    let listed = system.run(&["systemd-inhibit", "--list", "--no-pager"]).stdout;
+    let text = String::from_utf8_lossy(&listed).into_owned();
+    text.lines().any(|line| ["kerf-agent", "shutdown", "delay"].iter().all(|word| line.contains(word)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logind_waits_with_a_shutdown_until_the_node_is_empty_and_no_longer() {
+    if !System::wanted() {
+        return;
+    }
+    let (api, _machine, system) = guarded("").await;
+    api.put_pod("a", 1);
+    api.put_pod("b", 1);
+    api.script("b", std::iter::repeat_n(status(429), 500));
+    until("the lock", || delays_shutdown(&system).then_some(())).await;
+    let begin = Instant::now();
+    assert!(system.run(&["systemctl", "poweroff"]).status.success());
+    until("the first pod's end", || (!api.state().pods.contains_key("pod-a")).then_some(())).await;
+    let manager = ["org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"];
+    let told = system.run(&[&["busctl", "get-property"], &manager[..], &["PreparingForShutdown"]].concat());
+    assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), "b true", "logind goes down, and waits for us");
+    assert!(delays_shutdown(&system), "a pod is still here");
+    api.script("b", []);
+    until("an empty node", || api.state().pods.is_empty().then_some(())).await;
+    system.is_off();
+    assert!(begin.elapsed() < PATIENCE, "it was let go, and did not lose its patience: {:?}", begin.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,6 +131,11 @@ impl System {
     /// Powers it off in good order, and returns when nothing of it runs.
     pub fn power_off(&self) {
         let _ = self.run(&["systemctl", "poweroff"]);
+        self.is_off();
+    }
+
+    /// Waits until nothing of it runs: somebody has powered it off.
+    pub fn is_off(&self) {
         let gone = format!("/proc/{}/root/proc", self.init);
         wait("the end of systemd", || (!Path::new(&gone).exists()).then_some(()));
     }

@@ -1,0 +1,126 @@
+//! The machine's end: a spot notice, a budget that lets nobody go at first and then one at a time, an agent that is killed in between,
+//! and the API server's own record as the evidence.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use api::condition;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::json;
+use world::controlplane::Ending;
+use world::eventually;
+use world::machines::Phase;
+
+use super::RUN;
+use super::scene::{LIMIT, Scene};
+
+/// What EC2 gives.
+const NOTICE: SignedDuration = SignedDuration::from_secs(120);
+/// By which the agent is known to the API server; kubelet has the same user.
+const PROGRAM: &str = "kerf-agent/";
+const TOO_MANY: u16 = 429;
+
+pub async fn keeps_the_budget(scene: &Scene) -> Result<()> {
+    let web: BTreeSet<String> = scene.running("web", 3).await?.iter().map(ResourceExt::name_any).collect();
+    let started = Timestamp::now();
+    let deadline = started + NOTICE;
+    let instance = scene.machine.instance_id();
+    ensure!(scene.stage.ec2.interrupt(instance, deadline), "EC2 does not know {instance}");
+    scene.condition(condition::INTERRUPTED, condition::TRUE).await?;
+    let refused = refused_since(scene, started).await?;
+    ensure!(refused.said.contains("disruption budget web"), "the refusal does not name the budget: {}", refused.said);
+    println!("    {} after the notice {} was refused: {}", since(&refused, started), refused.pod, refused.said);
+    let killed = scene.kill(RUN)?;
+    refused_since(scene, killed).await.context("nobody took up the drain of an agent that was killed")?;
+    ensure!(scene.running("web", 3).await?.len() == 3, "somebody went in spite of the budget");
+    let opened = Timestamp::now();
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(scene.client.clone(), "default");
+    let one = Patch::Merge(json!({"spec": {"maxUnavailable": 1}}));
+    budgets.patch("web", &PatchParams::default(), &one).await?;
+    println!("    {:.1} s after the notice the budget allows one", opened.duration_since(started).as_secs_f64());
+    eventually("the machine to be empty", LIMIT, async || {
+        let mut left = scene.pods(None).await?;
+        left.retain(|pod| pod.metadata.namespace.as_deref() == Some("default"));
+        ensure!(left.is_empty(), "{:?}", left.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
+        Ok(Some(()))
+    })
+    .await?;
+    ensure!(Timestamp::now() < deadline, "the last pod ended after the deadline");
+    ensure!(scene.pods(Some("aws-node")).await?.len() == 1, "the DaemonSet's pod was sent away too");
+    says_so(scene).await?;
+    let fewest = scene.observer.fewest_ready("web", started);
+    ensure!(fewest == 2, "the budget allows one of three to be away, and {fewest} were ready");
+    judge(&ours(scene)?, &web, started, opened)
+}
+
+/// What the API server wrote down of this machine's agent.
+fn ours(scene: &Scene) -> Result<Vec<Ending>> {
+    let user = format!("system:node:{}", scene.machine.node_name());
+    let mut all = scene.stage.control_plane.endings()?;
+    all.retain(|ending| ending.user == user && ending.program.starts_with(PROGRAM));
+    Ok(all)
+}
+
+/// The agent's next eviction that was refused.
+async fn refused_since(scene: &Scene, moment: Timestamp) -> Result<Ending> {
+    eventually("a refusal", LIMIT, async || {
+        Ok(ours(scene)?.into_iter().find(|ending| ending.code == TOO_MANY && ending.at > moment))
+    })
+    .await
+}
+
+fn since(ending: &Ending, start: Timestamp) -> String {
+    format!("{:.1} s", ending.at.duration_since(start).as_secs_f64())
+}
+
+/// Every pod of the budget went by the API server's leave, not before there was any, and nobody was forced.
+fn judge(ledger: &[Ending], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
+    let refused = ledger.iter().filter(|ending| ending.code == TOO_MANY).count();
+    println!("    {refused} evictions were refused; what was granted:");
+    ensure!(ledger.iter().all(|ending| ending.evicts), "somebody was deleted in place of being evicted");
+    let mut left = BTreeSet::new();
+    for ending in ledger.iter().filter(|ending| ending.code < 300) {
+        println!("    {:>7} {}", since(ending, started), ending.pod);
+        if web.contains(&ending.pod) {
+            ensure!(ending.at >= opened, "{} went before the budget let it go", ending.pod);
+            left.insert(ending.pod.clone());
+        }
+    }
+    ensure!(left == *web, "by leave went {left:?} of {web:?}");
+    Ok(())
+}
+
+/// The outcome, where people look for it.
+async fn says_so(scene: &Scene) -> Result<()> {
+    let events: Api<Event> = Api::namespaced(scene.client.clone(), "default");
+    let reason = format!("reason={}", condition::DRAINED);
+    let told = eventually("the drain's outcome", LIMIT, async || {
+        let events = events.list(&ListParams::default().fields(&reason)).await?.items;
+        Ok(events.into_iter().find_map(|event| event.message))
+    })
+    .await?;
+    println!("    {told}");
+    ensure!(told.contains("0 forced") || !told.contains("forced"), "somebody was forced: {told}");
+    Ok(())
+}
+
+/// The controller ends the instance, systemd goes down in good order, and nothing of it is left.
+pub async fn ends_the_machine(scene: &Scene) -> Result<()> {
+    eventually("the machine's end", LIMIT, async || {
+        let phase = scene.machine.phase();
+        ensure!(phase == Phase::Ended, "it is {phase:?}");
+        Ok(Some(()))
+    })
+    .await?;
+    let journal = std::fs::read_to_string(scene.machine.log())?;
+    ensure!(journal.contains("kerf-agent"), "the journal was not kept");
+    eventually("its Node to go", LIMIT, async || {
+        let nodes: Api<Node> = Api::all(scene.client.clone());
+        Ok(nodes.get_opt(scene.machine.node_name()).await?.is_none().then_some(()))
+    })
+    .await
+}
