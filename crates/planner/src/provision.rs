@@ -20,6 +20,7 @@
     reason = "worths of a linear program; the room says why they are the same everywhere"
 )]
 mod blueprint;
+mod bound;
 mod claim;
 mod contest;
 mod demand;
@@ -29,10 +30,12 @@ mod fixed;
 mod fleet;
 mod frame;
 mod join;
+mod ledger;
 mod limits;
 mod manner;
 mod open;
 mod outlook;
+mod outset;
 mod present;
 mod reasons;
 mod rehearsal;
@@ -48,8 +51,9 @@ mod wants;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
+use bound::Bound;
 use claim::Claims;
 use demand::{Compiler, Demand};
 use dimensions::Dimensions;
@@ -57,7 +61,7 @@ use finish::List;
 use fleet::Fleets;
 use frame::{FrameId, Frames};
 use limits::Headroom;
-use manner::{Load, Manner};
+use manner::{ALWAYS, Load, Manner};
 use open::Alone;
 use outlook::Outlook;
 use reserve::Reservations;
@@ -101,19 +105,21 @@ enum Place {
 }
 
 /// Pods of one shape that wait, in the order of their ages.
+#[derive(Clone)]
 struct Run {
     shape: usize,
     pods: Vec<usize>,
 }
 
+#[derive(Clone)]
 struct Solver<'a> {
     snapshot: &'a Snapshot,
-    dimensions: Dimensions,
-    wants: Wants<'a>,
+    dimensions: Arc<Dimensions>,
+    wants: Arc<Wants<'a>>,
     topology: Topology<'a>,
-    demands: Vec<Demand<'a>>,
+    demands: Arc<[Demand<'a>]>,
     /// Which demand each pod has.
-    demand_of: Vec<usize>,
+    demand_of: Arc<[usize]>,
     retinue: Retinue<'a>,
     frames: Frames<'a>,
     headroom: Headroom,
@@ -130,8 +136,12 @@ struct Solver<'a> {
     order: Vec<usize>,
     lists: BTreeMap<(FrameId, Vec<usize>), List>,
     /// By template and requirements, what the types are to pods that require this.
-    outlooks: BTreeMap<(usize, WantId), Rc<Outlook>>,
+    outlooks: BTreeMap<(usize, WantId), Arc<Outlook>>,
     manner: Manner,
+    /// Which pods the plan has come to; `None` before it has set out.
+    at: Option<Kind>,
+    /// Who of them waits, in the order of their turns.
+    queue: Vec<Run>,
     /// By shape, pods without a place.
     waiting: Vec<usize>,
     /// Whether pods were placed by the nodes that are there: one more could make their places wrong.
@@ -140,7 +150,7 @@ struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot, foreseen: &Foreseen, manner: Manner) -> Self {
+    fn new(snapshot: &'a Snapshot, foreseen: &Foreseen) -> Self {
         let dimensions = Dimensions::of(snapshot);
         let soft_taints = template::has_soft_taints(snapshot);
         let mut wants = Wants::default();
@@ -150,9 +160,10 @@ impl<'a> Solver<'a> {
             Compiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
         let shared = Shared::of(snapshot, compiler.topology);
         let (mut demands, demand_of) = shared.demands(snapshot, &mut compiler);
-        topology.heed_bound(snapshot);
+        let bound = Bound::of(snapshot);
+        topology.heed_bound(snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
-        topology.count_bound(snapshot, &wants, &shared);
+        topology.count_bound(snapshot, &bound, &wants, &shared);
         let retinue = Retinue::of(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
         let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
@@ -170,16 +181,18 @@ impl<'a> Solver<'a> {
             order: Vec::new(),
             lists: BTreeMap::new(),
             outlooks: BTreeMap::new(),
-            manner,
+            manner: ALWAYS[0],
+            at: None,
+            queue: Vec::new(),
             waiting: vec![0; demands.len()],
             closed: false,
             steps: 0,
             snapshot,
-            dimensions,
-            wants,
+            dimensions: Arc::new(dimensions),
+            wants: Arc::new(wants),
             topology,
-            demands,
-            demand_of,
+            demands: demands.into(),
+            demand_of: demand_of.into(),
             retinue,
             frames,
             soft_taints,
@@ -188,14 +201,30 @@ impl<'a> Solver<'a> {
         solver
     }
 
-    /// Real pods first; then, when their places are settled, those that only keep room for others.
+    /// Real pods first; then, when their places are settled, those that only keep room for others. Goes on from where the
+    /// plan is.
     fn solve(&mut self) {
-        self.keep_static_pools();
-        for kind in [Kind::Real, Kind::Buffer] {
-            self.keep_promises(kind);
-            self.place_all(kind);
+        if self.at.is_none() {
+            self.set_out();
+        }
+        self.place_all();
+        if self.at != Some(Kind::Buffer) {
+            self.take_up(Kind::Buffer);
+            self.place_all();
         }
         self.trim();
+    }
+
+    fn set_out(&mut self) {
+        self.keep_static_pools();
+        self.take_up(Kind::Real);
+    }
+
+    /// Keeps what was promised to pods of a kind, and lets the others queue.
+    fn take_up(&mut self, kind: Kind) {
+        self.keep_promises(kind);
+        self.queue = self.queue(kind);
+        self.at = Some(kind);
     }
 
     /// Domains that the plan's launches open and that a spread did not count on; and, when pods are left without a place,
@@ -218,10 +247,10 @@ impl<'a> Solver<'a> {
     /// shape whose oldest pod is older. Those who must wait for the others' launches come last.
     fn queue(&self, kind: Kind) -> Vec<Run> {
         let pods = &self.snapshot.pods;
-        let mut by_shape: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut runs: Vec<Run> = (0..self.demands.len()).map(|shape| Run { shape, pods: Vec::new() }).collect();
         let waiting = |pod: &usize| self.verdicts[*pod].is_none() && Kind::of(&pods[*pod]) == kind;
-        (0..pods.len()).filter(waiting).for_each(|pod| by_shape.entry(self.demand_of[pod]).or_default().push(pod));
-        let mut runs: Vec<Run> = by_shape.into_iter().map(|(shape, pods)| Run { shape, pods }).collect();
+        (0..pods.len()).filter(waiting).for_each(|pod| runs[self.demand_of[pod]].pods.push(pod));
+        runs.retain(|run| !run.pods.is_empty());
         let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
         for run in &mut runs {
             run.pods.sort_by_key(|pod| age(*pod));
@@ -265,8 +294,8 @@ impl<'a> Solver<'a> {
         let shape = self.demand_of[pod];
         let demand = &self.demands[shape];
         let admits = |level: &usize| {
-            let room = &self.rooms.list[room];
-            room.admits(demand, &demand.levels[*level], &self.snapshot.pods[pod], &self.wants, &self.topology)
+            let (level, pod) = (&demand.levels[*level], &self.snapshot.pods[pod]);
+            self.rooms.admits(room, demand, level, pod, &self.wants, &self.topology)
         };
         let level = (0..demand.levels.len()).find(admits);
         if let Some(level) = level {
@@ -276,8 +305,8 @@ impl<'a> Solver<'a> {
     }
 
     /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
-    fn place_all(&mut self, kind: Kind) {
-        let mut queue = self.queue(kind);
+    fn place_all(&mut self) {
+        let mut queue = std::mem::take(&mut self.queue);
         self.fleets = Fleets::default();
         queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
         if self.manner.load == Load::Fleet {
@@ -302,29 +331,6 @@ impl<'a> Solver<'a> {
     /// Whether the search has taken as many steps as it may.
     fn is_spent(&self) -> bool {
         self.steps >= self.snapshot.policy.max_steps
-    }
-
-    /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
-    /// Among pods of one priority those go first that the fewest nodes suit, so that others do not take these from them.
-    fn fill_rooms(&mut self, queue: &mut Vec<Run>) {
-        let mut turns: Vec<usize> = (0..queue.len()).filter(|run| !self.demands[queue[*run].shape].late).collect();
-        turns.sort_by_cached_key(|run| {
-            let demand = &self.demands[queue[*run].shape];
-            let suitable = self.rooms.count_suitable(&demand.levels[0], &self.wants, &self.topology);
-            (Reverse(demand.shape.priority), suitable)
-        });
-        for run in turns {
-            let run = &mut queue[run];
-            let turn = Turn { shape: run.shape, level: 0 };
-            while !run.pods.is_empty()
-                && !self.is_spent()
-                && let Some((room, count)) = self.find_room(turn, &run.pods)
-            {
-                let placed: Vec<usize> = run.pods.drain(..count).collect();
-                self.record(turn, Place::Room(room), &placed, Why::Room);
-            }
-        }
-        queue.retain(|run| !run.pods.is_empty());
     }
 
     /// How many of the run's pods found their places, counted from the first.
@@ -384,9 +390,9 @@ impl<'a> Solver<'a> {
         let level = &demand.levels[turn.level];
         let first = &self.snapshot.pods[pods[0]];
         let found = self.rooms.find(turn, demand, first, &self.wants, &self.topology, &mut self.steps)?;
-        let room = &self.rooms.list[found];
-        let most = if level.single { 1 } else { self.topology.host_room(&level.rules, Some(room.site)) };
-        Some((found, most.min(room.times(demand)).clamp(1, pods.len())))
+        let site = self.rooms.list[found].site;
+        let most = if level.single { 1 } else { self.topology.host_room(&level.rules, Some(site)) };
+        Some((found, most.min(self.rooms.times(found, demand)).clamp(1, pods.len())))
     }
 
     /// Writes down where pods of a turn go, in every book.
@@ -394,31 +400,30 @@ impl<'a> Solver<'a> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let dropped = demand.dropped(level, self.snapshot.policy.preferences, self.soft_taints);
-        let verdict = match place {
+        match place {
             Place::Room(room) => {
-                let objects: Vec<_> = pods.iter().map(|pod| &self.snapshot.pods[*pod]).collect();
-                self.rooms.list[room].take(demand, &objects);
-                PodVerdict::Existing { node: self.rooms.list[room].node.name.clone(), why, dropped }
+                self.rooms.take(room, demand, pods.iter().map(|pod| &self.snapshot.pods[*pod]));
+                let node = &self.rooms.list[room].node.name;
+                for pod in pods {
+                    let verdict = PodVerdict::Existing { node: node.clone(), why, dropped: dropped.clone() };
+                    self.verdicts[*pod] = Some(verdict);
+                }
+                let bound = pods.iter().filter(|pod| self.snapshot.pods[**pod].buffer.is_none());
+                self.nominations.extend(bound.map(|pod| Nomination { pod: *pod, node: node.clone() }));
             }
             Place::Claim(claim) => {
                 let frame = self.claims.list[claim].frame;
                 let is_static = self.frames.template_of(frame).pool.replicas.is_some();
                 let why = if is_static { Why::Static } else { why };
                 self.claims.list[claim].pods.extend_from_slice(pods);
-                PodVerdict::Launch { launch: claim, why, dropped }
+                for pod in pods {
+                    self.verdicts[*pod] = Some(PodVerdict::Launch { launch: claim, why, dropped: dropped.clone() });
+                }
             }
-        };
+        }
         self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(pods.len());
         self.count(turn, place, pods.len());
         self.order.extend_from_slice(pods);
-        for pod in pods {
-            if let PodVerdict::Existing { node, .. } = &verdict
-                && self.snapshot.pods[*pod].buffer.is_none()
-            {
-                self.nominations.push(Nomination { pod: *pod, node: node.clone() });
-            }
-            self.verdicts[*pod] = Some(verdict.clone());
-        }
     }
 
     /// Lets pods that were placed count for those that look at them.

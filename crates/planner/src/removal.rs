@@ -1,5 +1,6 @@
 //! Which nodes go: those on which nothing runs that would need another place, quiet for long enough, within the budgets.
 
+use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,42 +8,45 @@ use crate::{Disruption, Node, NodeVerdict, Plan, PodVerdict, Pool, Removal, Remo
 
 /// Adds the removal of empty nodes, and a verdict for every managed node. The dearest go first while a budget lasts.
 pub(crate) fn remove_empty(snapshot: &Snapshot, plan: &mut Plan) {
-    let expecting = plan.report.pods.iter().filter_map(|verdict| match verdict {
-        PodVerdict::Existing { node, .. } => Some(node.as_str()),
-        _ => None,
-    });
-    let nominated: BTreeSet<&str> = expecting.collect();
+    let expecting = LazyCell::new(|| expecting(plan));
     let pools: BTreeMap<&str, &Pool> = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let mut budgets: BTreeMap<&str, u32> =
         pools.iter().map(|(name, pool)| (*name, pool.disruption.empty_budget)).collect();
-    let mut verdicts: Vec<Option<NodeVerdict>> = vec![None; snapshot.nodes.len()];
+    let managed: Vec<&Node> = snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.claim.is_some()).collect();
+    let is_nominated = |node: &Node| expecting.contains(node.name.as_str());
+    let staying = managed.iter().map(|node| reason_to_stay(snapshot, node, pool_of(node, &pools), is_nominated));
+    let mut verdicts: Vec<Option<NodeVerdict>> = staying.collect();
+    let mut idle: Vec<usize> = (0..managed.len()).filter(|position| verdicts[*position].is_none()).collect();
+    idle.sort_by_key(|position| (Reverse(managed[*position].price), managed[*position].name.as_str()));
     let mut removals = Vec::new();
-    for position in by_price(snapshot) {
-        let node = &snapshot.nodes[position];
-        let pool = node.pool.as_deref().unwrap_or_default();
-        let staying = reason_to_stay(snapshot, node, pools.get(pool).copied(), nominated.contains(node.name.as_str()));
-        let verdict = match (staying, budgets.get_mut(pool)) {
-            (Some(verdict), _) => verdict,
-            (None, Some(budget)) if *budget > 0 => {
+    for position in idle {
+        let node = managed[position];
+        let budget = node.pool.as_deref().and_then(|pool| budgets.get_mut(pool)).filter(|budget| **budget > 0);
+        verdicts[position] = Some(match budget {
+            Some(budget) => {
                 *budget -= 1;
                 removals.push(removal(node));
                 NodeVerdict::Remove(RemovalReason::Empty)
             }
-            (None, _) => NodeVerdict::Budget,
-        };
-        verdicts[position] = Some(verdict);
+            None => NodeVerdict::Budget,
+        });
     }
+    let named = managed.iter().zip(verdicts);
+    plan.report.nodes = named.filter_map(|(node, verdict)| Some((node.name.clone(), verdict?))).collect();
     plan.removals = removals;
-    let managed = snapshot.nodes.iter().zip(verdicts);
-    plan.report.nodes = managed.filter_map(|(node, verdict)| Some((node.name.clone(), verdict?))).collect();
 }
 
-/// Positions of the managed nodes, the dearest first, then by name.
-fn by_price(snapshot: &Snapshot) -> Vec<usize> {
-    let nodes = &snapshot.nodes;
-    let mut managed: Vec<usize> = (0..nodes.len()).filter(|node| nodes[*node].claim.is_some()).collect();
-    managed.sort_by_key(|node| (Reverse(nodes[*node].price), nodes[*node].name.as_str()));
-    managed
+/// The nodes that the plan puts pods on.
+fn expecting(plan: &Plan) -> BTreeSet<&str> {
+    let nodes = plan.report.pods.iter().filter_map(|verdict| match verdict {
+        PodVerdict::Existing { node, .. } => Some(node.as_str()),
+        _ => None,
+    });
+    nodes.collect()
+}
+
+fn pool_of<'a>(node: &Node, pools: &BTreeMap<&str, &'a Pool>) -> Option<&'a Pool> {
+    pools.get(node.pool.as_deref()?).copied()
 }
 
 fn removal(node: &Node) -> Removal {
@@ -55,7 +59,12 @@ fn removal(node: &Node) -> Removal {
 }
 
 /// The first reason not to remove a node, budgets aside.
-fn reason_to_stay(snapshot: &Snapshot, node: &Node, pool: Option<&Pool>, nominated: bool) -> Option<NodeVerdict> {
+fn reason_to_stay(
+    snapshot: &Snapshot,
+    node: &Node,
+    pool: Option<&Pool>,
+    is_nominated: impl Fn(&Node) -> bool,
+) -> Option<NodeVerdict> {
     let in_use = node.pods.iter().filter(|pod| pod.reschedulable).count();
     let promised = node.nominated_until.is_some_and(|until| until > snapshot.now);
     if node.leaving.is_some() {
@@ -64,7 +73,7 @@ fn reason_to_stay(snapshot: &Snapshot, node: &Node, pool: Option<&Pool>, nominat
         Some(NodeVerdict::NotInitialized)
     } else if in_use > 0 {
         Some(NodeVerdict::InUse { pods: in_use })
-    } else if nominated || promised {
+    } else if promised || is_nominated(node) {
         Some(NodeVerdict::Nominated)
     } else if node.do_not_disrupt || node.pods.iter().any(|pod| pod.do_not_disrupt) {
         Some(NodeVerdict::DoNotDisrupt)

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::HostPort;
 
@@ -15,6 +15,7 @@ use super::topology::{Domain, Spot, Topology};
 use super::wants::{ClassId, Wants};
 
 /// A launch that may still take pods.
+#[derive(Clone)]
 pub(super) struct Claim {
     pub(super) frame: FrameId,
     pub(super) site: Domain,
@@ -37,7 +38,7 @@ pub(super) struct Claim {
 }
 
 /// Launches by frame, so that what is said of one holds for all of them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Claims {
     pub(super) list: Vec<Claim>,
     /// By shape, launches that keep seats for it, in the order in which they were opened.
@@ -52,16 +53,17 @@ pub(super) struct Claims {
 }
 
 /// Launches of one frame in the order in which they came to be so; those that have moved on stay listed.
+#[derive(Clone)]
 struct Bucket {
     frame: FrameId,
     claims: Vec<usize>,
 }
 
 /// Buckets whose launches a class can join, as far as labels and taints go, and what their frames become.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Compatible {
     seen: usize,
-    buckets: Rc<Vec<(usize, Rc<[FrameId]>)>>,
+    buckets: Arc<Vec<(usize, Arc<[FrameId]>)>>,
 }
 
 impl Claims {
@@ -114,14 +116,14 @@ impl Claims {
         frames: &mut Frames<'a>,
         wants: &Wants<'a>,
         topology: &mut Topology<'a>,
-    ) -> Rc<Vec<(usize, Rc<[FrameId]>)>> {
+    ) -> Arc<Vec<(usize, Arc<[FrameId]>)>> {
         let known = self.compatible.entry(class).or_default();
         for (position, bucket) in self.buckets.iter().enumerate().skip(known.seen) {
             let mut children = frames.for_class(bucket.frame, class, wants, topology).to_vec();
             // Of several ways to join the one that leaves a launch the most choice.
             children.sort_by_key(|child| Reverse((*child == bucket.frame, frames.get(*child).entries.len())));
             if !children.is_empty() {
-                Rc::make_mut(&mut known.buckets).push((position, children.into()));
+                Arc::make_mut(&mut known.buckets).push((position, children.into()));
             }
         }
         known.seen = self.buckets.len();

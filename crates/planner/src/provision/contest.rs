@@ -24,12 +24,39 @@ struct Solution {
 
 /// The best solution, the first among equals.
 pub(super) fn best(snapshot: &Snapshot) -> Plan {
-    let mut all = side_by_side(snapshot, &manner::ALWAYS);
+    let begun = match begin(snapshot) {
+        Beginning::Whole(plan) => return plan,
+        Beginning::Begun(solver) => solver,
+    };
+    let mut all = side_by_side(*begun, &manner::ALWAYS);
     let first = all.first().map(|first| first.left.clone()).unwrap_or_default();
     let (pods, shapes) = all.first().map_or((0, 0), |first| at_issue(snapshot, &first.plan));
-    all.extend(side_by_side(snapshot, manner::more(pods, shapes)));
+    let more = manner::more(pods, shapes);
+    if !more.is_empty() {
+        all.extend(side_by_side(Solver::new(snapshot, &Foreseen::default()), more));
+    }
     all.retain(|solution| solution.left.is_subset(&first));
     all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
+}
+
+/// What the manners that every plan is made in have in common.
+enum Beginning<'a> {
+    /// All of it: there is nothing to launch.
+    Whole(Plan),
+    Begun(Box<Solver<'a>>),
+}
+
+fn begin(snapshot: &Snapshot) -> Beginning<'_> {
+    let nothing = Foreseen::default();
+    let mut solver = Solver::new(snapshot, &nothing);
+    if solver.go_undisputed() {
+        if solver.unforeseen() == nothing {
+            return Beginning::Whole(solver.finish());
+        }
+        // It was rehearsed and failed, and has forgotten where its pods are.
+        solver = Solver::new(snapshot, &nothing);
+    }
+    Beginning::Begun(Box::new(solver))
 }
 
 /// How many pods a plan launches nodes for or finds no place for, and how many shapes they have.
@@ -40,20 +67,27 @@ fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
     (pods().count(), shapes.len())
 }
 
-/// Solutions in the order of their manners.
-fn side_by_side(snapshot: &Snapshot, manners: &[Manner]) -> Vec<Solution> {
-    let solve = |manners: &[Manner]| -> Vec<Solution> { manners.iter().map(|it| solution(snapshot, *it)).collect() };
+/// Solutions in the order of their manners, all from one beginning.
+fn side_by_side(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
     let (ones, others) = manners.split_at(manners.len().div_ceil(2));
+    let copy = begun.clone();
     thread::scope(|scope| {
-        let others = scope.spawn(|| solve(others));
-        let mut all = solve(ones);
+        let others = scope.spawn(move || one_by_one(copy, others));
+        let mut all = one_by_one(begun, ones);
         all.extend(others.join().unwrap_or_default());
         all
     })
 }
 
-fn solution(snapshot: &Snapshot, manner: Manner) -> Solution {
-    let solver = solved(snapshot, manner);
+fn one_by_one(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
+    let Some((last, others)) = manners.split_last() else { return Vec::new() };
+    let mut all: Vec<Solution> = others.iter().map(|manner| solution(begun.clone(), *manner)).collect();
+    all.push(solution(begun, *last));
+    all
+}
+
+fn solution(begun: Solver<'_>, manner: Manner) -> Solution {
+    let solver = solved(begun, manner);
     let score = solver.score();
     let plan = solver.finish();
     let placed = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
@@ -64,9 +98,10 @@ fn solution(snapshot: &Snapshot, manner: Manner) -> Solution {
 
 /// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
 /// launches would have brought along whom those who came first did not count on.
-fn solved(snapshot: &Snapshot, manner: Manner) -> Solver<'_> {
+fn solved(begun: Solver<'_>, manner: Manner) -> Solver<'_> {
+    let snapshot = begun.snapshot;
     let mut foreseen = Foreseen::default();
-    let mut solver = Solver::new(snapshot, &foreseen, manner);
+    let mut solver = Solver { manner, ..begun };
     solver.solve();
     for _ in 0..MOST_SURPRISES {
         let before = foreseen.clone();
@@ -74,7 +109,7 @@ fn solved(snapshot: &Snapshot, manner: Manner) -> Solver<'_> {
         if foreseen == before {
             break;
         }
-        solver = Solver::new(snapshot, &foreseen, manner);
+        solver = Solver { manner, ..Solver::new(snapshot, &foreseen) };
         solver.solve();
     }
     solver

@@ -95,8 +95,8 @@ impl<'a> Demand<'a> {
     /// Notes which groups count the shape, once all groups are known.
     pub(super) fn join(&mut self, topology: &Topology<'a>) {
         self.counts = topology.counting(self.shape);
+        self.shunned = topology.shunning(&self.counts);
         self.counts.extend(self.claims.iter().map(|rule| rule.group));
-        self.shunned = topology.shunning(self.shape);
         for level in &mut self.levels {
             for rule in &mut level.rules {
                 rule.own = self.counts.contains(&rule.group);
@@ -135,6 +135,9 @@ impl<'a> Demand<'a> {
 
     /// The preferences that a level leaves out, in the order in which they were dropped.
     pub(super) fn dropped(&self, level: &Level, policy: PreferencePolicy, soft_taints: bool) -> Vec<Preference> {
+        if level.dropped == 0 {
+            return Vec::new();
+        }
         let items = items(self.shape, policy, soft_taints);
         items[..level.dropped].iter().map(|item| item.preference(self.shape)).collect()
     }
@@ -169,9 +172,10 @@ impl<'a> Compiler<'a, '_> {
     fn rules(&mut self, shape: &'a PodShape, strict: &[Requirements], kept: &[Item]) -> Vec<Rule> {
         let mut rules = Vec::new();
         let in_force = |(position, spread): &(usize, &Spread)| spread.hard || kept.contains(&Item::Spread(*position));
-        let filter: Vec<usize> = strict.iter().map(|it| self.wants.intern(it.clone())).collect();
-        for (_, spread) in shape.spread.iter().enumerate().filter(in_force) {
-            rules.push(self.topology.spread(shape, spread, &filter));
+        let spread: Vec<&Spread> = shape.spread.iter().enumerate().filter(in_force).map(|(_, spread)| spread).collect();
+        if !spread.is_empty() {
+            let filter: Vec<usize> = strict.iter().map(|it| self.wants.intern(it.clone())).collect();
+            rules.extend(spread.into_iter().map(|spread| self.topology.spread(shape, spread, &filter)));
         }
         if !shape.near.is_empty() {
             rules.push(self.topology.near(&shape.namespace, shape.near.iter().collect()));

@@ -32,8 +32,12 @@ impl Dimensions {
 
     /// What resources amount to; they take no attachments.
     pub(super) fn amounts(&self, resources: &Resources) -> Amounts {
-        let amounts = self.resources.iter().map(|name| resources.get(name));
-        amounts.chain(self.drivers.iter().map(|_| 0)).collect()
+        self.with_attachments(resources, |_| 0)
+    }
+
+    /// Takes resources away from what a machine has.
+    pub(super) fn subtract(&self, left: &mut Amounts, resources: &Resources) {
+        left.iter_mut().zip(&self.resources).for_each(|(left, name)| *left -= resources.get(name));
     }
 
     /// What a pod asks for, one attachment for each of its volumes.
@@ -47,8 +51,14 @@ impl Dimensions {
 
     /// What a machine has. Attachments without a limit are as good as endless.
     pub(super) fn room(&self, resources: &Resources, attach_limits: &BTreeMap<String, i64>) -> Amounts {
-        let amounts = self.resources.iter().map(|name| resources.get(name));
-        amounts.chain(self.drivers.iter().map(|it| attach_limits.get(it).copied().unwrap_or(UNBOUNDED))).collect()
+        self.with_attachments(resources, |driver| attach_limits.get(driver).copied().unwrap_or(UNBOUNDED))
+    }
+
+    fn with_attachments(&self, resources: &Resources, attachments: impl Fn(&String) -> i64) -> Amounts {
+        let mut amounts = Vec::with_capacity(self.resources.len() + self.drivers.len());
+        amounts.extend(self.resources.iter().map(|name| resources.get(name)));
+        amounts.extend(self.drivers.iter().map(attachments));
+        amounts.into()
     }
 
     /// Adds attachments of one driver; drivers that no pod to be placed uses are no dimension.

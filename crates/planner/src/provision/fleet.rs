@@ -23,13 +23,14 @@ const MOST_STEPS: (u64, u64) = (8_000_000, 1_000_000);
 const FEW_PODS: u64 = 2_000;
 
 /// Fleets by frame.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Fleets {
     of_frame: BTreeMap<FrameId, Vec<Planned>>,
     /// What was worked out last, for frames that differ by their zone only.
     last: Option<Worked>,
 }
 
+#[derive(Clone)]
 struct Worked {
     kinds: Vec<Kind>,
     items: Vec<Item>,
@@ -37,6 +38,7 @@ struct Worked {
 }
 
 /// Launches that are still to be opened: pods by shape, and how often.
+#[derive(Clone)]
 struct Planned {
     load: Vec<(usize, usize)>,
     times: usize,

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::{CapacityType, Offering, Requirements, Toleration, ValueSet, label};
 
@@ -18,13 +18,14 @@ use super::wants::{ClassId, Tolerance, WantId, Wants, first_untolerated};
 pub(super) type FrameId = usize;
 
 /// A pool's requirements after some pods have had their say.
+#[derive(Clone)]
 pub(super) struct Frame {
     pub(super) template: usize,
     pub(super) requirements: Requirements,
     /// Types that can be had as required, by what they count for, then by name. What is reserved must be asked for by name.
-    pub(super) entries: Rc<[Entry]>,
+    pub(super) entries: Arc<[Entry]>,
     /// Candidates whose own labels are as required, whether they can be had or not.
-    alike: Rc<[usize]>,
+    alike: Arc<[usize]>,
     /// For each topology key the one value that is left, if one is.
     pub(super) pins: Vec<Option<Domain>>,
     /// Whether one of the types can be had as spot.
@@ -71,19 +72,20 @@ impl CapacityTypes {
 }
 
 /// All frames of one plan.
+#[derive(Clone)]
 pub(super) struct Frames<'a> {
-    pub(super) templates: Vec<Template<'a>>,
+    pub(super) templates: Arc<[Template<'a>]>,
     list: Vec<Frame>,
     known: BTreeMap<(usize, Requirements), FrameId>,
     narrowed: BTreeMap<(FrameId, WantId), Option<FrameId>>,
     pinned: BTreeMap<(FrameId, KeyId, Domain), Option<FrameId>>,
-    values: BTreeMap<(FrameId, KeyId), Rc<[Domain]>>,
+    values: BTreeMap<(FrameId, KeyId), Arc<[Domain]>>,
     /// Whether a frame's nodes will be without a label.
     lacking: RefCell<BTreeMap<(FrameId, KeyId), bool>>,
     /// Whether spreads count pods on launches of a frame.
     counting: RefCell<BTreeMap<(FrameId, GroupId), Counts>>,
-    classes: BTreeMap<(FrameId, ClassId), Rc<[FrameId]>>,
-    matching: BTreeMap<(usize, String, ValueSet), Rc<[bool]>>,
+    classes: BTreeMap<(FrameId, ClassId), Arc<[FrameId]>>,
+    matching: BTreeMap<(usize, String, ValueSet), Arc<[bool]>>,
     first_fits: BTreeMap<(FrameId, Amounts), Option<usize>>,
 }
 
@@ -91,7 +93,7 @@ impl<'a> Frames<'a> {
     /// One frame a template, of the same number.
     pub(super) fn new(templates: Vec<Template<'a>>, topology: &mut Topology<'a>) -> Self {
         let mut frames = Self {
-            templates,
+            templates: templates.into(),
             list: Vec::new(),
             known: BTreeMap::new(),
             narrowed: BTreeMap::new(),
@@ -195,7 +197,7 @@ impl<'a> Frames<'a> {
         class: ClassId,
         wants: &Wants<'a>,
         topology: &mut Topology<'a>,
-    ) -> Rc<[FrameId]> {
+    ) -> Arc<[FrameId]> {
         if let Some(known) = self.classes.get(&(frame, class)) {
             return known.clone();
         }
@@ -207,7 +209,7 @@ impl<'a> Frames<'a> {
                 left.extend(child.filter(|child| !left.contains(child)));
             }
         }
-        let left: Rc<[FrameId]> = left.into();
+        let left: Arc<[FrameId]> = left.into();
         self.classes.insert((frame, class), left.clone());
         left
     }
@@ -227,12 +229,12 @@ impl<'a> Frames<'a> {
     }
 
     /// The values of a key that the frame leaves open, in the order of their names.
-    pub(super) fn values(&mut self, frame: FrameId, key: KeyId, topology: &mut Topology<'a>) -> Rc<[Domain]> {
+    pub(super) fn values(&mut self, frame: FrameId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
         if let Some(known) = self.values.get(&(frame, key)) {
             return known.clone();
         }
         let name = topology.key_name(key).to_owned();
-        let values: Rc<[Domain]> =
+        let values: Arc<[Domain]> =
             self.value_names(frame, &name).into_iter().map(|value| topology.domain(key, &value)).collect();
         self.values.insert((frame, key), values.clone());
         values
@@ -348,7 +350,7 @@ impl<'a> Frames<'a> {
     }
 
     /// Which candidates' own labels can be as one requirement says.
-    fn matching(&mut self, template: usize, key: String, set: ValueSet) -> Rc<[bool]> {
+    fn matching(&mut self, template: usize, key: String, set: ValueSet) -> Arc<[bool]> {
         let name = (template, key, set);
         if let Some(known) = self.matching.get(&name) {
             return known.clone();
@@ -356,7 +358,7 @@ impl<'a> Frames<'a> {
         let mut alone = Requirements::default();
         alone.narrow(&name.1, &name.2);
         let own = &self.templates[template];
-        let matching: Rc<[bool]> = own.candidates.iter().map(|it| own.labels_match(&it.offer, &alone)).collect();
+        let matching: Arc<[bool]> = own.candidates.iter().map(|it| own.labels_match(&it.offer, &alone)).collect();
         self.matching.insert(name, matching.clone());
         matching
     }

@@ -6,11 +6,13 @@ use crate::{InstanceType, Pool, Resources};
 pub(super) type Footprint = Box<[i64]>;
 
 /// Headroom of every pool; it may be negative when a limit was lowered.
+#[derive(Clone)]
 pub(super) struct Headroom {
     pools: Vec<Bounds>,
     generation: u64,
 }
 
+#[derive(Clone)]
 struct Bounds {
     names: Vec<String>,
     left: Vec<i64>,

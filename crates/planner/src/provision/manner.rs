@@ -1,5 +1,5 @@
 //! Ways to go about one plan. None is best for every fleet, so small plans are made in all of them and the cheapest is
-//! kept; large ones in those that are worth their time.
+//! kept; large ones in those that are worth their time. What they have in common is done once (`outset`).
 
 use std::cmp::Reverse;
 

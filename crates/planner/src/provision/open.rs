@@ -33,6 +33,7 @@ pub(super) struct Fresh {
 }
 
 /// What was found out about launches of a turn's own, and when.
+#[derive(Clone)]
 pub(super) struct Alone {
     generation: (u64, u64),
     best: Option<Fresh>,

@@ -2,7 +2,7 @@
 //! that thousands of shapes which fit nowhere are told why as quickly as one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::{InstanceType, LabelMiss, Offer, Requirements, ValueSet};
 
@@ -48,7 +48,7 @@ impl Outlook {
 
 impl Solver<'_> {
     /// How the types of a template look to pods with these requirements.
-    pub(super) fn outlook(&mut self, template: usize, want: usize) -> Rc<Outlook> {
+    pub(super) fn outlook(&mut self, template: usize, want: usize) -> Arc<Outlook> {
         if let Some(known) = self.outlooks.get(&(template, want)) {
             return known.clone();
         }
@@ -77,7 +77,7 @@ impl Solver<'_> {
             }
         }
         outlook.requirements = requirements;
-        let outlook = Rc::new(outlook);
+        let outlook = Arc::new(outlook);
         self.outlooks.insert((template, want), outlook.clone());
         outlook
     }

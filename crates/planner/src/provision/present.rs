@@ -56,8 +56,8 @@ impl Solver<'_> {
             let own = &demand.levels[level];
             self.topology.look_at_present(&own.rules, &launches, &self.frames, &self.wants);
             let object = &self.snapshot.pods[pod];
-            let admits = |room: &super::room::Room<'_>| room.admits(demand, own, object, &self.wants, &self.topology);
-            let found = self.rooms.list.iter().position(admits);
+            let admits = |room: &usize| self.rooms.admits(*room, demand, own, object, &self.wants, &self.topology);
+            let found = (0..self.rooms.list.len()).find(admits);
             self.topology.look_ahead(&own.rules);
             if let Some(room) = found {
                 return Some((Turn { shape, level }, room));

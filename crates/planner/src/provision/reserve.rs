@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::Snapshot;
 
 /// Instances that each reservation has room for.
+#[derive(Clone)]
 pub(super) struct Reservations {
     left: BTreeMap<String, u32>,
     generation: u64,

@@ -1,7 +1,7 @@
 //! DaemonSet pods that come with a node: they are there before any other pod, and other pods see them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::{Daemon, Node, Snapshot, Stage};
 
@@ -14,8 +14,9 @@ use super::topology::{
 use super::{Place, Solver, Turn};
 
 /// The DaemonSets that it matters to somebody where their pods are.
+#[derive(Clone)]
 pub(super) struct Retinue<'a> {
-    members: Vec<Member<'a>>,
+    members: Arc<[Member<'a>]>,
     /// By frame, which of the members come with its launches, and how many are kept away.
     known: BTreeMap<FrameId, (Coming, usize)>,
     /// Groups of which a launch would have brought more than pods could bear that were placed before.
@@ -23,7 +24,7 @@ pub(super) struct Retinue<'a> {
 }
 
 /// Positions of members, and whether they come for certain.
-type Coming = Rc<[(usize, Counts)]>;
+type Coming = Arc<[(usize, Counts)]>;
 
 struct Member<'a> {
     demand: DaemonDemand<'a>,
@@ -43,7 +44,8 @@ struct Member<'a> {
 impl<'a> Member<'a> {
     fn of(demand: DaemonDemand<'a>, position: usize, topology: &mut Topology<'a>) -> Self {
         let shape = &demand.daemon.shape;
-        let (counts, holds, shunned) = (topology.counting(shape), topology.holding(shape), topology.shunning(shape));
+        let (counts, holds) = (topology.counting(shape), topology.holding(shape));
+        let shunned = topology.shunning(&counts);
         let rules: Vec<Rule> = holds.iter().map(|group| Rule::apart(*group)).collect();
         let keys = topology.keys_to_settle(&rules, &counts, &shunned);
         let of_key = |key: KeyId| (key, topology.refused(&rules, &shunned, key));
@@ -62,8 +64,8 @@ impl<'a> Member<'a> {
     fn is_barred_at(&self, site: Domain, topology: &Topology<'_>) -> bool {
         let spot = Spot { site: Some(site), pins: None };
         self.barred.iter().any(|(key, domains)| {
-            let possible = topology.possible(*key, spot);
-            !possible.is_empty() && possible.iter().all(|domain| domains.contains(domain))
+            let mut possible = topology.possible(*key, spot).peekable();
+            possible.peek().is_some() && possible.all(|domain| domains.contains(&domain))
         })
     }
 
@@ -136,7 +138,7 @@ impl<'a> Retinue<'a> {
                 }
             }
         }
-        Self { members, known: BTreeMap::new(), unborne: BTreeSet::new() }
+        Self { members: members.into(), known: BTreeMap::new(), unborne: BTreeSet::new() }
     }
 
     /// Groups of which launches that were not opened would have brought too many.

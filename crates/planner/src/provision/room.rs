@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::{HostPort, Node, Offer, Pod, Requirements, Snapshot, Stage, ValueSet};
@@ -10,6 +9,7 @@ use crate::{HostPort, Node, Offer, Pod, Requirements, Snapshot, Stage, ValueSet}
 use super::Turn;
 use super::demand::{Demand, Level};
 use super::dimensions::{Amounts, Dimensions, add, fits, times};
+use super::ledger::Ledger;
 use super::retinue::Retinue;
 use super::template::{self, DaemonDemand, Mould};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
@@ -19,10 +19,10 @@ use super::wants::{Class, ClassId, Wants};
 pub(super) type Attached = BTreeSet<(String, String)>;
 
 /// A node that may take pods.
+#[derive(Clone)]
 pub(super) struct Room<'a> {
     pub(super) node: &'a Node,
     pub(super) site: Domain,
-    left: Amounts,
     ports: Vec<HostPort>,
     attached: Attached,
     /// Set while the claim has no instance: what it may still become.
@@ -31,18 +31,29 @@ pub(super) struct Room<'a> {
 }
 
 /// Rooms in the order in which they are tried, with what was found out about them.
+#[derive(Clone)]
 pub(super) struct Rooms<'a> {
     pub(super) list: Vec<Room<'a>>,
-    /// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
-    parts: BTreeMap<(ClassId, Vec<KeyId>), Rc<[Part]>>,
-    /// By shape and level, for each part the first room that has not refused for good.
-    cursors: BTreeMap<Turn, Vec<usize>>,
+    left: Ledger,
+    parts: Parts,
+    searches: BTreeMap<Turn, Search>,
 }
+
+/// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
+#[derive(Clone, Default)]
+struct Parts(BTreeMap<(ClassId, Vec<KeyId>), Arc<[Part]>>);
 
 /// Rooms that stand alike to each of some keys.
 struct Part {
     stands: Vec<Stand>,
     rooms: Vec<usize>,
+}
+
+/// How far pods of a turn have looked: for each part the first room that has not refused for good.
+#[derive(Clone)]
+struct Search {
+    parts: Arc<[Part]>,
+    cursors: Vec<usize>,
 }
 
 impl<'a> Rooms<'a> {
@@ -54,16 +65,20 @@ impl<'a> Rooms<'a> {
         topology: &Topology<'a>,
     ) -> Self {
         let daemons = template::daemons(snapshot);
-        let usable = (0..).zip(&snapshot.nodes).filter(|(_, node)| node.leaving.is_none());
-        let room = |(site, node): (Domain, &'a Arc<Node>)| {
-            let mut room = Room::of(snapshot, site, node, dimensions);
+        let mut usable: Vec<(Domain, &'a Node)> =
+            (0..).zip(&snapshot.nodes).map(|(site, node)| (site, node.as_ref())).collect();
+        usable.retain(|(_, node)| node.leaving.is_none());
+        usable.sort_by_key(|(_, node)| (node.stage != Stage::Initialized, node.name.as_str()));
+        let mut left = Vec::new();
+        let room = |(site, node): (Domain, &'a Node)| {
+            let (mut room, mut amounts) = Room::of(snapshot, site, node, dimensions);
             let comes = |it: &&DaemonDemand<'a>| !retinue.is_kept_off(it.daemon, site, node, topology);
-            room.expect_daemons(snapshot, daemons.iter().filter(comes), dimensions);
+            room.expect_daemons(&mut amounts, snapshot, daemons.iter().filter(comes), dimensions);
+            left.push(amounts);
             room
         };
-        let mut list: Vec<Room<'a>> = usable.map(room).collect();
-        list.sort_by_key(|room| (room.node.stage != Stage::Initialized, room.node.name.as_str()));
-        Self { list, parts: BTreeMap::new(), cursors: BTreeMap::new() }
+        let list = usable.into_iter().map(room).collect();
+        Self { list, left: Ledger::of(&left), parts: Parts::default(), searches: BTreeMap::new() }
     }
 
     /// The first room that takes the pod.
@@ -77,9 +92,10 @@ impl<'a> Rooms<'a> {
         steps: &mut u64,
     ) -> Option<usize> {
         let level = &demand.levels[turn.level];
-        let parts = self.parts(level, wants, topology);
-        let cursors = self.cursors.entry(turn).or_insert_with(|| vec![0; parts.len()]);
-        let mut best: Option<usize> = None;
+        let Self { list, left, parts, searches } = self;
+        let Search { parts, cursors } =
+            searches.entry(turn).or_insert_with(|| Search::of(parts.of(list, level, wants, topology)));
+        let mut best = usize::MAX;
         for (part, cursor) in parts.iter().zip(cursors) {
             *steps += 1;
             if !demand.attachments.is_empty() {
@@ -90,68 +106,113 @@ impl<'a> Rooms<'a> {
             if !stands.all(|(key, stand)| topology.allows_stand(&level.rules, &demand.shunned, *key, *stand)) {
                 continue;
             }
-            let found = part.rooms[*cursor..].iter().position(|room| {
+            while let Some(room) = part.rooms.get(*cursor).copied().filter(|room| *room < best) {
                 *steps += 1;
-                self.list[*room].takes(demand, level, pod, topology)
-            });
-            *cursor = found.map_or(part.rooms.len(), |skipped| *cursor + skipped);
-            let room = part.rooms.get(*cursor).copied();
-            best = best.into_iter().chain(room).min();
+                let full = if demand.attachments.is_empty() { left.full_from(room, &demand.requests) } else { 0 };
+                if full > 0 {
+                    let reach = part.rooms.len().min(*cursor + full);
+                    *cursor += part.rooms[*cursor..reach].partition_point(|other| *other < room + full);
+                } else if list[room].takes(left.row(room), demand, level, pod, topology) {
+                    best = room;
+                } else {
+                    *cursor += 1;
+                }
+            }
         }
-        best
+        (best < usize::MAX).then_some(best)
     }
 
     /// How many rooms the labels and taints of a level suit.
     pub(super) fn count_suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> usize {
-        self.parts(level, wants, topology).iter().map(|part| part.rooms.len()).sum()
+        self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
     }
 
-    fn parts(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Rc<[Part]> {
+    /// Whether a pod may go to a room in every respect.
+    pub(super) fn admits(
+        &self,
+        room: usize,
+        demand: &Demand<'_>,
+        level: &Level,
+        pod: &Pod,
+        wants: &Wants<'_>,
+        topology: &Topology<'_>,
+    ) -> bool {
+        let own = &self.list[room];
+        own.suits(wants.of_class(level.class), wants)
+            && own.takes(self.left.row(room), demand, level, pod, topology)
+            && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, own.spot()))
+    }
+
+    /// How many more such pods there is space for in a room.
+    pub(super) fn times(&self, room: usize, demand: &Demand<'_>) -> usize {
+        let none = vec![0; demand.requests.len()];
+        if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(room)) } else { 1 }
+    }
+
+    /// Lets pods have their share of a room.
+    pub(super) fn take<'p>(&mut self, room: usize, demand: &Demand<'_>, pods: impl Iterator<Item = &'p Pod>) {
+        let own = &mut self.list[room];
+        for pod in pods {
+            self.left.take(room, &asked(demand, pod, &own.attached));
+            attach(&mut own.attached, demand, pod);
+        }
+        own.ports.extend(demand.shape.ports.iter().cloned());
+        self.left.settle(room);
+    }
+}
+
+impl Parts {
+    fn of<'a>(&mut self, rooms: &[Room<'a>], level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Arc<[Part]> {
         let name = (level.class, level.fickle.clone());
-        if let Some(known) = self.parts.get(&name) {
+        if let Some(known) = self.0.get(&name) {
             return known.clone();
         }
         let class = wants.of_class(level.class);
         let mut parts: BTreeMap<Vec<Stand>, Vec<usize>> = BTreeMap::new();
-        for (position, room) in self.list.iter().enumerate().filter(|(_, room)| room.suits(class, wants)) {
+        for (position, room) in rooms.iter().enumerate().filter(|(_, room)| room.suits(class, wants)) {
             let stands = level.fickle.iter().map(|key| topology.stand(*key, room.spot())).collect();
             parts.entry(stands).or_default().push(position);
         }
-        let parts: Rc<[Part]> = parts.into_iter().map(|(stands, rooms)| Part { stands, rooms }).collect();
-        self.parts.insert(name, parts.clone());
+        let parts: Arc<[Part]> = parts.into_iter().map(|(stands, rooms)| Part { stands, rooms }).collect();
+        self.0.insert(name, parts.clone());
         parts
     }
 }
 
+impl Search {
+    fn of(parts: Arc<[Part]>) -> Self {
+        Self { cursors: vec![0; parts.len()], parts }
+    }
+}
+
 impl<'a> Room<'a> {
-    fn of(snapshot: &'a Snapshot, site: Domain, node: &'a Node, dimensions: &Dimensions) -> Self {
+    /// A node and what its pods have left of it.
+    fn of(snapshot: &'a Snapshot, site: Domain, node: &'a Node, dimensions: &Dimensions) -> (Self, Amounts) {
         let undecided = node.stage == Stage::InFlight && !node.requirements.is_empty();
         let open = undecided.then(|| {
             let own: Requirements = node.requirements.iter().collect();
             own.intersection(&Requirements::of_labels(&node.labels))
         });
         let mut left = dimensions.room(&node.allocatable, &node.attach_limits);
-        let used = dimensions.amounts(&node.used);
-        left.iter_mut().zip(used).for_each(|(left, used)| *left -= used);
+        dimensions.subtract(&mut left, &node.used);
         let mut room = Self {
             node,
             site,
-            left,
             ports: node.pods.iter().flat_map(|pod| pod.shape.ports.iter().cloned()).collect(),
             attached: BTreeSet::new(),
             open,
             well_known: &snapshot.policy.well_known,
         };
-        room.attach_bound(dimensions);
-        room
+        room.attach_bound(&mut left, dimensions);
+        (room, left)
     }
 
-    fn attach_bound(&mut self, dimensions: &Dimensions) {
+    fn attach_bound(&mut self, left: &mut Amounts, dimensions: &Dimensions) {
         for pod in &self.node.pods {
             for (volume, claim) in pod.shape.volumes.iter().zip(&pod.claims) {
                 let Some(driver) = &volume.driver else { continue };
                 if self.attached.insert((driver.clone(), claim.clone())) {
-                    dimensions.add_attachments(&mut self.left, driver, -1);
+                    dimensions.add_attachments(left, driver, -1);
                 }
             }
         }
@@ -160,6 +221,7 @@ impl<'a> Room<'a> {
     /// Keeps room for DaemonSet pods that will come and are not there yet; more than expected change nothing.
     fn expect_daemons<'d>(
         &mut self,
+        left: &mut Amounts,
         snapshot: &'a Snapshot,
         daemons: impl Iterator<Item = &'d DaemonDemand<'a>>,
         dimensions: &Dimensions,
@@ -177,7 +239,7 @@ impl<'a> Room<'a> {
         }
         let there = dimensions.amounts(&self.node.daemon_used);
         let missing = expected.iter().zip(&there).map(|(expected, there)| (expected - there).max(0));
-        self.left.iter_mut().zip(missing).for_each(|(left, missing)| *left -= missing);
+        left.iter_mut().zip(missing).for_each(|(left, missing)| *left -= missing);
     }
 
     fn expects(&self, snapshot: &'a Snapshot, demand: &DaemonDemand<'a>) -> bool {
@@ -202,50 +264,15 @@ impl<'a> Room<'a> {
         Spot { site: Some(self.site), pins: None }
     }
 
-    /// Whether the pod may go here, as far as a refusal is for good: nodes only fill up.
-    pub(super) fn takes(&self, demand: &Demand<'_>, level: &Level, pod: &Pod, topology: &Topology<'_>) -> bool {
+    /// Whether the pod may go here, where so much is left, as far as a refusal is for good: nodes only fill up.
+    fn takes(&self, left: &[i64], demand: &Demand<'_>, level: &Level, pod: &Pod, topology: &Topology<'_>) -> bool {
         let clash = |port: &HostPort| self.ports.iter().any(|taken| taken.clashes(port));
-        fits(&self.asked(demand, pod), &self.left)
+        fits(&asked(demand, pod, &self.attached), left)
             && !demand.shape.ports.iter().any(clash)
             && topology.allows_host(&level.rules, &demand.shunned, Some(self.site))
             && level.keys.iter().all(|key| {
                 level.fickle.contains(key) || topology.allows_at(&level.rules, &demand.shunned, *key, self.spot())
             })
-    }
-
-    /// Whether the pod may go here in every respect.
-    pub(super) fn admits(
-        &self,
-        demand: &Demand<'_>,
-        level: &Level,
-        pod: &Pod,
-        wants: &Wants<'_>,
-        topology: &Topology<'_>,
-    ) -> bool {
-        self.suits(wants.of_class(level.class), wants)
-            && self.takes(demand, level, pod, topology)
-            && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, self.spot()))
-    }
-
-    /// How many more such pods there is room for.
-    pub(super) fn times(&self, demand: &Demand<'_>) -> usize {
-        let none = vec![0; self.left.len()];
-        if demand.shape.ports.is_empty() { times(&demand.requests, &none, &self.left) } else { 1 }
-    }
-
-    /// Lets pods have their share.
-    pub(super) fn take(&mut self, demand: &Demand<'_>, pods: &[&Pod]) {
-        for pod in pods {
-            let asked = self.asked(demand, pod);
-            self.left.iter_mut().zip(asked.iter()).for_each(|(left, asked)| *left -= asked);
-            attach(&mut self.attached, demand, pod);
-        }
-        self.ports.extend(demand.shape.ports.iter().cloned());
-    }
-
-    /// What the pod asks for here, where some of its volumes may be attached already.
-    fn asked<'d>(&self, demand: &'d Demand<'_>, pod: &Pod) -> Cow<'d, [i64]> {
-        asked(demand, pod, &self.attached)
     }
 
     fn suits(&self, class: &Class<'_>, wants: &Wants<'_>) -> bool {
@@ -271,7 +298,7 @@ impl<'a> Room<'a> {
 
 /// What a pod asks of a place where these volumes are attached.
 pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
-    if attached.is_empty() || demand.attachments.is_empty() {
+    if demand.attachments.is_empty() || attached.is_empty() {
         return Cow::Borrowed(&demand.requests);
     }
     let mut amounts = demand.requests.to_vec();

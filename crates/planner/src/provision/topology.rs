@@ -13,6 +13,7 @@ mod law;
 mod present;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::{PodTerm, Snapshot, Standing, label};
 
@@ -93,6 +94,8 @@ struct Group<'a> {
     slack: BTreeMap<Domain, u32>,
     /// Spread: domains with nodes that count, as far as anybody comes along with nodes.
     opened: BTreeSet<Domain>,
+    /// Spread: those of them that are certain, where a strict plan counts on no others.
+    certain: Option<BTreeSet<Domain>>,
     /// Spread: how many come along at least with every node that is still to come.
     brought: u32,
     /// Affinity: sites with pods that are still in no domain that is known.
@@ -108,11 +111,12 @@ struct Group<'a> {
     /// Spread: the two emptiest domains that exist with what they have, while only those are looked at.
     least: Option<Vec<(u32, Domain)>>,
     /// Spread: whether pods on each site count.
-    eligible: Vec<Counts>,
+    eligible: Arc<[Counts]>,
     /// Spread: for sites that may still come up in one of several domains, those in which pods there may count.
     prospects: BTreeMap<Domain, Vec<Domain>>,
 }
 
+#[derive(Clone)]
 struct Key {
     name: String,
     values: Vec<String>,
@@ -124,6 +128,7 @@ struct Key {
 }
 
 /// Values that a node to come may get, and whether it may be without one.
+#[derive(Clone)]
 struct Prospects {
     values: Vec<Domain>,
     lacking: bool,
@@ -139,6 +144,7 @@ pub(super) enum Stand {
 }
 
 /// All keys and groups of one plan.
+#[derive(Clone)]
 pub(super) struct Topology<'a> {
     namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
     keys: Vec<Key>,
@@ -281,12 +287,7 @@ impl<'a> Topology<'a> {
 
     /// The value of a key at a spot.
     pub(super) fn domain_at(&self, key: KeyId, spot: Spot<'_>) -> Option<Domain> {
-        match (key, spot.pins, spot.site) {
-            (HOST, ..) => spot.site,
-            (_, Some(pins), _) => pins[key],
-            (_, None, Some(site)) => self.keys[key].of_site[site as usize],
-            (_, None, None) => None,
-        }
+        domain_at(&self.keys, key, spot)
     }
 
     /// Whether the rules and the anti-affinity of others allow one value of one key.
@@ -420,39 +421,50 @@ impl<'a> Topology<'a> {
         }
         for id in membership.holds {
             let key = self.groups[*id].keys[0];
-            for domain in self.possible(key, spot) {
-                *slot(&mut self.groups[*id].holders, domain) += pods.count;
-            }
+            let holders = &mut self.groups[*id].holders;
+            possible(&self.keys, key, spot).for_each(|domain| *slot(holders, domain) += pods.count);
         }
     }
 
     fn count(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
         let mut somewhere = false;
-        for position in 0..self.groups[id].keys.len() {
-            let key = self.groups[id].keys[position];
-            let possible = self.possible(key, spot);
-            somewhere |= !possible.is_empty();
-            let settled = self.domain_at(key, spot).is_some();
-            let group = &mut self.groups[id];
+        let group = &mut self.groups[id];
+        for (position, key) in group.keys.iter().enumerate() {
+            let settled = domain_at(&self.keys, *key, spot).is_some();
             if let (Kind::Near { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
                 group.here.insert(site);
             }
             let sure = settled && counted == Counts::Surely;
             let list = if sure { &mut group.tallies } else { &mut group.maybe };
-            possible.iter().for_each(|domain| *slot(&mut list[position], *domain) += pods);
+            for domain in possible(&self.keys, *key, spot) {
+                *slot(&mut list[position], domain) += pods;
+                somewhere = true;
+            }
         }
         // A daemon that may come keeps nobody from being the first of his kind.
-        self.groups[id].total += if somewhere && counted == Counts::Surely { u64::from(pods) } else { 0 };
+        group.total += if somewhere && counted == Counts::Surely { u64::from(pods) } else { 0 };
     }
 
     /// The values that a key has or may get at a spot.
-    pub(super) fn possible(&self, key: KeyId, spot: Spot<'_>) -> Vec<Domain> {
-        match (self.domain_at(key, spot), spot.site, spot.pins) {
-            (Some(domain), ..) => vec![domain],
-            (None, Some(site), None) => self.keys[key].open.get(&site).map_or_else(Vec::new, |it| it.values.clone()),
-            _ => Vec::new(),
-        }
+    pub(super) fn possible(&self, key: KeyId, spot: Spot<'_>) -> impl Iterator<Item = Domain> {
+        possible(&self.keys, key, spot)
     }
+}
+
+fn domain_at(keys: &[Key], key: KeyId, spot: Spot<'_>) -> Option<Domain> {
+    match (key, spot.pins, spot.site) {
+        (HOST, ..) => spot.site,
+        (_, Some(pins), _) => pins[key],
+        (_, None, Some(site)) => keys[key].of_site[site as usize],
+        (_, None, None) => None,
+    }
+}
+
+fn possible<'k>(keys: &'k [Key], key: KeyId, spot: Spot<'_>) -> impl Iterator<Item = Domain> + use<'k> {
+    let settled = domain_at(keys, key, spot);
+    let undecided = spot.site.filter(|_| settled.is_none() && spot.pins.is_none());
+    let open = undecided.and_then(|site| keys[key].open.get(&site)).map_or(&[][..], |open| &open.values);
+    settled.into_iter().chain(open.iter().copied())
 }
 
 fn at(list: &[u32], domain: Domain) -> u32 {

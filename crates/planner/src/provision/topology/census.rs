@@ -1,13 +1,15 @@
 //! Who is there already: the pods of the snapshot's nodes, counted in their groups and domains.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::provision::bound::Bound;
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::shared::Shared;
 use crate::provision::wants::Wants;
-use crate::{BoundPod, Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
+use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
 
-use super::groups::{Counts, Outlook, SpreadGroup};
+use super::groups::{Counts, Eligibility, Outlook, SpreadGroup};
 use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
 
 /// What a plan must know from its beginning, for an earlier attempt found it out too late.
@@ -34,9 +36,9 @@ const ONE: Pods = Pods { count: 1, there: Counts::Surely };
 
 impl<'a> Topology<'a> {
     /// Makes groups of the anti-affinity that bound pods and daemons hold.
-    pub(in crate::provision) fn heed_bound(&mut self, snapshot: &'a Snapshot) {
+    pub(in crate::provision) fn heed_bound(&mut self, snapshot: &'a Snapshot, bound: &Bound<'a>) {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
-        for shape in bound_shapes(snapshot).into_values().chain(daemons) {
+        for shape in bound.shapes.iter().copied().chain(daemons) {
             for term in &shape.apart {
                 self.held(&shape.namespace, term);
             }
@@ -44,7 +46,13 @@ impl<'a> Topology<'a> {
     }
 
     /// Counts all pods that are bound and neither to be placed anew nor gone with their node.
-    pub(in crate::provision) fn count_bound(&mut self, snapshot: &'a Snapshot, wants: &Wants<'a>, shared: &Shared<'a>) {
+    pub(in crate::provision) fn count_bound(
+        &mut self,
+        snapshot: &'a Snapshot,
+        bound: &Bound<'a>,
+        wants: &Wants<'a>,
+        shared: &Shared<'a>,
+    ) {
         if self.is_empty() {
             return;
         }
@@ -52,24 +60,22 @@ impl<'a> Topology<'a> {
         self.find_eligible(snapshot, wants);
         let moving: BTreeSet<&str> =
             snapshot.pods.iter().filter(|pod| pod.leaving_node.is_some()).map(|pod| pod.uid.as_str()).collect();
-        let shapes = bound_shapes(snapshot);
-        let memberships: BTreeMap<*const PodShape, (Vec<usize>, Vec<usize>)> = shapes
-            .into_iter()
-            .map(|(address, shape)| (address, (self.counting(shape), self.holding(shape))))
-            .filter(|(_, (counts, holds))| !counts.is_empty() || !holds.is_empty())
-            .collect();
-        for (site, node) in snapshot.nodes.iter().enumerate() {
+        let memberships: Vec<(Vec<GroupId>, Vec<GroupId>)> =
+            bound.shapes.iter().map(|shape| (self.counting(shape), self.holding(shape))).collect();
+        for (site, (node, pods)) in bound.by_node(snapshot).enumerate() {
             let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
-            let goes = |pod: &BoundPod| node.leaving.is_some() && !pod.reschedulable;
-            let stays = |pod: &&BoundPod| !pod.ending && !moving.contains(pod.uid.as_str()) && !goes(pod);
-            for pod in node.pods.iter().filter(stays) {
-                if let Some((counts, holds)) = memberships.get(&std::ptr::from_ref(pod.shape.as_ref())) {
+            for (pod, shape) in pods {
+                let (counts, holds) = &memberships[shape];
+                let matters = !counts.is_empty() || !holds.is_empty() || !pod.claims.is_empty();
+                if !matters || moving.contains(pod.uid.as_str()) {
+                    continue;
+                }
+                let claims: Vec<GroupId> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
+                self.record(Membership { counts: &claims, holds: &[] }, spot, ONE, |_, _| Counts::Surely);
+                let goes = node.leaving.is_some() && !pod.reschedulable;
+                if !pod.ending && !goes {
                     self.record(Membership { counts, holds }, spot, ONE, |_, _| Counts::Surely);
                 }
-            }
-            for pod in node.pods.iter().filter(|pod| !pod.claims.is_empty() && !moving.contains(pod.uid.as_str())) {
-                let groups: Vec<usize> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
-                self.record(Membership { counts: &groups, holds: &[] }, spot, ONE, |_, _| Counts::Surely);
             }
         }
     }
@@ -79,14 +85,14 @@ impl<'a> Topology<'a> {
         shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
     }
 
-    /// Which value of each key every node has.
+    /// Which value of each key every node has; its name is its site.
     fn locate(&mut self, snapshot: &Snapshot) {
-        for key in 0..self.keys.len() {
+        for key in (0..self.keys.len()).filter(|key| *key != HOST) {
             let name = self.keys[key].name.clone();
             let values = snapshot.nodes.iter().map(|node| node.labels.get(&name));
             let domains = values.map(|value| value.map(|value| self.domain(key, value)));
             self.keys[key].of_site = domains.collect();
-            for (site, node) in snapshot.nodes.iter().enumerate().filter(|_| key != HOST) {
+            for (site, node) in snapshot.nodes.iter().enumerate() {
                 self.leave_open(snapshot, key, site, node);
             }
         }
@@ -112,9 +118,11 @@ impl<'a> Topology<'a> {
     /// On which nodes a spread counts pods, and in which domains of those that are open. Nodes that leave are no domains of
     /// what is to come.
     fn find_eligible(&mut self, snapshot: &Snapshot, wants: &Wants<'a>) {
+        let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
         for group in &mut self.groups {
             let Kind::Spread(spread) = &group.kind else { continue };
-            group.eligible = snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
+            let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
+            group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
             let key = &self.keys[group.keys[0]];
             let open = key.open.iter().map(|(site, open)| {
                 let node = &snapshot.nodes[*site as usize];
@@ -126,12 +134,24 @@ impl<'a> Topology<'a> {
     }
 
     /// The domains of the nodes on which a spread may count pods.
-    pub(super) fn occupied<'s>(&'s self, group: &'s Group<'a>) -> impl Iterator<Item = Domain> + 's {
-        let sites = (0..).zip(&group.eligible).filter(|(_, counts)| **counts != Counts::Never);
-        sites.flat_map(|(site, _)| match group.prospects.get(&site) {
-            Some(domains) => domains.clone(),
-            None => self.possible(group.keys[0], Spot { site: Some(site), pins: None }),
-        })
+    pub(super) fn occupied(&self, group: &Group<'a>) -> BTreeSet<Domain> {
+        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
+        let mut domains: Vec<Domain> = Vec::with_capacity(group.eligible.len());
+        for (site, _) in sites {
+            match group.prospects.get(&site) {
+                Some(possible) => domains.extend(possible),
+                None => domains.extend(self.possible(group.keys[0], Spot { site: Some(site), pins: None })),
+            }
+        }
+        domains.sort_unstable();
+        domains.dedup();
+        domains.into_iter().collect()
+    }
+
+    /// The domains that surely are those of nodes on which a spread counts pods.
+    pub(super) fn certain(&self, group: &Group<'a>) -> BTreeSet<Domain> {
+        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
+        sites.filter_map(|(site, _)| self.domain_at(group.keys[0], Spot { site: Some(site), pins: None })).collect()
     }
 
     /// Works out over which domains each spread goes: those of nodes that count, those that pools can open for its pods,
@@ -150,7 +170,7 @@ impl<'a> Topology<'a> {
             }
             let occupied = self.occupied(&self.groups[id]);
             let mut reachable: BTreeSet<Domain> =
-                occupied.filter(|domain| spread.knows(self.value(key, *domain), wants)).collect();
+                occupied.into_iter().filter(|domain| spread.knows(self.value(key, *domain), wants)).collect();
             let (alternatives, tolerations) = &spread.reach;
             for base in frames.bases_bearing(tolerations) {
                 for want in alternatives {
@@ -283,10 +303,4 @@ pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str)
     values.retain(|value| asked.is_none_or(|set| set.allows(Some(value))));
     let lacking = values.is_empty() || (lacking && asked.is_none_or(|set| set.allows(None)));
     Outlook { lacking, values, open: None }
-}
-
-/// Distinct shapes of bound pods; pods of one owner share theirs, so the address tells them apart.
-fn bound_shapes(snapshot: &Snapshot) -> BTreeMap<*const PodShape, &PodShape> {
-    let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
-    pods.map(|pod| (std::ptr::from_ref(pod.shape.as_ref()), pod.shape.as_ref())).collect()
 }

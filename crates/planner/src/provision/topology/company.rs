@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Counts, Domain, GroupId, HOST, Kind, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology};
+use super::{Counts, Domain, Group, GroupId, HOST, Kind, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology, possible};
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::Wants;
 
@@ -65,8 +65,8 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn expect(&mut self, groups: &[GroupId], spot: Spot<'_>) {
         for id in groups {
             for position in 0..self.groups[*id].keys.len() {
-                let possible = self.possible(self.groups[*id].keys[position], spot);
-                self.groups[*id].coming[position].extend(possible);
+                let group = &mut self.groups[*id];
+                group.coming[position].extend(possible(&self.keys, group.keys[position], spot));
             }
         }
     }
@@ -76,7 +76,10 @@ impl<'a> Topology<'a> {
         for rule in rules {
             let keys = &self.groups[rule.group].keys;
             match rule.kind {
-                RuleKind::Spread { .. } => self.note_slack(rule, &self.possible(keys[0], spot)),
+                RuleKind::Spread { .. } => {
+                    let domains: Vec<Domain> = self.possible(keys[0], spot).collect();
+                    self.note_slack(rule, &domains);
+                }
                 RuleKind::Near if self.groups[rule.group].total == 0 => {
                     let domains = keys.iter().map(|key| self.domain_at(*key, spot)).collect();
                     self.groups[rule.group].started.get_or_insert(domains);
@@ -116,11 +119,18 @@ impl<'a> Topology<'a> {
         spot: Spot<'_>,
         (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
     ) {
-        let spreads: Vec<GroupId> = self.spreads_on(frame, frames, wants).map(|(id, _)| id).collect();
-        for id in spreads {
+        let surely = |(id, group): (GroupId, &Group<'a>)| match &group.kind {
+            Kind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
+            _ => (id, false),
+        };
+        let spreads: Vec<(GroupId, bool)> = self.spreads_on(frame, frames, wants).map(surely).collect();
+        for (id, surely) in spreads {
             let domain = self.domain_at(self.groups[id].keys[0], spot);
             let (group, presence) = (&mut self.groups[id], company.of(id));
             group.opened.extend(domain);
+            if let Some(certain) = &mut group.certain {
+                certain.extend(domain.filter(|_| surely));
+            }
             if let Some(slack) = domain.and_then(|domain| group.slack.get_mut(&domain)) {
                 *slack = slack.saturating_sub(presence.most);
             }
@@ -133,7 +143,8 @@ impl<'a> Topology<'a> {
         self.strict = strict;
         for id in 0..self.groups.len() {
             if let Kind::Spread(_) = self.groups[id].kind {
-                self.groups[id].opened = self.occupied(&self.groups[id]).collect();
+                self.groups[id].opened = self.occupied(&self.groups[id]);
+                self.groups[id].certain = strict.then(|| self.certain(&self.groups[id]));
                 self.groups[id].brought = least.get(&id).copied().unwrap_or(0);
             }
         }

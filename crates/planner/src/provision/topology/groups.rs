@@ -1,6 +1,7 @@
 //! Which groups there are, and whom they count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, ValueSet, label};
 
@@ -78,6 +79,15 @@ impl Counts {
             each.min().unwrap_or(Self::Surely)
         };
         alternatives.into_iter().map(meets).max().unwrap_or(Self::Surely)
+    }
+}
+
+/// What decides on which nodes a spread counts pods.
+pub(super) type Eligibility<'a> = (Option<Vec<WantId>>, Option<&'a [Toleration]>, Vec<&'a str>);
+
+impl<'a> SpreadGroup<'a> {
+    pub(super) fn eligibility(&self) -> Eligibility<'a> {
+        (self.wants.clone(), self.tolerations, self.beside.clone())
     }
 }
 
@@ -183,6 +193,7 @@ impl<'a> Topology<'a> {
             started: None,
             slack: BTreeMap::new(),
             opened: BTreeSet::new(),
+            certain: None,
             brought: 0,
             keys,
             total: 0,
@@ -193,7 +204,7 @@ impl<'a> Topology<'a> {
             guarded: false,
             least: None,
             here: BTreeSet::new(),
-            eligible: Vec::new(),
+            eligible: Arc::default(),
             prospects: BTreeMap::new(),
         });
         id
@@ -209,11 +220,9 @@ impl<'a> Topology<'a> {
         groups
     }
 
-    /// The groups whose holders this shape must keep away from.
-    pub(in crate::provision) fn shunning(&self, shape: &PodShape) -> Vec<GroupId> {
-        let mut groups = self.counting(shape);
-        groups.retain(|group| self.groups[*group].held);
-        groups
+    /// The groups, of those that count a shape, whose holders it must keep away from.
+    pub(in crate::provision) fn shunning(&self, counting: &[GroupId]) -> Vec<GroupId> {
+        counting.iter().copied().filter(|group| self.groups[*group].held).collect()
     }
 }
 

@@ -37,6 +37,9 @@ impl Group<'_> {
         if let Some(least) = &self.least {
             return least.iter().map(|(sure, domain)| has(*sure, *domain)).min().unwrap_or(0);
         }
+        if self.certain.as_ref().is_some_and(|certain| certain.len() < min_domains) {
+            return 0;
+        }
         let there = |domain: &Domain| has(at(&self.tallies[0], *domain), *domain);
         if key == HOST {
             return if self.brought == 0 { 0 } else { self.opened.iter().map(there).fold(self.brought, u32::min) };

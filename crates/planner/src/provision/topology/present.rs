@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::Wants;
 
-use super::{Counts, Domain, GroupId, HOST, Kind, Rule, RuleKind, Spot, Topology, at};
+use super::{Counts, Domain, GroupId, HOST, Kind, Rule, RuleKind, Topology, at};
 
 impl<'a> Topology<'a> {
     /// Judges these rules by the domains that exist, until [`Self::look_ahead`]. `launches` are frames and sites.
@@ -45,12 +45,10 @@ impl<'a> Topology<'a> {
         let group = &self.groups[id];
         let Kind::Spread(spread) = &group.kind else { return BTreeMap::new() };
         let key = group.keys[0];
-        let mut domains: BTreeMap<Domain, bool> = self.occupied(group).map(|domain| (domain, false)).collect();
+        let mut domains: BTreeMap<Domain, bool> =
+            self.occupied(group).into_iter().map(|domain| (domain, false)).collect();
         let mut add = |domain, sure| *domains.entry(domain).or_insert(sure) |= sure;
-        let sites = (0..).zip(&group.eligible).filter(|(_, counts)| **counts == Counts::Surely);
-        for domain in sites.filter_map(|(site, _)| self.domain_at(key, Spot { site: Some(site), pins: None })) {
-            add(domain, true);
-        }
+        self.certain(group).into_iter().for_each(|domain| add(domain, true));
         for (frame, site) in launches {
             let counts = frames.counts(*frame, id, spread, wants);
             match frames.get(*frame).pins[key] {
