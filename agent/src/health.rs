@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use api::condition;
 use drain::Millis;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cluster::Node;
@@ -108,6 +109,34 @@ struct Series {
     since: Option<Millis>,
 }
 
+/// The machine's health, as it is told on the machine itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wellbeing {
+    /// Somebody has looked.
+    pub looked: bool,
+    /// Another agent has the say of the Node's conditions, so they say nothing of this.
+    pub silent: bool,
+    /// What is wrong, the longest first.
+    pub troubles: Vec<Wrong>,
+}
+
+/// One trouble.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wrong {
+    /// The condition that it is about.
+    pub condition: String,
+    /// In one word.
+    pub reason: String,
+    /// It makes the condition False; otherwise it is only told.
+    pub fatal: bool,
+    /// Since when, by the wall's clock.
+    pub since: String,
+    /// In a sentence.
+    pub message: String,
+}
+
 /// A trouble that counts now.
 #[derive(Clone, Copy, Debug)]
 struct Trouble<'a> {
@@ -195,6 +224,19 @@ impl Health {
             message: format!("{}: {}", trouble.check.reason, trouble.text),
         };
         self.troubles().iter().map(tiding).collect()
+    }
+
+    /// How the machine is; `silent` where another agent has the say.
+    #[must_use]
+    pub fn wellbeing(&self, silent: bool, wall: Wall) -> Wellbeing {
+        let wrong = |trouble: &Trouble<'_>| Wrong {
+            condition: trouble.check.condition.to_owned(),
+            reason: trouble.check.reason.to_string(),
+            fatal: trouble.check.fatal,
+            since: rfc3339(wall.of(trouble.since)),
+            message: trouble.text.to_owned(),
+        };
+        Wellbeing { looked: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
     }
 
     /// What is wrong, in a line; `None` when nothing is.

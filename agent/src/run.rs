@@ -178,7 +178,7 @@ impl Agent {
             Some(heard) = self.pods.recv() => self.heard_pods(heard),
             Some(news) = self.notices.recv() => self.heard_metadata(news),
             stream = self.local.asked() => {
-                self.local.answer(stream, &self.life, &self.life.statements(self.clock.now()), self.phase());
+                self.local.answer(stream, &self.life, self.phase(), self.clock.now());
             }
             Some(finding) = self.findings.recv() => self.take(Input::Gate(finding)),
             Some(sample) = self.samples.recv() => self.take(Input::Health(sample)),

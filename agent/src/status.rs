@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::admin;
 use crate::bootstrap::State;
 use crate::cluster::{Access, Credentials};
+use crate::health::{Wellbeing, Wrong};
 use crate::journal::{Journal, Outcome};
 use crate::observe::{self, Other};
 use crate::report::{self, Statement, rfc3339};
@@ -32,6 +33,8 @@ pub struct Status {
     pub bootstrap: Option<State>,
     /// The Node's conditions as the agent sees them: gates, health, interruption.
     pub conditions: Vec<Condition>,
+    /// How the machine is; only a running agent knows.
+    pub health: Option<Wellbeing>,
     /// What was announced.
     pub notices: Value,
     /// The drain, if there is or was one.
@@ -112,6 +115,7 @@ impl Status {
             phase: String::new(),
             bootstrap: State::of(root),
             conditions: Vec::new(),
+            health: None,
             notices: journal.map(announced).unwrap_or_default(),
             drain: journal.and_then(emptying),
             usage: usage.unwrap_or_default(),
@@ -188,6 +192,7 @@ impl Display for Status {
         for it in &self.conditions {
             line("condition", &format!("{} {} {}: {}", it.kind, it.status, it.reason, it.message))?;
         }
+        self.health_lines(&mut line)?;
         line("notices", &plain(&self.notices))?;
         match &self.drain {
             None => line("drain", "none")?,
@@ -196,6 +201,22 @@ impl Display for Status {
         line("usage", &plain(&self.usage))?;
         let steps: Vec<String> = self.timeline.steps().iter().map(|(stage, at)| format!("{stage} {at} ms")).collect();
         line("timeline", &if steps.is_empty() { "none".to_owned() } else { steps.join(", ") })
+    }
+}
+
+impl Status {
+    fn health_lines(&self, line: &mut impl FnMut(&str, &str) -> fmt::Result) -> fmt::Result {
+        let Some(health) = &self.health else { return line("health", "not known") };
+        match (health.looked, health.troubles.is_empty()) {
+            (false, true) => line("health", "nobody has looked yet")?,
+            (true, true) => line("health", "no trouble")?,
+            (_, false) => {}
+        }
+        for Wrong { condition, reason, fatal, since, message } in &health.troubles {
+            let weight = if *fatal { "is False" } else { "stays True" };
+            line("health", &format!("{reason} since {since}: {message} ({condition} {weight})"))?;
+        }
+        if health.silent { line("", "another agent has the say of the Node's conditions about it") } else { Ok(()) }
     }
 }
 

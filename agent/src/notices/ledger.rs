@@ -215,7 +215,7 @@ impl Ledger {
     /// What is listed as active counts, what is listed otherwise or not at all any more does not.
     fn maintenance(&mut self, list: &[Maintenance], ours: &dyn Fn(Millis) -> Millis, now: Millis) -> bool {
         let mut changed = false;
-        for event in list {
+        for event in agreed(list) {
             let key = format!("{MAINTENANCE}{}", event.event);
             changed |= match event.standing {
                 Standing::Active => self.scheduled(&key, event, ours(event.not_before), now),
@@ -333,6 +333,20 @@ impl Entry {
             Kind::Rebalance => None,
         }
     }
+}
+
+/// Each event once. Of entries that contradict each other the one that is over counts, then the one that comes first: a list that
+/// says both would call it off and announce it anew each time it is read.
+fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
+    let rank = |it: &Maintenance| (it.standing == Standing::Active, it.not_before, it.not_after);
+    let mut agreed: BTreeMap<&str, &Maintenance> = BTreeMap::new();
+    for event in list {
+        let known = agreed.entry(&event.event).or_insert(event);
+        if rank(event) < rank(known) {
+            *known = event;
+        }
+    }
+    agreed.into_values()
 }
 
 /// EC2's moment by our clock. Where EC2's clock does not agree with the wall's, it is the time that is left which counts.

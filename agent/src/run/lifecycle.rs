@@ -30,7 +30,7 @@ use crate::bootstrap::state::State;
 use crate::clock::Wall;
 use crate::cluster::Node;
 use crate::gates::{Finding, Gates};
-use crate::health::{self, Health, Look, Sample, check};
+use crate::health::{self, Health, Look, Sample, Wellbeing, check};
 use crate::journal::Journal;
 use crate::notices::{Reach, Reading};
 use crate::report::{self, Statement, Tiding, Wanted};
@@ -210,12 +210,20 @@ impl Lifecycle {
     /// How the machine is, in a line; `None` when nothing is wrong.
     #[must_use]
     pub fn health(&self, now: Millis) -> Option<String> {
-        let wall = self.known.wall;
-        let silent = self.known.node().is_some_and(|node| health::other_agent(node, wall.of(now)));
-        if silent {
+        if self.health_is_anothers(now) {
             return Some("health: another agent has the say of its conditions, so this one stays silent".to_owned());
         }
-        self.health.summary(wall)
+        self.health.summary(self.known.wall)
+    }
+
+    /// The same for those who want to know more.
+    #[must_use]
+    pub fn wellbeing(&self, now: Millis) -> Wellbeing {
+        self.health.wellbeing(self.health_is_anothers(now), self.known.wall)
+    }
+
+    fn health_is_anothers(&self, now: Millis) -> bool {
+        self.known.node().is_some_and(|node| health::other_agent(node, self.known.wall.of(now)))
     }
 
     /// Another name, after bootstrap has written it; whatever was known of the old one is forgotten.

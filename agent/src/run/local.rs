@@ -1,13 +1,13 @@
 //! What the running agent tells on its own machine: its status on a socket, metrics on loopback, and the timeline of the start in a
 //! file. It watches the lifecycle and decides nothing.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::condition;
 use daemon::metric::Metrics;
+use drain::Millis;
 use jiff::Timestamp;
 use machine::agent::mode::Listen;
 use tokio::net::UnixStream;
@@ -17,7 +17,9 @@ use tokio::time::sleep;
 
 use super::lifecycle::Lifecycle;
 use crate::admin::{self, Admin};
+use crate::clock::Wall;
 use crate::cluster::Cluster;
+use crate::gates::Gate;
 use crate::metrics;
 use crate::report::Statement;
 use crate::status::Status;
@@ -34,8 +36,8 @@ pub(super) struct Local {
     metrics: Arc<Metrics>,
     served: Option<AbortHandle>,
     timeline: Timeline,
-    /// Gates that were seen closed.
-    closed: BTreeSet<String>,
+    /// Which gates were open, in their order.
+    open: Vec<bool>,
     /// What was shown last.
     shown: Vec<Statement>,
     cordoned: bool,
@@ -69,7 +71,7 @@ impl Local {
             served,
             first_pod: if timeline.stages.contains_key(timeline::POD) { FirstPod::Seen } else { FirstPod::Nobody },
             timeline,
-            closed: BTreeSet::new(),
+            open: Vec::new(),
             shown: Vec::new(),
             cordoned: false,
             drained: false,
@@ -84,11 +86,12 @@ impl Local {
     }
 
     /// Answers with what files say, and what the lifecycle knows better.
-    pub(super) fn answer(&self, stream: UnixStream, life: &Lifecycle, said: &[Statement], phase: String) {
+    pub(super) fn answer(&self, stream: UnixStream, life: &Lifecycle, phase: String, now: Millis) {
         let left = Status::left(&self.root, Some(life.journal()));
         let mut status = Status { running: true, phase, timeline: self.timeline.clone(), ..left };
         status.identity.node = Some(life.name().to_owned());
-        status.conditions = said.iter().map(Into::into).collect();
+        status.conditions = life.statements(now).iter().map(Into::into).collect();
+        status.health = Some(life.wellbeing(now));
         admin::answer(stream, &status);
     }
 
@@ -109,7 +112,8 @@ impl Local {
     /// One turn of the main loop: what is new at `now`, by the wall's clock. Gives the timeline's annotation, once it has begun.
     pub(super) fn turn(&mut self, life: &Lifecycle, said: &[Statement], now: Timestamp) -> Option<String> {
         let mut news = life.node().is_some() && self.timeline.reach(timeline::NODE, now);
-        news |= self.gates(said, now);
+        news |= self.gates(life, now);
+        news |= is_ready(said) && self.timeline.reach(timeline::READY, now);
         news |= self.pod();
         if self.shown != said {
             metrics::show_conditions(&self.metrics, said);
@@ -138,20 +142,19 @@ impl Local {
         self.first_pod = FirstPod::Awaited(heard);
     }
 
-    /// A gate has opened when it was seen closed and is not any more.
-    fn gates(&mut self, said: &[Statement], now: Timestamp) -> bool {
-        let Some(ready) = said.iter().find(|it| it.kind == condition::AGENT_READY) else {
+    /// Gates begin closed with each start of the agent, so each that is open has opened; what an earlier start saw first counts.
+    fn gates(&mut self, life: &Lifecycle, now: Timestamp) -> bool {
+        let open: Vec<bool> = life.gates().iter().map(Gate::is_open).collect();
+        if open == self.open {
             return false;
-        };
-        let is_ready = ready.status == condition::TRUE;
-        let closed: BTreeSet<String> =
-            if is_ready { BTreeSet::new() } else { ready.reason.split(',').map(str::to_owned).collect() };
-        let mut news = false;
-        for opened in self.closed.difference(&closed) {
-            news |= self.timeline.reach(&format!("{}{opened}", timeline::GATE), now);
         }
-        self.closed = closed;
-        news | (is_ready && self.timeline.reach(timeline::READY, now))
+        self.open = open;
+        let mut news = false;
+        for gate in life.gates().iter().filter(|gate| gate.is_open()) {
+            let at = timestamp(life.wall(), gate.since()).unwrap_or(now);
+            news |= self.timeline.reach(&format!("{}{}", timeline::GATE, gate.name()), at);
+        }
+        news
     }
 
     fn pod(&mut self) -> bool {
@@ -204,6 +207,15 @@ impl Drop for Local {
             served.abort();
         }
     }
+}
+
+/// Whether all gates are open, by the condition that the Node has of it.
+fn is_ready(said: &[Statement]) -> bool {
+    said.iter().any(|it| it.kind == condition::AGENT_READY && it.status == condition::TRUE)
+}
+
+fn timestamp(wall: Wall, moment: Millis) -> Option<Timestamp> {
+    Timestamp::from_millisecond(i64::try_from(wall.of(moment).0).ok()?).ok()
 }
 
 /// Looks until a pod runs, somebody else looks, or it has taken too long to matter.

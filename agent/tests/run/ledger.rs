@@ -129,6 +129,28 @@ fn maintenance_ends_when_its_entry_says_so_or_stays_away() {
 }
 
 #[test]
+fn a_list_that_contradicts_itself_says_one_thing_however_often_it_is_read() {
+    let entry = |standing, seconds| maintenance("e1", "system-reboot", standing, seconds);
+    let (early, late) = (entry(Standing::Active, 900), entry(Standing::Active, 1800));
+    let over = entry(Standing::Canceled, 1800);
+    for (list, counts) in [
+        (vec![early.clone(), late.clone()], Some(900)),
+        (vec![late.clone(), early.clone()], Some(900)),
+        (vec![early.clone(), over.clone()], None),
+        (vec![over, early], None),
+    ] {
+        let mut case = Case::new();
+        assert_eq!(case.read(Said::Maintenance(list.clone()), T0), counts.is_some(), "{list:?}");
+        assert!(!case.read(Said::Maintenance(list.clone()), T0), "the same is no news: {list:?}");
+        let expected = counts.map_or_else(
+            || (Demand::Tell, String::new(), None, None),
+            |end| draining("maintenance-e1", end, Some(end)),
+        );
+        assert_eq!(case.stance(T0), expected, "{list:?}");
+    }
+}
+
+#[test]
 fn a_spot_notice_is_final_and_only_comes_nearer() {
     let mut case = Case::new();
     assert!(case.read(spot(120), T0));

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -65,6 +66,9 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
     machine.join(&api);
     let past = json!({"start": "2026-01-01T00:00:00Z", "stages": {"imds": "2026-01-01T00:00:00.012Z"}});
     machine.write("run/kerf/timeline.json", &past.to_string());
+    let probe = |name| format!("{{name: {name}, file: {{path: /run/{name}}}, period: 1s}}");
+    machine.write("etc/kerf/agent.yaml", &format!("gates: {{probes: [{}, {}]}}\n", probe("early"), probe("late")));
+    machine.write("run/early", "");
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let running = start(&machine, &address);
     api.put_node(node(INSTANCE));
@@ -79,9 +83,14 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
 
     machine.cni();
     api.put_pod("a", 1);
-    let stages = ["node-seen", "gate-CNI", "ready", "first-pod-running"];
+    let one_of_a_kind = |line: &Value| line["gate-Probe early"].is_u64() && line["gate-Probe late"].is_null();
+    until("a gate of its own", || annotation(&api).filter(one_of_a_kind)).await;
+    machine.write("run/late", "");
+    let gates = ["gate-Bootstrap", "gate-Kubelet", "gate-CNI", "gate-Probe early", "gate-Probe late"];
+    let stages = [&["node-seen", "ready", "first-pod-running"], &gates[..]].concat();
     let told = |line: &Value| stages.iter().all(|stage| line[stage].is_u64());
     let line = until("every stage", || annotation(&api).filter(told)).await;
+    assert!(gates.iter().all(|gate| line[gate].as_u64() <= line["ready"].as_u64()), "{line}");
     assert_eq!((&line["start"], &line["imds"]), (&json!("2026-01-01T00:00:00.000Z"), &json!(12)));
     let file = std::fs::read(machine.root.path().join("run/kerf/timeline.json")).unwrap();
     let file: Value = serde_json::from_slice(&file).unwrap();
@@ -99,10 +108,10 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
     machine.metadata_fails();
     let counted = async {
         while !scrape(&address).await.contains(r#"events_error_total{event_error_where="imds"}"#) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), counted).await.expect("the failures are counted");
+    tokio::time::timeout(Duration::from_secs(20), counted).await.expect("the failures are counted");
 
     drop(running);
     let left = status(&machine).await;
@@ -112,6 +121,40 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
     for part in ["agent        0.1.0 not running", &format!("node         {NAME}"), "first-pod-running"] {
         assert!(well && text.contains(part), "{part} in {text}");
     }
+}
+
+#[tokio::test]
+async fn the_status_tells_how_the_machine_is() {
+    let api = Api::start().await;
+    let machine = Machine::boot().await;
+    machine.join(&api);
+    api.put_node(node(INSTANCE));
+    assert_eq!(status(&machine).await["health"], Value::Null, "nobody runs who could know");
+    let boot = jiff::Timestamp::now().as_second() - 60;
+    machine.write("proc/stat", &format!("btime {boot}\n"));
+    let given_up = "XFS (nvme0n1p1): Metadata I/O Error. Shutting down filesystem.";
+    machine.write("dev/kmsg", &format!("3,9,5000000,-;{given_up}\n"));
+    let running = start(&machine, "off");
+    let mut health = Value::Null;
+    for _ in 0..200 {
+        health = status(&machine).await["health"].clone();
+        if health["looked"] == true {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let since = jiff::Timestamp::from_second(boot + 5).unwrap().to_string();
+    let trouble = json!({"condition": "StorageReady", "reason": "FilesystemShutdown", "fatal": true, "since": since});
+    let told = health["troubles"].as_array().unwrap().iter().find(|it| it["reason"] == trouble["reason"]).unwrap();
+    for (field, value) in trouble.as_object().unwrap() {
+        assert_eq!(&told[field], value, "{health}");
+    }
+    assert!(told["message"].as_str().unwrap().contains("Shutting down filesystem"), "{told}");
+    let (_, text) = output(&machine, &["status"]).await;
+    let line = format!("health       FilesystemShutdown since {since}: {}", told["message"].as_str().unwrap());
+    assert!(text.contains(&line) && text.contains("(StorageReady is False)"), "{line} in {text}");
+    drop(running);
+    assert!(output(&machine, &["status"]).await.1.contains("health       not known"));
 }
 
 #[tokio::test]
@@ -127,7 +170,7 @@ async fn an_api_server_that_cannot_be_reached_is_the_phase_until_it_answers() {
         if phase.contains("cannot connect") {
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let cure = "check its address and the security groups";
     assert!(phase.starts_with("waiting for the API server") && phase.contains(cure), "{phase}");
