@@ -151,7 +151,8 @@ impl Local {
         self.open = open;
         let mut news = false;
         for gate in life.gates().iter().filter(|gate| gate.is_open()) {
-            let at = timestamp(life.wall(), gate.since()).unwrap_or(now);
+            // The agent's clock may be ahead of the wall's by less than counts.
+            let at = timestamp(life.wall(), gate.since()).unwrap_or(now).min(now);
             news |= self.timeline.reach(&format!("{}{}", timeline::GATE, gate.name()), at);
         }
         news
