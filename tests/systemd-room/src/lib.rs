@@ -21,7 +21,7 @@ const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/enter");
 /// How long anything here may take; a boot takes a second or two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The running system; it is powered off with this value.
+/// The running system; it is powered off with this value, and ends with the process that has it.
 #[derive(Debug)]
 pub struct System {
     namespaces: Child,
@@ -105,7 +105,7 @@ impl System {
     pub fn boot(layer: Layer) -> Self {
         let group = format!("kerf-systemd-{}-{}", std::process::id(), layer.0.path().file_name().unwrap().display());
         let namespaces =
-            Command::new(ENTER).arg(&group).arg(layer.0.path()).stdin(Stdio::null()).spawn().expect("bash is there");
+            Command::new(ENTER).arg(&group).arg(layer.0.path()).stdin(Stdio::piped()).spawn().expect("bash is there");
         let init = wait("the namespaces", || only_child(namespaces.id()));
         let system = Self { namespaces, init, group, _layer: layer.0 };
         wait("systemd", || {
@@ -254,4 +254,21 @@ fn patient<T>(mut there: impl FnMut() -> Option<T>) -> Option<T> {
         std::thread::sleep(Duration::from_millis(20));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_does_not_outlive_the_test() {
+        if !System::wanted() {
+            return;
+        }
+        let mut system = System::boot(Layer::new(Path::new("/bin/true"), "http://127.0.0.1:1"));
+        assert!(system.at("usr/bin/kerf-agent").exists());
+        // As the kernel does for a process that is killed.
+        drop(system.namespaces.stdin.take());
+        system.is_off();
+    }
 }
