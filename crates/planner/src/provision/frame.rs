@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{CapacityType, Offering, Requirements, Toleration, ValueSet, label};
+use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Toleration, ValueSet, label};
 
 use super::dimensions::{Amounts, fits};
 use super::template::{Candidate, Template};
@@ -190,6 +190,19 @@ impl<'a> Frames<'a> {
         self.child(frame, requirements, topology)
     }
 
+    /// The frame with only some of its types left.
+    pub(super) fn of_types(
+        &mut self,
+        frame: FrameId,
+        entries: &[usize],
+        topology: &mut Topology<'a>,
+    ) -> Option<FrameId> {
+        let names = entries.iter().map(|entry| self.candidate(frame, *entry).offer.kind.name.as_str());
+        let mut requirements = self.list[frame].requirements.clone();
+        requirements.add(&Requirement::new(label::INSTANCE_TYPE, Operator::In, names));
+        self.child(frame, requirements, topology)
+    }
+
     /// The frames that the alternatives of a class leave of a frame, in their order; none when a taint is not borne.
     pub(super) fn for_class(
         &mut self,
@@ -258,7 +271,7 @@ impl<'a> Frames<'a> {
         }
         if values.is_empty() {
             let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
-            values.extend(own.into_iter().filter(|it| it.operator == crate::Operator::In).flat_map(|it| it.values));
+            values.extend(own.into_iter().filter(|it| it.operator == Operator::In).flat_map(|it| it.values));
             let must = set.filter(|set| values.is_empty() && !template.decides(key) && !set.allows(None));
             values.extend(must.and_then(ValueSet::any));
         }

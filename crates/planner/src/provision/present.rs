@@ -13,6 +13,9 @@ use super::{Place, Run, Solver, Turn};
 impl Solver<'_> {
     /// Goes round the queue until a whole round places nobody; whom no spread holds back is asked only when others moved.
     pub(super) fn place_at_present(&mut self, queue: &mut Vec<Run>) {
+        if queue.iter().any(|run| self.is_spread(run.shape)) {
+            self.confirm_retinue();
+        }
         let mut moved = false;
         loop {
             let mut placed = 0;

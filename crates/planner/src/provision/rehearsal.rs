@@ -16,7 +16,9 @@ impl Solver<'_> {
             return true;
         }
         self.topology.begin_again();
+        self.retinue.forget_doubts();
         (0..self.claims.list.len()).for_each(|claim| self.count_retinue(claim));
+        self.confirm_retinue();
         let launches: Vec<(FrameId, Domain)> = self.claims.list.iter().map(|claim| (claim.frame, claim.site)).collect();
         self.order.clone().into_iter().all(|pod| {
             let shape = self.demand_of[pod];

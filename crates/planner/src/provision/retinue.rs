@@ -7,6 +7,7 @@ use crate::{Daemon, Node, Snapshot, Stage};
 
 use super::demand::{Demand, Level};
 use super::frame::{FrameId, Frames};
+use super::join::holding;
 use super::template::{self, DaemonDemand};
 use super::topology::{
     self, Company, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology,
@@ -21,6 +22,8 @@ pub(super) struct Retinue<'a> {
     known: BTreeMap<FrameId, (Coming, usize)>,
     /// Groups of which a launch would have brought more than pods could bear that were placed before.
     unborne: BTreeSet<GroupId>,
+    /// Launches that pods asked for, and members of which it is not certain that they come with them.
+    doubtful: BTreeSet<(usize, usize)>,
 }
 
 /// Positions of members, and whether they come for certain.
@@ -138,12 +141,17 @@ impl<'a> Retinue<'a> {
                 }
             }
         }
-        Self { members: members.into(), known: BTreeMap::new(), unborne: BTreeSet::new() }
+        Self { members: members.into(), known: BTreeMap::new(), unborne: BTreeSet::new(), doubtful: BTreeSet::new() }
     }
 
     /// Groups of which launches that were not opened would have brought too many.
     pub(super) fn unborne(&self) -> BTreeSet<GroupId> {
         self.unborne.clone()
+    }
+
+    /// Forgets which pods are not certain to come: all are counted anew.
+    pub(super) fn forget_doubts(&mut self) {
+        self.doubtful.clear();
     }
 
     /// Whether nobody looks at the pods of any DaemonSet.
@@ -261,6 +269,10 @@ impl Solver<'_> {
         let frame = self.claims.list[claim].frame;
         let (open, company) = (self.open_domains(frame), self.company(frame));
         let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        if self.frames.template_of(frame).pool.replicas.is_none() {
+            let doubtful = coming.iter().filter(|(_, there)| *there == Counts::Perhaps);
+            self.retinue.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
+        }
         let claim = &self.claims.list[claim];
         let spot = claim.spot(self.frames.get(frame));
         self.topology.welcome(&company, spot, (frame, &self.frames, &self.wants));
@@ -275,6 +287,24 @@ impl Solver<'_> {
                 let pods = Pods { count: 1, there: Counts::Perhaps };
                 self.topology.record(membership, somewhere, pods, suits);
                 self.topology.expect(&member.counts, somewhere);
+            }
+        }
+    }
+
+    /// Counts for certain the daemons that come with every type which holds the pods that a launch has by now: what else it
+    /// could have become is over.
+    pub(super) fn confirm_retinue(&mut self) {
+        for (position, member) in std::mem::take(&mut self.retinue.doubtful) {
+            let claim = &self.claims.list[position];
+            let (_, used) = self.seated(claim);
+            let entries: Vec<usize> = holding(&self.frames, claim.frame, 0, &used, &claim.ports).collect();
+            let own = &self.retinue.members[member];
+            let narrow = self.frames.of_types(claim.frame, &entries, &mut self.topology).unwrap_or(claim.frame);
+            if own.belongs_to(narrow, &self.frames) == Counts::Surely {
+                let suits = |id, spread: &_| self.frames.counts(narrow, id, spread, &self.wants);
+                self.topology.confirm(&own.counts, claim.spot(self.frames.get(claim.frame)), suits);
+            } else {
+                self.retinue.doubtful.insert((position, member));
             }
         }
     }

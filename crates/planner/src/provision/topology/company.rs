@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Counts, Domain, Group, GroupId, HOST, Kind, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology, possible};
+use super::{
+    Counts, Domain, Group, GroupId, HOST, Kind, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology, domain_at, possible,
+    slot,
+};
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::Wants;
 
@@ -58,6 +61,29 @@ impl<'a> Topology<'a> {
                 _ => pods.there,
             };
             company.add(*id, Pods { there, ..pods });
+        }
+    }
+
+    /// Counts a pod of these groups for certain that was counted as one that may come to a launch.
+    pub(in crate::provision) fn confirm(
+        &mut self,
+        groups: &[GroupId],
+        spot: Spot<'_>,
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
+    ) {
+        for id in groups {
+            let group = &mut self.groups[*id];
+            let unsettled = matches!(&group.kind, Kind::Spread(spread) if suits(*id, spread) != Counts::Surely);
+            if unsettled || !group.constrained {
+                continue;
+            }
+            for (position, key) in group.keys.iter().enumerate() {
+                if let Some(domain) = domain_at(&self.keys, *key, spot) {
+                    *slot(&mut group.maybe[position], domain) -= 1;
+                    *slot(&mut group.tallies[position], domain) += 1;
+                }
+            }
+            group.total += 1;
         }
     }
 
