@@ -82,7 +82,7 @@ impl Access {
     }
 
     fn understand(root: &Path, text: &str) -> Result<Self, String> {
-        let config: Kubeconfig = serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;
+        let config: Kubeconfig = machine::document::read(text).map_err(|fault| fault.to_string())?;
         let current = config.contexts.iter().find(|named| named.name == config.current_context);
         let context = current.or(config.contexts.first()).ok_or("it has no context")?;
         let cluster = config.clusters.iter().find(|named| named.name == context.context.cluster);

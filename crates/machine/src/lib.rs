@@ -2,6 +2,7 @@
 //! that tells it who it is. Pure, so that what the controller promises and what the node computes are one formula.
 
 pub mod agent;
+pub mod document;
 pub mod expression;
 pub mod json;
 pub mod mime;

@@ -1,13 +1,11 @@
-//! Reading a NodeConfig so that whoever wrote it can repair it: the document is read twice, once for the place of
-//! each field (serde errors know a line but no path, and unknown fields vanish), once into the types.
-
-use std::fmt;
+//! Reading a NodeConfig so that whoever wrote it can repair it: what the types do not know vanishes from them, so unknown fields are
+//! looked for in the document itself, which knows their places.
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde::de::DeserializeOwned;
 
 use super::{API_VERSION, KIND, NodeConfig, NodeConfigError};
+use crate::document::{self, Fault, Kind, Node, typed};
 use crate::quote::{problem, quote};
 
 /// A NodeConfig as read, with what was read over.
@@ -39,9 +37,10 @@ pub fn parse_strict(text: &str) -> Result<NodeConfig, NodeConfigError> {
 
 /// The document, and its unknown fields.
 fn read(text: &str) -> Result<(NodeConfig, Vec<NodeConfigError>), NodeConfigError> {
-    let places = Place::read(text)?;
-    check_kind(text, &places)?;
-    let config: NodeConfig = typed(text, &places)?;
+    let document = Node::read(text)?;
+    check_kind(&document)?;
+    let config: NodeConfig = typed(&document)?;
+    let places = Place::all(&document);
     check_toml(&config.spec.containerd.config, &places)?;
     Ok((config, unknown_fields(&places)))
 }
@@ -62,11 +61,11 @@ struct TypeMeta {
     kind: Option<String>,
 }
 
-fn check_kind(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
-    if places.iter().all(|place| place.path.is_empty()) {
+fn check_kind(document: &Node) -> Result<(), NodeConfigError> {
+    if !matches!(&document.kind, Kind::Map(fields) if !fields.is_empty()) {
         return Err(NodeConfigError::WrongKind { found: "no mapping of fields".to_owned() });
     }
-    let meta: TypeMeta = typed(text, places)?;
+    let meta: TypeMeta = typed(document)?;
     let found = match (meta.api_version.as_deref(), meta.kind.as_deref()) {
         (Some(API_VERSION), Some(KIND)) => return Ok(()),
         (None, None) => "a document without apiVersion and kind".to_owned(),
@@ -79,33 +78,14 @@ fn check_kind(text: &str, places: &[Place]) -> Result<(), NodeConfigError> {
 
 /// Reads a document of any type; errors say line and field.
 pub(crate) fn read_typed<T: DeserializeOwned>(text: &str) -> Result<T, NodeConfigError> {
-    typed(text, &Place::read(text)?)
+    Ok(document::read(text)?)
 }
 
-fn typed<T: DeserializeOwned>(text: &str, places: &[Place]) -> Result<T, NodeConfigError> {
-    serde_saphyr::from_str(text).map_err(|error| unreadable(&error, places))
-}
-
-fn unreadable(error: &serde_saphyr::Error, places: &[Place]) -> NodeConfigError {
-    let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
-    let field = places
-        .iter()
-        .filter(|place| (place.line, place.column) <= (line, column))
-        .max_by_key(|place| (place.line, place.column, place.path.len()))
-        .map(|place| quote(&place.path))
-        .unwrap_or_default();
-    let problem = problem(&without_place(&error.without_snippet().to_string()));
-    NodeConfigError::Unreadable { line, column, field, problem }
-}
-
-/// The first line of a reader's message, without the place (which we name ourselves) and in a user's words.
-fn without_place(message: &str) -> String {
-    let line = message.lines().next().unwrap_or(message).trim();
-    let line = line.strip_prefix("error: ").unwrap_or(line);
-    let end = line.rfind(" at line ").unwrap_or(line.len());
-    let start = if line.starts_with("line ") { line.find(": ").map_or(0, |at| at + 2) } else { 0 };
-    let problem = line.get(start..end.max(start)).unwrap_or(line);
-    problem.replace("sequence start", "a list").replace("mapping start", "a mapping")
+impl From<Fault> for NodeConfigError {
+    fn from(fault: Fault) -> Self {
+        let document::Place { line, column } = fault.place();
+        Self::Unreadable { line, column, field: quote(fault.field()), problem: problem(fault.problem()) }
+    }
 }
 
 /// Where a field or an element stands.
@@ -115,128 +95,39 @@ struct Place {
     path: String,
     /// 1-based line.
     line: u64,
-    /// 1-based column.
-    column: u64,
 }
 
 impl Place {
     /// The places of all fields of a document, in order.
-    fn read(text: &str) -> Result<Vec<Self>, NodeConfigError> {
-        let root: Spanned<Node> = serde_saphyr::from_str(text).map_err(|error| unreadable(&error, &[]))?;
+    fn all(root: &Node) -> Vec<Self> {
         let mut places = Vec::new();
-        collect(&root, String::new(), &mut places);
-        Ok(places)
+        collect(root, "", &mut places);
+        places
     }
 }
 
-fn collect(node: &Spanned<Node>, path: String, places: &mut Vec<Place>) {
-    let child = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    match &node.value {
-        Node::Scalar => {}
-        Node::Map(fields) => {
+fn collect(node: &Node, path: &str, places: &mut Vec<Place>) {
+    match &node.kind {
+        Kind::Scalar(_) => {}
+        Kind::Map(fields) => {
+            let dot = if path.is_empty() { "" } else { "." };
             for (key, value) in fields {
-                places.push(place(child(&key.value), key));
-                collect(value, child(&key.value), places);
+                let path = format!("{path}{dot}{}", key.text);
+                collect(value, &path, added(places, &path, key.at));
             }
         }
-        Node::List(items) => {
+        Kind::List(items) => {
             for (index, item) in items.iter().enumerate() {
-                places.push(place(format!("{path}[{index}]"), item));
-                collect(item, format!("{path}[{index}]"), places);
+                let path = format!("{path}[{index}]");
+                collect(item, &path, added(places, &path, item.at));
             }
         }
     }
 }
 
-fn place<T>(path: String, at: &Spanned<T>) -> Place {
-    Place { path, line: at.referenced.line(), column: at.referenced.column() }
-}
-
-/// The shape of a document without its values.
-enum Node {
-    Scalar,
-    Map(Vec<(Spanned<String>, Spanned<Self>)>),
-    List(Vec<Spanned<Self>>),
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        input.deserialize_any(Shape)
-    }
-}
-
-struct Shape;
-
-impl<'de> Visitor<'de> for Shape {
-    type Value = Node;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a YAML document")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(field) = map.next_entry()? {
-            fields.push(field);
-        }
-        Ok(Node::Map(fields))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
-            items.push(item);
-        }
-        Ok(Node::List(items))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_bytes<E>(self, _: &[u8]) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, input: D) -> Result<Node, D::Error> {
-        Node::deserialize(input)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, input: D) -> Result<Node, D::Error> {
-        IgnoredAny::deserialize(input).map(|_| Node::Scalar)
-    }
+fn added<'a>(places: &'a mut Vec<Place>, path: &str, at: document::Place) -> &'a mut Vec<Place> {
+    places.push(Place { path: path.to_owned(), line: at.line });
+    places
 }
 
 /// The fields below `path`; `None` where anything may stand.

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::{LIMIT, NODE_CONFIG_TYPE};
 use crate::agent;
+use crate::document;
 use crate::json::sorted;
 use crate::mime::{self, MimeError, Part};
 use crate::nodeconfig::{API_VERSION, KIND};
@@ -111,7 +112,7 @@ fn user_parts(user_data: &str) -> Result<Vec<Part>, RenderError> {
         };
         return Ok(parts.into_iter().map(plain).collect());
     }
-    let is_mapping = !user_data.starts_with("#!") && serde_saphyr::from_str::<Map<String, Value>>(user_data).is_ok();
+    let is_mapping = !user_data.starts_with("#!") && document::read::<Map<String, Value>>(user_data).is_ok();
     let content_type = if is_mapping { NODE_CONFIG_TYPE } else { "text/x-shellscript; charset=\"us-ascii\"" };
     Ok(vec![Part::new(content_type, user_data)])
 }

@@ -1,0 +1,174 @@
+//! What a scalar means: by its tag where it has one, as text where it is quoted, and else by how it looks. Words of YAML 1.1 such as
+//! `yes` are still booleans, as they are to EKS's nodeadm.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use granit_parser::{ScalarStyle, Tag};
+
+/// How the names of YAML's own tags begin.
+const TAGS: &str = "tag:yaml.org,2002:";
+
+/// A scalar as it is written, escapes carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    /// Its looks say what it is.
+    pub(crate) plain: bool,
+}
+
+/// What a scalar is when nobody asks for anything particular.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Meaning<'a> {
+    Null,
+    Bool(bool),
+    Whole(Whole),
+    Float(f64),
+    Text(&'a str),
+}
+
+/// A whole number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    Positive(u64),
+    Negative(i64),
+}
+
+impl Scalar {
+    /// What an absent value reads as.
+    pub(super) fn null() -> Self {
+        Self { text: String::new(), plain: true }
+    }
+
+    pub(super) fn new(text: String, style: ScalarStyle, tag: Option<&Tag>) -> Result<Self, String> {
+        let name = tag.and_then(|tag| tag.suffix_in_namespace(TAGS));
+        match name.as_deref() {
+            Some("binary") => Ok(Self { text: unpacked(&text)?, plain: false }),
+            Some("null" | "bool" | "int" | "float") => Ok(Self { text, plain: true }),
+            Some("str") => Ok(Self { text, plain: false }),
+            _ => {
+                let plain = style == ScalarStyle::Plain && tag.is_none_or(|tag| tag.suffix() != "!");
+                Ok(Self { text, plain })
+            }
+        }
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+    }
+
+    /// Whether it asks for the mapping behind it to be laid below its own.
+    pub(super) fn merges(&self) -> bool {
+        self.plain && self.text == "<<"
+    }
+
+    pub(super) fn meaning(&self) -> Meaning<'_> {
+        if !self.plain {
+            return Meaning::Text(&self.text);
+        }
+        if self.is_null() {
+            return Meaning::Null;
+        }
+        let number = || self.whole().map(Meaning::Whole).or_else(|| self.float().map(Meaning::Float));
+        self.boolean().map(Meaning::Bool).or_else(number).unwrap_or(Meaning::Text(&self.text))
+    }
+
+    pub(super) fn boolean(&self) -> Option<bool> {
+        let word = self.trimmed();
+        let is_any = |words: [&str; 4]| words.iter().any(|it| word.eq_ignore_ascii_case(it));
+        if is_any(["true", "yes", "y", "on"]) {
+            return Some(true);
+        }
+        is_any(["false", "no", "n", "off"]).then_some(false)
+    }
+
+    pub(super) fn whole(&self) -> Option<Whole> {
+        let text = self.trimmed();
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let magnitude = magnitude(digits)?;
+        if negative {
+            0_i64.checked_sub_unsigned(magnitude).map(Whole::Negative)
+        } else {
+            Some(Whole::Positive(magnitude))
+        }
+    }
+
+    pub(super) fn float(&self) -> Option<f64> {
+        let text = self.trimmed();
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        match unsigned {
+            ".nan" | ".NaN" | ".NAN" => Some(f64::NAN),
+            ".inf" | ".Inf" | ".INF" if text.starts_with('-') => Some(f64::NEG_INFINITY),
+            ".inf" | ".Inf" | ".INF" => Some(f64::INFINITY),
+            // Rust reads more words as numbers than YAML does.
+            _ if unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// Quotes may leave blanks around what is meant as a number.
+    fn trimmed(&self) -> &str {
+        self.text.trim_matches([' ', '\t', '\r', '\n'])
+    }
+}
+
+fn unpacked(text: &str) -> Result<String, String> {
+    let compact: String = text.split_ascii_whitespace().collect();
+    let data = STANDARD.decode(compact).map_err(|error| format!("this is no base64: {error}"))?;
+    String::from_utf8(data).map_err(|_| "the bytes behind !!binary are no text".to_owned())
+}
+
+/// Digits in groups of any size; a decimal number does not begin with a zero.
+fn magnitude(digits: &str) -> Option<u64> {
+    let (radix, digits) = match digits.get(..2) {
+        Some("0x" | "0X") => (16, &digits[2..]),
+        Some("0o" | "0O") => (8, &digits[2..]),
+        Some("0b" | "0B") => (2, &digits[2..]),
+        _ => (10, digits),
+    };
+    let grouped = digits.split('_').all(|group| !group.is_empty());
+    let leading_zero = radix == 10 && digits.len() > 1 && digits.starts_with('0');
+    if !grouped || leading_zero || digits.starts_with('+') {
+        return None;
+    }
+    u64::from_str_radix(&digits.replace('_', ""), radix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_say_what_a_plain_scalar_is() {
+        let rows = [
+            ("", Meaning::Null),
+            ("Null", Meaning::Null),
+            ("nULL", Meaning::Text("nULL")),
+            ("Yes", Meaning::Bool(true)),
+            ("off", Meaning::Bool(false)),
+            ("0", Meaning::Whole(Whole::Positive(0))),
+            ("+1_000", Meaning::Whole(Whole::Positive(1000))),
+            ("0x1F", Meaning::Whole(Whole::Positive(31))),
+            ("-0b11", Meaning::Whole(Whole::Negative(-3))),
+            ("-9223372036854775808", Meaning::Whole(Whole::Negative(i64::MIN))),
+            ("18446744073709551615", Meaning::Whole(Whole::Positive(u64::MAX))),
+            ("0o8", Meaning::Text("0o8")),
+            ("1__0", Meaning::Text("1__0")),
+            ("0x+1", Meaning::Text("0x+1")),
+            ("1.5e3", Meaning::Float(1500.0)),
+            ("-.5", Meaning::Float(-0.5)),
+            ("-.Inf", Meaning::Float(f64::NEG_INFINITY)),
+            ("infinity", Meaning::Text("infinity")),
+            ("nan", Meaning::Text("nan")),
+            ("10.100.0.0/16", Meaning::Text("10.100.0.0/16")),
+            ("1.29.0", Meaning::Text("1.29.0")),
+            ("é", Meaning::Text("é")),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(Scalar { text: text.to_owned(), plain: true }.meaning(), expected, "{text}");
+            assert_eq!(Scalar { text: text.to_owned(), plain: false }.meaning(), Meaning::Text(text));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A document as a tree in which each node knows its place. Aliases are carried out and merge keys are laid below their mappings, so
+//! that readers see plain mappings; keys that are there twice are errors.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use granit_parser::{Event, Marker, Options, Parser, Span, StrInput};
+
+use super::scalar::Scalar;
+use super::{Fault, Place};
+
+/// Nodes of a document, those behind aliases counted each time: user data has 16 KiB, and nobody's aliases may fill the memory.
+const LARGEST: usize = 100_000;
+
+/// A value and its place: for an alias, where it is used.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) at: Place,
+    pub(crate) kind: Kind,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    /// In the order in which they are written; merged ones last.
+    Map(Vec<(Key, Node)>),
+}
+
+/// The name of a field.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) at: Place,
+    pub(crate) text: String,
+}
+
+impl Node {
+    /// Reads the one document of a text; an empty text is a null.
+    pub(crate) fn read(text: &str) -> Result<Self, Fault> {
+        let mut options = Options::default();
+        options.set_emit_comments(false);
+        let events = Parser::new_from_str_with_options(text, options);
+        Reader { events, anchors: BTreeMap::new(), nodes: 0 }.document()
+    }
+
+    fn size(&self) -> usize {
+        1 + match &self.kind {
+            Kind::Scalar(_) => 0,
+            Kind::List(items) => items.iter().map(Self::size).sum(),
+            Kind::Map(fields) => fields.iter().map(|(_, value)| value.size()).sum(),
+        }
+    }
+}
+
+struct Reader<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    anchors: BTreeMap<usize, Node>,
+    nodes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn document(mut self) -> Result<Node, Fault> {
+        let mut root = None;
+        loop {
+            let (event, at) = self.next()?;
+            match event {
+                Event::StreamStart | Event::DocumentEnd => {}
+                Event::DocumentStart(..) if root.is_none() => {}
+                Event::DocumentStart(..) => return Err(Fault::new(at, "a second document begins; write one only")),
+                Event::StreamEnd => {
+                    return Ok(root.unwrap_or(Node { at, kind: Kind::Scalar(Scalar::null()) }));
+                }
+                event => root = Some(self.node(event, at)?),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'a>, Place), Fault> {
+        match self.events.next_event() {
+            Some(Ok((event, Span { start, .. }))) => Ok((event, place(start))),
+            Some(Err(error)) => Err(Fault::new(place(*error.marker()), error.info())),
+            None => Err(Fault::new(Place::default(), "the document breaks off")),
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, at: Place) -> Result<Node, Fault> {
+        let (kind, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let scalar = Scalar::new(text.into_owned(), style, tag.as_deref());
+                (Kind::Scalar(scalar.map_err(|problem| Fault::new(at, problem))?), anchor)
+            }
+            Event::SequenceStart(_, anchor, _) => (self.list()?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.map()?, anchor),
+            Event::Alias(anchor) => return self.alias(anchor, at),
+            _ => return Err(Fault::new(at, "a value is missing")),
+        };
+        self.count(1, at)?;
+        let node = Node { at, kind };
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn alias(&mut self, anchor: usize, at: Place) -> Result<Node, Fault> {
+        let Some(known) = self.anchors.get(&anchor) else {
+            return Err(Fault::new(at, "an alias stands within what it stands for"));
+        };
+        let size = known.size();
+        self.count(size, at)?;
+        let kind = self.anchors.get(&anchor).map(|known| known.kind.clone());
+        Ok(Node { at, kind: kind.unwrap_or(Kind::Scalar(Scalar::null())) })
+    }
+
+    fn count(&mut self, more: usize, at: Place) -> Result<(), Fault> {
+        self.nodes += more;
+        if self.nodes > LARGEST {
+            Err(Fault::new(at, "the document is too large, aliases carried out"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn list(&mut self) -> Result<Kind, Fault> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Kind::List(items)),
+                (event, at) => items.push(self.node(event, at)?),
+            }
+        }
+    }
+
+    fn map(&mut self) -> Result<Kind, Fault> {
+        let mut fields = Vec::new();
+        let mut below = Vec::new();
+        let mut known = BTreeSet::new();
+        loop {
+            let (event, at) = self.next()?;
+            if event == Event::MappingEnd {
+                break;
+            }
+            let Kind::Scalar(key) = self.node(event, at)?.kind else {
+                return Err(Fault::new(at, "expected a text as the name of a field"));
+            };
+            let (event, value_at) = self.next()?;
+            let value = self.node(event, value_at)?;
+            if key.merges() {
+                below.extend(merged(value)?);
+            } else if known.insert(key.text.clone()) {
+                fields.push((Key { at, text: key.text }, value));
+            } else {
+                return Err(Fault::new(at, format!("`{}` is there twice", key.text)));
+            }
+        }
+        fields.extend(below.into_iter().filter(|(key, _)| known.insert(key.text.clone())));
+        Ok(Kind::Map(fields))
+    }
+}
+
+/// The fields behind a merge key: of one mapping, or of several, of which earlier ones count more.
+fn merged(value: Node) -> Result<Vec<(Key, Node)>, Fault> {
+    match value.kind {
+        Kind::Map(fields) => Ok(fields),
+        Kind::List(items) => {
+            let several: Result<Vec<_>, Fault> = items.into_iter().map(merged).collect();
+            Ok(several?.into_iter().flatten().collect())
+        }
+        Kind::Scalar(scalar) if scalar.is_null() => Ok(Vec::new()),
+        Kind::Scalar(_) => Err(Fault::new(value.at, "expected a mapping behind <<")),
+    }
+}
+
+fn place(marker: Marker) -> Place {
+    let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+    Place { line: number(marker.line()), column: number(marker.col()).saturating_add(1) }
+}

@@ -1,0 +1,144 @@
+//! YAML as it is read here: the same values as the library that the controller writes it with reads, whose word is asked for each
+//! document, and errors that say where and what.
+
+use std::collections::BTreeMap;
+
+use machine::document::read;
+use proptest::prelude::{Strategy, any, prop, proptest};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+const DOCUMENTS: &[&str] = &[
+    "",
+    "# nothing but a comment\n",
+    "just words",
+    "a: 1\nb: [x, 'y', \"z\\n\"]\nc:\n- 1\n- d: e\n  f: ~\n",
+    "---\na: b\n...\n",
+    "{\"json\": [1, 2.5, -3, true, null, \"\\u00e9\"], \"deep\": {\"er\": {}}}",
+    "text: |\n  one\n  two\nfolded: >-\n  one\n  two\n\n  three\n",
+    "base: &base {a: 1, b: 2}\nover: {<<: *base, b: 3}\nlist: [*base, *base]\n",
+    "one: &one {a: 1}\ntwo: &two {a: 2, b: 2}\nall:\n  c: 3\n  <<: [*one, *two]\n",
+    "quoted: {'<<': 1, \"null\": 'null', '7': '7'}\n",
+    "yes: no\non: Off\ntrue: y\n",
+    "numbers: [0, -0, +1, 007, 1_000, 0x1F, 0o17, 0b101, 1e3, .5, -1., 18446744073709551616, 1.2.3, 1e, 0x, _1]\n",
+    "tags: [!!str 1, ! 2, !!int '3', !!float '4.5', !!bool 'yes', !!binary aGVsbG8=, !mine 5]\n",
+    "windows: line\r\nends: here\r\n",
+    "? a\n: b\n",
+    "é: ü\n",
+];
+
+#[test]
+fn documents_read_as_elsewhere() {
+    for text in DOCUMENTS {
+        let expected: Value = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(read::<Value>(text), Ok(expected), "{text}");
+    }
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Typed {
+    name: Option<String>,
+    #[serde(default)]
+    count: u8,
+    offset: Option<i64>,
+    share: Option<f64>,
+    is: Option<bool>,
+    choice: Option<Choice>,
+    #[serde(default)]
+    more: BTreeMap<String, Vec<Typed>>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+enum Choice {
+    One,
+    Two,
+}
+
+#[test]
+fn what_a_type_asks_for_decides() {
+    for text in [
+        "name: 7",
+        "name: 0x10",
+        "name: ''",
+        "{name: ~, count: '7', is: \"no\", offset: -3, share: 1}",
+        "{name: 1.10, share: .5, choice: Two, is: on}",
+        "more: {a: [{name: x}, {count: 0xff}], 7: []}",
+    ] {
+        let expected: Typed = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(read(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn faults_say_where_and_what() {
+    let bomb = format!(
+        "a: &a [{}]\nb: &b [{}]\nc: &c [{}]\nd: [{}]\n",
+        "x,".repeat(99),
+        "*a,".repeat(99),
+        "*b,".repeat(99),
+        "*c,".repeat(99)
+    );
+    for (text, expected) in [
+        ("name: [1]", "line 1, column 7, name: expected a text, found a list"),
+        ("count: 300", "line 1, column 8, count: invalid value: integer `300`, expected u8"),
+        ("count: many", "line 1, column 8, count: expected a whole number, found `many`"),
+        ("is: maybe", "line 1, column 5, is: expected true or false, found `maybe`"),
+        ("share: {}", "line 1, column 8, share: expected a number, found a mapping"),
+        ("choice: Three", "line 1, column 9, choice: unknown variant `Three`, expected `One` or `Two`"),
+        (
+            "more:\n  a:\n  - name: x\n  - nam: y\n",
+            "line 4, column 5, more.a[1].nam: unknown field `nam`, expected one of ",
+        ),
+        ("more: {a: 1}", "line 1, column 11, more.a: expected a list, found `1`"),
+        ("more: {a: }", "line 1, column 9, more.a: expected a list, found nothing"),
+        ("- 1", "line 1, column 1: expected a mapping, found a list"),
+        ("name: a\nname: b\n", "line 2, column 1: `name` is there twice"),
+        ("[a]: b", "line 1, column 1: expected a text as the name of a field"),
+        ("<<: 1", "line 1, column 5: expected a mapping behind <<"),
+        ("a: &a [*a]", "line 1, column 8: an alias stands within what it stands for"),
+        ("a: *b", "line 1, column 4: "),
+        ("a: 1\n---\nb: 2\n", "line 2, column 1: a second document begins; write one only"),
+        ("a: [\n", "line 1, column 4: "),
+        ("a: !!binary '%'", "line 1, column 13: this is no base64: "),
+        (&bomb, "line 3, column "),
+    ] {
+        let fault = read::<Typed>(text).unwrap_err();
+        assert!(fault.to_string().starts_with(expected), "{text}: {fault}");
+    }
+    assert_eq!(read::<Value>("a: .inf").unwrap_err().field(), "a");
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = proptest::prop_oneof![
+        proptest::prelude::Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1_000_000..1_000_000_i32).prop_map(|number| Value::from(f64::from(number) / 64.0)),
+        "[ -~é\n]{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 5, |inner| {
+        let fields = prop::collection::btree_map("[ -~]{0,8}", inner.clone(), 0..5);
+        proptest::prop_oneof![
+            prop::collection::vec(inner, 0..5).prop_map(Value::from),
+            fields.prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+proptest! {
+    /// JSON is YAML, and what the library writes is read as it was meant.
+    #[test]
+    fn what_is_written_reads_back(value in values()) {
+        assert_eq!(read::<Value>(&value.to_string()), Ok(value.clone()));
+        assert_eq!(read::<Value>(&serde_saphyr::to_string(&value).unwrap()), Ok(value));
+    }
+
+    /// Nonsense is an error or a value, and never another value than elsewhere.
+    #[test]
+    fn nonsense_is_judged_as_elsewhere(text in "([a-c0-9.]|[:,\\-\\[\\]{}&*!?|>'\"#~<_ \n]){0,24}") {
+        if let (Ok(ours), Ok(theirs)) = (read::<Value>(&text), serde_saphyr::from_str::<Value>(&text)) {
+            assert_eq!(ours, theirs, "{text:?}");
+        }
+    }
+}
