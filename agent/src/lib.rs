@@ -30,6 +30,7 @@ pub mod settings;
 pub mod status;
 pub mod timeline;
 pub mod usage;
+mod wire;
 
 use std::sync::Arc;
 

@@ -86,7 +86,7 @@ impl Timeline {
     /// As the Node's annotation has it: the start, and milliseconds from there, in one line of JSON.
     #[must_use]
     pub fn annotation(&self) -> Option<String> {
-        let start = self.start?.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        let start = format!("{:.3}", self.start?);
         let mut line = json!({"start": start});
         for (stage, at) in self.steps() {
             line[stage] = json!(at);

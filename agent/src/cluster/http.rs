@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use jiff::SignedDuration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -20,13 +17,12 @@ use super::clock::Clock;
 use super::error::{ClusterError, refused};
 use super::tls;
 use crate::identity::Role;
+use crate::wire::{self, Sender, Wire};
 
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Idle connections kept: as many as a drain uses at once; the server closes those that it finds too quiet.
 const IDLE: usize = 16;
-
-type Sender = SendRequest<Full<Bytes>>;
 
 /// The API server over HTTP/1.1.
 #[derive(Debug)]
@@ -172,26 +168,13 @@ impl Http {
         let stream = timeout(CONNECT, connecting).await;
         let stream = stream.unwrap_or_else(|late| Err(late.into())).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
+        let mut wire: Wire = Box::new(stream);
         if self.access.tls {
-            self.speak(tls::handshake(&self.access, stream).await?).await
-        } else {
-            self.speak(stream).await
+            wire = tls::handshake(&self.access, wire).await?;
         }
-    }
-
-    async fn speak<S>(&self, stream: S) -> Result<Sender, ClusterError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|source| {
+        wire::speak(wire).await.map_err(|source| {
             let what = format!("the greeting of {}", self.access.server());
             ClusterError::Broken { what, source }
-        })?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                log::debug!("a connection to the API server ended: {error}");
-            }
-        });
-        Ok(sender)
+        })
     }
 }

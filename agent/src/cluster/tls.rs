@@ -5,19 +5,16 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use super::access::{Access, Credentials};
 use super::error::ClusterError;
+use crate::wire::{self, Wire};
 
-/// Completes a TLS handshake on `stream`.
-pub(super) async fn handshake(access: &Access, stream: TcpStream) -> Result<TlsStream<TcpStream>, ClusterError> {
+/// Completes a TLS handshake.
+pub(super) async fn handshake(access: &Access, wire: Wire) -> Result<Wire, ClusterError> {
     let name = ServerName::try_from(access.host.clone());
     let name = name.map_err(|error| unusable("server name", error))?;
-    let connector = TlsConnector::from(Arc::new(config(access)?));
-    let connected = connector.connect(name, stream).await;
+    let connected = wire::secure(config(access)?, name, wire).await;
     connected.map_err(|source| ClusterError::Connect { server: access.server(), source })
 }
 

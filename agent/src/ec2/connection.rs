@@ -5,20 +5,18 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use super::error::Ec2Error;
 use super::proxy::{Proxy, Server};
 use crate::environment::Environment;
 use crate::host::Host;
+use crate::wire::{self, Wire};
 
 /// Answers to what we ask have a few KiB.
 const BODY_LIMIT: usize = 1_048_576;
@@ -26,10 +24,6 @@ const BODY_LIMIT: usize = 1_048_576;
 const HEAD_LIMIT: usize = 8192;
 /// Where distributions keep the certificates that they trust: Amazon Linux and Fedora, Debian and Alpine.
 const BUNDLES: [&str; 2] = ["/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/certs/ca-certificates.crt"];
-
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 /// The way to a server.
 #[derive(Debug)]
@@ -48,8 +42,7 @@ impl Way<'_> {
             self.address_to(proxy, &mut request);
         }
         let broken = |source| Ec2Error::Broken { server: self.server.authority(true), source };
-        let (mut sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        tokio::spawn(driver);
+        let mut sender = wire::speak(stream).await.map_err(broken)?;
         let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
         let body = Limited::new(body, BODY_LIMIT).collect().await;
         let body = body.map_err(|error| self.unreachable(std::io::Error::other(error)))?;
@@ -67,11 +60,11 @@ impl Way<'_> {
         }
     }
 
-    async fn connect(&self) -> Result<Box<dyn Wire>, Ec2Error> {
+    async fn connect(&self) -> Result<Wire, Ec2Error> {
         let first = self.proxy.map_or(self.server, |proxy| &proxy.server);
         let stream = TcpStream::connect((first.host.as_str(), first.port)).await;
         let stream = stream.map_err(|source| Ec2Error::Connect { server: first.authority(true), source })?;
-        let mut wire: Box<dyn Wire> = Box::new(stream);
+        let mut wire: Wire = Box::new(stream);
         if let Some(proxy) = self.proxy {
             if proxy.server.tls {
                 wire = self.secure(&proxy.server, wire).await?;
@@ -83,7 +76,7 @@ impl Way<'_> {
         if self.server.tls { self.secure(self.server, wire).await } else { Ok(wire) }
     }
 
-    async fn tunnel(&self, proxy: &Proxy, wire: &mut Box<dyn Wire>) -> Result<(), Ec2Error> {
+    async fn tunnel(&self, proxy: &Proxy, wire: &mut Wire) -> Result<(), Ec2Error> {
         let server = self.server.authority(true);
         let authorization = proxy.authorization.as_ref();
         let authorization = authorization.map_or(String::new(), |value| format!("Proxy-Authorization: {value}\r\n"));
@@ -97,11 +90,10 @@ impl Way<'_> {
         Err(Ec2Error::Proxy { proxy: proxy.server.authority(true), server, answer })
     }
 
-    async fn secure(&self, server: &Server, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>, Ec2Error> {
+    async fn secure(&self, server: &Server, wire: Wire) -> Result<Wire, Ec2Error> {
         let failed = |source| Ec2Error::Connect { server: server.authority(true), source };
         let name = ServerName::try_from(server.host.clone()).map_err(|error| failed(std::io::Error::other(error)))?;
-        let connector = TlsConnector::from(Arc::new(self.tls()?));
-        Ok(Box::new(connector.connect(name, wire).await.map_err(failed)?))
+        wire::secure(self.tls()?, name, wire).await.map_err(failed)
     }
 
     fn tls(&self) -> Result<ClientConfig, Ec2Error> {
@@ -132,7 +124,7 @@ pub(super) fn bundle(environment: &Environment, host: &Host) -> Option<PathBuf> 
 }
 
 /// The first line of an answer whose head is read to its end, byte by byte: what follows it is not ours.
-async fn head(wire: &mut Box<dyn Wire>) -> std::io::Result<String> {
+async fn head(wire: &mut Wire) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(wire.read_u8().await?);

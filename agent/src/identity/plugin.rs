@@ -31,7 +31,7 @@ fn rendered(token: &Token, asked: Option<&str>) -> Value {
         "apiVersion": version,
         "kind": "ExecCredential",
         "spec": {},
-        "status": {"expirationTimestamp": token.end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "token": token.text},
+        "status": {"expirationTimestamp": format!("{:.0}", token.end), "token": token.text},
     })
 }
 

@@ -6,7 +6,6 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use ring::{digest, hmac};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -149,7 +148,7 @@ pub fn encode(text: &str) -> String {
 
 /// `20261121T210600Z`.
 fn date(now: Timestamp) -> String {
-    now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
+    format!("{now:.0}").replace(['-', ':'], "")
 }
 
 fn authenticate(key: &[u8], text: &str) -> Vec<u8> {

@@ -1,20 +1,19 @@
-//! One HTTP/1.1 connection to IMDS. Its driver is a task that ends with the connection.
+//! One HTTP/1.1 connection to IMDS.
 
-use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::ImdsError;
+use crate::wire::{self, Sender};
 
 /// No metadata item comes near: user data has 16 KiB, identity documents and credentials about 1.
 const BODY_LIMIT: usize = 262_144;
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
+    sender: Sender,
 }
 
 #[derive(Debug)]
@@ -36,9 +35,7 @@ impl Connection {
         let unreachable = |source| ImdsError::Connect { endpoint: authority.to_owned(), source };
         let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
         let broken = |source| ImdsError::Broken { path: String::new(), source };
-        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        tokio::spawn(driver);
-        Ok(Self { sender })
+        Ok(Self { sender: wire::speak(Box::new(stream)).await.map_err(broken)? })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -59,7 +56,7 @@ impl Connection {
             .uri(format!("/latest/{path}"))
             .header("host", host)
             .header(header.0, header.1)
-            .body(Empty::new())
+            .body(Full::default())
             .map_err(malformed)?;
         self.sender.ready().await.map_err(broken)?;
         let (head, body) = self.sender.send_request(request).await.map_err(broken)?.into_parts();

@@ -3,13 +3,11 @@
 
 use drain::Millis;
 use jiff::Timestamp;
-use jiff::fmt::strtime;
+use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
 use super::moment;
 
-/// As the metadata writes times: `21 Jan 2019 09:00:43 GMT`.
-const FORMAT: &str = "%d %b %Y %H:%M:%S GMT";
 /// No machine has more; what is beyond comes from somebody else than EC2.
 const MOST: usize = 32;
 /// More than any code or identity of an event has, bytes.
@@ -110,9 +108,10 @@ fn prefixed(description: &str, word: &str) -> bool {
     tag.is_some_and(|(tag, _)| tag.eq_ignore_ascii_case(word))
 }
 
+/// As the metadata writes times, which is as mail does: `21 Jan 2019 09:00:43 GMT`.
 fn time(text: &str) -> Option<Millis> {
-    let read = strtime::parse(FORMAT, text).and_then(|broken| broken.to_datetime()).and_then(|at| at.in_tz("UTC"));
-    read.map(|at| at.timestamp()).or_else(|_| text.parse::<Timestamp>()).ok().map(moment)
+    let read = DateTimeParser::new().parse_timestamp(text);
+    read.or_else(|_| text.parse::<Timestamp>()).ok().map(moment)
 }
 
 #[cfg(test)]

@@ -1,0 +1,47 @@
+//! Connections: plain or in TLS, to metadata, API servers and AWS, they are one type to HTTP. Compiled for each kind by itself the
+//! same client would be in the program four times.
+
+use std::io;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+
+/// A stream of bytes in both directions.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection.
+pub(crate) type Wire = Box<dyn Stream>;
+
+/// A connection that speaks HTTP/1.1.
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
+
+/// Begins to speak HTTP/1.1. The driver is a task that ends with the connection.
+///
+/// # Errors
+/// What the HTTP library says.
+pub(crate) async fn speak(wire: Wire) -> hyper::Result<Sender> {
+    let (sender, driver) = http1::handshake(TokioIo::new(wire)).await?;
+    tokio::spawn(async move {
+        if let Err(error) = driver.await {
+            log::debug!("a connection has ended: {error}");
+        }
+    });
+    Ok(sender)
+}
+
+/// Completes a TLS handshake.
+///
+/// # Errors
+/// What the other side or the checks of its certificate say.
+pub(crate) async fn secure(config: ClientConfig, name: ServerName<'static>, wire: Wire) -> io::Result<Wire> {
+    Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, wire).await?))
+}
