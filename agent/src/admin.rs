@@ -68,7 +68,7 @@ pub async fn ask(root: &Path) -> io::Result<Status> {
         let mut stream = UnixStream::connect(socket(root)).await?;
         let mut text = Vec::new();
         stream.read_to_end(&mut text).await?;
-        Ok(serde_json::from_slice(&text)?)
+        machine::document::read_json(&text).map_err(io::Error::other)
     };
     timeout(PATIENCE, asked).await.unwrap_or_else(|late| Err(late.into()))
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use drain::{Drain, Millis};
+use machine::document::{Fault, read_json};
 use serde::{Deserialize, Serialize};
 
 use crate::files::replace_durably;
@@ -140,7 +141,7 @@ pub enum JournalError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: serde_json::Error,
+        source: Fault,
     },
 }
 
@@ -187,8 +188,8 @@ impl Journal {
     ///
     /// # Errors
     /// When it is no journal.
-    pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text)
+    pub fn parse(text: &[u8]) -> Result<Self, Fault> {
+        read_json(text)
     }
 
     /// The journal for this instance and boot: itself, or a fresh one with what is left to do of an earlier boot.

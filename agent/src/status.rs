@@ -107,7 +107,8 @@ impl Status {
     /// What files say: everything that the running agent does not know better.
     #[must_use]
     pub fn left(root: &Path, journal: Option<&Journal>) -> Self {
-        let usage = std::fs::read(root.join(usage::LAST)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let usage =
+            std::fs::read(root.join(usage::LAST)).ok().and_then(|text| machine::document::read_json(&text).ok());
         Self {
             running: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -97,7 +97,7 @@ impl Timeline {
     /// Reads the file below `root`; empty where there is none, or where it is no timeline.
     #[must_use]
     pub fn read(root: &Path) -> Self {
-        fs::read(file(root)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+        fs::read(file(root)).ok().and_then(|text| machine::document::read_json(&text).ok()).unwrap_or_default()
     }
 
     /// Takes in what the file below `root` has, and replaces it.

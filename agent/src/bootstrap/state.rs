@@ -55,7 +55,7 @@ impl State {
     #[must_use]
     pub fn of(root: &Path) -> Option<Self> {
         let text = fs::read(root.join(PATH.trim_start_matches('/'))).ok()?;
-        serde_json::from_slice(&text).ok()
+        machine::document::read_json(&text).ok()
     }
 
     /// Writes the state.

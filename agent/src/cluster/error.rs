@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use machine::document::{Fault, read_json};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -104,7 +105,7 @@ pub enum ClusterError {
         what: String,
         /// Why.
         #[source]
-        source: serde_json::Error,
+        source: Fault,
     },
 }
 
@@ -164,13 +165,13 @@ impl Status {
 
 /// An error out of an answer that is not 2xx.
 pub(super) fn refused(what: &str, status: u16, retry_after: Option<Duration>, body: &[u8]) -> ClusterError {
-    let message = serde_json::from_slice(body).map(Status::text).ok().filter(|message| !message.is_empty());
+    let message = read_json(body).map(Status::text).ok().filter(|message| !message.is_empty());
     let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).chars().take(200).collect());
     ClusterError::Status { what: what.to_owned(), status, message, retry_after }
 }
 
 /// Parses a body, naming the call that it answers.
 pub(super) fn parse<T: DeserializeOwned>(what: &str, body: &[u8]) -> Result<T, ClusterError> {
-    let parsed = serde_json::from_slice(body);
+    let parsed = read_json(body);
     parsed.map_err(|source| ClusterError::Body { what: what.to_owned(), source })
 }

@@ -78,7 +78,7 @@ impl Command {
 /// # Errors
 /// What the reader says of anything else.
 pub fn credential(text: &[u8], now: Timestamp) -> Result<Token, String> {
-    let read: ExecCredential = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let read: ExecCredential = machine::document::read_json(text).map_err(|fault| fault.to_string())?;
     let status = read.status;
     let end = status.expiration_timestamp.unwrap_or(now + UNDATED + MARGIN);
     // An end before all time is over, and no error: the next token may be better.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
+use machine::document::{Fault, Node as Tree, typed};
 use serde::de::{DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
 
@@ -115,7 +115,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for OneByOne<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<Items<T>, A::Error> {
         let mut items = BTreeMap::new();
         while let Some(object) = objects.next_element()? {
-            items.extend(understood("a list", object));
+            items.extend(understood::<T>("a list", &object));
         }
         Ok(Items(items))
     }
@@ -132,7 +132,7 @@ struct Change {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    object: Value,
+    object: Tree,
 }
 
 /// Follows the collection until nobody listens any more.
@@ -192,7 +192,8 @@ where
 {
     let path = format!("{}?fieldSelector={}", watched.path, watched.selector);
     let body = http.call(Method::GET, &path, None).await?;
-    let list: List<T> = parse(&path, &body)?;
+    let list = serde_json::from_slice::<List<T>>(&body);
+    let list = list.map_err(|error| ClusterError::Body { what: path, source: Fault::from(error) })?;
     let Items(objects) = list.items;
     Ok(Listed { items: objects.values().cloned().collect(), objects, version: list.metadata.resource_version })
 }
@@ -213,32 +214,33 @@ where
     T: DeserializeOwned,
 {
     if change.kind == "ERROR" {
-        let status = change.object["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-        let message = change.object["message"].as_str().unwrap_or_default();
+        let status = change.object.text_at(&["code"]).parse().unwrap_or(500);
+        let message = change.object.text_at(&["message"]);
         return match status {
             410 => Ok(Applied::Forgotten),
             _ => Err(refused(&format!("the watch of {path}"), status, None, message.as_bytes())),
         };
     }
-    if let Some(newer) = change.object["metadata"]["resourceVersion"].as_str() {
+    let newer = change.object.text_at(&["metadata", "resourceVersion"]);
+    if !newer.is_empty() {
         newer.clone_into(version);
     }
     if change.kind == "BOOKMARK" {
         return Ok(Applied::Silent);
     }
-    let uid = change.object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let uid = change.object.text_at(&["metadata", "uid"]).to_owned();
     if change.kind == "DELETED" {
         objects.remove(&uid);
-    } else if let Some((uid, object)) = understood(path, change.object) {
+    } else if let Some((uid, object)) = understood(path, &change.object) {
         objects.insert(uid, object);
     }
     Ok(Applied::Changed)
 }
 
 /// The object with its UID, or a line in the log that names it.
-fn understood<T: DeserializeOwned>(path: &str, object: Value) -> Option<(String, T)> {
-    let named = Metadata::deserialize(&object["metadata"]).unwrap_or_default();
-    match serde_json::from_value(object) {
+fn understood<T: DeserializeOwned>(path: &str, object: &Tree) -> Option<(String, T)> {
+    let named: Metadata = object.get("metadata").and_then(|metadata| typed(metadata).ok()).unwrap_or_default();
+    match typed(object) {
         Ok(parsed) => Some((named.uid, parsed)),
         Err(error) => {
             let (namespace, name) = (named.namespace.as_str(), named.name.as_str());

@@ -61,7 +61,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn plugins(file: &Path) -> Option<Vec<String>> {
-    let read: Configuration = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    let read: Configuration = machine::document::read_json(&fs::read(file).ok()?).ok()?;
     let named = read.plugins.into_iter().map(|plugin| plugin.kind).chain([read.kind]);
     let named: Vec<String> = named.filter(|kind| !kind.is_empty() && !kind.contains('/')).collect();
     (!named.is_empty()).then_some(named)

@@ -196,7 +196,7 @@ struct Document {
 /// [`CredentialsError::Refused`] in metadata's own words, [`CredentialsError::Content`] for anything else.
 pub fn parse(role: &str, body: &[u8]) -> Result<Credentials, CredentialsError> {
     let content = || CredentialsError::Content { role: role.to_owned() };
-    let document: Document = serde_json::from_slice(body).map_err(|_| content())?;
+    let document: Document = machine::document::read_json(body).map_err(|_| content())?;
     if !document.code.is_empty() && document.code != "Success" {
         return Err(CredentialsError::Refused { role: role.to_owned(), code: quote(&document.code) });
     }

@@ -27,7 +27,7 @@ impl IdentityDocument {
     /// parts of paths and of host names.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
-        let read: Self = serde_json::from_slice(body).ok()?;
+        let read: Self = machine::document::read_json(body).ok()?;
         let words = [&read.instance_id, &read.instance_type, &read.region, &read.availability_zone];
         let are_names = words.into_iter().all(|word| is_name(word));
         are_names.then_some(read)

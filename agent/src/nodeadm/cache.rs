@@ -94,7 +94,7 @@ impl Enriched {
                 return None;
             }
         };
-        let parsed = serde_json::from_slice(&content);
+        let parsed = machine::document::read_json(&content);
         parsed.inspect_err(|error| log::warn!("{} cannot be understood and is made anew: {error}", path.display())).ok()
     }
 

@@ -55,7 +55,7 @@ impl Record {
     /// Reads a line with the owner and perhaps one with the hardware address, or the JSON of later releases of EKS's
     /// program. What is neither counts as not written down.
     fn parse(text: &str) -> Option<Self> {
-        if let Ok(JsonRecord { manager, mac }) = serde_json::from_str(text) {
+        if let Ok(JsonRecord { manager, mac }) = machine::document::read_json(text.as_bytes()) {
             return Some(Self { owner: Owner::parse(&manager)?, mac });
         }
         let mut lines = text.lines().map(str::trim);

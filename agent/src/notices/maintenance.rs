@@ -4,6 +4,7 @@
 use drain::Millis;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use machine::document::{Node, typed};
 use serde::Deserialize;
 
 use super::moment;
@@ -59,9 +60,9 @@ struct Written {
 /// # Errors
 /// When the body is no list.
 pub fn parse_maintenance(body: &[u8]) -> Result<Vec<Maintenance>, serde_json::Error> {
-    let entries: Vec<serde_json::Value> = serde_json::from_slice(body)?;
+    let entries: Vec<Node> = serde_json::from_slice(body)?;
     let read = entries.into_iter().take(MOST).filter_map(|entry| {
-        let read = serde_json::from_value(entry).ok().and_then(Written::read);
+        let read = typed(&entry).ok().and_then(Written::read);
         if read.is_none() {
             log::debug!("an entry of the scheduled maintenance cannot be read");
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use drain::Millis;
 use jiff::Timestamp;
+use machine::document::read_json;
 use serde::Deserialize;
-use serde_json::from_slice;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 
@@ -92,7 +92,7 @@ fn spot(body: &[u8]) -> Option<Said> {
         action: String,
         time: Timestamp,
     }
-    let InstanceAction { action, time } = from_slice(body).ok()?;
+    let InstanceAction { action, time } = read_json(body).ok()?;
     let named = matches!(action.as_str(), "terminate" | "stop" | "hibernate");
     named.then(|| Said::Spot { action, time: moment(time) })
 }
@@ -103,7 +103,7 @@ fn rebalance(body: &[u8]) -> Option<Said> {
     struct Rebalance {
         notice_time: Timestamp,
     }
-    let read: Rebalance = from_slice(body).ok()?;
+    let read: Rebalance = read_json(body).ok()?;
     Some(Said::Rebalance { time: moment(read.notice_time) })
 }
 

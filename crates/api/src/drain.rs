@@ -49,7 +49,7 @@ impl DrainRequest {
     /// # Errors
     /// [`InvalidRequest`], which says what to write instead.
     pub fn parse(text: &str) -> Result<Self, InvalidRequest> {
-        let request: Self = serde_json::from_str(text).map_err(InvalidRequest::Json)?;
+        let request: Self = serde_json::from_slice(text.as_bytes()).map_err(InvalidRequest::Json)?;
         let fits = (1..=LONGEST).contains(&request.id.len());
         let plain = request.id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
         if fits && plain { Ok(request) } else { Err(InvalidRequest::Id(request.id)) }

@@ -1,7 +1,8 @@
-//! YAML as people write it for a machine: read once into a tree that knows its places, and from there into any type, so that an error
-//! always says line, column and field, and so that types are compiled against one small reader: a general library, compiled anew
+//! YAML as people write it for a machine, and JSON as programs do: read once into a tree that knows its places, and from there into any
+//! type, so that an error always says where, and so that types are compiled against one small reader: a general library, compiled anew
 //! for each type, was a sixth of the agent.
 
+mod json;
 mod scalar;
 mod tree;
 mod typed;
@@ -11,9 +12,10 @@ use std::fmt::{self, Display};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-pub(crate) use tree::{Kind, Node};
+pub(crate) use tree::Kind;
+pub use tree::Node;
 
-/// Where something stands, both from 1 on.
+/// Where something stands in YAML, both from 1 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Line.
@@ -41,8 +43,19 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     typed(&Node::read(text)?)
 }
 
+/// Reads one JSON document.
+///
+/// # Errors
+/// [`Fault`]: where it is no JSON, with its place; where it is of another type, with the field alone.
+pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
+    typed(&serde_json::from_slice(text)?)
+}
+
 /// Reads a document that is a tree already.
-pub(crate) fn typed<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
+///
+/// # Errors
+/// [`Fault`], with its place where the tree has places.
+pub fn typed<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
     T::deserialize(node).map_err(|fault| fault.within("", node.at))
 }
 
@@ -63,10 +76,10 @@ impl Fault {
         self
     }
 
-    /// Where; the first character where nobody knows.
+    /// Where; nought where nobody knows.
     #[must_use]
     pub fn place(&self) -> Place {
-        self.0.at.unwrap_or(Place { line: 1, column: 1 })
+        self.0.at.unwrap_or_default()
     }
 
     /// Dotted path of the field; empty when the document itself cannot be read.
@@ -85,8 +98,11 @@ impl Fault {
 impl Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { line, column } = self.place();
-        let comma = if self.field().is_empty() { "" } else { ", " };
-        write!(out, "line {line}, column {column}{comma}{}: {}", self.field(), self.problem())
+        let (place, field) = (format!("line {line}, column {column}"), self.field().to_owned());
+        let known = [(place, line > 0), (field, !self.field().is_empty())];
+        let known: Vec<String> = known.into_iter().filter(|(_, is)| *is).map(|(text, _)| text).collect();
+        let colon = if known.is_empty() { "" } else { ": " };
+        write!(out, "{}{colon}{}", known.join(", "), self.problem())
     }
 }
 

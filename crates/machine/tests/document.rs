@@ -1,9 +1,9 @@
-//! YAML as it is read here: the same values as the library that the controller writes it with reads, whose word is asked for each
+//! YAML and JSON as they are read here: the same values as the library that the controller writes it with reads, whose word is asked for each
 //! document, and errors that say where and what.
 
 use std::collections::BTreeMap;
 
-use machine::document::read;
+use machine::document::{read, read_json};
 use proptest::prelude::{Strategy, any, prop, proptest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -131,6 +131,7 @@ proptest! {
     #[test]
     fn what_is_written_reads_back(value in values()) {
         assert_eq!(read::<Value>(&value.to_string()), Ok(value.clone()));
+        assert_eq!(read_json::<Value>(value.to_string().as_bytes()), Ok(value.clone()));
         assert_eq!(read::<Value>(&serde_saphyr::to_string(&value).unwrap()), Ok(value));
     }
 
@@ -140,5 +141,46 @@ proptest! {
         if let (Ok(ours), Ok(theirs)) = (read::<Value>(&text), serde_saphyr::from_str::<Value>(&text)) {
             assert_eq!(ours, theirs, "{text:?}");
         }
+    }
+}
+
+#[derive(Debug, PartialEq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Carrying {
+    Nothing,
+    One(u64),
+    Two(i64, String),
+    Named { share: f64, inner: Option<Box<Carrying>> },
+}
+
+#[derive(Debug, PartialEq, Deserialize, serde::Serialize)]
+#[serde(tag = "state", rename_all = "camelCase")]
+enum Tagged {
+    Done { at: u64, name: String },
+}
+
+#[test]
+fn json_reads_as_the_library_reads_it() {
+    let inner = Some(Box::new(Carrying::Two(-3, "7".to_owned())));
+    let all = vec![Carrying::Nothing, Carrying::One(u64::MAX), Carrying::Named { share: 1.0, inner }];
+    let text = serde_json::to_vec(&all).unwrap();
+    assert_eq!(read_json::<Vec<Carrying>>(&text), Ok(all));
+    let tagged = Tagged::Done { at: 7, name: "7".to_owned() };
+    assert_eq!(read_json(&serde_json::to_vec(&tagged).unwrap()), Ok(tagged));
+    for (text, expected) in [
+        (&b"{\"a\": [1, {\"b\": \"x\"}]}"[..], "a[1].b: expected a whole number, found `x`"),
+        (b"{\"a\": ", "line 1, column 6: EOF while parsing a value"),
+        (b"<html>", "line 1, column 1: expected value"),
+        (b"", "line 1, column 0: EOF while parsing a value"),
+        (b"[]", "expected a mapping, found a list"),
+    ] {
+        let fault = read_json::<BTreeMap<String, (u64, BTreeMap<String, u64>)>>(text).unwrap_err();
+        assert!(fault.to_string().starts_with(expected), "{fault}");
+    }
+    let rows =
+        [("[{\"two\": 1}]", "[0].two: "), ("[{\"nothing\": 1}]", "[0].nothing: "), ("[\"three\"]", "[0]: unknown")];
+    for (text, expected) in rows {
+        let fault = read_json::<Vec<Carrying>>(text.as_bytes()).unwrap_err();
+        assert!(fault.to_string().starts_with(expected), "{fault}");
     }
 }

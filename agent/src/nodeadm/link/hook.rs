@@ -74,7 +74,8 @@ impl Boot {
     async fn settled(&self, host: &Host) -> anyhow::Result<()> {
         let managed = self.managed(host)?;
         let printed = host.output("networkctl", &["list", "--json=short"]).await?;
-        let links = serde_json::from_str(&printed).context("networkctl prints something else than links")?;
+        let links =
+            machine::document::read_json(printed.as_bytes()).context("networkctl prints something else than links")?;
         match awaited_of(&links, &managed) {
             None => Ok(()),
             Some(what) => Err(anyhow::Error::msg(what)),

@@ -13,7 +13,7 @@ const LARGEST: usize = 100_000;
 
 /// A value and its place: for an alias, where it is used.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
     pub(crate) at: Place,
     pub(crate) kind: Kind,
 }
@@ -34,7 +34,32 @@ pub(crate) struct Key {
     pub(crate) text: String,
 }
 
+impl Default for Node {
+    fn default() -> Self {
+        Self { at: Place::default(), kind: Kind::Scalar(Scalar::null()) }
+    }
+}
+
 impl Node {
+    /// What a field of a mapping holds.
+    #[must_use]
+    pub fn get(&self, field: &str) -> Option<&Self> {
+        match &self.kind {
+            Kind::Map(fields) => fields.iter().find(|(key, _)| key.text == field).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    /// A text in a mapping within mappings, such as `metadata`, `uid`; empty where there is none.
+    #[must_use]
+    pub fn text_at(&self, path: &[&str]) -> &str {
+        let found = path.iter().try_fold(self, |node, field| node.get(field));
+        match found.map(|node| &node.kind) {
+            Some(Kind::Scalar(scalar)) => &scalar.text,
+            _ => "",
+        }
+    }
+
     /// Reads the one document of a text; an empty text is a null.
     pub(crate) fn read(text: &str) -> Result<Self, Fault> {
         let mut options = Options::default();

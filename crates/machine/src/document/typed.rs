@@ -1,7 +1,10 @@
 //! From the tree into types. What a type asks for decides: `7` is a text where a text is asked for, and `"7"` a number where a number is.
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
+    Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use super::Fault;
@@ -136,13 +139,18 @@ impl<'de> Deserializer<'de> for &'de Node {
         self.deserialize_map(visitor)
     }
 
-    /// Choices are words; none of ours carries more.
+    /// A word, or a word with what it carries.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
+        if let Kind::Map(fields) = &self.kind
+            && let [field] = fields.as_slice()
+        {
+            return visitor.visit_enum(Carrying(field));
+        }
         let word: StrDeserializer<'_, Fault> = self.text()?.into_deserializer();
         visitor.visit_enum(word)
     }
@@ -189,5 +197,48 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let (key, value) = self.current.ok_or_else(|| Fault::custom("a value was asked for before its key"))?;
         seed.deserialize(value).map_err(|fault| fault.within(&key.text, value.at))
+    }
+}
+
+/// A choice's word, and what it carries.
+struct Carrying<'a>(&'a (Key, Node));
+
+impl<'de> EnumAccess<'de> for Carrying<'de> {
+    type Error = Fault;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
+        let Self((key, _)) = self;
+        let word: StrDeserializer<'_, Fault> = key.text.as_str().into_deserializer();
+        let word = seed.deserialize(word).map_err(|fault| fault.within(&key.text, key.at));
+        Ok((word?, self))
+    }
+}
+
+impl Carrying<'_> {
+    fn placed<T>(&self, read: Result<T, Fault>) -> Result<T, Fault> {
+        let Self((key, value)) = self;
+        read.map_err(|fault| fault.within(&key.text, value.at))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Carrying<'de> {
+    type Error = Fault;
+
+    fn unit_variant(self) -> Result<(), Fault> {
+        let is_word = self.0.1.is_null();
+        self.placed(if is_word { Ok(()) } else { Err(self.0.1.unexpected("nothing")) })
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
+        self.placed(seed.deserialize(&self.0.1))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
+        self.placed(self.0.1.deserialize_seq(visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
+        self.placed(self.0.1.deserialize_map(visitor))
     }
 }
