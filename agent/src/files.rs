@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Replaces a file as a whole; it need not survive a crash of the machine.
@@ -32,6 +33,28 @@ fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
+/// A file that others replace now and then, which is seen without reading it.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    path: PathBuf,
+    /// Inode, length and time of the file that was there at the last look.
+    known: Option<Option<[i128; 4]>>,
+}
+
+impl Replaced {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, known: None }
+    }
+
+    /// Whether it differs from that of the last look, or nobody has looked yet.
+    pub(crate) fn is_new(&mut self) -> bool {
+        let found = fs::metadata(&self.path).ok();
+        let found = found.map(|it| [it.ino().into(), it.len().into(), it.mtime().into(), it.mtime_nsec().into()]);
+        let known = self.known.replace(found);
+        known != self.known
+    }
+}
+
 /// A file that may be there, and that stays open between two looks.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -58,5 +81,24 @@ impl Kept {
     /// Closes it until the next look.
     pub(crate) fn close(&mut self) {
         self.file = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_new_until_it_was_looked_at_and_whenever_it_was_replaced() {
+        let folder = std::env::temp_dir().join(format!("kerf-files-{}", std::process::id()));
+        let path = folder.join("state.json");
+        let mut file = Replaced::new(path.clone());
+        assert!(file.is_new() && !file.is_new(), "that there is none is said once");
+        for content in ["one", "two"] {
+            assert!(replace(&path, content.as_bytes()).is_ok());
+            assert!(file.is_new() && !file.is_new(), "{content}");
+        }
+        assert!(fs::remove_dir_all(&folder).is_ok());
+        assert!(file.is_new());
     }
 }

@@ -19,10 +19,11 @@ use machine::agent::mode::Listen;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
-use crate::bootstrap::State;
+use crate::bootstrap::{self, State};
 use crate::clock::{Clock, Wall};
 use crate::cluster::{Access, Cluster, Heard, Link, Node, Pod, Watched, follow};
 use crate::drain::pods_on_node;
+use crate::files::Replaced;
 use crate::gates::{Finding, Probers};
 use crate::health::{self, Look, Sample, Sampler};
 use crate::host::Host;
@@ -75,6 +76,7 @@ struct Agent {
     life: Lifecycle,
     /// What bootstrap said last.
     bootstrap: Option<State>,
+    bootstrap_file: Replaced,
     /// What metadata calls this machine, for as long as bootstrap has written no name.
     hostname: String,
     /// Who this machine is to AWS: tokens are signed with it.
@@ -126,6 +128,7 @@ impl Agent {
             root: root.to_owned(),
             life,
             bootstrap: None,
+            bootstrap_file: Replaced::new(root.join(bootstrap::state::PATH.trim_start_matches('/'))),
             hostname,
             role: Arc::new(role),
             access: None,
@@ -194,9 +197,9 @@ impl Agent {
     /// What systemd and people on this machine hear.
     fn tell(&mut self) {
         self.systemd.alive(&self.phase());
-        let said = self.life.statements(self.clock.now());
-        let line = self.local.turn(&self.life, &said, Timestamp::now());
-        self.take(Input::Timeline(line));
+        if let Some(line) = self.local.turn(&self.life, Timestamp::now()) {
+            self.take(Input::Timeline(Some(line)));
+        }
     }
 
     /// Where things stand, and while the API server does not answer, why.
@@ -211,7 +214,8 @@ impl Agent {
     fn look_around(&mut self) {
         let ahead = self.clock.look();
         self.take(Input::Wall(Wall(ahead)));
-        let bootstrap = State::of(&self.root);
+        let said = &self.bootstrap;
+        let bootstrap = if self.bootstrap_file.is_new() { State::of(&self.root) } else { said.clone() };
         if bootstrap != self.bootstrap {
             // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
             if matches!(bootstrap, Some(State::Done { .. })) {

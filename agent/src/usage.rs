@@ -198,10 +198,11 @@ impl Work {
 
     async fn report(&mut self, destination: Option<Link>) {
         let now = Timestamp::now();
-        let Some(spec) = report(&mut self.history, &self.instance, now) else { return };
+        let Some(mut spec) = report::overview(&mut self.history, &self.instance, now) else { return };
         let gist = Gist::of(&mut self.history, now);
         let elapsed = self.started.elapsed();
         if let Some(destination) = destination.filter(|_| self.pace.is_due(&gist, elapsed)) {
+            spec = report::whole(spec, &mut self.history, now);
             let taken = self.write(&destination, &spec).await;
             if taken {
                 self.reported_at = Some(now);

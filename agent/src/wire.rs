@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -24,12 +24,23 @@ pub(crate) type Wire = Box<dyn Stream>;
 /// A connection that speaks HTTP/1.1.
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
+/// What moves a connection's bytes while somebody polls it.
+pub(crate) type Driver = Connection<TokioIo<Wire>, Full<Bytes>>;
+
+/// Begins to speak HTTP/1.1; the caller drives.
+///
+/// # Errors
+/// What the HTTP library says.
+pub(crate) async fn handshake(wire: Wire) -> hyper::Result<(Sender, Driver)> {
+    http1::handshake(TokioIo::new(wire)).await
+}
+
 /// Begins to speak HTTP/1.1. The driver is a task that ends with the connection.
 ///
 /// # Errors
 /// What the HTTP library says.
 pub(crate) async fn speak(wire: Wire) -> hyper::Result<Sender> {
-    let (sender, driver) = http1::handshake(TokioIo::new(wire)).await?;
+    let (sender, driver) = handshake(wire).await?;
     tokio::spawn(async move {
         if let Err(error) = driver.await {
             log::debug!("a connection has ended: {error}");

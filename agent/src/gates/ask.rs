@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use http_body_util::Empty;
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use http_body_util::Full;
 use hyper::header::{CONNECTION, HOST, USER_AGENT};
 use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
 use machine::agent::gates::{HttpTarget, Target};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::Answer;
+use crate::wire;
 
 /// Asks, below the machine's root.
 pub(super) async fn ask(root: &Path, target: &Target) -> Answer {
@@ -43,7 +41,7 @@ async fn get(page: &HttpTarget) -> Result<(), String> {
 
 async fn status(page: &HttpTarget) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect((page.host.as_str(), page.port)).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) = wire::handshake(Box::new(stream)).await?;
     let mut exchange = std::pin::pin!(async {
         let request = Request::builder()
             .method(Method::GET)
@@ -51,7 +49,7 @@ async fn status(page: &HttpTarget) -> Result<u16, Box<dyn std::error::Error + Se
             .header(HOST, format!("{}:{}", page.host, page.port))
             .header(USER_AGENT, concat!("kerf-agent/", env!("CARGO_PKG_VERSION")))
             .header(CONNECTION, "close")
-            .body(Empty::<Bytes>::new())?;
+            .body(Full::default())?;
         Ok(sender.send_request(request).await?.status().as_u16())
     });
     // The connection is driven here and ends with the answer: a probe leaves nothing behind.

@@ -133,6 +133,8 @@ pub struct Lifecycle {
     course: Course,
     /// What people are told.
     events: Events,
+    /// The conditions that the last step found the Node should have.
+    said: Vec<Statement>,
 }
 
 impl Lifecycle {
@@ -157,6 +159,7 @@ impl Lifecycle {
             conditions: Conditions::default(),
             course: Course::default(),
             events: Events::default(),
+            said: Vec::new(),
         }
     }
 
@@ -297,7 +300,8 @@ impl Lifecycle {
         let wishes = self.wishes(wanted);
         acts.extend(self.marks.patch(&mut self.known, wishes, now).map(Act::PatchNode));
         let said = self.statements(now);
-        acts.extend(self.conditions.patch(&self.known, said, now).map(Act::PatchStatus));
+        acts.extend(self.conditions.patch(&self.known, &said, now).map(Act::PatchStatus));
+        self.said = said;
         acts.extend(self.emptying.step(&mut self.known, self.marks.cordoned(), now));
         acts.extend(self.shutdown.yields(&self.known, now).then_some(Act::Yield));
         let hook = self.scaling.completes(&self.known, self.notices.hook(), now);
@@ -341,8 +345,13 @@ impl Lifecycle {
         wishes.chain(self.course.wish(&self.known)).collect()
     }
 
+    /// The conditions that the Node should have, as of the last step.
+    pub(super) fn said(&self) -> &[Statement] {
+        &self.said
+    }
+
     /// The conditions that the Node should have.
-    pub(super) fn statements(&self, now: Millis) -> Vec<Statement> {
+    fn statements(&self, now: Millis) -> Vec<Statement> {
         let mut said: Vec<Statement> = self.service.statement(&self.known).into_iter().collect();
         said.extend(self.notices.statements(&self.known, now));
         said.extend(self.metadata.statement(&self.known, now));

@@ -11,23 +11,23 @@ use drain::Millis;
 use jiff::Timestamp;
 use machine::agent::mode::Listen;
 use tokio::net::UnixStream;
+use tokio::sync::mpsc::{self, Receiver};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 use super::lifecycle::Lifecycle;
 use crate::admin::{self, Admin};
 use crate::clock::Wall;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Heard, Pod, Watched, follow};
 use crate::gates::Gate;
 use crate::metrics;
 use crate::report::Statement;
 use crate::status::Status;
 use crate::timeline::{self, Timeline};
 
-/// How often the node's pods are looked at until the first one runs, and how often at most.
-const POD_LOOK: Duration = Duration::from_secs(2);
-const POD_LOOKS: u32 = 300;
+/// For so long the first running pod is waited for.
+const POD_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The agent's own doors.
 pub(super) struct Local {
@@ -45,6 +45,8 @@ pub(super) struct Local {
     /// Questions to metadata without an answer that are counted.
     unanswered: u64,
     bootstrapped: bool,
+    /// The annotation says what the timeline does.
+    annotated: bool,
     first_pod: FirstPod,
 }
 
@@ -77,6 +79,7 @@ impl Local {
             drained: false,
             unanswered: 0,
             bootstrapped: false,
+            annotated: false,
         }
     }
 
@@ -90,7 +93,7 @@ impl Local {
         let left = Status::left(&self.root, Some(life.journal()));
         let mut status = Status { running: true, phase, timeline: self.timeline.clone(), ..left };
         status.identity.node = Some(life.name().to_owned());
-        status.conditions = life.statements(now).iter().map(Into::into).collect();
+        status.conditions = life.said().iter().map(Into::into).collect();
         status.health = Some(life.wellbeing(now));
         admin::answer(stream, &status);
     }
@@ -98,6 +101,7 @@ impl Local {
     /// Bootstrap has come to its end: its part of the timeline is complete, and ours may go into the same file.
     pub(super) fn bootstrapped(&mut self) {
         self.bootstrapped = true;
+        self.annotated = false;
         self.keep();
     }
 
@@ -109,8 +113,9 @@ impl Local {
         self.metrics.set(&metrics::API_ANSWERS, &[], f64::from(u8::from(answers)));
     }
 
-    /// One turn of the main loop: what is new at `now`, by the wall's clock. Gives the timeline's annotation, once it has begun.
-    pub(super) fn turn(&mut self, life: &Lifecycle, said: &[Statement], now: Timestamp) -> Option<String> {
+    /// One turn of the main loop: what is new at `now`, by the wall's clock. Gives the timeline's annotation when it has changed.
+    pub(super) fn turn(&mut self, life: &Lifecycle, now: Timestamp) -> Option<String> {
+        let said = life.said();
         let mut news = life.node().is_some() && self.timeline.reach(timeline::NODE, now);
         news |= self.gates(life, now);
         news |= is_ready(said) && self.timeline.reach(timeline::READY, now);
@@ -120,10 +125,12 @@ impl Local {
             self.shown = said.to_vec();
         }
         if news {
+            self.annotated = false;
             self.keep();
         }
         self.count(life);
-        self.timeline.annotation()
+        let annotated = std::mem::replace(&mut self.annotated, true);
+        if annotated { None } else { self.timeline.annotation() }
     }
 
     /// Looks for the node's first running pod through this client, until there is one.
@@ -131,10 +138,10 @@ impl Local {
         if matches!(self.first_pod, FirstPod::Seen) {
             return;
         }
-        let (told, heard) = oneshot::channel();
+        let (mut told, heard) = oneshot::channel();
         let (cluster, node) = (Arc::clone(cluster), node.to_owned());
         tokio::spawn(async move {
-            if let Some(at) = first_pod(&cluster, &node, &told).await {
+            if let Some(at) = first_pod(cluster, &node, &mut told).await {
                 // Nobody listens where another kubeconfig has come meanwhile.
                 let _ = told.send(at);
             }
@@ -219,19 +226,26 @@ fn timestamp(wall: Wall, moment: Millis) -> Option<Timestamp> {
     Timestamp::from_millisecond(i64::try_from(wall.of(moment).0).ok()?).ok()
 }
 
-/// Looks until a pod runs, somebody else looks, or it has taken too long to matter.
-async fn first_pod(cluster: &Cluster, node: &str, told: &oneshot::Sender<Timestamp>) -> Option<Timestamp> {
-    for _ in 0..POD_LOOKS {
-        if told.is_closed() {
-            return None;
-        }
-        let pods = cluster.pods(node).await.unwrap_or_default();
-        if pods.iter().any(|pod| pod.status.phase == "Running") {
+/// Follows the pods until one runs, somebody else looks, or it has taken too long to matter.
+async fn first_pod(cluster: Arc<Cluster>, node: &str, told: &mut oneshot::Sender<Timestamp>) -> Option<Timestamp> {
+    let (tell, mut heard) = mpsc::channel(1);
+    // The following ends with this set, also in the middle of a silent watch.
+    let mut following = JoinSet::new();
+    following.spawn(follow(cluster, Watched::pods_of(node), tell));
+    tokio::select! {
+        running = timeout(POD_PATIENCE, running(&mut heard)) => running.ok().flatten(),
+        () = told.closed() => None,
+    }
+}
+
+async fn running(heard: &mut Receiver<Heard<Pod>>) -> Option<Timestamp> {
+    loop {
+        if let Heard::All(pods) = heard.recv().await?
+            && pods.iter().any(|pod| pod.status.phase == "Running")
+        {
             return Some(Timestamp::now());
         }
-        sleep(POD_LOOK).await;
     }
-    None
 }
 
 /// The port for scrapers.

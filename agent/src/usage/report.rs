@@ -16,13 +16,24 @@ const PERIODS: u64 = 100;
 
 /// The report of `instance` at `now`; `None` until the machine's CPU and memory were measured.
 pub fn report(history: &mut History, instance: &str, now: Timestamp) -> Option<NodeUsageSpec> {
-    let node = &mut history.node;
+    overview(history, instance, now).map(|spec| whole(spec, history, now))
+}
+
+/// The report with what its readers compare, histograms and pods: most of its cost.
+pub(super) fn whole(overview: NodeUsageSpec, history: &mut History, now: Timestamp) -> NodeUsageSpec {
+    let node = &history.node;
     let histograms = Histograms {
         cpu: node.cpu.spread.abridged(),
         memory: node.memory.spread.abridged(),
         joint: node.joint.abridged(),
     };
     let pods: Vec<PodUsage> = history.pods.iter_mut().filter_map(|(uid, pod)| pod_usage(uid, pod, now)).collect();
+    NodeUsageSpec { histograms, pods: encode_pods(&pods), ..overview }
+}
+
+/// What a report says of the machine as a whole.
+pub(super) fn overview(history: &mut History, instance: &str, now: Timestamp) -> Option<NodeUsageSpec> {
+    let node = &mut history.node;
     Some(NodeUsageSpec {
         instance: instance.to_owned(),
         measured_at: Time(whole_second(now)),
@@ -32,8 +43,8 @@ pub fn report(history: &mut History, instance: &str, now: Timestamp) -> Option<N
         pressure: pressure(&mut node.pressure, now),
         throttled: node.throttled.worst(PERIODS, now).unwrap_or(0),
         oom_kills: kills(&mut node.oom_kills, now),
-        histograms,
-        pods: encode_pods(&pods),
+        histograms: Histograms::default(),
+        pods: String::new(),
     })
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn patch(&mut self, known: &Known, said: Vec<Statement>, now: Millis) -> Option<Value> {
+    pub(super) fn patch(&mut self, known: &Known, said: &[Statement], now: Millis) -> Option<Value> {
         let node = known.node()?;
         let fresh = self.stated_at.is_some_and(|at| now < at + ECHO);
         let stands = |it: &Statement| {
@@ -36,9 +36,9 @@ impl Conditions {
         if said.iter().all(stands) {
             return None;
         }
-        let patch = report::status_patch(&said, |it| !has_status(node, it), known.wall.of(now));
+        let patch = report::status_patch(said, |it| !has_status(node, it), known.wall.of(now));
         self.lane.take(now).then(|| {
-            self.stated = said;
+            self.stated = said.to_vec();
             patch
         })
     }
