@@ -7,15 +7,18 @@
 use crate::Why;
 
 use super::frame::FrameId;
+use super::join::holding;
 use super::topology::{Domain, RuleKind};
 use super::{Place, Run, Solver, Turn};
 
 impl Solver<'_> {
     /// Goes round the queue until a whole round places nobody; whom no spread holds back is asked only when others moved.
     pub(super) fn place_at_present(&mut self, queue: &mut Vec<Run>) {
-        if queue.iter().any(|run| self.is_spread(run.shape)) {
-            self.confirm_retinue();
+        if !queue.iter().any(|run| self.is_spread(run.shape)) {
+            return;
         }
+        self.confirm_retinue();
+        let launches = self.launches_by_now();
         let mut moved = false;
         loop {
             let mut placed = 0;
@@ -23,7 +26,7 @@ impl Solver<'_> {
                 if !moved && !self.is_spread(run.shape) {
                     continue;
                 }
-                let count = self.place_run_at_present(run);
+                let count = self.place_run_at_present(run, &launches);
                 run.pods.drain(..count);
                 placed += count;
             }
@@ -35,15 +38,28 @@ impl Solver<'_> {
         }
     }
 
+    /// The launches with the sites that they are, each narrowed to the types that hold the pods which it has by now.
+    pub(super) fn launches_by_now(&mut self) -> Vec<(FrameId, Domain)> {
+        let all = 0..self.claims.list.len();
+        all.map(|launch| (self.frame_by_now(launch), self.claims.list[launch].site)).collect()
+    }
+
+    pub(super) fn frame_by_now(&mut self, launch: usize) -> FrameId {
+        let claim = &self.claims.list[launch];
+        let (_, used) = self.seated(claim);
+        let entries: Vec<usize> = holding(&self.frames, claim.frame, 0, &used, &claim.ports).collect();
+        self.frames.of_types(claim.frame, &entries, &mut self.topology).unwrap_or(claim.frame)
+    }
+
     fn is_spread(&self, shape: usize) -> bool {
         let level = self.demands[shape].levels.last();
         level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
     }
 
-    fn place_run_at_present(&mut self, run: &Run) -> usize {
+    fn place_run_at_present(&mut self, run: &Run, launches: &[(FrameId, Domain)]) -> usize {
         let mut placed = 0;
         while let Some(pod) = run.pods.get(placed).filter(|_| !self.is_spent()) {
-            let Some((turn, room)) = self.room_at_present(run.shape, *pod) else { break };
+            let Some((turn, room)) = self.room_at_present(run.shape, *pod, launches) else { break };
             self.record(turn, Place::Room(room), &[*pod], Why::Room);
             self.closed = true;
             placed += 1;
@@ -51,13 +67,12 @@ impl Solver<'_> {
         placed
     }
 
-    fn room_at_present(&mut self, shape: usize, pod: usize) -> Option<(Turn, usize)> {
-        let launches: Vec<(FrameId, Domain)> = self.claims.list.iter().map(|claim| (claim.frame, claim.site)).collect();
+    fn room_at_present(&mut self, shape: usize, pod: usize, launches: &[(FrameId, Domain)]) -> Option<(Turn, usize)> {
         for level in 0..self.demands[shape].levels.len() {
             self.steps += self.rooms.list.len() as u64;
             let demand = &self.demands[shape];
             let own = &demand.levels[level];
-            self.topology.look_at_present(&own.rules, &launches, &self.frames, &self.wants);
+            self.topology.look_at_present(&own.rules, launches, &self.frames, &self.wants);
             let object = &self.snapshot.pods[pod];
             let admits = |room: &usize| self.rooms.admits(*room, demand, own, object, &self.wants, &self.topology);
             let found = (0..self.rooms.list.len()).find(admits);

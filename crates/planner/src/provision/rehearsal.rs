@@ -19,7 +19,7 @@ impl Solver<'_> {
         self.retinue.forget_doubts();
         (0..self.claims.list.len()).for_each(|claim| self.count_retinue(claim));
         self.confirm_retinue();
-        let launches: Vec<(FrameId, Domain)> = self.claims.list.iter().map(|claim| (claim.frame, claim.site)).collect();
+        let launches = self.launches_by_now();
         self.order.clone().into_iter().all(|pod| {
             let shape = self.demand_of[pod];
             let Some(place) = self.place_of(pod) else { return true };

@@ -7,7 +7,6 @@ use crate::{Daemon, Node, Snapshot, Stage};
 
 use super::demand::{Demand, Level};
 use super::frame::{FrameId, Frames};
-use super::join::holding;
 use super::template::{self, DaemonDemand};
 use super::topology::{
     self, Company, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology,
@@ -295,11 +294,8 @@ impl Solver<'_> {
     /// could have become is over.
     pub(super) fn confirm_retinue(&mut self) {
         for (position, member) in std::mem::take(&mut self.retinue.doubtful) {
-            let claim = &self.claims.list[position];
-            let (_, used) = self.seated(claim);
-            let entries: Vec<usize> = holding(&self.frames, claim.frame, 0, &used, &claim.ports).collect();
-            let own = &self.retinue.members[member];
-            let narrow = self.frames.of_types(claim.frame, &entries, &mut self.topology).unwrap_or(claim.frame);
+            let narrow = self.frame_by_now(position);
+            let (claim, own) = (&self.claims.list[position], &self.retinue.members[member]);
             if own.belongs_to(narrow, &self.frames) == Counts::Surely {
                 let suits = |id, spread: &_| self.frames.counts(narrow, id, spread, &self.wants);
                 self.topology.confirm(&own.counts, claim.spot(self.frames.get(claim.frame)), suits);
