@@ -1,7 +1,7 @@
 //! Emptying the node: orders start, tighten or call off the drain in the journal; here is also when it may go on, what it asks for, and
 //! how it ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::condition;
@@ -27,6 +27,8 @@ pub(super) struct Emptying {
     follows_pods: bool,
     /// Pods whose eviction the journal knows of: a retry need not wait for the disk.
     asked: BTreeSet<String>,
+    /// Why each pod did not go when that was said last, by UID.
+    refused: BTreeMap<String, String>,
     /// Who wants the node empty.
     orders: Orders,
     settings: DrainSettings,
@@ -82,6 +84,7 @@ impl Emptying {
         }
         known.journal.outcome = None;
         self.asked.clear();
+        self.refused.clear();
         self.begun = None;
     }
 
@@ -115,6 +118,7 @@ impl Emptying {
         }
         if self.may_drain(known, cordoned, now) {
             acts.extend(self.ask(known, now));
+            self.complain(known);
             self.conclude(known, now);
         }
         acts
@@ -130,6 +134,18 @@ impl Emptying {
             };
         }
         steps.into_iter().map(Act::Drain).collect()
+    }
+
+    /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
+    fn complain(&mut self, known: &Known) {
+        for refusal in known.journal.drain.iter().flat_map(Drain::refusals) {
+            let words = report::refusal(refusal);
+            let (pod, ..) = refusal;
+            if self.refused.get(&pod.uid) != Some(&words) {
+                log::info!("cannot evict {words}");
+                self.refused.insert(pod.uid.clone(), words);
+            }
+        }
     }
 
     pub(super) fn poll_timeout(&self, known: &Known, cordoned: bool, now: Millis) -> Option<Millis> {

@@ -46,8 +46,17 @@ impl fmt::Display for Agent {
         )?;
         writeln!(
             page,
-            "idle figures are means over 30 s, delays are over 100 notices. `tests/numbers` measures them.\n"
+            "idle figures are means over 30 s, delays are over 100 notices. `tests/numbers` measures them. A node of 110 pods"
         )?;
+        writeln!(
+            page,
+            "(ours with their cgroups) gives `cpu-110-pods-percent` and, when it is emptied, the most memory as `rss-drain-mib`."
+        )?;
+        writeln!(
+            page,
+            "`budget-30-pods-*`: 30 pods of one budget that lets one be away, and a notice of 120 s: seconds until the node was"
+        )?;
+        writeln!(page, "empty, pods left then, and how many more were away at once than the budget lets be.\n")?;
         writeln!(page, "| measure | Kerf | Node Termination Handler | times better | unit |\n|---|---|---|---|---|")?;
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
         for row in &self.0 {
