@@ -41,6 +41,7 @@ impl Stage {
         let root = self.folder.path().join(case);
         let facts = Facts {
             instance_id: INSTANCE.to_owned(),
+            instance_type: "m5.large".to_owned(),
             local_hostname: NODE.to_owned(),
             region: REGION.to_owned(),
             zone: format!("{REGION}a"),
