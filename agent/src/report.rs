@@ -1,7 +1,7 @@
 //! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
 
 use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
-use drain::{Drain, Millis, Orders, PodOnNode, Refusal};
+use drain::{Drain, Millis, Orders};
 use jiff::Timestamp;
 use machine::agent::notices::Rebalance;
 use serde_json::{Value, json};
@@ -128,14 +128,8 @@ fn changes(patch: Value) -> Option<Value> {
 
 /// How far a drain is, and which pods hold it up.
 fn progress(drain: &Drain) -> String {
-    let blocked = drain.refusals().take(NAMED).map(refusal);
-    blocked.fold(drain.progress().to_string(), |said, pod| format!("{said}; {pod}"))
-}
-
-/// A pod whose last request was refused, why, and by which budget.
-pub(crate) fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
-    let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
-    format!("{}/{}: {why}{budget}", pod.namespace, pod.name)
+    let blocked = drain.refusals().take(NAMED);
+    blocked.fold(drain.progress().to_string(), |said, refused| format!("{said}; {refused}"))
 }
 
 /// The condition `kerf.sh/Drained` of a node that is emptied for `orders`.

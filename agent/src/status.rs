@@ -13,7 +13,7 @@ use crate::cluster::{Access, Credentials};
 use crate::health::{Wellbeing, Wrong};
 use crate::journal::{Journal, Outcome};
 use crate::observe::{self, Other};
-use crate::report::{self, Statement, rfc3339};
+use crate::report::{Statement, rfc3339};
 use crate::timeline::Timeline;
 use crate::usage;
 
@@ -158,7 +158,7 @@ fn emptying(journal: &Journal) -> Option<Emptying> {
         why: journal.order.as_ref().map(|order| order.why.clone()).unwrap_or_default(),
         deadline: drain.settings().deadline.map(rfc3339),
         progress: drain.progress().to_string(),
-        blocked: drain.refusals().map(report::refusal).collect(),
+        blocked: drain.refusals().map(|refused| refused.to_string()).collect(),
         outcome: journal.outcome.clone(),
     })
 }

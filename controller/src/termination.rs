@@ -11,7 +11,7 @@ use std::time::Duration;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
-use drain::{Drain, Millis, PodOnNode, Refusal};
+use drain::{Drain, Millis, PodOnNode};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -177,7 +177,7 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
         push_status(claim, &changed, decision);
     }
     if progress.blocked > 0 {
-        let blocked: Vec<String> = drain.refusals().map(refusal).collect();
+        let blocked: Vec<String> = drain.refusals().map(|refused| refused.to_string()).collect();
         let message = format!("cannot evict {}", blocked.join("; "));
         decision.steps.push(Step::Note(Note::warning(
             Object::of(view.node.as_ref()),
@@ -185,11 +185,6 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
             message,
         )));
     }
-}
-
-fn refusal((pod, why, budget): (&PodOnNode, Refusal, Option<&str>)) -> String {
-    let budget = budget.map(|budget| format!(" ({budget})")).unwrap_or_default();
-    format!("{}/{}: {why}{budget}", pod.namespace, pod.name)
 }
 
 fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {

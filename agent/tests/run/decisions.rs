@@ -74,16 +74,8 @@ pub fn pod(uid: &str) -> PodOnNode {
         uid: uid.into(),
         namespace: "default".into(),
         name: format!("pod-{uid}"),
-        owner_kind: None,
-        critical: false,
-        priority: 0,
-        claims: 0,
         grace_seconds: 20,
-        terminal: false,
-        deletion: None,
-        tolerates_disrupted: false,
-        mirror: false,
-        do_not_disrupt: false,
+        ..PodOnNode::default()
     }
 }
 

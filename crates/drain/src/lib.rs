@@ -25,5 +25,5 @@ pub use moment::Millis;
 pub use order::{Order, Orders};
 pub use pod::{Group, PodOnNode, Skip};
 pub use progress::{Outcome, Progress, Report};
-pub use reply::{Refusal, Reply};
+pub use reply::{Refusal, Refused, Reply};
 pub use settings::{Care, DaemonSets, Settings};

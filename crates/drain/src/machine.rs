@@ -9,7 +9,7 @@ use crate::moment::Millis;
 use crate::order::Orders;
 use crate::pod::PodOnNode;
 use crate::progress::{Outcome, Progress};
-use crate::reply::{Refusal, Reply};
+use crate::reply::{Refused, Reply};
 use crate::settings::Settings;
 use crate::tracked::{Ask, How, SHOWS_WITHIN, State, Tracked};
 use crate::turn::{Moments, Turn};
@@ -253,10 +253,12 @@ impl Drain {
         pods.map(move |tracked| (&tracked.pod, tracked.outcome(&self.settings, now)))
     }
 
-    /// The pods whose last request was refused, with the reason and the budget that the server named, as `namespace/name`.
-    pub fn refusals(&self) -> impl Iterator<Item = (&PodOnNode, Refusal, Option<&str>)> {
+    /// The pods whose last request was refused.
+    pub fn refusals(&self) -> impl Iterator<Item = Refused<'_>> {
         self.pods.values().filter_map(|tracked| match tracked.state {
-            State::Refused { why, .. } if tracked.present => Some((&tracked.pod, why, tracked.held_by())),
+            State::Refused { why, .. } if tracked.present => {
+                Some(Refused { pod: &tracked.pod, why, budget: tracked.held_by() })
+            }
             _ => None,
         })
     }

@@ -17,7 +17,7 @@ const CRITICAL_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-cri
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
 /// A pod bound to the node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodOnNode {
     /// `metadata.uid`: the pod's identity; every request carries it as a precondition.
     pub uid: String,

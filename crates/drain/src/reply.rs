@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pod::PodOnNode;
+
 /// How the API server names a PodDisruptionBudget in the causes of a 429.
 const BUDGET: &str = "The disruption budget ";
 
@@ -92,6 +94,25 @@ pub enum Refusal {
     Invalid,
     /// Nobody answered.
     Unreachable,
+}
+
+/// A pod whose last request achieved nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused<'a> {
+    /// Which.
+    pub pod: &'a PodOnNode,
+    /// Why.
+    pub why: Refusal,
+    /// The budget that the server named, as `namespace/name`.
+    pub budget: Option<&'a str>,
+}
+
+impl fmt::Display for Refused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pod, why, budget } = self;
+        write!(f, "{}/{}: {why}", pod.namespace, pod.name)?;
+        budget.map_or(Ok(()), |budget| write!(f, " ({budget})"))
+    }
 }
 
 impl fmt::Display for Refusal {

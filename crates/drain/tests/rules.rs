@@ -16,15 +16,8 @@ fn pod(uid: &str) -> PodOnNode {
         namespace: "default".into(),
         name: format!("pod-{uid}"),
         owner_kind: Some("ReplicaSet".into()),
-        critical: false,
-        priority: 0,
-        claims: 0,
         grace_seconds: 20,
-        terminal: false,
-        deletion: None,
-        tolerates_disrupted: false,
-        mirror: false,
-        do_not_disrupt: false,
+        ..PodOnNode::default()
     }
 }
 
@@ -153,7 +146,7 @@ fn retries_grow_and_stay_within_their_bounds() {
     let (least, most) = (Duration::from_millis(100), Duration::from_secs(10));
     assert!(waits.iter().all(|wait| (least..=most).contains(wait)), "{waits:?}");
     assert!(waits[11] >= Duration::from_secs(5), "{waits:?}");
-    let refusals: Vec<_> = drain.refusals().map(|(_, why, _)| why).collect();
+    let refusals: Vec<_> = drain.refusals().map(|refused| refused.why).collect();
     assert_eq!(refusals, [Refusal::SeveralBudgets]);
 }
 

@@ -49,15 +49,8 @@ fn plain(uid: &str, grace_seconds: u64) -> PodOnNode {
         namespace: "default".into(),
         name: format!("pod-{uid}"),
         owner_kind: Some("ReplicaSet".into()),
-        critical: false,
-        priority: 0,
-        claims: 0,
         grace_seconds,
-        terminal: false,
-        deletion: None,
-        tolerates_disrupted: false,
-        mirror: false,
-        do_not_disrupt: false,
+        ..PodOnNode::default()
     }
 }
 

@@ -89,16 +89,8 @@ fn pod() -> PodOnNode {
         uid: "a".to_owned(),
         namespace: "default".to_owned(),
         name: "pod-a".to_owned(),
-        owner_kind: None,
-        critical: false,
-        priority: 0,
-        claims: 0,
         grace_seconds: 20,
-        terminal: false,
-        deletion: None,
-        tolerates_disrupted: false,
-        mirror: false,
-        do_not_disrupt: false,
+        ..PodOnNode::default()
     }
 }
 

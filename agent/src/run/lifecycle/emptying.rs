@@ -138,12 +138,11 @@ impl Emptying {
 
     /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
     fn complain(&mut self, known: &Known) {
-        for refusal in known.journal.drain.iter().flat_map(Drain::refusals) {
-            let words = report::refusal(refusal);
-            let (pod, ..) = refusal;
-            if self.refused.get(&pod.uid) != Some(&words) {
+        for refused in known.journal.drain.iter().flat_map(Drain::refusals) {
+            let words = refused.to_string();
+            if self.refused.get(&refused.pod.uid) != Some(&words) {
                 log::info!("cannot evict {words}");
-                self.refused.insert(pod.uid.clone(), words);
+                self.refused.insert(refused.pod.uid.clone(), words);
             }
         }
     }
