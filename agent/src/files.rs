@@ -1,32 +1,46 @@
 //! Files of the agent's own, kept so that nobody ever reads half of one, and files of the kernel's that are read again and again.
-//! The operating system's files, with their modes and mounts, are [`crate::host`]'s.
+//! What is particular about the operating system's files, their modes and mounts, is [`crate::host`]'s.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+/// The mode of files that hold no secrets.
+const OPEN: u32 = 0o644;
 
 /// Replaces a file as a whole; it need not survive a crash of the machine.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    draft(path, content).and_then(|(draft, _)| fs::rename(draft, path))
+    beside(path, content, OPEN, |draft, _| fs::rename(draft, path))
 }
 
 /// Replaces a file as a whole, and returns when it is on the disk.
 pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    let (draft, file) = draft(path, content)?;
-    file.sync_all()?;
-    fs::rename(draft, path)?;
-    File::open(folder(path))?.sync_all()
+    beside(path, content, OPEN, |draft, file| {
+        file.sync_all()?;
+        fs::rename(draft, path)?;
+        File::open(folder(path))?.sync_all()
+    })
 }
 
-/// The content beside its place, under a name that no other process uses.
-fn draft(path: &Path, content: &[u8]) -> io::Result<(PathBuf, File)> {
+/// Writes the content beside its place, under a name that no other process uses and that nobody takes for configuration, and has
+/// `settle` bring it there. A draft that does not come so far goes again.
+pub(crate) fn beside(
+    path: &Path,
+    content: &[u8],
+    mode: u32,
+    settle: impl FnOnce(&Path, &File) -> io::Result<()>,
+) -> io::Result<()> {
     fs::create_dir_all(folder(path))?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let mut file = File::create(&name)?;
-    file.write_all(content)?;
-    Ok((name.into(), file))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = folder(path).join(format!(".{name}.kerf-{}", std::process::id()));
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
+    let settled = file.write_all(content).and_then(|()| settle(&draft, &file));
+    if settled.is_err() {
+        // What came to its place before the error is no draft any more.
+        let _ = fs::remove_file(&draft);
+    }
+    settled
 }
 
 fn folder(path: &Path) -> &Path {

@@ -7,14 +7,16 @@ mod version;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::process::Command;
+
+use crate::files::beside;
 
 pub use version::{ContainerdVersion, KubeletVersion};
 
@@ -295,18 +297,11 @@ fn has(path: &Path, content: &[u8], mode: u32) -> bool {
 }
 
 fn replace(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder)?;
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let draft = folder.join(format!(".{name}.kerf-{}", std::process::id()));
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    let written =
-        file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| take_place(&draft, target, content));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
+    beside(target, content, mode, |draft, file| {
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        take_place(draft, target, content)
+    })
 }
 
 /// The draft in the target's place. A target that is mounted by itself, as `/etc/hosts` is in a container, cannot be

@@ -66,8 +66,8 @@ fn a_write_that_fails_leaves_the_old_file() {
     let root = machine("one");
     let journal = with_notice(&root);
     // A folder in the way of the new file: even root cannot write to that.
-    let draft = format!("{FILE}.{}", std::process::id());
-    std::fs::create_dir(root.path().join(draft)).unwrap();
+    let draft = format!(".journal.json.kerf-{}", std::process::id());
+    std::fs::create_dir(root.path().join(FILE).with_file_name(draft)).unwrap();
     let error = Journal::new("i-1", None).write(root.path()).unwrap_err();
     assert!(matches!(error, JournalError::File { action: "write", .. }), "{error}");
     assert_eq!(Journal::read(root.path(), "i-1").unwrap(), journal);

@@ -275,7 +275,7 @@ fn a_file_of_no_use_is_named() {
         assert!(error.to_string().contains("usage.json"), "{what}: {error}");
     }
     fs::write(&path, &good).unwrap();
-    fs::create_dir(path.with_extension(format!("json.{}", std::process::id()))).unwrap();
+    fs::create_dir(path.with_file_name(format!(".usage.json.kerf-{}", std::process::id()))).unwrap();
     let error = checkpoint::write(root.path(), INSTANCE, &History::new(start())).unwrap_err();
     assert!(matches!(error, CheckpointError::File { action: "write", .. }), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), good, "the old file is intact");
