@@ -63,9 +63,8 @@ pub fn other(root: &Path) -> Option<Other> {
 /// Where kubelet's kubeconfig is below `root`, or where it will be.
 #[must_use]
 pub fn kubeconfig(root: &Path) -> PathBuf {
-    let own = usize::from(is_bottlerocket(root));
     let there = KUBECONFIGS.iter().map(|path| root.join(path)).find(|path| path.exists());
-    there.unwrap_or_else(|| root.join(KUBECONFIGS[own]))
+    there.unwrap_or_else(|| root.join(KUBECONFIGS[usize::from(is_bottlerocket(root))]))
 }
 
 /// The name that kubelet registers, by its command line, else by nodeadm's memory; `None` before either is written.
