@@ -19,7 +19,7 @@ use machine::agent::mode::Listen;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
-use crate::bootstrap::{self, State};
+use crate::bootstrap::State;
 use crate::clock::{Clock, Wall};
 use crate::cluster::{Access, Cluster, Heard, Link, Node, Pod, Watched, follow};
 use crate::drain::pods_on_node;
@@ -74,9 +74,8 @@ pub async fn run(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Liste
 struct Agent {
     root: PathBuf,
     life: Lifecycle,
-    /// What bootstrap said last.
-    bootstrap: Option<State>,
-    bootstrap_file: Replaced,
+    /// What bootstrap says.
+    bootstrap: Replaced,
     /// What metadata calls this machine, for as long as bootstrap has written no name.
     hostname: String,
     /// Who this machine is to AWS: tokens are signed with it.
@@ -127,8 +126,7 @@ impl Agent {
         Self {
             root: root.to_owned(),
             life,
-            bootstrap: None,
-            bootstrap_file: Replaced::new(root.join(bootstrap::state::PATH.trim_start_matches('/'))),
+            bootstrap: Replaced::new(State::file(root)),
             hostname,
             role: Arc::new(role),
             access: None,
@@ -198,7 +196,7 @@ impl Agent {
     fn tell(&mut self) {
         self.systemd.alive(&self.phase());
         if let Some(line) = self.local.turn(&self.life, Timestamp::now()) {
-            self.take(Input::Timeline(Some(line)));
+            self.take(Input::Timeline(line));
         }
     }
 
@@ -214,17 +212,16 @@ impl Agent {
     fn look_around(&mut self) {
         let ahead = self.clock.look();
         self.take(Input::Wall(Wall(ahead)));
-        let said = &self.bootstrap;
-        let bootstrap = if self.bootstrap_file.is_new() { State::of(&self.root) } else { said.clone() };
-        if bootstrap != self.bootstrap {
-            // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
-            if matches!(bootstrap, Some(State::Done { .. })) {
-                self.renew();
-                self.local.bootstrapped();
-            }
-            self.bootstrap.clone_from(&bootstrap);
+        if !self.bootstrap.is_new() {
+            return;
         }
-        self.take(Input::Bootstrap(bootstrap));
+        let said = State::of(&self.root);
+        // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
+        if matches!(said, Some(State::Done { .. })) {
+            self.renew();
+            self.local.bootstrapped();
+        }
+        self.take(Input::Bootstrap(said));
     }
 
     /// Reads the kubeconfig until there is one, and again after trouble: bootstrap may have replaced it.

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,10 +51,16 @@ impl Display for State {
 }
 
 impl State {
+    /// Where it is below `root`.
+    #[must_use]
+    pub fn file(root: &Path) -> PathBuf {
+        root.join(PATH.trim_start_matches('/'))
+    }
+
     /// Reads the state below `root`; `None` before bootstrap has said anything, or while the file makes no sense.
     #[must_use]
     pub fn of(root: &Path) -> Option<Self> {
-        let text = fs::read(root.join(PATH.trim_start_matches('/'))).ok()?;
+        let text = fs::read(Self::file(root)).ok()?;
         machine::document::read_json(&text).ok()
     }
 

@@ -91,7 +91,7 @@ pub enum Input {
     /// How far the wall clock is ahead of the agent's.
     Wall(Wall),
     /// How the start of this node went so far, as the Node's annotation shall have it.
-    Timeline(Option<String>),
+    Timeline(String),
     /// The answer to a request of the drain, by the pod's UID.
     Reply(String, Reply),
     /// Whether the Node took the patch.

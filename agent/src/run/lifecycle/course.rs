@@ -12,8 +12,8 @@ pub(super) struct Course {
 }
 
 impl Course {
-    pub(super) fn take(&mut self, line: Option<String>) {
-        self.line = line;
+    pub(super) fn take(&mut self, line: String) {
+        self.line = Some(line);
     }
 
     /// It is not urgent: nobody decides by it.
