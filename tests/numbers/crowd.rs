@@ -5,16 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use api::objects::Pod;
 use futures::StreamExt;
 use futures::stream;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use world::eventually;
+use world::observer::is_ready;
 
 use crate::subject::write;
 
@@ -46,14 +48,12 @@ impl Crowd {
         accounts.patch("default", &PatchParams::apply("numbers").force(), &Patch::Apply(account)).await?;
         let crowd = Self::gather(client, node);
         let pods = crowd.pods();
-        let create = |number: usize| {
-            let (pods, pod) = (pods.clone(), crowd.bare(node, number));
-            async move {
-                pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await.map_err(anyhow::Error::from)
-            }
+        let bind = |number: usize| {
+            let (pods, name, pod) = (pods.clone(), crowd.name(number), crowd.bare(node, number));
+            async move { pods.patch(&name, &PatchParams::apply("numbers"), &Patch::Apply(pod)).await }
         };
-        let created: Vec<Result<Pod>> = stream::iter(0..count).map(create).buffer_unordered(AT_ONCE).collect().await;
-        created.into_iter().collect::<Result<Vec<Pod>>>().context("cannot make a pod")?;
+        let bound: Vec<kube::Result<Pod>> = stream::iter(0..count).map(bind).buffer_unordered(AT_ONCE).collect().await;
+        bound.into_iter().collect::<kube::Result<Vec<Pod>>>().context("cannot make a pod")?;
         crowd.run(count).await?;
         Ok(crowd)
     }
@@ -96,11 +96,16 @@ impl Crowd {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
+    fn name(&self, number: usize) -> String {
+        format!("{}-{number}", self.label)
+    }
+
     fn bare(&self, node: &str, number: usize) -> Value {
         let mut spec = self.spec();
         spec["nodeName"] = json!(node);
         json!({
-            "metadata": {"name": format!("{}-{number}", self.label), "labels": {"crowd": self.label}},
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": self.name(number), "labels": {"crowd": self.label}},
             "spec": spec,
         })
     }
@@ -111,12 +116,12 @@ impl Crowd {
 
     /// Pods that are Ready and stay, wherever they are.
     pub async fn serving(&self) -> Result<usize> {
-        self.count(|pod| is_ready(pod) && pod.metadata.deletion_timestamp.is_none()).await
+        self.count(|pod| is_ready(pod) && !pod.is_terminating()).await
     }
 
     /// Pods that are left on the node, on their way out or not.
     pub async fn left(&self, node: &str) -> Result<usize> {
-        self.count(|pod| on(pod) == Some(node)).await
+        self.count(|pod| pod.spec.node_name == node).await
     }
 
     async fn count(&self, counts: impl Fn(&Pod) -> bool) -> Result<usize> {
@@ -166,24 +171,15 @@ async fn stand_in(nodes: Api<Node>, pods: Api<Pod>) {
 /// What a kubelet would do about this pod now.
 async fn serve(pods: &Api<Pod>, pod: Pod) {
     let name = pod.name_any();
-    let done = if pod.metadata.deletion_timestamp.is_some() {
+    let done = if pod.is_terminating() {
         pods.delete(&name, &DeleteParams::default().grace_period(0)).await.map(drop)
-    } else if on(&pod).is_some() && !is_ready(&pod) {
+    } else if pod.is_bound() && !is_ready(&pod) {
         let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
         pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(running)).await.map(drop)
     } else {
         Ok(())
     };
     done.unwrap_or_else(|error| log::debug!("{error}"));
-}
-
-fn on(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref()
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// The cgroups of so many pods of two containers each below a machine's root, as plain files.
