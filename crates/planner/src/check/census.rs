@@ -69,7 +69,11 @@ pub(super) struct Even<'a> {
     /// Domains that surely exist, and those that may.
     domains: BTreeSet<String>,
     perhaps: BTreeSet<String>,
-    /// How many of all these domains surely have so many pods.
+    /// For each domain that is not certain, the places that may turn out to be in it.
+    openers: BTreeMap<String, Vec<usize>>,
+    /// Pods that surely stand at each place.
+    standing: Vec<i64>,
+    /// How many of all these domains surely have so many pods if they exist.
     filled: BTreeMap<i64, usize>,
 }
 
@@ -111,15 +115,15 @@ impl<'a> Sight<'a> {
         let counted =
             places.iter().map(|it| it.counts_for(owner, spread.honor_affinity, spread.honor_taints)).collect();
         let means = self.shapes.iter().map(selects).collect();
-        let (tally, domains, perhaps, filled) = (Tally::default(), BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        let mut even = Even { spread, means, counted, tally, domains, perhaps, filled };
-        for (place, counted) in places.iter().zip(&even.counted) {
-            let values = place.values(&spread.key);
-            let sure = *counted == Answer::Sure && values.len() == 1;
-            let into = if sure { &mut even.domains } else { &mut even.perhaps };
-            let own = |value: &&String| !spread.honor_affinity || place.may_please(owner, &spread.key, value);
-            into.extend(values.iter().flatten().filter(|_| *counted != Answer::Never).filter(own).cloned());
+        let standing = vec![0; places.len()];
+        let (tally, domains, perhaps) = (Tally::default(), BTreeSet::new(), BTreeSet::new());
+        let (openers, filled) = (BTreeMap::new(), BTreeMap::new());
+        let mut even = Even { spread, means, counted, tally, domains, perhaps, openers, standing, filled };
+        for (position, place) in places.iter().enumerate() {
+            even.look_at(position, place, owner);
         }
+        let domains = &even.domains;
+        even.openers.retain(|value, _| !domains.contains(value));
         even.filled.insert(0, even.domains.union(&even.perhaps).count());
         even
     }
@@ -182,16 +186,49 @@ impl Apart<'_> {
 }
 
 impl Even<'_> {
+    /// Notes which domains a place is in, or may turn out to be in.
+    fn look_at(&mut self, position: usize, place: &Place<'_>, owner: &PodShape) {
+        let (key, counted) = (&self.spread.key, self.counted[position]);
+        let values = place.values(key);
+        let sure = counted == Answer::Sure && values.len() == 1;
+        let own = |value: &&String| !self.spread.honor_affinity || place.may_please(owner, key, value);
+        let known: Vec<String> =
+            values.iter().flatten().filter(|_| counted != Answer::Never).filter(own).cloned().collect();
+        for value in known {
+            self.openers.entry(value.clone()).or_default().push(position);
+            let into = if sure { &mut self.domains } else { &mut self.perhaps };
+            into.insert(value);
+        }
+    }
+
     pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &Place<'_>) {
         if !self.means[shape] || self.counted[position] == Answer::Never {
             return;
         }
         let values = place.values(&self.spread.key);
-        let surely = surely && self.counted[position] == Answer::Sure;
-        if surely {
-            self.fill(&values);
+        let reached = values.iter().flatten().filter(|value| self.is_known(value));
+        let before: Vec<(&String, i64)> = reached.map(|value| (value, self.at_least(value))).collect();
+        self.standing[position] += i64::from(surely);
+        self.tally.add(&values, surely && self.counted[position] == Answer::Sure);
+        for (value, before) in before {
+            let after = self.at_least(value);
+            if let Some(others) = self.filled.get_mut(&before) {
+                *others -= 1;
+            }
+            *self.filled.entry(after).or_default() += 1;
         }
-        self.tally.add(&values, surely);
+        self.filled.retain(|_, domains| *domains > 0);
+    }
+
+    fn is_known(&self, value: &str) -> bool {
+        self.domains.contains(value) || self.perhaps.contains(value)
+    }
+
+    /// Pods that a domain surely has if it exists. One that is not certain is there through one of its openers, with all that
+    /// stand at it.
+    fn at_least(&self, value: &str) -> i64 {
+        let openers = self.openers.get(value).into_iter().flatten();
+        self.tally.sure(value) + openers.map(|position| self.standing[*position]).min().unwrap_or(0)
     }
 
     /// How far a pod of this shape would lean here at worst, if that is too far or the node has no such label.
@@ -209,27 +246,12 @@ impl Even<'_> {
         }
     }
 
-    /// The only domain where the pod can stand gets one more.
-    fn fill(&mut self, values: &BTreeSet<Value>) {
-        let domain = values.first().filter(|_| values.len() == 1).and_then(Option::as_ref);
-        let known = |value: &&String| self.domains.contains(*value) || self.perhaps.contains(*value);
-        if let Some(value) = domain.filter(known) {
-            let before = self.tally.sure(value);
-            *self.filled.entry(before + 1).or_default() += 1;
-            if let Some(others) = self.filled.get_mut(&before) {
-                *others -= 1;
-            }
-            self.filled.retain(|_, domains| *domains > 0);
-        }
-    }
-
     /// The fewest matching pods that a domain may have, while `value` has as many as it may.
     fn least(&self, value: &str) -> i64 {
         if self.domains.len() < self.spread.min_domains.unwrap_or(1) as usize {
             return 0;
         }
-        let known = self.domains.contains(value) || self.perhaps.contains(value);
-        let own = known.then(|| self.tally.sure(value));
+        let own = self.is_known(value).then(|| self.at_least(value));
         let others = self.filled.iter().find(|(pods, domains)| **domains > usize::from(own == Some(**pods)));
         let most = self.tally.most(value);
         others.map_or(most, |(pods, _)| most.min(*pods))

@@ -119,6 +119,7 @@ impl<'a> Solver<'a> {
         if claim.frame != joined.frame {
             claim.frame = joined.frame;
             self.claims.file(position, joined.frame);
+            self.gather_retinue(position);
         }
     }
 }

@@ -23,7 +23,13 @@ pub(super) struct Retinue<'a> {
     unborne: BTreeSet<GroupId>,
     /// Launches that pods asked for, and members of which it is not certain that they come with them.
     doubtful: BTreeSet<(usize, usize)>,
+    /// Launches that left keys open when their members were counted: the frame of that moment, and the domains of each such
+    /// key in which they were counted since.
+    scattered: BTreeMap<usize, (FrameId, Vec<Pins>)>,
 }
+
+/// Values by key.
+type Pins = Vec<Option<Domain>>;
 
 /// Positions of members, and whether they come for certain.
 type Coming = Arc<[(usize, Counts)]>;
@@ -140,7 +146,13 @@ impl<'a> Retinue<'a> {
                 }
             }
         }
-        Self { members: members.into(), known: BTreeMap::new(), unborne: BTreeSet::new(), doubtful: BTreeSet::new() }
+        Self {
+            members: members.into(),
+            known: BTreeMap::new(),
+            unborne: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            scattered: BTreeMap::new(),
+        }
     }
 
     /// Groups of which launches that were not opened would have brought too many.
@@ -148,9 +160,10 @@ impl<'a> Retinue<'a> {
         self.unborne.clone()
     }
 
-    /// Forgets which pods are not certain to come: all are counted anew.
+    /// Forgets which pods are not certain to come, and where: all are counted anew.
     pub(super) fn forget_doubts(&mut self) {
         self.doubtful.clear();
+        self.scattered.clear();
     }
 
     /// Whether nobody looks at the pods of any DaemonSet.
@@ -272,8 +285,7 @@ impl Solver<'_> {
             let doubtful = coming.iter().filter(|(_, there)| *there == Counts::Perhaps);
             self.retinue.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
         }
-        let claim = &self.claims.list[claim];
-        let spot = claim.spot(self.frames.get(frame));
+        let spot = self.claims.list[claim].spot(self.frames.get(frame));
         self.topology.welcome(&company, spot, (frame, &self.frames, &self.wants));
         for (member, there) in coming.iter() {
             let member = &self.retinue.members[*member];
@@ -287,6 +299,29 @@ impl Solver<'_> {
                 self.topology.record(membership, somewhere, pods, suits);
                 self.topology.expect(&member.counts, somewhere);
             }
+        }
+        if !open.is_empty() {
+            self.retinue.scattered.insert(claim, (frame, open));
+        }
+    }
+
+    /// Once a launch has settled a key, its daemons are no longer counted in the key's other domains.
+    pub(super) fn gather_retinue(&mut self, claim: usize) {
+        let Some((before, open)) = self.retinue.scattered.remove(&claim) else { return };
+        let (coming, _) = self.retinue.with(before, &self.frames, &self.topology);
+        let now = &self.frames.get(self.claims.list[claim].frame).pins;
+        let agrees = |pins: &Pins| pins.iter().zip(now).all(|(was, is)| was.is_none() || is.is_none() || was == is);
+        let (left, ruled_out): (Vec<Pins>, Vec<Pins>) = open.into_iter().partition(agrees);
+        for pins in &ruled_out {
+            for (member, _) in coming.iter() {
+                let member = &self.retinue.members[*member];
+                let membership = Membership { counts: &member.counts, holds: &member.holds };
+                let suits = |id, spread: &_| self.frames.counts(before, id, spread, &self.wants);
+                self.topology.withdraw(membership, pins, suits);
+            }
+        }
+        if !left.is_empty() {
+            self.retinue.scattered.insert(claim, (before, left));
         }
     }
 
@@ -306,7 +341,7 @@ impl Solver<'_> {
     }
 
     /// For each domain of a key that matters to the daemons and that launches of a frame leave open, pins with it alone.
-    fn open_domains(&mut self, frame: FrameId) -> Vec<Vec<Option<Domain>>> {
+    fn open_domains(&mut self, frame: FrameId) -> Vec<Pins> {
         let mut keys = self.keys_of_retinue(frame);
         keys.sort_unstable();
         keys.dedup();

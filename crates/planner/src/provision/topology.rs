@@ -82,6 +82,9 @@ struct Group<'a> {
     tallies: Vec<Vec<u32>>,
     /// Pods that count perhaps, or whose domain is one of several, counted in each of them; one list a key.
     maybe: Vec<Vec<u32>>,
+    /// Spread: pods that are on a site for certain, of which it is open whether it counts or which domain it is in. The domain
+    /// that it opens has them.
+    on_site: BTreeMap<Domain, u32>,
     /// Pods that are surely in some domain of some key.
     total: u64,
     /// Anti-affinity: pods in each domain that hold the term.
@@ -359,7 +362,7 @@ impl<'a> Topology<'a> {
     pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &Company) -> usize {
         let room = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            let there = site.map_or(0, |site| at(&group.tallies[0], site)) + company.of(rule.group).most;
+            let there = site.map_or(0, |site| group.most(0, site)) + company.of(rule.group).most;
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
                 RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
@@ -414,6 +417,9 @@ impl<'a> Topology<'a> {
                 (Kind::Spread(_), None, Some(site)) => group.eligible[site as usize],
                 _ => Counts::Surely,
             };
+            if counted != Counts::Never && pods.there == Counts::Surely {
+                self.note_on_site(*id, spot, pods.count, counted);
+            }
             let counted = counted.min(pods.there);
             if counted != Counts::Never {
                 self.count(*id, spot, pods.count, counted);
@@ -423,6 +429,14 @@ impl<'a> Topology<'a> {
             let key = self.groups[*id].keys[0];
             let holders = &mut self.groups[*id].holders;
             possible(&self.keys, key, spot).for_each(|domain| *slot(holders, domain) += pods.count);
+        }
+    }
+
+    fn note_on_site(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
+        let key = self.groups[id].keys[0];
+        let settled = counted == Counts::Surely && domain_at(&self.keys, key, spot).is_some();
+        if let Some(site) = spot.site.filter(|_| !settled && matches!(self.groups[id].kind, Kind::Spread(_))) {
+            *self.groups[id].on_site.entry(site).or_default() += pods;
         }
     }
 

@@ -135,17 +135,21 @@ impl<'a> Topology<'a> {
 
     /// The domains of the nodes on which a spread may count pods.
     pub(super) fn occupied(&self, group: &Group<'a>) -> BTreeSet<Domain> {
-        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
-        let mut domains: Vec<Domain> = Vec::with_capacity(group.eligible.len());
-        for (site, _) in sites {
-            match group.prospects.get(&site) {
-                Some(possible) => domains.extend(possible),
-                None => domains.extend(self.possible(group.keys[0], Spot { site: Some(site), pins: None })),
-            }
-        }
+        let mut domains: Vec<Domain> = self.occupants(group).map(|(domain, _)| domain).collect();
         domains.sort_unstable();
         domains.dedup();
         domains.into_iter().collect()
+    }
+
+    /// The same with the sites that are, or may come up, in each of them.
+    pub(super) fn occupants(&self, group: &Group<'a>) -> impl Iterator<Item = (Domain, Domain)> {
+        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
+        sites.flat_map(|(site, _)| {
+            let prospects = group.prospects.get(&site);
+            let spot = Spot { site: Some(site), pins: None };
+            let own = prospects.is_none().then(|| self.possible(group.keys[0], spot)).into_iter().flatten();
+            prospects.into_iter().flatten().copied().chain(own).map(move |domain| (domain, site))
+        })
     }
 
     /// The domains that surely are those of nodes on which a spread counts pods.

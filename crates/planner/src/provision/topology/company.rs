@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Counts, Domain, Group, GroupId, HOST, Kind, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology, domain_at, possible,
-    slot,
+    Counts, Domain, Group, GroupId, HOST, Kind, Membership, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology,
+    domain_at, possible, slot,
 };
 use crate::provision::frame::{FrameId, Frames};
 use crate::provision::wants::Wants;
@@ -84,6 +84,33 @@ impl<'a> Topology<'a> {
                 }
             }
             group.total += 1;
+        }
+    }
+
+    /// Takes back one pod that was counted as one that may come to a launch with these values, and does not.
+    pub(in crate::provision) fn withdraw(
+        &mut self,
+        membership: Membership<'_>,
+        pins: &[Option<Domain>],
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
+    ) {
+        let somewhere = Spot { site: None, pins: Some(pins) };
+        for id in membership.counts {
+            let group = &mut self.groups[*id];
+            if matches!(&group.kind, Kind::Spread(spread) if suits(*id, spread) == Counts::Never) {
+                continue;
+            }
+            for (position, key) in group.keys.iter().enumerate() {
+                for domain in possible(&self.keys, *key, somewhere) {
+                    *slot(&mut group.maybe[position], domain) -= 1;
+                }
+            }
+        }
+        for id in membership.holds {
+            let group = &mut self.groups[*id];
+            for domain in possible(&self.keys, group.keys[0], somewhere) {
+                *slot(&mut group.holders, domain) -= 1;
+            }
         }
     }
 

@@ -189,6 +189,7 @@ impl<'a> Topology<'a> {
             kind,
             tallies: vec![Vec::new(); keys.len()],
             maybe: vec![Vec::new(); keys.len()],
+            on_site: BTreeMap::new(),
             coming: vec![BTreeSet::new(); keys.len()],
             started: None,
             slack: BTreeMap::new(),

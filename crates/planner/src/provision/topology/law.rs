@@ -42,6 +42,9 @@ impl Group<'_> {
         }
         let there = |domain: &Domain| has(at(&self.tallies[0], *domain), *domain);
         if key == HOST {
+            // A host that does not count is no domain; if it counts, so do those who are on it.
+            let on_it = |site: &Domain| self.on_site.get(site).copied().unwrap_or(0);
+            let there = |site: &Domain| has(at(&self.tallies[0], *site) + on_it(site), *site);
             return if self.brought == 0 { 0 } else { self.opened.iter().map(there).fold(self.brought, u32::min) };
         }
         if self.reachable.len() < min_domains {
