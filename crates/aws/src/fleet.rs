@@ -1,6 +1,7 @@
 //! CreateFleet of type instant: the one call that buys, and the questions whether it would be allowed.
 
 use aws_sdk_ec2::Client;
+use aws_sdk_ec2::config::retry::RetryConfig;
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
 use aws_sdk_ec2::types as ec2;
 use cloud::{
@@ -28,7 +29,8 @@ pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<Fl
 /// The same call with the question alone: would it be allowed?
 pub(crate) async fn rehearse(client: &Client, request: &FleetRequest) -> Result<(), CloudError> {
     const CALL: &str = "CreateFleet(DryRun)";
-    rehearsed(call(client, request)?.dry_run(true).send().await.map(drop).map_err(|error| failure(CALL, error)))
+    let call = call(client, request)?.dry_run(true).customize().config_override(once());
+    rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
 }
 
 /// One instance of a template, asked about only.
@@ -48,8 +50,15 @@ pub(crate) async fn probe(client: &Client, probe: &RunInstancesProbe) -> Result<
         .max_count(1)
         .launch_template(template)
         .instance_type(probe.instance_type.as_str().into())
-        .network_interfaces(interface);
+        .network_interfaces(interface)
+        .customize()
+        .config_override(once());
     rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
+}
+
+/// A question is asked once: who asks comes back anyway, and may as well serve others in between.
+fn once() -> aws_sdk_ec2::config::Builder {
+    aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled())
 }
 
 /// EC2 has an error for "yes".

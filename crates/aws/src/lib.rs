@@ -1,6 +1,7 @@
 //! AWS as [`cloud::Cloud`] wants it, over the AWS SDK. The SDK is minutes of compile time, so this crate links it
 //! and nothing else does; it decides nothing.
 
+mod cluster;
 mod describe;
 mod failure;
 mod fleet;
@@ -8,17 +9,24 @@ mod instances;
 mod launch_templates;
 mod parameters;
 mod places;
+mod pricing;
+mod profiles;
+mod queue;
 mod settings;
 mod statuses;
 mod tags;
 
 use aws_sdk_ec2::Client as Ec2;
+use aws_sdk_eks::Client as Eks;
+use aws_sdk_iam::Client as Iam;
+use aws_sdk_pricing::Client as Pricing;
+use aws_sdk_sqs::Client as Sqs;
 use aws_sdk_ssm::Client as Ssm;
 use cloud::{
-    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image,
-    Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, Kind, LaunchTemplate,
-    LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
-    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
+    InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
+    OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
+    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
 
 pub use settings::{Credentials, Settings};
@@ -27,6 +35,10 @@ pub use settings::{Credentials, Settings};
 #[derive(Clone, Debug)]
 pub struct AwsCloud {
     ec2: Ec2,
+    eks: Eks,
+    iam: Iam,
+    pricing: Pricing,
+    sqs: Sqs,
     ssm: Ssm,
 }
 
@@ -35,7 +47,14 @@ impl AwsCloud {
     /// instance roles), where `settings` leaves them open. Calls nothing: a missing credential shows at the first call.
     pub async fn connect(settings: &Settings) -> Self {
         let config = settings::load(settings).await;
-        Self { ec2: Ec2::new(&config), ssm: Ssm::new(&config) }
+        Self {
+            ec2: Ec2::new(&config),
+            eks: Eks::new(&config),
+            iam: Iam::new(&config),
+            pricing: Pricing::from_conf(settings::for_pricing(&config)),
+            sqs: Sqs::new(&config),
+            ssm: Ssm::new(&config),
+        }
     }
 
     /// The region that calls go to, `None` when nothing names one; calls fail then.
@@ -107,7 +126,7 @@ impl Cloud for AwsCloud {
     }
 
     fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>> {
-        unlinked("GetProducts")
+        Box::pin(pricing::on_demand(&self.pricing, self.region()))
     }
 
     fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>> {
@@ -130,49 +149,43 @@ impl Cloud for AwsCloud {
         Box::pin(statuses::unhealthy(&self.ec2))
     }
 
-    fn instance_profile<'a>(&'a self, _name: &'a str) -> Call<'a, Option<InstanceProfile>> {
-        unlinked("GetInstanceProfile")
+    fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>> {
+        Box::pin(profiles::get(&self.iam, name))
     }
 
-    fn instance_profiles<'a>(&'a self, _path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
-        unlinked("ListInstanceProfiles")
+    fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
+        Box::pin(profiles::list(&self.iam, path_prefix))
     }
 
-    fn create_instance_profile<'a>(&'a self, _request: &'a InstanceProfileRequest) -> Call<'a, ()> {
-        unlinked("CreateInstanceProfile")
+    fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()> {
+        Box::pin(profiles::create(&self.iam, request))
     }
 
-    fn add_role_to_instance_profile<'a>(&'a self, _profile: &'a str, _role: &'a str) -> Call<'a, ()> {
-        unlinked("AddRoleToInstanceProfile")
+    fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        Box::pin(profiles::add_role(&self.iam, profile, role))
     }
 
-    fn remove_role_from_instance_profile<'a>(&'a self, _profile: &'a str, _role: &'a str) -> Call<'a, ()> {
-        unlinked("RemoveRoleFromInstanceProfile")
+    fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        Box::pin(profiles::remove_role(&self.iam, profile, role))
     }
 
-    fn delete_instance_profile<'a>(&'a self, _name: &'a str) -> Call<'a, ()> {
-        unlinked("DeleteInstanceProfile")
+    fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        Box::pin(profiles::delete(&self.iam, name))
     }
 
-    fn cluster<'a>(&'a self, _name: &'a str) -> Call<'a, ClusterDescription> {
-        unlinked("DescribeCluster")
+    fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
+        Box::pin(cluster::describe(&self.eks, name))
     }
 
-    fn queue_url<'a>(&'a self, _name: &'a str) -> Call<'a, String> {
-        unlinked("GetQueueUrl")
+    fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {
+        Box::pin(queue::url(&self.sqs, name))
     }
 
-    fn receive_messages<'a>(&'a self, _url: &'a str) -> Call<'a, Vec<QueueMessage>> {
-        unlinked("ReceiveMessage")
+    fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>> {
+        Box::pin(queue::receive(&self.sqs, url))
     }
 
-    fn delete_messages<'a>(&'a self, _url: &'a str, _receipts: &'a [String]) -> Call<'a, Vec<String>> {
-        unlinked("DeleteMessageBatch")
+    fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>> {
+        Box::pin(queue::delete(&self.sqs, url, receipts))
     }
-}
-
-/// The client of the service comes with the next commit.
-fn unlinked<'a, T: Send + 'a>(call: &'static str) -> Call<'a, T> {
-    let message = "this build has no client for the service".to_owned();
-    Box::pin(async move { Err(CloudError { call, kind: Kind::Invalid, code: String::new(), message }) })
 }
