@@ -216,12 +216,23 @@ impl Launcher {
         if !instance.tags.contains_key(cloud::launch::NODE_CLAIM_UID_TAG) {
             self.act.run(Step::Tag(instance.id.clone(), cloud::launch::ownership_tags(claim))).await?;
         }
-        self.act.run(outcome::labels(&before, &parts)).await?;
+        self.act.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
         self.act.run(outcome::launched(&labelled, &parts, Timestamp::now())).await?;
         let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
         log::info!(nodeclaim = name, instance = id, instance_type = kind, zone = instance.zone.as_str(); "launched");
         Ok(())
+    }
+
+    /// The instance profile that the claim's instance was launched with: its choice's, or after a crash its class's.
+    fn profile(&self, claim: &NodeClaim) -> String {
+        let token = launch_token(claim).unwrap_or_default();
+        let chosen = self.open().get(token).and_then(|open| open.choice.templates.first().cloned());
+        let class = || self.market.class(&claim.spec.node_class_ref.name);
+        chosen
+            .map(|template| template.instance_profile)
+            .or_else(|| class().map(|class| class.instance_profile.clone()))
+            .unwrap_or_default()
     }
 
     /// What to do with claims that got nothing.

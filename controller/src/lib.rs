@@ -7,6 +7,8 @@ pub mod buffer;
 pub mod claims;
 pub mod class;
 pub mod cluster;
+pub mod drift;
+pub mod eks;
 pub mod event;
 #[cfg(test)]
 mod fixture;
@@ -22,6 +24,7 @@ pub mod nominations;
 pub mod overlay;
 pub mod patch;
 pub mod pool;
+pub mod profiles;
 pub mod provision;
 pub mod queue;
 pub mod reconcile;

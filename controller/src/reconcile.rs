@@ -112,7 +112,7 @@ impl Reconciler {
             self.market.forget(name);
             return Ok(Next::Wait);
         };
-        let decision = class::decide(&view, &self.market).await;
+        let decision = class::decide(&view, &self.market, &self.act).await;
         self.market.judged(name);
         let decision = decision?;
         self.act.run_all(decision.steps).await?;

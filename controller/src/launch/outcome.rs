@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::status::Conditioned;
-use api::{NodeClaim, condition, reason};
+use api::{NodeClaim, annotation, condition, reason};
 use cloud::claim::ClaimParts;
 use cloud::launch::{Failure, Refusal};
 use cloud::{FleetAnswer, FleetRequest, Instance};
@@ -44,11 +44,15 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
     }
 }
 
-/// The machine's labels; the claim's own win.
-pub(super) fn labels(claim: &NodeClaim, parts: &ClaimParts) -> Step {
+/// The machine's labels, where the claim's own win, and the instance profile that must stay while the machine runs.
+pub(super) fn metadata(claim: &NodeClaim, parts: &ClaimParts, profile: &str) -> Step {
     let mut labels: BTreeMap<String, String> = parts.labels.clone();
     labels.extend(claim.metadata.labels.clone().unwrap_or_default());
-    Step::Patch(target(claim), json!({"metadata": {"labels": labels}}))
+    let mut metadata = json!({"labels": labels});
+    if !profile.is_empty() {
+        metadata["annotations"] = json!({annotation::INSTANCE_PROFILE_NAME: profile});
+    }
+    Step::Patch(target(claim), json!({"metadata": metadata}))
 }
 
 /// The status of a claim that has its instance.

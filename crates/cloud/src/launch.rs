@@ -43,6 +43,7 @@ pub use buy::{BuyError, buy};
 pub use choice::choose;
 pub use deal::{Assignment, Held, Resume, deal, resume};
 pub use template::user_data;
+pub(crate) use token::fingerprint;
 pub use token::{SETTLE, Token};
 pub use verdict::{Failure, FleetVerdict, judge, judge_error};
 

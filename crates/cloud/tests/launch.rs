@@ -10,7 +10,7 @@ use cloud::launch::{
     Ask, Choice, ClaimId, Failure, Held, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Offer, Refusal, Resume,
     SETTLE, Token, buy, choose, cluster_tags, deal, judge, resume, template_tags,
 };
-use cloud::nodeclass::{ResolvedClass, fetch, queries, resolve};
+use cloud::nodeclass::{Memory, ResolvedClass, fetch, queries, resolve};
 use cloud::shortage::{Scope, Shortages};
 use cloud::types::{self, ClassSettings, Market, Source};
 use cloud::{Cloud, FleetAnswer, FleetError, Instance, Settings, Tags, data};
@@ -48,8 +48,8 @@ async fn world(changes: &str) -> World {
         "tags": {{"team": "a"}} {changes}}}}}"#
     );
     let object: EC2NodeClass = serde_json::from_str(&text).unwrap();
-    let answers = fetch(&cloud, &queries(&object.spec, &settings)).await;
-    let resolution = resolve(&object, answers, &settings);
+    let answers = fetch(&cloud, &queries(&object, &settings), &Memory::default(), Timestamp::UNIX_EPOCH).await;
+    let resolution = resolve(&object, answers, &settings, Timestamp::UNIX_EPOCH);
     assert!(resolution.is_ready(), "{:?}", resolution.findings);
     let class = resolution.class;
     let shortages = Shortages::default();

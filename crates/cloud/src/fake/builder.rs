@@ -34,6 +34,7 @@ pub struct Builder {
     images: Vec<Image>,
     parameters: Vec<(String, String)>,
     roles: Vec<String>,
+    profiles: Vec<(String, String)>,
     reservations: Vec<CapacityReservation>,
     placement_groups: Vec<PlacementGroup>,
 }
@@ -56,6 +57,7 @@ impl Builder {
             images: Vec::new(),
             parameters: Vec::new(),
             roles: Vec::new(),
+            profiles: Vec::new(),
             reservations: Vec::new(),
             placement_groups: Vec::new(),
         }
@@ -173,6 +175,15 @@ impl Builder {
         self
     }
 
+    /// One more instance profile with this role, as an administrator would make it; default are `nodes` and
+    /// `KerfNodeInstanceProfile-` with the cluster's name.
+    #[must_use]
+    pub fn instance_profile(mut self, name: &str, role: &str) -> Self {
+        self.roles.push(role.to_owned());
+        self.profiles.push((name.to_owned(), role.to_owned()));
+        self
+    }
+
     /// One more role; default is `KarpenterNodeRole-` with the cluster's name alone.
     #[must_use]
     pub fn role(mut self, name: &str) -> Self {
@@ -225,6 +236,9 @@ impl Builder {
             ..World::default()
         };
         world.profiles.roles.extend(self.roles);
+        for (name, role) in self.profiles {
+            world.profiles.put(&name, role);
+        }
         world.on_demand = listed(&world)?;
         world.offerings = offerings;
         if self.spot_prices {
@@ -234,7 +248,11 @@ impl Builder {
     }
 
     fn furnish(&mut self) {
-        self.roles.push(format!("KarpenterNodeRole-{}", self.cluster));
+        let role = format!("KarpenterNodeRole-{}", self.cluster);
+        for name in [format!("KerfNodeInstanceProfile-{}", self.cluster), "nodes".to_owned()] {
+            self.profiles.push((name, role.clone()));
+        }
+        self.roles.push(role);
         let tags: Tags = [("karpenter.sh/discovery".to_owned(), self.cluster.clone())].into();
         for (index, zone) in self.zones.iter().enumerate() {
             self.subnets.push(Subnet {

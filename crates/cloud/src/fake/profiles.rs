@@ -20,6 +20,17 @@ impl Profiles {
         self.profiles.get(name).cloned()
     }
 
+    /// Puts a profile of the path `/` there, with its role.
+    pub(super) fn put(&mut self, name: &str, role: String) {
+        let profile = InstanceProfile {
+            name: name.to_owned(),
+            path: "/".to_owned(),
+            roles: vec![role],
+            ..InstanceProfile::default()
+        };
+        self.profiles.insert(name.to_owned(), profile);
+    }
+
     /// Those whose path begins with `prefix`, without their tags, as IAM lists them.
     pub(super) fn under(&self, prefix: &str) -> Vec<InstanceProfile> {
         let inside = self.profiles.values().filter(|profile| profile.path.starts_with(prefix));

@@ -7,41 +7,13 @@ use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
 use api::{annotation, condition, reason};
 use machine::userdata::RenderError;
 
-use super::{
-    AGENT_SETTINGS_INVALID, FIELD_NOT_SUPPORTED, Finding, ROLE_NOT_SUPPORTED, ResolvedClass, USER_DATA_INVALID,
-};
+use super::{AGENT_SETTINGS_INVALID, FIELD_NOT_SUPPORTED, Finding, ResolvedClass, USER_DATA_INVALID};
 use crate::launch;
 use crate::settings::Settings;
 
 /// Tag keys that belong to Kerf.
 const RESERVED_TAGS: [&str; 4] =
     ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"];
-
-pub(super) fn profile(spec: &EC2NodeClassSpec) -> Finding {
-    let condition = condition::INSTANCE_PROFILE_READY;
-    match (&spec.instance_profile, &spec.role) {
-        (Some(profile), _) if !profile.is_empty() => Finding::good(condition),
-        (_, Some(role)) => {
-            let message = format!(
-                "spec.role {role:?} is not supported by this version of Kerf; create an instance profile with that role \
-                 and name it in spec.instanceProfile"
-            );
-            Finding::bad(condition, ROLE_NOT_SUPPORTED, message)
-        }
-        _ => {
-            let message = "no instance profile is named; set spec.instanceProfile".to_owned();
-            Finding::bad(condition, reason::INSTANCE_PROFILE_NOT_FOUND, message)
-        }
-    }
-}
-
-pub(super) fn placement_group(spec: &EC2NodeClassSpec) -> Finding {
-    if spec.placement_group_selector.is_none() {
-        return Finding::good(condition::PLACEMENT_GROUP_READY);
-    }
-    let message = unsupported("placementGroupSelector");
-    Finding::bad(condition::PLACEMENT_GROUP_READY, reason::PLACEMENT_GROUP_RESOLUTION_FAILED, message)
-}
 
 fn unsupported(field: &str) -> String {
     format!("spec.{field} is not supported by this version of Kerf; remove it, since machines would ignore it")
@@ -50,7 +22,7 @@ fn unsupported(field: &str) -> String {
 /// The verdict on the class as a whole, given what was found about its parts.
 pub(super) fn validation(
     class: &ResolvedClass,
-    gate_timeout: Result<Option<Duration>, InvalidDuration>,
+    gate_timeout: &Result<Option<Duration>, InvalidDuration>,
     settings: &Settings,
     parts: &[Finding],
     unanswered: bool,
@@ -66,6 +38,7 @@ pub(super) fn validation(
         return Finding { condition, status, reason: reason::DEPENDENCIES_NOT_READY, message };
     }
     let gates = gate_timeout
+        .as_ref()
         .err()
         .map(|error| (AGENT_SETTINGS_INVALID, format!("annotation {}: {error}", annotation::GATE_TIMEOUT)));
     match gates.or_else(|| problem(class, settings)) {
@@ -89,7 +62,7 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
         return Some((AGENT_SETTINGS_INVALID, message));
     }
     if class.family == AmiFamily::Al2023 && settings.cluster_cidr.is_empty() {
-        let message = "the cluster's service CIDR is not known; Kerf asks for it again".to_owned();
+        let message = "the cluster's service CIDR is not known; allow the controller eks:DescribeCluster, or set CLUSTER_CIDR, and restart it".to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
     let sample = launch::user_data(class, settings, &launch::Ask::default(), "spot", 110);
