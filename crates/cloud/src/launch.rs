@@ -42,7 +42,6 @@ use crate::shortage::Shortages;
 pub use buy::{BuyError, buy};
 pub use choice::choose;
 pub use deal::{Assignment, Held, Resume, deal, resume};
-pub use template::user_data;
 pub use token::{SETTLE, Token};
 pub use verdict::{Failure, FleetVerdict, judge, judge_error};
 
