@@ -44,6 +44,11 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
     }
 }
 
+/// Something was out of stock; the claim looks elsewhere, and somebody may want to know why.
+pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Step {
+    Step::Note(Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
+}
+
 /// The machine's labels; the claim's own win.
 pub(super) fn labels(claim: &NodeClaim, parts: &ClaimParts) -> Step {
     let mut labels: BTreeMap<String, String> = parts.labels.clone();

@@ -7,11 +7,11 @@ use api::{EC2NodeClass, label};
 use base64::Engine as _;
 use cloud::fake::{Drought, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
-    Ask, Choice, ClaimId, Failure, Held, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Offer, Refusal, Resume,
-    SETTLE, Token, buy, choose, cluster_tags, deal, judge, resume, template_tags,
+    Ask, Choice, ClaimId, Failure, Held, InFlight, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Offer,
+    Refusal, Resume, SETTLE, Token, buy, choose, cluster_tags, deal, judge, resume, served, template_tags,
 };
 use cloud::nodeclass::{ResolvedClass, fetch, queries, resolve};
-use cloud::shortage::{Scope, Shortages};
+use cloud::shortage::{FamilyClass, Scope, Shortages};
 use cloud::types::{self, ClassSettings, Market, Source};
 use cloud::{Cloud, FleetAnswer, FleetError, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
@@ -24,6 +24,7 @@ struct World {
     class: ResolvedClass,
     catalogue: Catalogue,
     shortages: Shortages,
+    in_flight: InFlight,
 }
 
 async fn world(changes: &str) -> World {
@@ -54,7 +55,7 @@ async fn world(changes: &str) -> World {
     let class = resolution.class;
     let shortages = Shortages::default();
     let catalogue = catalogue(&cloud, &object, &class, &settings, &shortages).await;
-    World { cloud, clock, settings, class, catalogue, shortages }
+    World { cloud, clock, settings, class, catalogue, shortages, in_flight: InFlight::default() }
 }
 
 async fn catalogue(
@@ -82,6 +83,7 @@ impl World {
                 class: &self.class,
                 catalogue: &self.catalogue,
                 shortages: &self.shortages,
+                in_flight: &self.in_flight,
                 settings: &self.settings,
                 now: self.cloud.now(),
             },
@@ -260,6 +262,63 @@ async fn one_subnet_a_zone_with_most_addresses() {
     assert!(matches!(world.choose(&ask(&[])), Err(Refusal::InsufficientCapacity(_))));
 }
 
+/// DescribeSubnets does not know yet what launches under way will take: the second goes where the first did not.
+#[tokio::test]
+async fn addresses_of_launches_under_way_count() {
+    let mut world = world("").await;
+    let template = world.class.subnets[0].clone();
+    let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
+    let zone = requirement(label::ZONE, Operator::In, &[&template.zone]);
+    let used = |choice: &Choice| choice.configs[0].overrides[0].subnet_id.clone();
+    world.class.subnets = vec![subnet("subnet-0000000000000000b", 1000), subnet(&template.id, 1001)];
+    let first = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
+    assert_eq!(used(&first), template.id);
+    let members = claims(&["a", "b"]);
+    let token = Token::new(&first, &members, world.cloud.now());
+    world.in_flight.begin(&token, &first, 2, world.cloud.now());
+    let second = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
+    assert_eq!(used(&second), "subnet-0000000000000000b");
+    let counted = world.in_flight.of(&template.id, world.cloud.now());
+    assert_eq!(counted, 2 * (i64::from(first.addresses) + 1), "each with its smallest number of pods");
+    let answer = buy(&world.cloud, &first, &first.request(&token, &members)).await.unwrap();
+    world.in_flight.settle(&token, &answer, world.cloud.now());
+    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), counted, "both are there");
+    world.in_flight.settle(&token, &FleetAnswer::default(), world.cloud.now());
+    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "EC2 launched none here");
+    world.in_flight.begin(&token, &first, 2, world.cloud.now());
+    world.in_flight.give_back(&token);
+    assert_eq!(used(&world.choose(&ask(std::slice::from_ref(&zone))).unwrap()), template.id);
+    world.in_flight.begin(&token, &first, 2, world.cloud.now());
+    world.clock.advance(SignedDuration::from_mins(2));
+    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
+}
+
+#[tokio::test]
+async fn one_launch_tries_what_may_be_back() {
+    let mut world = world("").await;
+    let dry = Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a");
+    let wanted = [
+        requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge"]),
+        requirement(label::CAPACITY_TYPE, Operator::In, &["spot"]),
+    ];
+    let zones = |world: &World, more: &[Requirement]| -> BTreeSet<String> {
+        let choice = world.choose(&ask(&[&wanted, more].concat())).unwrap();
+        choice.configs.into_iter().flat_map(|config| config.overrides).map(|one| one.zone).collect()
+    };
+    let all = zones(&world, &[]);
+    assert!(all.contains("us-west-2a") && all.len() > 1, "{all:?}");
+    world.shortages.mark(dry, world.cloud.now());
+    world.clock.advance(cloud::shortage::REMEMBERED);
+    assert_eq!(zones(&world, &[]), all, "the first may try");
+    let choice = world.choose(&ask(&wanted)).unwrap();
+    world.shortages.try_out(&choice.scopes(), world.cloud.now());
+    assert!(!zones(&world, &[]).contains("us-west-2a"), "the second leaves it to the first");
+    let here = requirement(label::ZONE, Operator::In, &["us-west-2a"]);
+    assert_eq!(zones(&world, &[here]).len(), 1, "unless it has nothing else");
+    world.shortages.served(&Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a"));
+    assert_eq!(zones(&world, &[]), all);
+}
+
 #[tokio::test]
 async fn templates_say_what_the_class_says() {
     let world = world(
@@ -329,6 +388,9 @@ async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let answer = buy(&world.cloud, &choice, &request).await.unwrap();
     assert_eq!((answer.instances.len(), judge(&answer).failure), (2, None));
+    let pool = &answer.instances[0];
+    let pool = Scope::offering(CapacityType::Spot, &pool.instance_type, &pool.zone);
+    assert!(served(&answer).contains(&pool) && choice.scopes().is_superset(&served(&answer).into_iter().collect()));
     world.clock.advance(SignedDuration::from_secs(5));
     let found = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
     assert_eq!(found.len(), 2);
@@ -467,10 +529,14 @@ fn errors_become_shortages_and_reasons() {
         lifecycle: "spot".to_owned(),
     };
     let pool = || Scope::offering(CapacityType::Spot, "m5.large", "a");
+    let quota = || Scope::Quota { capacity_type: CapacityType::Spot, class: FamilyClass::Standard };
     let rows = [
         (vec!["InsufficientInstanceCapacity"], vec![pool()], None),
         (vec!["InsufficientInstanceCapacity", "UnfulfillableCapacity"], vec![pool()], None),
-        (vec!["InsufficientFreeAddressesInSubnet"], vec![pool(), Scope::Subnet("subnet-1".to_owned())], None),
+        (vec!["InsufficientFreeAddressesInSubnet"], vec![Scope::Subnet("subnet-1".to_owned())], None),
+        (vec!["MaxSpotInstanceCountExceeded"], vec![quota()], None),
+        (vec!["VcpuLimitExceeded", "Unsupported"], vec![pool(), quota()], None),
+        (vec!["MaxFleetCountExceeded"], vec![], Some("FleetQuotaExceeded")),
         (
             vec!["AuthFailure.ServiceLinkedRoleCreationNotPermitted"],
             vec![Scope::CapacityType(CapacityType::Spot)],

@@ -41,6 +41,9 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
         candidate.offerings.retain(|offering| offering.capacity_type == capacity_type);
     }
     candidates.retain(|candidate| !candidate.offerings.is_empty());
+    if !min_values {
+        drop_tried(&mut candidates, offer);
+    }
     candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
     candidates.truncate(MAX_TYPES);
     if !ask.min_values_relaxed {
@@ -49,13 +52,15 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
     assemble(ask, offer, capacity_type, &candidates, &subnets)
 }
 
-/// Per zone the subnet with most free addresses among those that have some.
+/// Per zone the subnet with most free addresses among those that have some. What launches under way will take decides
+/// only between subnets: it is an estimate.
 fn subnets<'a>(offer: &Offer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
     let mut best: BTreeMap<&str, &Subnet> = BTreeMap::new();
     let usable = |subnet: &&Subnet| subnet.free_addresses > 0 && !offer.shortages.holds_subnet(&subnet.id, offer.now);
     for subnet in offer.class.subnets.iter().filter(usable) {
         let held = best.entry(&subnet.zone).or_insert(subnet);
-        let better = (subnet.free_addresses, &held.id) > (held.free_addresses, &subnet.id);
+        let left = |subnet: &Subnet| i64::from(subnet.free_addresses) - offer.in_flight.of(&subnet.id, offer.now);
+        let better = (left(subnet), &held.id) > (left(held), &subnet.id);
         if better {
             *held = subnet;
         }
@@ -134,6 +139,22 @@ fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
     candidates.retain(|candidate| candidate.cheapest(Some(CapacityType::Spot)).is_some());
 }
 
+/// Pools that another launch is just trying out are left to it by those that have something else.
+fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &Offer<'_>) {
+    let free = |candidate: &Candidate<'_>, offering: &Offering| {
+        let (capacity_type, kind) = (offering.capacity_type, candidate.kind.name.as_str());
+        !offer.shortages.is_on_trial(capacity_type, kind, &offering.zone, offer.now)
+    };
+    if !candidates.iter().any(|one| one.offerings.iter().any(|offering| free(one, offering))) {
+        return;
+    }
+    for candidate in candidates.iter_mut() {
+        let left = candidate.offerings.iter().copied().filter(|offering| free(candidate, offering)).collect();
+        candidate.offerings = left;
+    }
+    candidates.retain(|candidate| !candidate.offerings.is_empty());
+}
+
 /// `minValues` must still hold for the types that are left.
 fn check_min_values(ask: &Ask, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
     for (key, set) in ask.requirements.iter() {
@@ -198,5 +219,7 @@ fn assemble(
     let tags = template::tags(ask, offer);
     // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
     let context = offer.class.spec.context.clone().filter(|_| !ask.min_values_relaxed);
-    Ok(Choice { capacity_type, templates, configs, tags, context, prioritized: ask.overlay_priced })
+    let pods = candidates.iter().map(|candidate| candidate.kind.capacity.get(Resources::PODS)).min();
+    let addresses = u32::try_from(pods.unwrap_or_default()).unwrap_or(0);
+    Ok(Choice { capacity_type, templates, configs, tags, context, prioritized: ask.overlay_priced, addresses })
 }
