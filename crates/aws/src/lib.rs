@@ -7,14 +7,18 @@ mod fleet;
 mod instances;
 mod launch_templates;
 mod parameters;
+mod places;
 mod settings;
+mod statuses;
 mod tags;
 
 use aws_sdk_ec2::Client as Ec2;
 use aws_sdk_ssm::Client as Ssm;
 use cloud::{
-    Call, Cloud, Filter, FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, LaunchTemplate,
-    LaunchTemplateRequest, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image,
+    Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, Kind, LaunchTemplate,
+    LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
 
 pub use settings::{Credentials, Settings};
@@ -101,4 +105,74 @@ impl Cloud for AwsCloud {
     fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
         Box::pin(instances::create_tags(&self.ec2, ids, tags))
     }
+
+    fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>> {
+        unlinked("GetProducts")
+    }
+
+    fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>> {
+        Box::pin(places::reservations(&self.ec2, filter))
+    }
+
+    fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>> {
+        Box::pin(places::group(&self.ec2, query))
+    }
+
+    fn dry_run_create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, ()> {
+        Box::pin(fleet::rehearse(&self.ec2, request))
+    }
+
+    fn dry_run_run_instances<'a>(&'a self, probe: &'a RunInstancesProbe) -> Call<'a, ()> {
+        Box::pin(fleet::probe(&self.ec2, probe))
+    }
+
+    fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>> {
+        Box::pin(statuses::unhealthy(&self.ec2))
+    }
+
+    fn instance_profile<'a>(&'a self, _name: &'a str) -> Call<'a, Option<InstanceProfile>> {
+        unlinked("GetInstanceProfile")
+    }
+
+    fn instance_profiles<'a>(&'a self, _path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
+        unlinked("ListInstanceProfiles")
+    }
+
+    fn create_instance_profile<'a>(&'a self, _request: &'a InstanceProfileRequest) -> Call<'a, ()> {
+        unlinked("CreateInstanceProfile")
+    }
+
+    fn add_role_to_instance_profile<'a>(&'a self, _profile: &'a str, _role: &'a str) -> Call<'a, ()> {
+        unlinked("AddRoleToInstanceProfile")
+    }
+
+    fn remove_role_from_instance_profile<'a>(&'a self, _profile: &'a str, _role: &'a str) -> Call<'a, ()> {
+        unlinked("RemoveRoleFromInstanceProfile")
+    }
+
+    fn delete_instance_profile<'a>(&'a self, _name: &'a str) -> Call<'a, ()> {
+        unlinked("DeleteInstanceProfile")
+    }
+
+    fn cluster<'a>(&'a self, _name: &'a str) -> Call<'a, ClusterDescription> {
+        unlinked("DescribeCluster")
+    }
+
+    fn queue_url<'a>(&'a self, _name: &'a str) -> Call<'a, String> {
+        unlinked("GetQueueUrl")
+    }
+
+    fn receive_messages<'a>(&'a self, _url: &'a str) -> Call<'a, Vec<QueueMessage>> {
+        unlinked("ReceiveMessage")
+    }
+
+    fn delete_messages<'a>(&'a self, _url: &'a str, _receipts: &'a [String]) -> Call<'a, Vec<String>> {
+        unlinked("DeleteMessageBatch")
+    }
+}
+
+/// The client of the service comes with the next commit.
+fn unlinked<'a, T: Send + 'a>(call: &'static str) -> Call<'a, T> {
+    let message = "this build has no client for the service".to_owned();
+    Box::pin(async move { Err(CloudError { call, kind: Kind::Invalid, code: String::new(), message }) })
 }

@@ -39,6 +39,7 @@ fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
         kms_key_id: ebs.kms_key_id,
         snapshot_id: ebs.snapshot_id,
         delete_on_termination: ebs.delete_on_termination,
+        initialization_rate: ebs.volume_initialization_rate.and_then(|rate| u32::try_from(rate).ok()),
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) fn request(
         associate_public_ip: class.spec.associate_public_ip_address,
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
         tags: tags(ask, offer),
+        ..LaunchTemplateRequest::default()
     };
     template.name = format!("{TEMPLATE_PREFIX}{}", fingerprint(&template));
     Ok(template)
