@@ -246,14 +246,15 @@ impl Launcher {
 
     async fn buy(&self, token: &str, open: &Open) -> Result<Next, ActError> {
         let now = (self.now)();
-        match cloud::launch::buy(self.market.cloud(), &open.choice, &open.request).await {
+        let (cloud, templates) = (self.market.cloud(), self.market.templates());
+        match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
-                let verdict = cloud::launch::judge(&answer);
+                let verdict = cloud::launch::judge(&answer, &open.choice.reservations);
                 outcome::count_errors(&self.metrics, &answer);
                 let learned = !verdict.shortages.is_empty();
                 self.market.end_launch(&Token::read(token), &answer, verdict.shortages, now);
                 log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
-                let instances = Arc::new(outcome::instances(&answer, &open.request));
+                let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
                 let outcome = Outcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };
                 self.set_state(token, State::Bought(Arc::clone(&instances), outcome.clone()));
                 self.settle(token, &instances, &outcome).await

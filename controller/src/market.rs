@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cloud::launch::{Choice, InFlight, Token};
+use cloud::launch::{Choice, InFlight, Templates, Token};
 use cloud::nodeclass::ResolvedClass;
 use cloud::settings::Settings as CloudSettings;
 use cloud::shortage::{Scope, Shortages};
@@ -33,6 +33,7 @@ pub struct Market {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
     gates: Gates,
+    templates: Templates,
     state: Mutex<State>,
 }
 
@@ -73,6 +74,7 @@ pub fn cluster_facts(settings: &Settings, config: &kube::Config, kubernetes: Str
         region: settings.region.clone(),
         reserved_enis: settings.reserved_enis,
         memory_overhead_thousandths: settings.memory_overhead_per_mille,
+        reserved_capacity: settings.gates.reserved_capacity,
     }
 }
 
@@ -95,13 +97,19 @@ impl Market {
     /// A market that has not asked EC2 anything yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
-        Self { cloud, settings, gates, state: Mutex::default() }
+        Self { cloud, settings, gates, templates: Templates::default(), state: Mutex::default() }
     }
 
     /// The calls.
     #[must_use]
     pub fn cloud(&self) -> &dyn Cloud {
         self.cloud.as_ref()
+    }
+
+    /// The launch templates that exist.
+    #[must_use]
+    pub fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     /// What nodes must be told about the cluster.

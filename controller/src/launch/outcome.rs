@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::status::Conditioned;
 use api::{NodeClaim, condition, reason};
 use cloud::claim::ClaimParts;
-use cloud::launch::{Failure, Refusal};
+use cloud::launch::{Choice, Failure, Refusal};
 use cloud::{FleetAnswer, FleetRequest, Instance};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
@@ -19,7 +19,9 @@ use crate::{metrics, patch};
 const MESSAGE: usize = 300;
 
 /// The instances of an answer, with the tags that the request gave them.
-pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest) -> Vec<Instance> {
+pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &Choice) -> Vec<Instance> {
+    let reservation =
+        |one: &cloud::FleetInstance| choice.reservations.get(&(one.instance_type.clone(), one.zone.clone())).cloned();
     let launched = |one: &cloud::FleetInstance| Instance {
         id: one.id.clone(),
         instance_type: one.instance_type.clone(),
@@ -27,6 +29,8 @@ pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest) -> Vec<Ins
         subnet_id: one.subnet_id.clone(),
         image_id: one.image_id.clone(),
         spot: one.lifecycle == api::label::CAPACITY_SPOT,
+        capacity_reservation_preference: reservation(one).map(|_| "capacity-reservations-only".to_owned()),
+        capacity_reservation_id: reservation(one),
         tags: request.tags.clone(),
         ..Instance::default()
     };

@@ -26,7 +26,9 @@ mod addresses;
 mod buy;
 mod choice;
 mod deal;
+mod reserved;
 mod template;
+mod templates;
 mod token;
 mod verdict;
 
@@ -46,6 +48,8 @@ pub use addresses::InFlight;
 pub use buy::{BuyError, buy};
 pub use choice::choose;
 pub use deal::{Assignment, Held, Resume, deal, resume};
+pub use reserved::ReservationKind;
+pub use templates::Templates;
 pub use token::{SETTLE, Token};
 pub use verdict::{Failure, FleetVerdict, judge, judge_error, served};
 
@@ -59,6 +63,8 @@ pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
 pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 /// Beginning of the names of launch templates.
 pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
+/// The resource of EFA interfaces.
+const EFA: &str = "vpc.amazonaws.com/efa";
 /// Instance types that one fleet may list, cheapest first.
 pub const MAX_TYPES: usize = 60;
 /// Instances that one fleet may ask for (aws 4.6): more claims become more fleets.
@@ -119,11 +125,18 @@ pub enum Refusal {
     },
 }
 
+/// Ids of capacity reservations by instance type and zone.
+pub type Reservations = BTreeMap<(String, String), String>;
+
 /// What to buy, without saying for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// How to buy.
     pub capacity_type: CapacityType,
+    /// The kind of the reservations that it buys from.
+    pub reservation_kind: Option<ReservationKind>,
+    /// The reservation behind each type and zone; empty unless reserved capacity is bought.
+    pub reservations: Reservations,
     /// Launch templates that must exist.
     pub templates: Vec<LaunchTemplateRequest>,
     /// The pools, by launch template.
@@ -158,6 +171,7 @@ impl Choice {
             scopes.insert(Scope::offering(self.capacity_type, &one.instance_type, &one.zone));
             scopes.insert(Scope::Subnet(one.subnet_id.clone()));
         }
+        scopes.extend(self.reservations.values().cloned().map(Scope::Reservation));
         scopes
     }
 
@@ -172,12 +186,24 @@ impl Choice {
         FleetRequest {
             client_token: token.to_string(),
             target: u32::try_from(claims.len()).unwrap_or(u32::MAX),
-            capacity_type: self.capacity_type.as_str().to_owned(),
+            capacity_type: match self.capacity_type {
+                CapacityType::Spot => label::CAPACITY_SPOT.to_owned(),
+                CapacityType::OnDemand | CapacityType::Reserved => label::CAPACITY_ON_DEMAND.to_owned(),
+            },
+            default_target_capacity_type: self
+                .reservation_kind
+                .and_then(ReservationKind::target_type)
+                .map(str::to_owned),
+            reserved_capacity_types: self
+                .reservation_kind
+                .and_then(ReservationKind::fleet_option)
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
             configs: self.configs.clone(),
             tags,
             context: self.context.clone(),
             prioritized: self.prioritized,
-            ..FleetRequest::default()
         }
     }
 }

@@ -98,10 +98,11 @@ impl Line {
         let class = ticket.0;
         let mut soonest = Duration::MAX;
         let mut first = None;
-        let calls: BTreeSet<&'static str> = self.waiting.values().copied().collect();
+        let mates = || (class, 0, 0)..=(class, u8::MAX, u64::MAX);
+        let calls: BTreeSet<&'static str> = self.waiting.range(mates()).map(|(_, call)| *call).collect();
         let ready: BTreeMap<&'static str, Duration> =
             calls.into_iter().map(|call| (call, self.action(call, class).wait(now))).collect();
-        for (other, call) in self.waiting.range((class, 0, 0)..=(class, u8::MAX, u64::MAX)) {
+        for (other, call) in self.waiting.range(mates()) {
             match ready.get(call) {
                 Some(wait) if !wait.is_zero() => soonest = soonest.min(*wait),
                 _ => {

@@ -1,26 +1,49 @@
 //! Launch templates: what all machines of one image and one number of pods have in common (aws 4.4).
 
 use api::label;
+use api::nodeclass::{InterfaceType, Toggle};
 use machine::userdata::{self, RenderError};
 use planner::CapacityType;
 
+use super::reserved::ReservationKind;
 use super::token::fingerprint;
-use super::{Ask, CLUSTER_TAG, Offer, TEMPLATE_PREFIX};
-use crate::calls::{LaunchTemplateRequest, Tags};
+use super::{Ask, CLUSTER_TAG, EFA, Offer, TEMPLATE_PREFIX};
+use crate::calls::{
+    ConnectionTracking, InterfaceKind, LaunchTemplateRequest, NetworkInterface, Placement, ReservationSpecification,
+    Tags,
+};
 use crate::family;
+use crate::settings::Settings;
 use crate::user_data::{self, Machine};
 
-/// The launch template for an image and a number of pods; its name is a hash of everything else.
+/// A request for it turns enclaves on.
+const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
+const DEFAULT_TENANCY: &str = "default";
+const DEDICATED: &str = "dedicated";
+
+/// What the machines of one template have in common, besides their class and what is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mould<'a> {
+    pub(super) image_id: &'a str,
+    pub(super) max_pods: u32,
+    /// EFA interfaces, none unless they are asked for.
+    pub(super) efa: u32,
+    /// The reservation to launch into.
+    pub(super) reservation: Option<(&'a str, ReservationKind)>,
+}
+
+/// The launch template for a mould; its name is a hash of everything else.
 pub(super) fn request(
     ask: &Ask,
     offer: &Offer<'_>,
     capacity_type: CapacityType,
-    image_id: &str,
-    max_pods: u32,
+    mould: Mould<'_>,
 ) -> Result<LaunchTemplateRequest, RenderError> {
     let class = offer.class;
+    let Mould { image_id, max_pods, efa, reservation } = mould;
     let machine = Machine { capacity_type: capacity_type.as_str(), image_id, max_pods };
     let text = user_data::render(class, offer.settings, ask, machine)?;
+    let market = reservation.and_then(|(_, kind)| kind.market_type());
     let mut template = LaunchTemplateRequest {
         name: String::new(),
         image_id: image_id.to_owned(),
@@ -31,11 +54,104 @@ pub(super) fn request(
         metadata: family::metadata(&class.spec),
         associate_public_ip: class.spec.associate_public_ip_address,
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
+        network_interfaces: interfaces(offer, efa),
+        connection_tracking: connection_tracking(offer),
+        placement: Placement { tenancy: tenancy(ask), ..Placement::default() },
+        nested_virtualization: nested_virtualization(offer),
+        enclave: ask.requests.get(ENCLAVE_SLOTS) > 0,
+        capacity_reservation: reservation_specification(offer.settings, reservation),
+        market_type: market.map(str::to_owned),
+        spot: capacity_type == CapacityType::Spot,
         tags: tags(ask, offer),
-        ..LaunchTemplateRequest::default()
     };
     template.name = format!("{TEMPLATE_PREFIX}{}", fingerprint(&template));
     Ok(template)
+}
+
+/// The class's interfaces, else one for each EFA that is asked for, else none of their own: EC2 makes the one that every
+/// machine has. In an IPv6 cluster that one must be told of IPv6, so it is spelled out.
+fn interfaces(offer: &Offer<'_>, efa: u32) -> Vec<NetworkInterface> {
+    let spec = &offer.class.spec;
+    let number = |index: i32| u32::try_from(index).unwrap_or(0);
+    let listed = spec.network_interfaces.as_deref().unwrap_or_default();
+    let plain = |(card, device, kind)| NetworkInterface { card, device, kind, ..NetworkInterface::default() };
+    let bare: Vec<NetworkInterface> = match (listed, efa) {
+        ([], 0) => vec![plain((0, 0, InterfaceKind::Interface))],
+        ([], efa) => (0..efa).map(|card| plain((card, u32::from(card > 0), InterfaceKind::Efa))).collect(),
+        (listed, _) => {
+            let kind = |kind| match kind {
+                InterfaceType::Interface => InterfaceKind::Interface,
+                InterfaceType::EfaOnly => InterfaceKind::EfaOnly,
+            };
+            let of_class = listed
+                .iter()
+                .map(|one| plain((number(one.network_card_index), number(one.device_index), kind(one.interface_type))));
+            of_class.collect()
+        }
+    };
+    let prefixes = spec.ip_prefix_count.and_then(|count| u32::try_from(count).ok());
+    let ipv6 = is_ipv6(offer.settings);
+    if bare.len() == 1 && listed.is_empty() && efa == 0 && prefixes.is_none() && !ipv6 {
+        return Vec::new();
+    }
+    let dressed = |one: NetworkInterface| match one.kind {
+        InterfaceKind::EfaOnly => one,
+        InterfaceKind::Interface | InterfaceKind::Efa => NetworkInterface {
+            associate_public_ip: spec.associate_public_ip_address,
+            ipv4_prefixes: prefixes.filter(|_| !ipv6),
+            ipv6_prefixes: prefixes.filter(|_| ipv6),
+            ipv6_addresses: ipv6.then_some(1),
+            primary_ipv6: ipv6.then_some(true),
+            ..one
+        },
+    };
+    bare.into_iter().map(dressed).collect()
+}
+
+/// The family of the address that the cluster's DNS has, or will have.
+fn is_ipv6(settings: &Settings) -> bool {
+    settings.cluster_dns.first().unwrap_or(&settings.cluster_cidr).contains(':')
+}
+
+fn connection_tracking(offer: &Offer<'_>) -> Option<ConnectionTracking> {
+    let seconds = |time: Option<i32>| time.and_then(|time| u32::try_from(time).ok());
+    offer.class.spec.connection_tracking.as_ref().map(|said| ConnectionTracking {
+        tcp_established: seconds(said.tcp_established_timeout),
+        udp_stream: seconds(said.udp_stream_timeout),
+        udp: seconds(said.udp_timeout),
+    })
+}
+
+/// Dedicated only for those who do not accept the usual.
+fn tenancy(ask: &Ask) -> Option<String> {
+    let asked = ask.requirements.get(label::INSTANCE_TENANCY)?;
+    let dedicated = !asked.allows(Some(DEFAULT_TENANCY)) && asked.allows(Some(DEDICATED));
+    dedicated.then(|| DEDICATED.to_owned())
+}
+
+fn nested_virtualization(offer: &Offer<'_>) -> Option<bool> {
+    Some(offer.class.spec.cpu_options.as_ref()?.nested_virtualization? == Toggle::Enabled)
+}
+
+/// With the gate open a machine takes reserved capacity only where it is bought as such: capacity that somebody keeps for
+/// another purpose is not used up by accident. Without the gate EC2 decides, as ever.
+fn reservation_specification(
+    settings: &Settings,
+    reservation: Option<(&str, ReservationKind)>,
+) -> Option<ReservationSpecification> {
+    let specification = |preference: &str, id: Option<&str>| ReservationSpecification {
+        preference: preference.to_owned(),
+        id: id.map(str::to_owned),
+    };
+    match reservation {
+        Some((id, _)) => Some(specification("capacity-reservations-only", Some(id))),
+        None => settings.reserved_capacity.then(|| specification("none", None)),
+    }
+}
+
+/// How many EFA interfaces a machine of this many gets.
+pub(super) fn efa_asked(ask: &Ask, most: i64) -> u32 {
+    if ask.requests.get(EFA) > 0 { u32::try_from(most).unwrap_or(0) } else { 0 }
 }
 
 /// Tags of everything that is launched for a pool and class.

@@ -3,6 +3,7 @@
 use api::reason;
 use planner::CapacityType;
 
+use super::Reservations;
 use crate::calls::{FleetAnswer, FleetError};
 use crate::error::{CloudError, Kind};
 use crate::shortage::{Scope, family_class};
@@ -75,10 +76,11 @@ pub struct FleetVerdict {
     pub failure: Option<Failure>,
 }
 
-/// Reads an answer, whether or not it launched something: claims that got no instance share `failure`.
+/// Reads an answer, whether or not it launched something: claims that got no instance share `failure`. Where reserved
+/// capacity was bought, it is the reservation that has nothing left, not the type.
 #[must_use]
-pub fn judge(answer: &FleetAnswer) -> FleetVerdict {
-    let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(scope).collect();
+pub fn judge(answer: &FleetAnswer, reservations: &Reservations) -> FleetVerdict {
+    let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(|error| scope(error, reservations)).collect();
     shortages.sort();
     shortages.dedup();
     let short = |error: &FleetError| UNFULFILLABLE.contains(&error.code.as_str()) || error.code == NO_SPOT_ROLE;
@@ -102,12 +104,17 @@ pub fn judge_error(error: &CloudError) -> Failure {
 }
 
 /// What an error says of the world, in the scope of its cause: not every refusal is the pool's fault.
-fn scope(error: &FleetError) -> Option<Scope> {
+fn scope(error: &FleetError, reservations: &Reservations) -> Option<Scope> {
     let capacity_type = match error.lifecycle.as_str() {
         "spot" => CapacityType::Spot,
         _ => CapacityType::OnDemand,
     };
     let kind = error.instance_type.as_str();
+    let reservation = reservations.get(&(error.instance_type.clone(), error.zone.clone()));
+    if let Some(id) = reservation.filter(|_| UNFULFILLABLE.contains(&error.code.as_str()) && error.code != NO_ADDRESSES)
+    {
+        return Some(Scope::Reservation(id.clone()));
+    }
     match error.code.as_str() {
         NO_SPOT_ROLE => Some(Scope::CapacityType(CapacityType::Spot)),
         NO_ADDRESSES if !error.subnet_id.is_empty() => Some(Scope::Subnet(error.subnet_id.clone())),
