@@ -8,12 +8,12 @@ use std::time::Duration;
 use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cloud::launch::{Ask, Offer};
+use cloud::launch::{Ask, Choice, InFlight, Offer, Templates, Token};
 use cloud::nodeclass::{Memory, Probe, ResolvedClass};
 use cloud::settings::Settings as CloudSettings;
 use cloud::shortage::{Scope, Shortages};
 use cloud::types::{ClassSettings, Market as Prices, Source};
-use cloud::{Cloud, CloudError, ClusterDescription, Instance, InstanceTypeInfo};
+use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
 
@@ -36,6 +36,7 @@ pub struct Market {
     settings: CloudSettings,
     gates: Gates,
     memory: Memory,
+    templates: Templates,
     state: Mutex<State>,
 }
 
@@ -44,6 +45,7 @@ struct State {
     infos: Arc<Vec<InstanceTypeInfo>>,
     prices: Prices,
     shortages: Shortages,
+    in_flight: InFlight,
     classes: BTreeMap<String, Class>,
     /// Classes that this process has looked at, ready or not.
     judged: BTreeSet<String>,
@@ -109,13 +111,26 @@ impl Market {
     /// A market that has not asked EC2 anything yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
-        Self { cloud, settings, gates, memory: Memory::default(), state: Mutex::default() }
+        Self {
+            cloud,
+            settings,
+            gates,
+            memory: Memory::default(),
+            templates: Templates::default(),
+            state: Mutex::default(),
+        }
     }
 
     /// The calls.
     #[must_use]
     pub fn cloud(&self) -> &dyn Cloud {
         self.cloud.as_ref()
+    }
+
+    /// The launch templates that exist.
+    #[must_use]
+    pub fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     /// What nodes must be told about the cluster.
@@ -258,6 +273,7 @@ impl Market {
             class: resolved,
             catalogue: &catalogue,
             shortages: source.shortages,
+            in_flight: &InFlight::default(),
             settings: &self.settings,
             now,
         };
@@ -295,6 +311,7 @@ impl Market {
         let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
         let mut catalogue = cloud::types::catalogue(&source, &class.settings, &self.settings, now);
         cloud::types::add_reservations(&mut catalogue, &class.resolved, shortages, now);
+        cloud::types::add_placement(&mut catalogue, &class.resolved);
         if !self.gates.reserved_capacity {
             drop_reserved(&mut catalogue);
         }
@@ -327,18 +344,40 @@ impl Market {
         api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
     }
 
-    /// Remembers that something was out of stock.
-    pub fn mark_short(&self, scopes: Vec<Scope>, now: Timestamp) {
-        let mut state = self.state();
-        scopes.into_iter().for_each(|scope| state.shortages.mark(scope, now));
+    /// EC2 takes machines back from this pool.
+    pub fn interrupted(&self, scope: Scope, now: Timestamp) {
+        self.state().shortages.interrupted(scope, now);
     }
 
-    /// What is out of stock now.
+    /// What is out of stock now, and what launches under way will take.
     #[must_use]
-    pub fn shortages(&self, now: Timestamp) -> Shortages {
+    pub fn knowledge(&self, now: Timestamp) -> (Shortages, InFlight) {
         let mut state = self.state();
         state.shortages.expire(now);
-        state.shortages.clone()
+        (state.shortages.clone(), state.in_flight.clone())
+    }
+
+    /// A choice was made that tries pools which may be back: others leave them alone for now.
+    pub fn try_out(&self, choice: &Choice, now: Timestamp) {
+        self.state().shortages.try_out(&choice.scopes(), now);
+    }
+
+    /// A launch of so many instances begins.
+    pub fn begin_launch(&self, token: &Token, choice: &Choice, instances: usize, now: Timestamp) {
+        self.state().in_flight.begin(token, choice, instances, now);
+    }
+
+    /// EC2 has answered a launch: what served is in stock, whatever was said of it before; what did not is not.
+    pub fn end_launch(&self, token: &Token, answer: &FleetAnswer, short: Vec<Scope>, now: Timestamp) {
+        let mut state = self.state();
+        state.in_flight.settle(token, answer, now);
+        cloud::launch::served(answer).iter().for_each(|scope| state.shortages.served(scope));
+        short.into_iter().for_each(|scope| state.shortages.mark(scope, now));
+    }
+
+    /// Nothing came of a launch.
+    pub fn give_up_launch(&self, token: &Token) {
+        self.state().in_flight.give_back(token);
     }
 
     /// Every instance that carries this cluster's tags.

@@ -37,8 +37,6 @@ pub use reserved::is_expiring;
 
 /// The image family needs user data that this version does not write.
 pub const AMI_FAMILY_NOT_SUPPORTED: &str = "AMIFamilyNotSupported";
-/// A field of the class that this version would have to ignore.
-pub const FIELD_NOT_SUPPORTED: &str = "FieldNotSupported";
 /// An annotation of the class that concerns the agent cannot be followed.
 pub const AGENT_SETTINGS_INVALID: &str = "AgentSettingsInvalid";
 /// The user data cannot be merged.

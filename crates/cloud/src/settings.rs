@@ -42,7 +42,7 @@ impl Default for Settings {
             reserved_enis: 0,
             memory_overhead_thousandths: 75,
             isolated_vpc: false,
-            reserved_capacity: true,
+            reserved_capacity: false,
             disable_dry_run: false,
         }
     }

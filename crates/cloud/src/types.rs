@@ -20,7 +20,7 @@ pub use capacity::{allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold, Zone};
 pub use labels::{is_exotic, labels};
 pub use market::Market;
-pub use reserved::add_reservations;
+pub use reserved::{add_placement, add_reservations};
 
 /// Everything that the catalogue of one class depends on.
 #[derive(Clone, Copy, Debug)]

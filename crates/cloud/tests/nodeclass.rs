@@ -36,6 +36,7 @@ fn settings() -> Settings {
         cluster_cidr: "10.100.0.0/16".to_owned(),
         kubernetes: "1.36".to_owned(),
         region: "us-west-2".to_owned(),
+        reserved_capacity: true,
         ..Settings::default()
     }
 }
@@ -183,12 +184,6 @@ async fn what_is_missing_names_itself_and_the_cure() {
             condition::VALIDATION_SUCCEEDED,
             "TagValidationFailed",
             "karpenter.sh/nodepool",
-        ),
-        (
-            r#""cpuOptions": {"nestedVirtualization": "enabled"}"#.to_owned(),
-            condition::VALIDATION_SUCCEEDED,
-            "FieldNotSupported",
-            "cpuOptions",
         ),
         (format!(r#""userData": "{large}""#), condition::VALIDATION_SUCCEEDED, "UserDataSizeLimitExceeded", "16384"),
     ];

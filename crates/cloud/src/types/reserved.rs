@@ -1,4 +1,5 @@
-//! Capacity reservations as offerings: paid for already, so they cost nothing more (aws 3.5).
+//! What a class adds to a catalogue: capacity reservations as offerings, which are paid for already and cost nothing more, and
+//! the placement group as labels (aws 3.4, 3.5).
 
 use api::label;
 use jiff::Timestamp;
@@ -38,4 +39,16 @@ fn labels(reservation: &CapacityReservation, zone_id: &str) -> std::collections:
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()
+}
+
+/// Says of all types in which placement group their machines will stand, and in which partitions they can.
+pub fn add_placement(catalogue: &mut Catalogue, class: &ResolvedClass) {
+    let Some(group) = &class.placement_group else { return };
+    for kind in &mut catalogue.types {
+        kind.labels.insert(label::PLACEMENT_GROUP_ID.to_owned(), vec![group.id.clone()]);
+        if group.partitions > 0 {
+            let partitions = (1..=group.partitions).map(|number| number.to_string()).collect();
+            kind.labels.insert(label::PLACEMENT_GROUP_PARTITION.to_owned(), partitions);
+        }
+    }
 }

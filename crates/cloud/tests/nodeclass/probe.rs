@@ -2,7 +2,7 @@
 
 use api::condition;
 use cloud::fake::{FakeCloud, Fault};
-use cloud::launch::{Ask, Offer};
+use cloud::launch::{Ask, InFlight, Offer};
 use cloud::nodeclass::{Memory, Probe, Resolution, fetch, probe, queries, resolve, try_out};
 use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Market, Source, catalogue, requirements};
@@ -37,6 +37,7 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
         class: &resolution.class,
         catalogue: &catalogue,
         shortages: &shortages,
+        in_flight: &InFlight::default(),
         settings: &settings,
         now: Timestamp::UNIX_EPOCH,
     };
