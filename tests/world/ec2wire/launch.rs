@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use cloud::{Cloud, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate, Tags};
+use cloud::{Cloud, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate, RunInstancesProbe, Tags};
 
-use super::answer::{Failure, Reply, invalid, page};
+use super::answer::{Failure, Reply, dry_run, invalid, page};
 use super::describe::{Select, tags_of};
 use super::form::Form;
 use super::lock;
@@ -81,6 +81,22 @@ pub(super) async fn create_fleet(cloud: &dyn Cloud, form: &Form) -> Result<Reply
     let told = told(&answer);
     let body = Xml::response("CreateFleet", |xml| fleet(xml, &answer));
     Ok(Reply { body, told })
+}
+
+/// EC2's "yes" is an error too.
+pub(super) async fn rehearse_fleet(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    cloud.dry_run_create_fleet(&fleet_request(form)?).await?;
+    Err(dry_run())
+}
+
+pub(super) async fn probe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
+    let probe = RunInstancesProbe {
+        launch_template: form.owned("LaunchTemplate.LaunchTemplateName"),
+        instance_type: form.owned("InstanceType"),
+        subnet_id: form.owned("NetworkInterface.1.SubnetId"),
+    };
+    cloud.dry_run_run_instances(&probe).await?;
+    Err(dry_run())
 }
 
 fn told(answer: &FleetAnswer) -> String {
