@@ -1,4 +1,5 @@
-//! Machines that are no longer what their class would launch: the condition Drifted of their claims (aws 1.7).
+//! Machines that are no longer what their class would launch: the condition Drifted of their claims (aws 1.7). The loop that
+//! compares them with what EC2 says also follows those in reservations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::act::{Act, Step, Target};
 use crate::cluster::Cluster;
 use crate::index::{Index, provider_id};
 use crate::market::Market;
-use crate::patch;
+use crate::{patch, reserved};
 
 /// A class changes seldom, and replacing a machine takes minutes.
 const EVERY: Duration = Duration::from_secs(60);
@@ -35,7 +36,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
         if !cluster.read(Index::is_synced) {
             continue;
         }
-        let instances = match market.own_instances().await {
+        let instances: BTreeMap<String, Instance> = match market.own_instances().await {
             Ok(instances) => instances.into_iter().map(|one| (one.provider_id(), one)).collect(),
             Err(error) => {
                 let error = daemon::error::chain(&error);
@@ -44,11 +45,13 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
             }
         };
         let resolved = |class: &str| market.class(class);
-        for step in cluster.read(|index| decide(index, &instances, &resolved, Timestamp::now())) {
+        let mut steps = cluster.read(|index| decide(index, &instances, &resolved, Timestamp::now()));
+        steps.extend(cluster.read(|index| reserved::decide(index, &instances)));
+        for step in steps {
             // Somebody else has changed the claim meanwhile, or it is gone: the next comparison sees that.
             if let Err(error) = act.run(step).await {
                 let error = daemon::error::chain(&error);
-                log::debug!(error = error.as_str(); "the condition Drifted was not written");
+                log::debug!(error = error.as_str(); "what the comparison came to was not written");
             }
         }
     }

@@ -29,6 +29,7 @@ pub mod provision;
 pub mod queue;
 pub mod reconcile;
 pub mod reexport;
+pub mod reserved;
 pub mod run;
 pub mod settings;
 pub mod tally;
