@@ -268,7 +268,8 @@ impl Market {
             shortages: &Shortages::default(),
             images: &resolved.images,
         };
-        let catalogue = cloud::types::catalogue(&source, &settings, &self.settings, now);
+        let mut catalogue = cloud::types::catalogue(&source, &settings, &self.settings, now);
+        cloud::types::add_placement(&mut catalogue, resolved);
         let offer = Offer {
             class: resolved,
             catalogue: &catalogue,

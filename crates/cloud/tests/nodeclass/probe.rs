@@ -5,8 +5,8 @@ use cloud::fake::{FakeCloud, Fault};
 use cloud::launch::{Ask, InFlight, Offer};
 use cloud::nodeclass::{Memory, Probe, Resolution, fetch, probe, queries, resolve, try_out};
 use cloud::shortage::Shortages;
-use cloud::types::{ClassSettings, Market, Source, catalogue, requirements};
-use cloud::{Kind, data};
+use cloud::types::{ClassSettings, Market, Source, add_placement, catalogue, requirements as requirements_of};
+use cloud::{Kind, PlacementGroup, data};
 use jiff::Timestamp;
 
 use super::{class, cloud, settings};
@@ -32,7 +32,8 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
     let source =
         Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &resolution.class.images };
     let of_class = ClassSettings::of(&class(""), resolution.class.zones()).unwrap();
-    let catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
+    let mut catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
+    add_placement(&mut catalogue, &resolution.class);
     let offer = Offer {
         class: &resolution.class,
         catalogue: &catalogue,
@@ -46,7 +47,7 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
 
 fn pool(zone: &str) -> Ask {
     let zone = api::Requirement::new(api::label::ZONE, api::Operator::In, [zone]);
-    Ask { pool: "blue".to_owned(), requirements: requirements(&[zone]), ..Ask::default() }
+    Ask { pool: "blue".to_owned(), requirements: requirements_of(&[zone]), ..Ask::default() }
 }
 
 #[tokio::test]
@@ -152,4 +153,35 @@ async fn what_was_tried_out_has_a_fingerprint() {
     annotated.metadata.annotations = Some([("try".to_owned(), "again".to_owned())].into());
     assert_ne!(first.fingerprint(&annotated), print);
     assert_ne!(first.fingerprint(&class(r#""userData": "x""#)), print);
+}
+
+/// Rows: the partitions that a pool asks for, and where its machines stand.
+#[tokio::test]
+async fn machines_stand_in_their_classs_placement_group() {
+    let mut resolution = resolution(&cloud()).await;
+    let group = |strategy: &str, partitions| PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "a".to_owned(),
+        strategy: strategy.to_owned(),
+        state: "available".to_owned(),
+        partitions,
+    };
+    let asks = |partitions: &[&str]| {
+        let key = api::label::PLACEMENT_GROUP_PARTITION;
+        let one = api::Requirement::new(key, api::Operator::In, partitions.iter().copied());
+        let requirements = if partitions.is_empty() { Vec::new() } else { vec![one] };
+        Ask { pool: "blue".to_owned(), requirements: requirements_of(&requirements), ..Ask::default() }
+    };
+    let rows = [
+        (None, vec![], "group_id: None, partition: None"),
+        (Some(group("cluster", 0)), vec![], "group_id: Some(\"pg-1\"), partition: None"),
+        (Some(group("partition", 3)), vec![], "group_id: Some(\"pg-1\"), partition: None"),
+        (Some(group("partition", 3)), vec!["3", "2"], "group_id: Some(\"pg-1\"), partition: Some(2)"),
+    ];
+    for (group, partitions, expected) in rows {
+        resolution.class.placement_group = group;
+        let probe = probe_of(&resolution, &[asks(&partitions)], &["m5.large"]).unwrap();
+        let said = format!("{probe:?}");
+        assert!(said.contains(expected) && said.contains("\"blue\""), "{partitions:?}: {said}");
+    }
 }
