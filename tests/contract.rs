@@ -7,6 +7,8 @@
 mod fidelity;
 #[path = "contract/moto.rs"]
 mod moto;
+#[path = "contract/services.rs"]
+mod services;
 #[path = "contract/trouble.rs"]
 mod trouble;
 
@@ -32,7 +34,7 @@ fn fake() -> FakeCloud {
 
 fn furnished(builder: Builder) -> FakeCloud {
     let short = SignedDuration::from_millis(20);
-    let cloud = builder.pending_for(short).shutting_down_for(short).build().unwrap();
+    let cloud = builder.pending_for(short).shutting_down_for(short).long_poll_of(short).build().unwrap();
     let (capacity_type, instance_type) = (Some("spot".to_owned()), Some(DRY.to_owned()));
     cloud.dry_up(Drought { capacity_type, instance_type, zone: None });
     cloud
@@ -115,6 +117,7 @@ async fn launchable(cloud: &FakeCloud, token: &str) -> FleetRequest {
         tags: [("kerf.sh/case".to_owned(), token.to_owned())].into(),
         context: None,
         prioritized: true,
+        ..FleetRequest::default()
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
+use cloud::nodeclass::ProfileStep;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -43,6 +44,8 @@ pub enum Step {
     Tag(String, cloud::Tags),
     /// Delete a launch template by name.
     DeleteLaunchTemplate(String),
+    /// Change an instance profile.
+    Profile(ProfileStep),
     /// Publish an event.
     Note(Note),
 }
@@ -185,6 +188,7 @@ impl Act {
             Step::Terminate(id) => gone_is_fine(self.cloud.terminate_instances(&[id]).await),
             Step::Tag(id, tags) => Ok(self.cloud.create_tags(&[id], &tags).await?),
             Step::DeleteLaunchTemplate(name) => gone_is_fine(self.cloud.delete_launch_template(&name).await),
+            Step::Profile(step) => self.change_profile(step).await,
             Step::Note(note) => {
                 self.cluster.notes.publish(note);
                 Ok(())
@@ -242,6 +246,20 @@ impl Act {
         }
     }
 
+    async fn change_profile(&self, step: ProfileStep) -> Result<(), ActError> {
+        let cloud = &self.cloud;
+        match step {
+            ProfileStep::Create(request) => there_is_fine(cloud.create_instance_profile(&request).await.map(drop)),
+            ProfileStep::AddRole { profile, role } => {
+                there_is_fine(cloud.add_role_to_instance_profile(&profile, &role).await)
+            }
+            ProfileStep::RemoveRole { profile, role } => {
+                gone_is_fine(cloud.remove_role_from_instance_profile(&profile, &role).await)
+            }
+            ProfileStep::Delete(profile) => gone_is_fine(cloud.delete_instance_profile(&profile).await),
+        }
+    }
+
     /// kube's own `evict` loses the delete options, so the sub-resource is written in full here.
     async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), ActError> {
         let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
@@ -288,6 +306,13 @@ where
     }
 }
 
+fn there_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), ActError> {
+    match result {
+        Err(error) if error.kind == cloud::Kind::AlreadyExists => Ok(()),
+        other => other.map_err(ActError::from),
+    }
+}
+
 fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), ActError> {
     match result {
         Err(error) if error.kind == cloud::Kind::NotFound => Ok(()),
@@ -309,6 +334,7 @@ impl Step {
             Self::Terminate(_) => "terminate_instance",
             Self::Tag(..) => "tag_instance",
             Self::DeleteLaunchTemplate(_) => "delete_launch_template",
+            Self::Profile(_) => "instance_profile",
             Self::Note(_) => "event",
         }
     }

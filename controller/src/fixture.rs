@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use cloud::nodeclass::ProfileStep;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -182,7 +183,17 @@ fn word(step: &Step) -> String {
         Step::Terminate(id) => format!("terminate {id}"),
         Step::Tag(id, _) => format!("tag {id}"),
         Step::DeleteLaunchTemplate(name) => format!("delete template {name}"),
+        Step::Profile(step) => profile_word(step),
         Step::Note(note) => format!("event {}", note.reason()),
+    }
+}
+
+fn profile_word(step: &ProfileStep) -> String {
+    match step {
+        ProfileStep::Create(request) => format!("create profile {}", request.name),
+        ProfileStep::AddRole { profile, role } => format!("add role {role} to profile {profile}"),
+        ProfileStep::RemoveRole { profile, role } => format!("remove role {role} from profile {profile}"),
+        ProfileStep::Delete(profile) => format!("delete profile {profile}"),
     }
 }
 

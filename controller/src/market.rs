@@ -8,12 +8,13 @@ use std::time::Duration;
 use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cloud::nodeclass::ResolvedClass;
+use cloud::launch::{Ask, Choice, InFlight, Offer, Templates, Token};
+use cloud::nodeclass::{Memory, Probe, ResolvedClass};
 use cloud::settings::Settings as CloudSettings;
 use cloud::shortage::{Scope, Shortages};
 use cloud::types::{ClassSettings, Market as Prices, Source};
-use cloud::{Cloud, CloudError, Instance, InstanceTypeInfo};
-use jiff::Timestamp;
+use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
+use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
 
 use crate::cluster::Cluster;
@@ -23,6 +24,8 @@ use crate::work::Work;
 
 /// Types, zones and prices change slowly (aws 3.1, 5).
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
+/// A launch that AWS allowed once is taken for allowed so long (aws 1.4).
+const TRIED: SignedDuration = SignedDuration::from_mins(30);
 /// While EC2 has not answered once, nothing can be planned.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
@@ -32,6 +35,8 @@ pub struct Market {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
     gates: Gates,
+    memory: Memory,
+    templates: Templates,
     state: Mutex<State>,
 }
 
@@ -40,9 +45,14 @@ struct State {
     infos: Arc<Vec<InstanceTypeInfo>>,
     prices: Prices,
     shortages: Shortages,
+    in_flight: InFlight,
     classes: BTreeMap<String, Class>,
     /// Classes that this process has looked at, ready or not.
     judged: BTreeSet<String>,
+    /// The cluster's version, once it was upgraded in the life of this process.
+    kubernetes: Option<String>,
+    /// By class, what a launch looked like that AWS allowed, and when.
+    tried: BTreeMap<String, (u64, Timestamp)>,
     /// Catalogues of pools to which something of their own applies, as the last plan saw them; `None` before the first.
     pools: Option<BTreeMap<String, Arc<Catalogue>>>,
     /// Grows with every refresh.
@@ -56,21 +66,29 @@ struct Class {
     catalogue: Option<((u64, u64), Arc<Catalogue>)>,
 }
 
-/// What nodes must be told about the cluster.
+/// What nodes must be told about the cluster: what the settings say, else the kubeconfig, else EKS.
 #[must_use]
-pub fn cluster_facts(settings: &Settings, config: &kube::Config, kubernetes: String) -> CloudSettings {
-    let own_ca = || config.root_cert.as_ref().map(|certificates| pem(certificates)).unwrap_or_default();
-    let given = Some(settings.cluster_ca_bundle.clone()).filter(|bundle| !bundle.is_empty());
+pub fn cluster_facts(
+    settings: &Settings,
+    config: &kube::Config,
+    described: ClusterDescription,
+    kubernetes: String,
+) -> CloudSettings {
+    let said = |given: &String| Some(given.clone()).filter(|given| !given.is_empty());
+    let own_ca = || config.root_cert.as_ref().map(|certificates| pem(certificates));
     CloudSettings {
         cluster_name: settings.cluster_name.clone(),
-        cluster_endpoint: settings.cluster_endpoint.clone(),
-        cluster_ca: given.unwrap_or_else(own_ca),
-        cluster_cidr: settings.cluster_cidr.clone(),
+        cluster_endpoint: said(&settings.cluster_endpoint).unwrap_or(described.endpoint),
+        cluster_ca: said(&settings.cluster_ca_bundle).or_else(own_ca).unwrap_or(described.ca),
+        cluster_cidr: said(&settings.cluster_cidr).unwrap_or(described.service_cidr),
         cluster_dns: Vec::new(),
         kubernetes,
         region: settings.region.clone(),
         reserved_enis: settings.reserved_enis,
         memory_overhead_thousandths: settings.memory_overhead_per_mille,
+        isolated_vpc: settings.isolated_vpc,
+        reserved_capacity: settings.gates.reserved_capacity,
+        disable_dry_run: settings.disable_dry_run,
     }
 }
 
@@ -93,7 +111,14 @@ impl Market {
     /// A market that has not asked EC2 anything yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
-        Self { cloud, settings, gates, state: Mutex::default() }
+        Self {
+            cloud,
+            settings,
+            gates,
+            memory: Memory::default(),
+            templates: Templates::default(),
+            state: Mutex::default(),
+        }
     }
 
     /// The calls.
@@ -102,10 +127,41 @@ impl Market {
         self.cloud.as_ref()
     }
 
+    /// The launch templates that exist.
+    #[must_use]
+    pub fn templates(&self) -> &Templates {
+        &self.templates
+    }
+
     /// What nodes must be told about the cluster.
     #[must_use]
     pub fn settings(&self) -> &CloudSettings {
         &self.settings
+    }
+
+    /// As [`Self::settings`], with the version that the cluster has now: aliases of images depend on it.
+    #[must_use]
+    pub fn settings_of_today(&self) -> CloudSettings {
+        let upgraded = self.state().kubernetes.clone();
+        let settings = self.settings.clone();
+        CloudSettings { kubernetes: upgraded.unwrap_or_else(|| settings.kubernetes.clone()), ..settings }
+    }
+
+    /// Takes over the cluster's version. Returns whether it is another one.
+    pub fn follow(&self, kubernetes: &str) -> bool {
+        let mut state = self.state();
+        let known = state.kubernetes.as_deref().unwrap_or(&self.settings.kubernetes);
+        let changed = known != kubernetes;
+        if changed {
+            state.kubernetes = Some(kubernetes.to_owned());
+        }
+        changed
+    }
+
+    /// What SSM and IAM said lately.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Asks EC2 for types, zones and prices, soon again while it does not answer, then every 12 hours.
@@ -178,6 +234,53 @@ impl Market {
         state.version > 0 && classes.all(|class| state.judged.contains(class))
     }
 
+    /// Whether AWS allowed a launch from the class lately, as it looks now.
+    #[must_use]
+    pub fn is_tried(&self, class: &str, print: u64, now: Timestamp) -> bool {
+        let known = self.state().tried.get(class).copied();
+        known.is_some_and(|(known, at)| known == print && now.duration_since(at) < TRIED)
+    }
+
+    /// Notes that AWS allowed a launch from the class.
+    pub fn tried(&self, class: &str, print: u64, now: Timestamp) {
+        self.state().tried.insert(class.to_owned(), (print, now));
+    }
+
+    /// The calls to try out for a class before it is ready; `None` while EC2 has not told its types, or nothing can be bought
+    /// for the class.
+    #[must_use]
+    pub fn probe(
+        &self,
+        class: &EC2NodeClass,
+        resolved: &ResolvedClass,
+        pools: &[Ask],
+        now: Timestamp,
+    ) -> Option<Probe> {
+        let settings = ClassSettings::of(class, resolved.zones()).ok()?;
+        let state = self.state();
+        if state.version == 0 {
+            return None;
+        }
+        let source = Source {
+            infos: &state.infos,
+            facts: cloud::data::facts().ok()?,
+            market: &state.prices,
+            shortages: &Shortages::default(),
+            images: &resolved.images,
+        };
+        let mut catalogue = cloud::types::catalogue(&source, &settings, &self.settings, now);
+        cloud::types::add_placement(&mut catalogue, resolved);
+        let offer = Offer {
+            class: resolved,
+            catalogue: &catalogue,
+            shortages: source.shortages,
+            in_flight: &InFlight::default(),
+            settings: &self.settings,
+            now,
+        };
+        cloud::nodeclass::probe(pools, &offer)
+    }
+
     /// Forgets a class that is gone or not ready: nothing is bought for it.
     pub fn forget(&self, class: &str) {
         self.state().classes.remove(class);
@@ -208,6 +311,8 @@ impl Market {
         let facts = cloud::data::facts().ok()?;
         let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
         let mut catalogue = cloud::types::catalogue(&source, &class.settings, &self.settings, now);
+        cloud::types::add_reservations(&mut catalogue, &class.resolved, shortages, now);
+        cloud::types::add_placement(&mut catalogue, &class.resolved);
         if !self.gates.reserved_capacity {
             drop_reserved(&mut catalogue);
         }
@@ -240,18 +345,40 @@ impl Market {
         api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
     }
 
-    /// Remembers that something was out of stock.
-    pub fn mark_short(&self, scopes: Vec<Scope>, now: Timestamp) {
-        let mut state = self.state();
-        scopes.into_iter().for_each(|scope| state.shortages.mark(scope, now));
+    /// EC2 takes machines back from this pool.
+    pub fn interrupted(&self, scope: Scope, now: Timestamp) {
+        self.state().shortages.interrupted(scope, now);
     }
 
-    /// What is out of stock now.
+    /// What is out of stock now, and what launches under way will take.
     #[must_use]
-    pub fn shortages(&self, now: Timestamp) -> Shortages {
+    pub fn knowledge(&self, now: Timestamp) -> (Shortages, InFlight) {
         let mut state = self.state();
         state.shortages.expire(now);
-        state.shortages.clone()
+        (state.shortages.clone(), state.in_flight.clone())
+    }
+
+    /// A choice was made that tries pools which may be back: others leave them alone for now.
+    pub fn try_out(&self, choice: &Choice, now: Timestamp) {
+        self.state().shortages.try_out(&choice.scopes(), now);
+    }
+
+    /// A launch of so many instances begins.
+    pub fn begin_launch(&self, token: &Token, choice: &Choice, instances: usize, now: Timestamp) {
+        self.state().in_flight.begin(token, choice, instances, now);
+    }
+
+    /// EC2 has answered a launch: what served is in stock, whatever was said of it before; what did not is not.
+    pub fn end_launch(&self, token: &Token, answer: &FleetAnswer, short: Vec<Scope>, now: Timestamp) {
+        let mut state = self.state();
+        state.in_flight.settle(token, answer, now);
+        cloud::launch::served(answer).iter().for_each(|scope| state.shortages.served(scope));
+        short.into_iter().for_each(|scope| state.shortages.mark(scope, now));
+    }
+
+    /// Nothing came of a launch.
+    pub fn give_up_launch(&self, token: &Token) {
+        self.state().in_flight.give_back(token);
     }
 
     /// Every instance that carries this cluster's tags.

@@ -30,7 +30,7 @@ use crate::settings::{Gates, Settings};
 use crate::usage::Exported;
 use crate::verdicts::Verdicts;
 use crate::work::Consequences;
-use crate::{garbage, launch, metrics, watch};
+use crate::{drift, eks, garbage, launch, metrics, profiles, watch};
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -64,6 +64,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut leadership = lead(&settings, &clients.0, &leading).await;
     let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
+    tasks.spawn(eks::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
     let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
     let verdicts = Arc::new(Verdicts::default());
@@ -71,6 +72,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let shared = (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts));
     let provisioner = Provisioner::new(shared, act.clone(), rules);
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+    tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+    tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, verdicts)).run());
     tasks.spawn(provisioner.run(triggers));
 
@@ -174,9 +177,14 @@ async fn market(
     client: &Client,
     cloud: Arc<dyn Cloud>,
 ) -> anyhow::Result<Market> {
-    let version = client.apiserver_version().await.context("the API server does not tell its version")?;
-    let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-    let facts = crate::market::cluster_facts(settings, config, format!("{}.{minor}", version.major));
+    let has_ca = !settings.cluster_ca_bundle.is_empty() || config.root_cert.is_some();
+    let described = eks::describe(cloud.as_ref(), settings, has_ca).await?;
+    let eks_version = described.as_ref().filter(|_| settings.eks_control_plane).map(|found| found.version.clone());
+    let version = match eks_version {
+        Some(version) => version,
+        None => eks::served_version(client).await?,
+    };
+    let facts = crate::market::cluster_facts(settings, config, described.unwrap_or_default(), version);
     Ok(Market::new(cloud, facts, settings.gates))
 }
 

@@ -20,14 +20,14 @@ pub struct Args {
     /// The EKS cluster's name.
     #[arg(long, env = "CLUSTER_NAME")]
     cluster_name: String,
-    /// The API server's address that nodes use, such as https://ABC.eks.amazonaws.com.
-    #[arg(long, env = "CLUSTER_ENDPOINT", value_parser = absolute_url)]
+    /// The API server's address that nodes use, such as https://ABC.eks.amazonaws.com [default: what EKS says].
+    #[arg(long, env = "CLUSTER_ENDPOINT", default_value = "", value_parser = absolute_url)]
     cluster_endpoint: String,
-    /// Base64 of the cluster's CA certificate [default: the CA of the kubeconfig or the service account].
+    /// Base64 of the cluster's CA certificate [default: the CA of the kubeconfig or the service account, else what EKS says].
     #[arg(long, env = "CLUSTER_CA_BUNDLE", default_value = "")]
     cluster_ca_bundle: String,
-    /// The cluster's service CIDR, from which nodes compute their DNS address.
-    #[arg(long, env = "CLUSTER_CIDR", default_value = "10.100.0.0/16")]
+    /// The cluster's service CIDR, from which nodes compute their DNS address [default: what EKS says].
+    #[arg(long, env = "CLUSTER_CIDR", default_value = "")]
     cluster_cidr: String,
     /// The AWS region.
     #[arg(long, env = "AWS_REGION")]
@@ -41,6 +41,15 @@ pub struct Args {
     /// Network interfaces that pods cannot use.
     #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
     reserved_enis: u32,
+    /// IAM cannot be reached: classes name their instance profiles themselves.
+    #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
+    isolated_vpc: bool,
+    /// EKS tells the cluster's version, not the API server.
+    #[arg(long, env = "EKS_CONTROL_PLANE", default_value_t = false, action = clap::ArgAction::Set)]
+    eks_control_plane: bool,
+    /// Launches are not tried out before a class is called ready.
+    #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set)]
+    disable_dry_run: bool,
     /// Longest time to gather pods for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
     batch_max_duration: Duration,
@@ -92,11 +101,11 @@ pub struct Args {
 pub struct Settings {
     /// The EKS cluster's name.
     pub cluster_name: String,
-    /// The API server's address that nodes use.
+    /// The API server's address that nodes use, empty to ask EKS.
     pub cluster_endpoint: String,
-    /// Base64 of the CA certificate, empty to take the client's own.
+    /// Base64 of the CA certificate, empty to take the client's own, or to ask EKS.
     pub cluster_ca_bundle: String,
-    /// The service CIDR.
+    /// The service CIDR, empty to ask EKS.
     pub cluster_cidr: String,
     /// The AWS region.
     pub region: String,
@@ -106,6 +115,12 @@ pub struct Settings {
     pub memory_overhead_per_mille: u32,
     /// Network interfaces that pods cannot use.
     pub reserved_enis: u32,
+    /// Whether IAM cannot be reached.
+    pub isolated_vpc: bool,
+    /// Whether EKS tells the cluster's version, not the API server.
+    pub eks_control_plane: bool,
+    /// Whether launches are not tried out before a class is called ready.
+    pub disable_dry_run: bool,
     /// When to plan.
     pub batch: Window,
     /// Which feature gates are open.
@@ -160,6 +175,9 @@ impl Args {
             endpoint_url: self.endpoint_url,
             memory_overhead_per_mille: self.vm_memory_overhead_percent,
             reserved_enis: self.reserved_enis,
+            isolated_vpc: self.isolated_vpc,
+            eks_control_plane: self.eks_control_plane,
+            disable_dry_run: self.disable_dry_run,
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,
@@ -211,6 +229,7 @@ fn per_mille(text: &str) -> Result<u32, String> {
 fn absolute_url(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     match host {
+        None if text.is_empty() => Ok(String::new()),
         Some(host) if !host.is_empty() => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is not an absolute URL with a host, such as https://ABC.eks.amazonaws.com")),
     }

@@ -21,6 +21,9 @@ fn class(name: &str, spec: &Value) -> Value {
     for (key, value) in spec.as_object().into_iter().flatten() {
         all[key] = value.clone();
     }
+    if let Some(fields) = all.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
     json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": all})
 }
 
@@ -96,6 +99,50 @@ fn no_security_group() {
 fn no_image() {
     let fault = json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"team": "nobody"}}]});
     unready("no-image", fault, condition::AMIS_READY, reason::AMI_NOT_FOUND, "amiSelectorTerms");
+}
+
+/// Waits until the class names another profile than `before`, one that holds the role.
+async fn profile_of(scene: &Scene, class: &str, role: &str, before: &str) -> Result<String> {
+    eventually(&format!("class {class} to name a profile of role {role}"), LIMIT, async || {
+        let name = scene.api::<EC2NodeClass>().get(class).await?.status.unwrap_or_default().instance_profile;
+        ensure!(!name.is_empty() && name != before, "it names {name:?}");
+        let profiles = scene.stage.ec2.profiles();
+        let found = profiles.iter().find(|profile| profile.name == name).context("IAM has no such profile")?;
+        ensure!(found.roles == [role], "the profile holds {:?}", found.roles);
+        ensure!(found.path.starts_with("/karpenter/us-west-2/kerf-demo/"), "its path is {}", found.path);
+        Ok(Some(name))
+    })
+    .await
+}
+
+/// A role becomes an instance profile, another role another one beside it, and the class takes along what was made for it.
+#[test]
+fn a_role_that_changes() {
+    play(async |scene| {
+        let of_role = |role: &str| class("roles", &json!({"instanceProfile": null, "role": role}));
+        scene.stage.apply_value(of_role("team/blue")).await?;
+        let message = scene.class_says("roles", condition::INSTANCE_PROFILE_READY, condition::FALSE).await?;
+        ensure!(message.contains("team/blue") && message.contains("create the role in IAM"), "{message}");
+        scene.stage.ec2.add_role("blue");
+        scene.stage.ec2.add_role("green");
+        scene.class_says("roles", condition::READY, condition::TRUE).await?;
+        let blue = profile_of(scene, "roles", "blue", "").await?;
+        scene.stage.apply_value(of_role("green")).await?;
+        let green = profile_of(scene, "roles", "green", &blue).await?;
+        let left = |name: &str| scene.stage.ec2.profiles().iter().any(|profile| profile.name == name);
+        ensure!(left(&blue), "machines may still run with the old profile");
+        let templates = scene.stage.ec2.template_names().len();
+        ensure!(templates > 0, "no launch was tried out");
+        scene.api::<EC2NodeClass>().delete("roles", &DeleteParams::default()).await?;
+        eventually("the class to be gone", LIMIT, async || {
+            Ok(scene.api::<EC2NodeClass>().get_opt("roles").await?.is_none().then_some(()))
+        })
+        .await?;
+        ensure!(!left(&blue) && !left(&green), "profiles are left: {:?}", scene.stage.ec2.profiles());
+        let after = scene.stage.ec2.template_names().len();
+        ensure!(after < templates, "of {templates} launch templates {after} are left");
+        Ok(())
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A [`Cloud`] on the wire: EC2's query protocol and SSM's JSON on a loopback port, so that the real SDK, the real
+//! A [`Cloud`] on the wire: the protocols of EC2, IAM, SQS, SSM, EKS and the price list on one loopback port, so that the real SDK, the real
 //! controller and anything else that speaks to AWS can talk to [`cloud::fake::FakeCloud`].
 //!
 //! What the cloud refuses becomes EC2's error answer; what it calls a transport failure becomes a closed connection.
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cloud::Cloud;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -22,19 +22,27 @@ use tokio::task::{JoinHandle, JoinSet};
 
 mod actions;
 mod answer;
+mod call;
 mod describe;
+mod eks;
 mod fault;
 mod form;
+mod iam;
 mod instances;
 mod journal;
 mod launch;
+mod places;
+mod pricing;
+mod sqs;
 mod ssm;
+mod statuses;
+mod template;
 mod types;
 mod xml;
 
 use answer::{Failure, Reply};
+use call::Call;
 use fault::Script;
-use form::Form;
 use journal::Journal;
 
 pub use fault::Fault;
@@ -85,14 +93,14 @@ impl Ec2Wire {
         Ok(Self { address, shared, server })
     }
 
-    /// Where it answers, for `AWS_ENDPOINT_URL`: EC2 and SSM alike.
+    /// Where it answers, for `AWS_ENDPOINT_URL`: all services alike.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Orders `fault` for the `nth` call of `action` from now on; 1 is the next. `action` is EC2's name, such as
-    /// `CreateFleet`. Every attempt that the SDK makes counts.
+    /// Orders `fault` for the `nth` call of `action` from now on; 1 is the next. `action` is AWS' name, such as
+    /// `CreateFleet`, or `CreateFleet(DryRun)` for the question alone. Every attempt that the SDK makes counts.
     pub fn order(&self, action: &str, nth: u64, fault: Fault) {
         lock(&self.shared.script).order(action, nth, fault);
     }
@@ -164,14 +172,16 @@ async fn exchange(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Res
     let begin = Instant::now();
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Dropped)?.to_bytes();
-    let call = Call::read(&head.headers, &body);
+    let call = Call::read(&head, &body);
     let fault = lock(&shared.script).strike(call.action());
     let answer = under(fault, call.answer(&shared, &head.headers)).await;
     lock(&shared.journal).write(&call, &head.headers, &answer, begin.elapsed());
     match answer {
         Ok(reply) => Ok(respond(StatusCode::OK, call.content_type(), reply.body)),
         Err(Failure::Refused { status, code, message }) => {
-            Ok(respond(status, call.content_type(), call.error(&code, &message)))
+            let mut response = respond(status, call.content_type(), call.error(&code, &message));
+            call.mark(&code, response.headers_mut());
+            Ok(response)
         }
         Err(Failure::Garbled(status)) => Ok(respond(status, "text/html", "<html><h1>Oops</h1>".to_owned())),
         Err(Failure::Dropped) => Err(Dropped),
@@ -189,53 +199,6 @@ async fn under(fault: Option<Fault>, call: impl Future<Output = Result<Reply, Fa
         Some(Fault::Slow(time)) => {
             tokio::time::sleep(time).await;
             call.await
-        }
-    }
-}
-
-/// A request in the protocol that it came in.
-enum Call {
-    /// EC2's query protocol.
-    Ec2(Form),
-    /// SSM's JSON, with the operation's name.
-    Ssm(String, Bytes),
-}
-
-impl Call {
-    fn read(headers: &HeaderMap, body: &Bytes) -> Self {
-        let target = headers.get("x-amz-target").and_then(|value| value.to_str().ok());
-        match target.and_then(|target| target.strip_prefix("AmazonSSM.")) {
-            Some(operation) => Self::Ssm(operation.to_owned(), body.clone()),
-            None => Self::Ec2(Form::parse(&String::from_utf8_lossy(body))),
-        }
-    }
-
-    fn action(&self) -> &str {
-        match self {
-            Self::Ec2(form) => form.text("Action"),
-            Self::Ssm(operation, _) => operation,
-        }
-    }
-
-    async fn answer(&self, shared: &Shared, headers: &HeaderMap) -> Result<Reply, Failure> {
-        answer::check_signed(headers)?;
-        match self {
-            Self::Ec2(form) => actions::act(shared, form).await,
-            Self::Ssm(operation, body) => ssm::act(shared.cloud.as_ref(), operation, body).await,
-        }
-    }
-
-    fn content_type(&self) -> &'static str {
-        match self {
-            Self::Ec2(_) => "text/xml;charset=UTF-8",
-            Self::Ssm(..) => "application/x-amz-json-1.1",
-        }
-    }
-
-    fn error(&self, code: &str, message: &str) -> String {
-        match self {
-            Self::Ec2(_) => answer::error_xml(code, message),
-            Self::Ssm(..) => ssm::error_json(code, message),
         }
     }
 }

@@ -107,6 +107,7 @@ impl Stage {
             .env("KUBECONFIG", self.control_plane.admin_kubeconfig())
             .env("CLUSTER_NAME", CLUSTER)
             .env("CLUSTER_ENDPOINT", self.control_plane.url())
+            .env("CLUSTER_CIDR", "10.100.0.0/16")
             .env("CLUSTER_CA_BUNDLE", authority)
             .env("AWS_REGION", REGION)
             .env("AWS_ENDPOINT_URL", self.wire.url())

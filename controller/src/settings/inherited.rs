@@ -12,15 +12,6 @@ pub struct Inherited {
     /// ResourceClaims of pods are not looked at, whatever this says.
     #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
     ignore_dra_requests: bool,
-    /// No effect: nothing is validated by dry-run calls.
-    #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set)]
-    disable_dry_run: bool,
-    /// No effect: prices and IAM are not asked for over the public network.
-    #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
-    isolated_vpc: bool,
-    /// No effect: the API server tells its version.
-    #[arg(long, env = "EKS_CONTROL_PLANE", default_value_t = false, action = clap::ArgAction::Set)]
-    eks_control_plane: bool,
     /// Zonal shifts of ARC are not followed.
     #[arg(long, env = "ENABLE_ZONAL_SHIFT", default_value_t = false, action = clap::ArgAction::Set)]
     enable_zonal_shift: bool,

@@ -82,6 +82,12 @@ pub const SUBNETS_NOT_FOUND: &str = "SubnetsNotFound";
 pub const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
 /// EC2NodeClass: the instance profile does not exist.
 pub const INSTANCE_PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
+/// EC2NodeClass: the role does not exist, so no instance profile can be made for it.
+pub const ROLE_NOT_FOUND: &str = "RoleNotFound";
+/// EC2NodeClass: the controller may not make instance profiles.
+pub const INSTANCE_PROFILE_AUTH_FAILED: &str = "InstanceProfileAuthFailed";
+/// EC2NodeClass: IAM makes no instance profile for the role.
+pub const INSTANCE_PROFILE_CREATION_FAILED: &str = "InstanceProfileCreationFailed";
 /// EC2NodeClass: the placement group could not be read.
 pub const PLACEMENT_GROUP_RESOLUTION_FAILED: &str = "PlacementGroupResolutionFailed";
 /// EC2NodeClass: the placement group does not exist or is not available.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{Quantity, label, quantity};
-use planner::{InstanceType, Resources};
+use planner::{CapacityType, InstanceType, Resources};
 
 use crate::calls::Instance;
 use crate::settings::Settings;
@@ -32,14 +32,25 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
             labels.insert(key.clone(), value.clone());
         }
     }
-    let capacity_type = if instance.spot { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
-    let offering = kind.into_iter().flat_map(|kind| &kind.offerings).find(|offering| offering.zone == instance.zone);
+    let reservation = reservation(instance, settings);
+    let capacity_type = match (instance.spot, reservation) {
+        (true, _) => CapacityType::Spot,
+        (false, Some(_)) => CapacityType::Reserved,
+        (false, None) => CapacityType::OnDemand,
+    };
+    let offering = kind.into_iter().flat_map(|kind| &kind.offerings).find(|offering| {
+        let reserved = offering.reservation.as_ref().map(|one| one.id.as_str());
+        offering.zone == instance.zone && offering.capacity_type == capacity_type && reserved == reservation
+    });
     labels.extend(offering.into_iter().flat_map(|offering| offering.labels.clone()));
     let mut set = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
     set(label::INSTANCE_TYPE, &instance.instance_type);
     set(label::ZONE, &instance.zone);
     set(label::REGION, &settings.region);
-    set(label::CAPACITY_TYPE, capacity_type);
+    set(label::CAPACITY_TYPE, capacity_type.as_str());
+    if let Some(id) = reservation {
+        set(label::CAPACITY_RESERVATION_ID, id);
+    }
     for key in [label::NODEPOOL, label::EC2_NODE_CLASS] {
         if let Some(value) = instance.tags.get(key) {
             set(key, value);
@@ -52,6 +63,12 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
         capacity: kind.map(|kind| quantities(&kind.capacity)).unwrap_or_default(),
         allocatable: kind.map(|kind| quantities(&kind.allocatable)).unwrap_or_default(),
     }
+}
+
+/// The reservation that the instance was bought from. One that EC2 counted against a reservation by itself is on-demand.
+fn reservation<'i>(instance: &'i Instance, settings: &Settings) -> Option<&'i str> {
+    let bought = instance.capacity_reservation_preference.as_deref() == Some("capacity-reservations-only");
+    instance.capacity_reservation_id.as_deref().filter(|_| bought && settings.reserved_capacity)
 }
 
 fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {

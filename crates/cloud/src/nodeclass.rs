@@ -3,29 +3,40 @@
 //!
 //! [`queries`] and [`resolve`] are pure; [`fetch`] only carries the questions out.
 
+mod alias;
+mod drift;
 mod images;
+mod memory;
+mod probe;
+mod profile;
 mod queries;
+mod reserved;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use api::duration::InvalidDuration;
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
 use api::{EC2NodeClass, condition, nodeclass, reason};
 
-use crate::calls::{SecurityGroup, Subnet};
+use crate::calls::{CapacityReservation, InstanceProfile, PlacementGroup, SecurityGroup, Subnet};
 use crate::error::CloudError;
+use crate::launch::fingerprint;
 use crate::settings::Settings;
 use crate::types::Zone;
+use jiff::Timestamp;
 
+pub use drift::{Drift, Group, Untold, drift};
 pub use images::{ResolvedImage, Variant};
+pub use memory::{Keep, Memory};
+pub use probe::{Failed, Probe, Stage, probe, try_out};
+pub use profile::{ProfilePlan, ProfileStep, Unused, class_path, cluster_path, own_name, removal};
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
+pub use reserved::is_expiring;
 
-/// The role of a class must become an instance profile, which this version does not do.
-pub const ROLE_NOT_SUPPORTED: &str = "RoleNotSupported";
 /// The image family needs user data that this version does not write.
 pub const AMI_FAMILY_NOT_SUPPORTED: &str = "AMIFamilyNotSupported";
-/// A field of the class that this version would have to ignore.
-pub const FIELD_NOT_SUPPORTED: &str = "FieldNotSupported";
 /// An annotation of the class that concerns the agent cannot be followed.
 pub const AGENT_SETTINGS_INVALID: &str = "AgentSettingsInvalid";
 /// The user data cannot be merged.
@@ -79,6 +90,10 @@ pub struct ResolvedClass {
     pub security_groups: Vec<SecurityGroup>,
     /// Images, newest first.
     pub images: Vec<ResolvedImage>,
+    /// Capacity reservations by id; none without the gate ReservedCapacity.
+    pub reservations: Vec<CapacityReservation>,
+    /// The placement group, if the class names one.
+    pub placement_group: Option<PlacementGroup>,
     /// Name of the instance profile; empty when there is none.
     pub instance_profile: String,
 }
@@ -111,8 +126,11 @@ pub struct Resolution {
     /// Conditions in the order in which they should be set; one is missing where EC2 gave no answer, so that what was
     /// known stays.
     pub findings: Vec<Finding>,
+    /// What must be done in IAM before machines can be launched; see [`Resolution::profile_failed`].
+    pub profile_steps: Vec<ProfileStep>,
     /// Questions that EC2 did not answer; try again soon.
     pub errors: Vec<CloudError>,
+    gate_timeout: Result<Option<Duration>, InvalidDuration>,
 }
 
 impl Resolution {
@@ -145,11 +163,56 @@ impl Resolution {
     pub fn status_amis(&self) -> Vec<nodeclass::Ami> {
         self.class.images.iter().map(ResolvedImage::status).collect()
     }
+
+    /// Capacity reservations as the status shows them.
+    #[must_use]
+    pub fn status_reservations(&self, now: Timestamp) -> Vec<nodeclass::CapacityReservation> {
+        self.class.reservations.iter().map(|one| reserved::shown(one, now)).collect()
+    }
+
+    /// One of [`Self::profile_steps`] failed: there is no profile yet, and the verdict on the class becomes another one.
+    pub fn profile_failed(&mut self, class: &EC2NodeClass, error: CloudError, settings: &Settings) {
+        self.class.instance_profile.clear();
+        self.findings.retain(|finding| {
+            ![condition::INSTANCE_PROFILE_READY, condition::VALIDATION_SUCCEEDED].contains(&finding.condition)
+        });
+        match profile::step_failed(class, &error) {
+            Some(finding) => self.findings.push(finding),
+            None => self.errors.push(error),
+        }
+        self.validate(settings);
+    }
+
+    /// A launch was tried out and did not succeed. Where AWS gave no verdict, what was known stays.
+    pub fn launch_failed(&mut self, failed: Failed) {
+        self.findings.retain(|finding| finding.condition != condition::VALIDATION_SUCCEEDED);
+        match failed.verdict(&self.class) {
+            Some(finding) => self.findings.push(finding),
+            None => self.errors.push(failed.error),
+        }
+    }
+
+    /// Stands for all that a launch of the class depends on, so that a launch that was tried out need not be tried again.
+    #[must_use]
+    pub fn fingerprint(&self, class: &EC2NodeClass) -> u64 {
+        let subnets: BTreeSet<&str> = self.class.subnets.iter().map(|subnet| subnet.id.as_str()).collect();
+        let groups: Vec<&str> = self.class.security_groups.iter().map(|group| group.id.as_str()).collect();
+        let images: Vec<&str> = self.class.images.iter().map(|one| one.image.id.as_str()).collect();
+        let annotations = class.metadata.annotations.as_ref();
+        fingerprint(&(subnets, groups, images, &self.class.instance_profile, &class.spec, annotations))
+    }
+
+    /// Adds the verdict on the class as a whole.
+    fn validate(&mut self, settings: &Settings) {
+        let verdict =
+            validate::validation(&self.class, &self.gate_timeout, settings, &self.findings, !self.errors.is_empty());
+        self.findings.push(verdict);
+    }
 }
 
 /// Puts the answers together.
 #[must_use]
-pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings) -> Resolution {
+pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings, now: Timestamp) -> Resolution {
     let mut errors = Vec::new();
     let spec = class.spec.clone();
     let family = spec.resolved_ami_family();
@@ -178,22 +241,69 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings) -> R
         }
         Err(error) => none(&mut errors, error),
     };
-    findings.push(validate::profile(&spec));
-    let timeout = class.gate_timeout();
-    findings.push(validate::placement_group(&spec));
-    let class = ResolvedClass {
-        name: class.metadata.name.clone().unwrap_or_default(),
+    let reservations = match answers.reservations {
+        Ok(found) => {
+            let good = Finding::good(condition::CAPACITY_RESERVATIONS_READY);
+            findings.extend(settings.reserved_capacity.then_some(good));
+            reserved::alive(found, now)
+        }
+        Err(error) => none(&mut errors, error),
+    };
+    let placement_group = match answers.placement_group {
+        Ok(group) => {
+            findings.push(reserved::group_finding(&spec, group.as_ref()));
+            group
+        }
+        Err(error) => {
+            match reserved::group_failed(&error) {
+                Some(finding) => findings.push(finding),
+                None => errors.push(error),
+            }
+            None
+        }
+    };
+    let plan = profile_plan(class, answers.profiles, settings, &mut findings, &mut errors);
+    let class_name = class.metadata.name.clone().unwrap_or_default();
+    let resolved = ResolvedClass {
+        name: class_name,
         agent: class.has_agent(),
         agent_settings: class.agent_settings().map(str::to_owned),
         family,
         subnets,
         security_groups,
         images,
-        instance_profile: spec.instance_profile.clone().unwrap_or_default(),
+        reservations,
+        placement_group,
+        instance_profile: plan.name,
         spec,
     };
-    findings.push(validate::validation(&class, timeout, settings, &findings, !errors.is_empty()));
-    Resolution { class, findings, errors }
+    let gate_timeout = class.gate_timeout();
+    let mut resolution = Resolution { class: resolved, findings, profile_steps: plan.steps, errors, gate_timeout };
+    resolution.validate(settings);
+    resolution
+}
+
+fn profile_plan(
+    class: &EC2NodeClass,
+    found: Result<Vec<InstanceProfile>, CloudError>,
+    settings: &Settings,
+    findings: &mut Vec<Finding>,
+    errors: &mut Vec<CloudError>,
+) -> ProfilePlan {
+    match found.map(|found| profile::plan(class, &found, settings)) {
+        Ok(Ok(plan)) => {
+            findings.push(Finding::good(condition::INSTANCE_PROFILE_READY));
+            plan
+        }
+        Ok(Err(finding)) => {
+            findings.push(finding);
+            ProfilePlan::default()
+        }
+        Err(error) => {
+            errors.push(error);
+            ProfilePlan::default()
+        }
+    }
 }
 
 fn none<T>(errors: &mut Vec<CloudError>, error: CloudError) -> Vec<T> {

@@ -21,6 +21,12 @@ pub struct Settings {
     pub reserved_enis: u32,
     /// `VM_MEMORY_OVERHEAD_PERCENT` in thousandths: 75 is the default 0.075.
     pub memory_overhead_thousandths: u32,
+    /// `ISOLATED_VPC`: IAM cannot be reached, and is not asked.
+    pub isolated_vpc: bool,
+    /// The gate ReservedCapacity: capacity reservations are looked for and used.
+    pub reserved_capacity: bool,
+    /// `DISABLE_DRY_RUN`: launches are not tried out before a class is called ready.
+    pub disable_dry_run: bool,
 }
 
 impl Default for Settings {
@@ -35,6 +41,9 @@ impl Default for Settings {
             region: String::new(),
             reserved_enis: 0,
             memory_overhead_thousandths: 75,
+            isolated_vpc: false,
+            reserved_capacity: false,
+            disable_dry_run: false,
         }
     }
 }

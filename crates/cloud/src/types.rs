@@ -5,6 +5,7 @@ mod capacity;
 mod class;
 mod labels;
 mod market;
+mod reserved;
 
 use jiff::Timestamp;
 use planner::{Catalogue, InstanceType, Requirements};
@@ -19,6 +20,7 @@ pub use capacity::{allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold, Zone};
 pub use labels::{is_exotic, labels};
 pub use market::Market;
+pub use reserved::{add_placement, add_reservations};
 
 /// Everything that the catalogue of one class depends on.
 #[derive(Clone, Copy, Debug)]

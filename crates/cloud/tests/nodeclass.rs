@@ -6,9 +6,21 @@ use std::collections::BTreeMap;
 use api::EC2NodeClass;
 use api::{condition, label};
 use cloud::fake::{FakeCloud, Fault, IMAGE_VERSION, ManualClock, own_image};
-use cloud::nodeclass::{Resolution, fetch, queries, resolve};
+use cloud::nodeclass::{Memory, Resolution, fetch, queries, resolve};
 use cloud::{Settings, Subnet};
+use jiff::Timestamp;
 use serde_json::json;
+
+#[path = "nodeclass/drift.rs"]
+mod drift;
+#[path = "nodeclass/images.rs"]
+mod images;
+#[path = "nodeclass/probe.rs"]
+mod probe;
+#[path = "nodeclass/profiles.rs"]
+mod profiles;
+#[path = "nodeclass/reserved.rs"]
+mod reserved;
 
 const GOOD: &str = r#"
     "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
@@ -24,6 +36,7 @@ fn settings() -> Settings {
         cluster_cidr: "10.100.0.0/16".to_owned(),
         kubernetes: "1.36".to_owned(),
         region: "us-west-2".to_owned(),
+        reserved_capacity: true,
         ..Settings::default()
     }
 }
@@ -55,8 +68,9 @@ fn cloud() -> FakeCloud {
 }
 
 async fn resolved(cloud: &FakeCloud, class: &EC2NodeClass, settings: &Settings) -> Resolution {
-    let answers = fetch(cloud, &queries(&class.spec, settings)).await;
-    resolve(class, answers, settings)
+    let now = Timestamp::UNIX_EPOCH;
+    let answers = fetch(cloud, &queries(class, settings), &Memory::default(), now).await;
+    resolve(class, answers, settings, now)
 }
 
 fn conditions(resolution: &Resolution) -> BTreeMap<&str, (&str, &str)> {
@@ -69,7 +83,7 @@ async fn a_good_class_is_ready() {
     cloud.set_free_addresses("subnet-00000000000000002", 9000);
     let resolution = resolved(&cloud, &class(""), &settings()).await;
     assert!(resolution.is_ready(), "{:?}", resolution.findings);
-    assert_eq!(resolution.findings.len(), 6);
+    assert_eq!(resolution.findings.len(), 7);
     let zones: Vec<_> = resolution.status_subnets().into_iter().map(|subnet| subnet.zone).collect();
     assert_eq!(zones, ["us-west-2b", "us-west-2a", "us-west-2c"], "most free addresses first");
     assert_eq!(resolution.status_security_groups()[0].name, "kerf-nodes");
@@ -148,34 +162,28 @@ async fn what_is_missing_names_itself_and_the_cure() {
             "use AL2023",
         ),
         (
-            r#""amiFamily": "Custom", "amiSelectorTerms": [{"alias": "bottlerocket@latest"}]"#.to_owned(),
+            r#""amiSelectorTerms": [{"alias": "al2@latest"}]"#.to_owned(),
             condition::AMIS_READY,
             "UnsupportedAlias",
-            "Bottlerocket",
+            "AL2 ends with Kubernetes 1.32; use al2023@latest",
         ),
         (
-            r#""instanceProfile": null, "role": "nodes""#.to_owned(),
+            r#""instanceProfile": "nobody""#.to_owned(),
             condition::INSTANCE_PROFILE_READY,
-            "RoleNotSupported",
-            "spec.instanceProfile",
+            "InstanceProfileNotFound",
+            "create it, or correct spec.instanceProfile",
         ),
         (
             r#""placementGroupSelector": {"name": "pg"}"#.to_owned(),
             condition::PLACEMENT_GROUP_READY,
-            "PlacementGroupResolutionFailed",
-            "placementGroupSelector",
+            "PlacementGroupNotFound",
+            "no placement group has the name pg",
         ),
         (
             r#""tags": {"karpenter.sh/nodepool": "mine"}"#.to_owned(),
             condition::VALIDATION_SUCCEEDED,
             "TagValidationFailed",
             "karpenter.sh/nodepool",
-        ),
-        (
-            r#""cpuOptions": {"nestedVirtualization": "enabled"}"#.to_owned(),
-            condition::VALIDATION_SUCCEEDED,
-            "FieldNotSupported",
-            "cpuOptions",
         ),
         (format!(r#""userData": "{large}""#), condition::VALIDATION_SUCCEEDED, "UserDataSizeLimitExceeded", "16384"),
     ];

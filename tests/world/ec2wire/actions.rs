@@ -2,22 +2,24 @@
 
 use super::answer::{Failure, Reply, dry_run, invalid};
 use super::form::Form;
-use super::{Shared, describe, instances, launch, types};
+use super::{Shared, describe, instances, launch, places, statuses, types};
 
 /// Lets the call that `form` spells happen. A dry run ends before anything does.
-pub(super) async fn act(shared: &Shared, form: &Form) -> Result<Reply, Failure> {
+pub(super) async fn act(shared: &Shared, action: &str, form: &Form) -> Result<Reply, Failure> {
     let cloud = shared.cloud.as_ref();
-    let action = form.text("Action");
-    if form.text("DryRun") == "true" {
-        return Err(dry_run());
-    }
     match action {
+        "CreateFleet(DryRun)" => launch::rehearse_fleet(cloud, form).await,
+        "RunInstances(DryRun)" => launch::probe(cloud, form).await,
+        asked if asked.ends_with("(DryRun)") => Err(dry_run()),
         "DescribeInstanceTypes" => types::describe(cloud, form).await,
         "DescribeInstanceTypeOfferings" => describe::type_offerings(cloud, form).await,
         "DescribeSpotPriceHistory" => describe::spot_prices(cloud, form).await,
         "DescribeSubnets" => describe::subnets(cloud, form).await,
         "DescribeSecurityGroups" => describe::security_groups(cloud, form).await,
         "DescribeImages" => describe::images(cloud, form).await,
+        "DescribeCapacityReservations" => places::reservations(cloud, form).await,
+        "DescribePlacementGroups" => places::groups(cloud, form).await,
+        "DescribeInstanceStatus" => statuses::describe(cloud, form).await,
         "DescribeLaunchTemplates" => launch::describe_templates(cloud, form).await,
         "CreateLaunchTemplate" => launch::create_template(cloud, &shared.templates, form).await,
         "DeleteLaunchTemplate" => launch::delete_template(cloud, form).await,

@@ -87,14 +87,34 @@ pub(super) fn error_xml(code: &str, message: &str) -> String {
     xml.into_text()
 }
 
+/// The error document of services that speak JSON.
+pub(super) fn error_json(code: &str, message: &str) -> String {
+    serde_json::json!({"__type": code, "message": message}).to_string()
+}
+
+/// The body of a request in JSON.
+pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, Failure> {
+    serde_json::from_slice(body)
+        .map_err(|error| invalid("SerializationException", format!("the body is no JSON: {error}")))
+}
+
 /// One page of `all`, and the token of the next. EC2 refuses pages of more than `limit` rows.
 pub(super) fn page<T>(all: Vec<T>, form: &Form, limit: usize) -> Result<(Vec<T>, Option<String>), Failure> {
-    let size = form.read("MaxResults").unwrap_or(limit);
+    cut(all, form.read("MaxResults").unwrap_or(limit), form.get("NextToken"), limit)
+}
+
+/// One page of `size` rows, beginning where `token` says.
+pub(super) fn cut<T>(
+    all: Vec<T>,
+    size: usize,
+    token: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<T>, Option<String>), Failure> {
     if !(1..=limit).contains(&size) {
         let message = format!("Value ( {size} ) for parameter maxResults is invalid. Expecting a value up to {limit}.");
         return Err(invalid("InvalidParameterValue", message));
     }
-    let begin = match form.get("NextToken") {
+    let begin = match token {
         None => 0,
         Some(token) => offset(token)?,
     };

@@ -21,7 +21,7 @@ const SHOWN: usize = 160;
 pub struct Exchange {
     /// When the answer was ready.
     pub at: Timestamp,
-    /// EC2's or SSM's name of the call, such as `CreateFleet`.
+    /// AWS' name of the call, such as `CreateFleet`.
     pub action: String,
     /// Its main parameters, shortened.
     pub asked: String,
@@ -96,8 +96,9 @@ fn answered(answer: &Result<Reply, Failure>) -> String {
 
 fn asked(call: &Call) -> String {
     let text = match call {
-        Call::Ec2(form) => parameters(form),
-        Call::Ssm(_, body) => String::from_utf8_lossy(body).into_owned(),
+        Call::Ec2(_, form) | Call::Iam(form) => parameters(form),
+        Call::Json(_, _, body) => String::from_utf8_lossy(body).into_owned(),
+        Call::Eks(name) => name.clone(),
     };
     match text.char_indices().nth(SHOWN) {
         None => text,

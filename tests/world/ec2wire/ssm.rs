@@ -1,26 +1,20 @@
 //! SSM's JSON protocol, of which Kerf uses one operation.
 
 use cloud::Cloud;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::answer::{Failure, Reply, invalid};
+use super::answer::{Failure, Reply, invalid, json};
 
 /// Lets `operation` happen.
 pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
     if operation != "GetParameter" {
         return Err(invalid("UnknownOperationException", format!("{operation} is not known here")));
     }
-    let request: Value = serde_json::from_slice(body)
-        .map_err(|error| invalid("SerializationException", format!("the body is no JSON: {error}")))?;
+    let request = json(body)?;
     let name = request.get("Name").and_then(Value::as_str).unwrap_or_default();
     let Some(value) = cloud.parameter(name).await? else {
         return Err(invalid("ParameterNotFound", format!("Parameter {name} not found.")));
     };
-    let answer = json!({"Parameter": {"Name": name, "Type": "String", "Value": value, "Version": 1}});
+    let answer = serde_json::json!({"Parameter": {"Name": name, "Type": "String", "Value": value, "Version": 1}});
     Ok(Reply { body: answer.to_string(), told: value })
-}
-
-/// SSM's error document.
-pub(super) fn error_json(code: &str, message: &str) -> String {
-    json!({"__type": code, "message": message}).to_string()
 }

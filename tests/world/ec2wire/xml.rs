@@ -18,6 +18,16 @@ impl Xml {
         xml.0
     }
 
+    /// The whole answer of IAM to `action`, with what `inside` writes into its result.
+    pub(super) fn iam_response(action: &str, inside: impl FnOnce(&mut Self)) -> String {
+        let mut xml = Self::default();
+        xml.0.push_str(&format!("<{action}Response xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">"));
+        xml.element(&format!("{action}Result"), inside);
+        xml.element("ResponseMetadata", |xml| xml.text("RequestId", super::answer::REQUEST_ID));
+        xml.0.push_str(&format!("</{action}Response>"));
+        xml.0
+    }
+
     /// What has been written.
     pub(super) fn into_text(self) -> String {
         self.0

@@ -28,6 +28,7 @@ impl Token {
             templates,
             &choice.configs,
             &choice.tags,
+            &choice.context,
             choice.prioritized,
         ));
         Self(format!("kerf-{:x}-{hash:016x}", now.as_second()))
@@ -60,7 +61,7 @@ impl fmt::Display for Token {
 }
 
 /// A hash of a value that stays the same across builds and machines (FNV-1a over its JSON).
-pub(super) fn fingerprint(value: &impl Serialize) -> u64 {
+pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
     let json = serde_json::to_vec(value).unwrap_or_default();
     json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -6,7 +6,7 @@ use api::nodeclass::{Ami, AmiFamily, EC2NodeClassSpec};
 use api::{Operator, Requirement, condition, label, reason};
 use planner::ValueSet;
 
-use super::{AMI_FAMILY_NOT_SUPPORTED, Finding, queries};
+use super::{AMI_FAMILY_NOT_SUPPORTED, Finding, alias, queries};
 use crate::calls::Image;
 use crate::settings::Settings;
 use crate::types;
@@ -20,22 +20,16 @@ pub enum Variant {
     Nvidia,
     /// Machines with Neuron devices.
     Neuron,
+    /// Machines that run Windows.
+    Windows {
+        /// Such as `10.0.20348`.
+        build: &'static str,
+    },
     /// Any machine of the image's architecture: nobody said more.
     Any,
 }
 
 impl Variant {
-    /// The word in the names of EKS' images; empty for [`Variant::Any`].
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Nvidia => "nvidia",
-            Self::Neuron => "neuron",
-            Self::Any => "",
-        }
-    }
-
     fn requirements(self) -> Vec<Requirement> {
         let none: [&str; 0] = [];
         let said = |key, operator| Requirement::new(key, operator, none);
@@ -46,6 +40,10 @@ impl Variant {
             ],
             Self::Nvidia => vec![said(label::INSTANCE_GPU_COUNT, Operator::Exists)],
             Self::Neuron => vec![said(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
+            Self::Windows { build } => vec![
+                Requirement::new(label::OS, Operator::In, [label::OS_WINDOWS]),
+                Requirement::new(label::WINDOWS_BUILD, Operator::In, [build]),
+            ],
             Self::Any => Vec::new(),
         }
     }
@@ -64,10 +62,7 @@ impl ResolvedImage {
     /// Whether a machine with these labels runs the image.
     #[must_use]
     pub fn fits(&self, labels: &BTreeMap<String, Vec<String>>) -> bool {
-        let values = |key: &str| labels.get(key).map_or(&[][..], Vec::as_slice);
-        let set = |one: &Requirement| types::requirements(std::slice::from_ref(one)).get(&one.key).cloned();
-        let fits = |one: &Requirement| set(one).is_none_or(|set: ValueSet| set.allows_any(values(&one.key)));
-        self.requirements.iter().all(fits)
+        fit(&self.requirements, labels)
     }
 
     /// As the class's status shows it.
@@ -80,6 +75,14 @@ impl ResolvedImage {
             requirements: self.requirements.clone(),
         }
     }
+}
+
+/// Whether a machine's labels are what an image requires.
+pub(super) fn fit(requirements: &[Requirement], labels: &BTreeMap<String, Vec<String>>) -> bool {
+    let values = |key: &str| labels.get(key).map_or(&[][..], Vec::as_slice);
+    let set = |one: &Requirement| types::requirements(std::slice::from_ref(one)).get(&one.key).cloned();
+    let fits = |one: &Requirement| set(one).is_none_or(|set: ValueSet| set.allows_any(values(&one.key)));
+    requirements.iter().all(fits)
 }
 
 /// The best image of every set of requirements, newest first, then by id.
@@ -123,20 +126,16 @@ pub(super) fn finding(
     settings: &Settings,
 ) -> Finding {
     let bad = |reason, message| Finding::bad(condition::AMIS_READY, reason, message);
+    let refused = spec.alias().and_then(|alias| alias::unsupported(&alias, &settings.kubernetes));
+    if let Some(message) = refused {
+        return bad(reason::UNSUPPORTED_ALIAS, message);
+    }
     if !matches!(family, AmiFamily::Al2023 | AmiFamily::Custom) {
         let message = format!(
             "amiFamily {} is not supported by this version of Kerf; use AL2023 (alias al2023@latest) or Custom",
             family.as_str()
         );
         return bad(AMI_FAMILY_NOT_SUPPORTED, message);
-    }
-    if let Some(alias) = spec.alias().filter(|alias| !matches!(alias.family, AmiFamily::Al2023)) {
-        let message = format!(
-            "the alias of family {} is not supported by this version of Kerf; use al2023@latest, or terms by id, name \
-             or tags",
-            alias.family.as_str()
-        );
-        return bad(reason::UNSUPPORTED_ALIAS, message);
     }
     if images.is_empty() {
         let terms = spec.ami_selector_terms.iter().map(|term| {

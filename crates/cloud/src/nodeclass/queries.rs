@@ -2,11 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::nodeclass::{Alias, AmiFamily, AmiSelectorTerm, EC2NodeClassSpec};
+use api::EC2NodeClass;
+use api::nodeclass::{Alias, AmiSelectorTerm, CapacityReservationSelectorTerm, EC2NodeClassSpec};
+use jiff::Timestamp;
 
+use super::alias;
 use super::images::Variant;
-use crate::calls::{Call, Cloud, Filter, Image, SecurityGroup, Subnet, Tags};
-use crate::error::CloudError;
+use super::memory::{Keep, Memory};
+use super::profile;
+use crate::calls::{
+    Call, CapacityReservation, Cloud, Filter, Image, InstanceProfile, PlacementGroup, PlacementGroupQuery,
+    ReservationFilter, SecurityGroup, Subnet, Tags,
+};
+use crate::error::{CloudError, Kind};
 use crate::settings::Settings;
 
 /// All that must be asked for one class.
@@ -18,6 +26,12 @@ pub struct Queries {
     pub security_groups: Vec<Filter>,
     /// In the order of the terms; terms with an id share one.
     pub images: Vec<ImageQuery>,
+    /// One a term; none without the gate ReservedCapacity.
+    pub reservations: Vec<ReservationFilter>,
+    /// The class's placement group, if it names one.
+    pub placement_group: Option<PlacementGroupQuery>,
+    /// Names of instance profiles that may exist.
+    pub profiles: Vec<String>,
 }
 
 /// A way to images.
@@ -29,8 +43,10 @@ pub enum ImageQuery {
     Parameter {
         /// Name or ARN of the parameter.
         name: String,
-        /// What kind of machine the image is for.
-        variant: Variant,
+        /// What kinds of machine the image is for.
+        variants: Vec<Variant>,
+        /// For how long its value may be remembered.
+        keep: Keep,
     },
 }
 
@@ -46,11 +62,18 @@ pub struct Answers {
     pub security_groups: Result<Vec<SecurityGroup>, CloudError>,
     /// Images that some term selects.
     pub images: Result<FoundImages, CloudError>,
+    /// Active capacity reservations that some term selects.
+    pub reservations: Result<Vec<CapacityReservation>, CloudError>,
+    /// The placement group.
+    pub placement_group: Result<Option<PlacementGroup>, CloudError>,
+    /// Those of the instance profiles that exist.
+    pub profiles: Result<Vec<InstanceProfile>, CloudError>,
 }
 
-/// The questions of a class. An alias of a family that this version cannot boot asks nothing.
+/// The questions of a class. An alias that does not exist for the cluster's Kubernetes asks nothing.
 #[must_use]
-pub fn queries(spec: &EC2NodeClassSpec, settings: &Settings) -> Queries {
+pub fn queries(class: &EC2NodeClass, settings: &Settings) -> Queries {
+    let spec = &class.spec;
     let subnets = spec.subnet_selector_terms.iter().map(|term| filter(term.id.as_ref(), None, &term.tags));
     let groups = spec.security_group_selector_terms.iter();
     let groups = groups.map(|term| filter(term.id.as_ref(), term.name.as_ref(), &term.tags));
@@ -62,7 +85,34 @@ pub fn queries(spec: &EC2NodeClassSpec, settings: &Settings) -> Queries {
     for term in spec.ami_selector_terms.iter().filter(|term| term.id.is_none()) {
         images.extend(image_queries(term, settings));
     }
-    Queries { subnets: subnets.collect(), security_groups: groups.collect(), images }
+    Queries {
+        subnets: subnets.collect(),
+        security_groups: groups.collect(),
+        images,
+        reservations: if settings.reserved_capacity { reservations(spec) } else { Vec::new() },
+        placement_group: placement_group(spec),
+        profiles: profile::questions(class, settings),
+    }
+}
+
+/// One question a term: an id that EC2 does not know fails its question, and must not fail the others.
+fn reservations(spec: &EC2NodeClassSpec) -> Vec<ReservationFilter> {
+    let filter = |term: &CapacityReservationSelectorTerm| match &term.id {
+        Some(id) => ReservationFilter { ids: vec![id.clone()], ..ReservationFilter::default() },
+        None => ReservationFilter {
+            ids: Vec::new(),
+            owner: term.owner_id.clone(),
+            match_criteria: term.instance_match_criteria.clone(),
+            tags: term.tags.clone(),
+        },
+    };
+    spec.capacity_reservation_selector_terms.iter().map(filter).collect()
+}
+
+fn placement_group(spec: &EC2NodeClassSpec) -> Option<PlacementGroupQuery> {
+    let selector = spec.placement_group_selector.as_ref()?;
+    let by_name = || selector.name.clone().map(PlacementGroupQuery::Name);
+    selector.id.clone().map(PlacementGroupQuery::Id).or_else(by_name)
 }
 
 fn filter(id: Option<&String>, name: Option<&String>, tags: &Tags) -> Filter {
@@ -74,10 +124,10 @@ fn filter(id: Option<&String>, name: Option<&String>, tags: &Tags) -> Filter {
 
 fn image_queries(term: &AmiSelectorTerm, settings: &Settings) -> Vec<ImageQuery> {
     if let Some(alias) = &term.alias {
-        return Alias::parse(alias).map_or_else(Vec::new, |alias| alias_parameters(&alias, settings));
+        return Alias::parse(alias).map_or_else(Vec::new, |alias| alias_queries(&alias, settings));
     }
     if let Some(name) = &term.ssm_parameter {
-        return vec![ImageQuery::Parameter { name: name.clone(), variant: Variant::Any }];
+        return vec![ImageQuery::Parameter { name: name.clone(), variants: vec![Variant::Any], keep: Keep::Custom }];
     }
     let owners = match (&term.owner, &term.name) {
         (Some(owner), _) => vec![owner.clone()],
@@ -88,29 +138,16 @@ fn image_queries(term: &AmiSelectorTerm, settings: &Settings) -> Vec<ImageQuery>
     vec![ImageQuery::Filter(Filter { ids: Vec::new(), names, owners, tags: term.tags.clone() })]
 }
 
-/// The parameters behind an alias of Amazon Linux 2023 (aws 2.2).
-fn alias_parameters(alias: &Alias, settings: &Settings) -> Vec<ImageQuery> {
-    if alias.family != AmiFamily::Al2023 {
+fn alias_queries(alias: &Alias, settings: &Settings) -> Vec<ImageQuery> {
+    if alias::unsupported(alias, &settings.kubernetes).is_some() {
         return Vec::new();
     }
-    let minor = &settings.kubernetes;
-    let variants = [
-        ("x86_64", Variant::Standard),
-        ("arm64", Variant::Standard),
-        ("x86_64", Variant::Nvidia),
-        ("arm64", Variant::Nvidia),
-        ("x86_64", Variant::Neuron),
-    ];
-    let parameter = |(arch, variant): (&str, Variant)| {
-        let kind = variant.as_str();
-        let release = match alias.version.as_str() {
-            Alias::LATEST => "recommended".to_owned(),
-            version => format!("amazon-eks-node-al2023-{arch}-{kind}-{minor}-{version}"),
-        };
-        let name = format!("/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{arch}/{kind}/{release}/image_id");
-        ImageQuery::Parameter { name, variant }
+    let keep = if alias::moves(alias) { Keep::Latest } else { Keep::Pinned };
+    let query = |parameter: alias::Parameter| {
+        let alias::Parameter { name, variants } = parameter;
+        ImageQuery::Parameter { name, variants, keep }
     };
-    variants.map(parameter).to_vec()
+    alias::parameters(alias, &settings.kubernetes).into_iter().map(query).collect()
 }
 
 /// A term as a person would say it.
@@ -122,13 +159,47 @@ pub(super) fn describe(id: Option<&str>, name: Option<&str>, tags: &Tags) -> Str
     parts.join(" and ")
 }
 
-/// Asks EC2.
-pub async fn fetch(cloud: &dyn Cloud, queries: &Queries) -> Answers {
+/// Asks EC2, and SSM and IAM where `memory` does not hold their answers.
+pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, memory: &Memory, now: Timestamp) -> Answers {
     Answers {
         subnets: each(&queries.subnets, |filter| cloud.subnets(filter)).await,
         security_groups: each(&queries.security_groups, |filter| cloud.security_groups(filter)).await,
-        images: fetch_images(cloud, &queries.images).await,
+        images: fetch_images(cloud, &queries.images, memory, now).await,
+        reservations: reservations_of(cloud, &queries.reservations).await,
+        placement_group: match &queries.placement_group {
+            Some(query) => cloud.placement_group(query).await,
+            None => Ok(None),
+        },
+        profiles: profiles(cloud, &queries.profiles, memory, now).await,
     }
+}
+
+/// What does not exist is not selected.
+async fn reservations_of(
+    cloud: &dyn Cloud,
+    filters: &[ReservationFilter],
+) -> Result<Vec<CapacityReservation>, CloudError> {
+    let mut found = Vec::new();
+    for filter in filters {
+        match cloud.capacity_reservations(filter).await {
+            Err(error) if error.kind == Kind::NotFound => {}
+            answer => found.extend(answer?),
+        }
+    }
+    Ok(found)
+}
+
+async fn profiles(
+    cloud: &dyn Cloud,
+    names: &[String],
+    memory: &Memory,
+    now: Timestamp,
+) -> Result<Vec<InstanceProfile>, CloudError> {
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(memory.profile(cloud, name, now).await?);
+    }
+    Ok(found)
 }
 
 async fn each<'a, T>(
@@ -144,28 +215,38 @@ async fn each<'a, T>(
 
 /// Parameters first, then one question for all the images that they name. A parameter that does not exist, or holds no
 /// image id, is skipped: not every release has every variant.
-async fn fetch_images(cloud: &dyn Cloud, queries: &[ImageQuery]) -> Result<FoundImages, CloudError> {
+async fn fetch_images(
+    cloud: &dyn Cloud,
+    queries: &[ImageQuery],
+    memory: &Memory,
+    now: Timestamp,
+) -> Result<FoundImages, CloudError> {
     let mut found = FoundImages::new();
-    let mut variants: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
+    let mut named: Vec<(&str, String, &[Variant])> = Vec::new();
     for query in queries {
         match query {
             ImageQuery::Filter(filter) => {
                 found.extend(cloud.images(filter).await?.into_iter().map(|image| (Variant::Any, image)));
             }
-            ImageQuery::Parameter { name, variant } => {
-                let id = cloud.parameter(name).await?.filter(|id| id.starts_with("ami-"));
-                if let Some(id) = id {
-                    variants.entry(id).or_default().push(*variant);
-                }
+            ImageQuery::Parameter { name, variants, keep } => {
+                let id = memory.parameter(cloud, name, *keep, now).await?;
+                named.extend(id.filter(|id| id.starts_with("ami-")).map(|id| (name.as_str(), id, variants.as_slice())));
             }
         }
     }
-    if !variants.is_empty() {
-        let filter = Filter { ids: variants.keys().cloned().collect(), ..Filter::default() };
-        for image in cloud.images(&filter).await? {
-            let kinds = variants.get(&image.id).into_iter().flatten();
-            found.extend(kinds.map(|variant| (*variant, image.clone())));
+    if named.is_empty() {
+        return Ok(found);
+    }
+    let ids: BTreeSet<String> = named.iter().map(|(_, id, _)| id.clone()).collect();
+    let filter = Filter { ids: ids.into_iter().collect(), ..Filter::default() };
+    let images: BTreeMap<String, Image> =
+        cloud.images(&filter).await?.into_iter().map(|image| (image.id.clone(), image)).collect();
+    for (name, id, variants) in named {
+        let image = images.get(&id);
+        if image.is_none_or(|image| image.deprecated) {
+            memory.doubt(name);
         }
+        found.extend(image.into_iter().flat_map(|image| variants.iter().map(|variant| (*variant, image.clone()))));
     }
     Ok(found)
 }

@@ -3,54 +3,23 @@
 use std::time::Duration;
 
 use api::duration::InvalidDuration;
-use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
-use api::{annotation, condition, reason};
+use api::nodeclass::AmiFamily;
+use api::{annotation, condition, label, reason};
 use machine::userdata::RenderError;
 
-use super::{
-    AGENT_SETTINGS_INVALID, FIELD_NOT_SUPPORTED, Finding, ROLE_NOT_SUPPORTED, ResolvedClass, USER_DATA_INVALID,
-};
-use crate::launch;
+use super::{AGENT_SETTINGS_INVALID, Finding, ResolvedClass, USER_DATA_INVALID};
+use crate::launch::Ask;
 use crate::settings::Settings;
+use crate::user_data::{self, Machine};
 
 /// Tag keys that belong to Kerf.
 const RESERVED_TAGS: [&str; 4] =
     ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"];
 
-pub(super) fn profile(spec: &EC2NodeClassSpec) -> Finding {
-    let condition = condition::INSTANCE_PROFILE_READY;
-    match (&spec.instance_profile, &spec.role) {
-        (Some(profile), _) if !profile.is_empty() => Finding::good(condition),
-        (_, Some(role)) => {
-            let message = format!(
-                "spec.role {role:?} is not supported by this version of Kerf; create an instance profile with that role \
-                 and name it in spec.instanceProfile"
-            );
-            Finding::bad(condition, ROLE_NOT_SUPPORTED, message)
-        }
-        _ => {
-            let message = "no instance profile is named; set spec.instanceProfile".to_owned();
-            Finding::bad(condition, reason::INSTANCE_PROFILE_NOT_FOUND, message)
-        }
-    }
-}
-
-pub(super) fn placement_group(spec: &EC2NodeClassSpec) -> Finding {
-    if spec.placement_group_selector.is_none() {
-        return Finding::good(condition::PLACEMENT_GROUP_READY);
-    }
-    let message = unsupported("placementGroupSelector");
-    Finding::bad(condition::PLACEMENT_GROUP_READY, reason::PLACEMENT_GROUP_RESOLUTION_FAILED, message)
-}
-
-fn unsupported(field: &str) -> String {
-    format!("spec.{field} is not supported by this version of Kerf; remove it, since machines would ignore it")
-}
-
 /// The verdict on the class as a whole, given what was found about its parts.
 pub(super) fn validation(
     class: &ResolvedClass,
-    gate_timeout: Result<Option<Duration>, InvalidDuration>,
+    gate_timeout: &Result<Option<Duration>, InvalidDuration>,
     settings: &Settings,
     parts: &[Finding],
     unanswered: bool,
@@ -66,6 +35,7 @@ pub(super) fn validation(
         return Finding { condition, status, reason: reason::DEPENDENCIES_NOT_READY, message };
     }
     let gates = gate_timeout
+        .as_ref()
         .err()
         .map(|error| (AGENT_SETTINGS_INVALID, format!("annotation {}: {error}", annotation::GATE_TIMEOUT)));
     match gates.or_else(|| problem(class, settings)) {
@@ -82,17 +52,15 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
             format!("spec.tags has {key}, which Kerf sets itself; remove it"),
         ));
     }
-    if let Some(field) = ignored_field(&class.spec) {
-        return Some((FIELD_NOT_SUPPORTED, unsupported(field)));
-    }
     if let Some(message) = class.agent_settings.as_deref().and_then(|text| agent_problem(class.family, text)) {
         return Some((AGENT_SETTINGS_INVALID, message));
     }
     if class.family == AmiFamily::Al2023 && settings.cluster_cidr.is_empty() {
-        let message = "the cluster's service CIDR is not known; Kerf asks for it again".to_owned();
+        let message = "the cluster's service CIDR is not known; allow the controller eks:DescribeCluster, or set CLUSTER_CIDR, and restart it".to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
-    let sample = launch::user_data(class, settings, &launch::Ask::default(), "spot", 110);
+    let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };
+    let sample = user_data::render(class, settings, &Ask::default(), machine);
     sample.err().map(|error| (render_reason(&error), chain(&error)))
 }
 
@@ -106,18 +74,6 @@ fn agent_problem(family: AmiFamily, text: &str) -> Option<String> {
         ));
     }
     machine::agent::parse(text).err().map(|error| format!("annotation {key}: {error}"))
-}
-
-/// The first field that launches would have to leave out.
-fn ignored_field(spec: &EC2NodeClassSpec) -> Option<&'static str> {
-    let fields = [
-        ("capacityReservationSelectorTerms", !spec.capacity_reservation_selector_terms.is_empty()),
-        ("ipPrefixCount", spec.ip_prefix_count.is_some()),
-        ("networkInterfaces", spec.network_interfaces.is_some()),
-        ("connectionTracking", spec.connection_tracking.is_some()),
-        ("cpuOptions", spec.cpu_options.is_some()),
-    ];
-    fields.into_iter().find(|(_, said)| *said).map(|(field, _)| field)
 }
 
 fn render_reason(error: &RenderError) -> &'static str {

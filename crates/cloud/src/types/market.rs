@@ -74,6 +74,7 @@ impl Market {
             for capacity_type in [CapacityType::Spot, CapacityType::OnDemand] {
                 let sold = info.usage_classes.iter().any(|class| class == capacity_type.as_str());
                 if let (true, Some(price)) = (sold, self.price(capacity_type, &info.name, zone)) {
+                    let price = shortages.priced(capacity_type, &info.name, zone, price);
                     let stock = !shortages.holds(capacity_type, &info.name, zone, now);
                     offerings.push(Offering {
                         zone: zone.clone(),

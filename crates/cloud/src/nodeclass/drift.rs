@@ -1,0 +1,158 @@
+//! Whether a machine is still what its class would launch now (aws 1.7).
+//!
+//! What cannot be told, because something is not known yet, is no drift.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{EC2NodeClass, NodeClaim, Requirement, annotation, label, reason};
+
+use super::images;
+use crate::calls::Instance;
+
+/// How a machine differs from its class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// Reason of the condition `Drifted`.
+    pub reason: &'static str,
+    /// What differs.
+    pub message: String,
+}
+
+/// The placement group that a class's selector comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group<'a> {
+    /// Nobody has asked EC2 yet, or it did not say.
+    Unknown,
+    /// The class names none.
+    None,
+    /// By id.
+    Id(&'a str),
+}
+
+/// What about a machine could not be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("whether {claim} has drifted from its EC2NodeClass cannot be told: {what}")]
+pub struct Untold {
+    /// Name of the claim.
+    pub claim: String,
+    /// What is not known.
+    pub what: &'static str,
+}
+
+/// The first way in which a claim's machine differs from what its class would launch now. `instance` is what EC2 says of
+/// it, `None` while EC2 has not said.
+///
+/// # Errors
+/// When something that the comparison needs is not known; what comes before it in the order did not drift.
+pub fn drift(
+    claim: &NodeClaim,
+    class: &EC2NodeClass,
+    instance: Option<&Instance>,
+    group: Group<'_>,
+) -> Result<Option<Drift>, Untold> {
+    let untold = |what| Untold { claim: claim.metadata.name.clone().unwrap_or_default(), what };
+    if let Some(drift) = hash(claim, class) {
+        return Ok(Some(drift));
+    }
+    let image = image(claim, class).map_err(untold)?;
+    if image.is_some() {
+        return Ok(image);
+    }
+    let instance = instance.ok_or_else(|| untold("EC2 has not described its instance"))?;
+    let groups = security_groups(instance, class).map_err(untold)?;
+    if groups.is_some() {
+        return Ok(groups);
+    }
+    let subnet = subnet(instance, class).map_err(untold)?;
+    Ok(subnet.or_else(|| reservation(instance, class)).or_else(|| placement_group(claim, group)))
+}
+
+/// The static part: fields that a running machine cannot follow. Only hashes of one recipe can be compared.
+fn hash(claim: &NodeClaim, class: &EC2NodeClass) -> Option<Drift> {
+    let of_claim = |key: &str| claim.metadata.annotations.as_ref()?.get(key);
+    let of_class = |key: &str| class.metadata.annotations.as_ref()?.get(key);
+    let same = |key: &str| Some(of_claim(key)? == of_class(key)?);
+    let differs = same(annotation::EC2_NODE_CLASS_HASH_VERSION)? && !same(annotation::EC2_NODE_CLASS_HASH)?;
+    differs.then(|| Drift {
+        reason: reason::NODE_CLASS_DRIFT,
+        message: "the EC2NodeClass has changed since the machine was launched".to_owned(),
+    })
+}
+
+/// Whether the image is still the one that a machine with these labels would get.
+fn image(claim: &NodeClaim, class: &EC2NodeClass) -> Result<Option<Drift>, &'static str> {
+    let runs = claim.status.as_ref().map(|status| status.image_id.as_str()).filter(|id| !id.is_empty());
+    let runs = runs.ok_or("its image is not known")?;
+    let labels = claim.metadata.labels.as_ref().filter(|labels| labels.contains_key(label::INSTANCE_TYPE));
+    let labels: BTreeMap<String, Vec<String>> = labels
+        .ok_or("its instance type is not known")?
+        .iter()
+        .map(|(key, value)| (key.clone(), vec![value.clone()]))
+        .collect();
+    let amis = class.status.as_ref().map(|status| status.amis.as_slice()).filter(|amis| !amis.is_empty());
+    let amis = amis.ok_or("the class has no images")?;
+    let fits = |requirements: &[Requirement]| images::fit(requirements, &labels);
+    let wanted = amis.iter().find(|ami| fits(&ami.requirements)).map(|ami| ami.id.as_str());
+    Ok((wanted != Some(runs)).then(|| Drift {
+        reason: reason::AMI_DRIFT,
+        message: match wanted {
+            Some(wanted) => format!("it runs {runs}, new machines get {wanted}"),
+            None => format!("it runs {runs}, and the class has no image for its type any more"),
+        },
+    }))
+}
+
+fn security_groups(instance: &Instance, class: &EC2NodeClass) -> Result<Option<Drift>, &'static str> {
+    let groups = class.status.as_ref().map(|status| status.security_groups.as_slice()).unwrap_or_default();
+    let wanted: BTreeSet<&str> = groups.iter().map(|group| group.id.as_str()).collect();
+    if wanted.is_empty() {
+        return Err("the class has no security groups");
+    }
+    let has: BTreeSet<&str> = instance.security_group_ids.iter().map(String::as_str).collect();
+    let list = |ids: &BTreeSet<&str>| ids.iter().copied().collect::<Vec<_>>().join(", ");
+    Ok((has != wanted).then(|| Drift {
+        reason: reason::SECURITY_GROUP_DRIFT,
+        message: format!("it has security groups {}, new machines get {}", list(&has), list(&wanted)),
+    }))
+}
+
+fn subnet(instance: &Instance, class: &EC2NodeClass) -> Result<Option<Drift>, &'static str> {
+    let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
+    if subnets.is_empty() {
+        return Err("the class has no subnets");
+    }
+    let known = subnets.iter().any(|subnet| subnet.id == instance.subnet_id);
+    Ok((!known).then(|| Drift {
+        reason: reason::SUBNET_DRIFT,
+        message: format!("its {} is no longer among the class's subnets", instance.subnet_id),
+    }))
+}
+
+/// A machine that lost its reservation, and runs on as on-demand, has not drifted.
+fn reservation(instance: &Instance, class: &EC2NodeClass) -> Option<Drift> {
+    if instance.capacity_reservation_preference.as_deref() != Some("capacity-reservations-only") {
+        return None;
+    }
+    let held = instance.capacity_reservation_id.as_deref()?;
+    let known = class.status.as_ref().map(|status| status.capacity_reservations.as_slice()).unwrap_or_default();
+    (!known.iter().any(|reservation| reservation.id == held)).then(|| Drift {
+        reason: reason::CAPACITY_RESERVATION_DRIFT,
+        message: format!("its capacity reservation {held} is no longer among the class's"),
+    })
+}
+
+fn placement_group(claim: &NodeClaim, group: Group<'_>) -> Option<Drift> {
+    let wanted = match group {
+        Group::Unknown => return None,
+        Group::None => "",
+        Group::Id(id) => id,
+    };
+    let labels = claim.metadata.labels.as_ref();
+    let stands = labels.and_then(|labels| labels.get(label::PLACEMENT_GROUP_ID)).map_or("", String::as_str);
+    let shown =
+        |id: &str| if id.is_empty() { "no placement group".to_owned() } else { format!("placement group {id}") };
+    (stands != wanted).then(|| Drift {
+        reason: reason::PLACEMENT_GROUP_DRIFT,
+        message: format!("it stands in {}, new machines in {}", shown(stands), shown(wanted)),
+    })
+}

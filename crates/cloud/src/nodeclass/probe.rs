@@ -1,0 +1,127 @@
+//! Whether AWS would let us launch from a class: the calls of a launch, asked about and not carried out (aws 1.4).
+
+use api::{condition, reason};
+use planner::{CapacityType, Operator, Requirement, Requirements};
+
+use super::{Finding, ResolvedClass};
+use crate::calls::{Cloud, FleetRequest, LaunchTemplateRequest, RunInstancesProbe};
+use crate::error::{CloudError, Kind};
+use crate::launch::{self, Ask, Choice, ClaimId, Offer, Token};
+
+/// The calls to ask about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    template: LaunchTemplateRequest,
+    fleet: FleetRequest,
+    /// One a subnet.
+    runs: Vec<RunInstancesProbe>,
+}
+
+/// What was being asked when AWS said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Making the launch template, which is done: there is no asking about it.
+    Template,
+    /// CreateFleet.
+    Fleet,
+    /// RunInstances.
+    Run,
+}
+
+/// Why a probe did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The call.
+    pub stage: Stage,
+    /// What AWS said.
+    pub error: CloudError,
+}
+
+/// What to ask for a class: a launch as its pools (what they ask for) would make it, else the cheapest there is, on-demand.
+/// `None` when nothing can be bought for it at all, so that there is nothing to ask.
+#[must_use]
+pub fn probe(pools: &[Ask], offer: &Offer<'_>) -> Option<Probe> {
+    let anything = Ask {
+        // The tag that IAM policies ask for on whatever is launched.
+        pool: offer.class.name.clone(),
+        requirements: on_demand(),
+        ..Ask::default()
+    };
+    let mut asks = pools.iter().chain([&anything]);
+    let choice = asks.find_map(|ask| launch::choose(ask, offer).ok())?;
+    let template = choice.templates.first()?.clone();
+    let instance_type = choice.configs.first()?.overrides.first()?.instance_type.clone();
+    let run = |subnet: &crate::calls::Subnet| RunInstancesProbe {
+        launch_template: template.name.clone(),
+        instance_type: instance_type.clone(),
+        subnet_id: subnet.id.clone(),
+    };
+    let runs = offer.class.subnets.iter().map(run).collect();
+    Some(Probe { fleet: fleet(choice, offer), runs, template })
+}
+
+fn on_demand() -> Requirements {
+    let mut requirements = Requirements::default();
+    requirements.add(&Requirement {
+        key: api::label::CAPACITY_TYPE.to_owned(),
+        operator: Operator::In,
+        values: vec![CapacityType::OnDemand.as_str().to_owned()],
+        min_values: None,
+    });
+    requirements
+}
+
+fn fleet(mut choice: Choice, offer: &Offer<'_>) -> FleetRequest {
+    choice.configs.truncate(1);
+    let nobody = [ClaimId { name: "validation".to_owned(), uid: offer.class.name.clone() }];
+    let token = Token::new(&choice, &nobody, offer.now);
+    choice.request(&token, &nobody)
+}
+
+/// Asks. Of the subnets one that works is enough; when none does, the first one's answer counts.
+///
+/// # Errors
+/// The call that AWS would not carry out, or did not answer.
+pub async fn try_out(cloud: &dyn Cloud, probe: &Probe) -> Result<(), Failed> {
+    let failed = |stage| move |error| Failed { stage, error };
+    match cloud.create_launch_template(&probe.template).await {
+        Err(error) if error.kind == Kind::AlreadyExists => {}
+        made => drop(made.map_err(failed(Stage::Template))?),
+    }
+    cloud.dry_run_create_fleet(&probe.fleet).await.map_err(failed(Stage::Fleet))?;
+    let mut first = None;
+    for run in &probe.runs {
+        match cloud.dry_run_run_instances(run).await {
+            Ok(()) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), |error| Err(failed(Stage::Run)(error)))
+}
+
+impl Failed {
+    /// The verdict on the class; `None` where asking again may bring another answer.
+    #[must_use]
+    pub fn verdict(&self, class: &ResolvedClass) -> Option<Finding> {
+        let Self { stage, error } = self;
+        let bad = |reason, message| Some(Finding::bad(condition::VALIDATION_SUCCEEDED, reason, message));
+        if *stage == Stage::Template && error.message.contains("User data is limited to") {
+            let message = format!("the user data is larger than EC2 takes ({error}); make spec.userData smaller");
+            return bad(reason::USER_DATA_SIZE_LIMIT_EXCEEDED, message);
+        }
+        if error.kind != Kind::Unauthorized {
+            return None;
+        }
+        let (reason, what) = match stage {
+            Stage::Template => (reason::CREATE_LAUNCH_TEMPLATE_AUTH_CHECK_FAILED, "create launch templates"),
+            Stage::Fleet => (reason::CREATE_FLEET_AUTH_CHECK_FAILED, "create fleets"),
+            Stage::Run => (reason::RUN_INSTANCES_AUTH_CHECK_FAILED, "run instances"),
+        };
+        let message = format!(
+            "the controller may not {what} for class {}: {error}; allow it in the IAM policy of the controller's role, and look \
+             for a permissions boundary or a service control policy that forbids it",
+            class.name
+        );
+        bad(reason, message)
+    }
+}

@@ -1,0 +1,54 @@
+//! What a class adds to a catalogue: capacity reservations as offerings, which are paid for already and cost nothing more, and
+//! the placement group as labels (aws 3.4, 3.5).
+
+use api::label;
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
+
+use crate::calls::CapacityReservation;
+use crate::nodeclass::{ResolvedClass, is_expiring};
+use crate::shortage::Shortages;
+
+/// Adds the reservations of a class to its catalogue. One that is used up, about to end, or in a zone where the class has no
+/// address left stays in it, unavailable, so that a report can say why it was not taken.
+pub fn add_reservations(catalogue: &mut Catalogue, class: &ResolvedClass, shortages: &Shortages, now: Timestamp) {
+    let zones = class.zones();
+    for reservation in &class.reservations {
+        let kind = catalogue.types.iter_mut().find(|kind| kind.name == reservation.instance_type);
+        let Some((kind, zone)) = kind.zip(zones.get(&reservation.zone)) else { continue };
+        let addresses = zone.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));
+        let runs = class.image_for(&kind.labels).is_some();
+        kind.offerings.push(Offering {
+            zone: reservation.zone.clone(),
+            capacity_type: CapacityType::Reserved,
+            price: MicroDollars(0),
+            available: runs && addresses && reservation.available > 0 && !is_expiring(reservation, now),
+            labels: labels(reservation, &zone.id),
+            reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.available }),
+        });
+    }
+}
+
+fn labels(reservation: &CapacityReservation, zone_id: &str) -> std::collections::BTreeMap<String, String> {
+    let kind = if reservation.capacity_block { "capacity-block" } else { "default" };
+    [
+        (label::ZONE_ID, zone_id.to_owned()),
+        (label::CAPACITY_RESERVATION_ID, reservation.id.clone()),
+        (label::CAPACITY_RESERVATION_TYPE, kind.to_owned()),
+        (label::CAPACITY_RESERVATION_INTERRUPTIBLE, reservation.interruptible.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Says of all types in which placement group their machines will stand, and in which partitions they can.
+pub fn add_placement(catalogue: &mut Catalogue, class: &ResolvedClass) {
+    let Some(group) = &class.placement_group else { return };
+    for kind in &mut catalogue.types {
+        kind.labels.insert(label::PLACEMENT_GROUP_ID.to_owned(), vec![group.id.clone()]);
+        if group.partitions > 0 {
+            let partitions = (1..=group.partitions).map(|number| number.to_string()).collect();
+            kind.labels.insert(label::PLACEMENT_GROUP_PARTITION.to_owned(), partitions);
+        }
+    }
+}

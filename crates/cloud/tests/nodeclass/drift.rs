@@ -1,0 +1,171 @@
+//! Rows: a machine, its class, and how they differ.
+
+use api::{EC2NodeClass, NodeClaim};
+use cloud::Instance;
+use cloud::nodeclass::{Group, drift};
+use serde_json::{Value, json};
+
+use super::class;
+
+fn merge(base: &mut Value, change: &Value) {
+    match (base, change) {
+        (Value::Object(base), Value::Object(changes)) => {
+            for (key, value) in changes {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, change) => base.clone_from(change),
+    }
+}
+
+fn claim(change: &Value) -> NodeClaim {
+    let mut base = json!({
+        "metadata": {
+            "name": "default-1",
+            "labels": {"node.kubernetes.io/instance-type": "m5.large", "kubernetes.io/arch": "amd64"},
+            "annotations": {
+                "karpenter.k8s.aws/ec2nodeclass-hash": "1", "karpenter.k8s.aws/ec2nodeclass-hash-version": "kerf-v1",
+            },
+        },
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [], "expireAfter": "Never",
+        },
+        "status": {"imageID": "ami-1"},
+    });
+    merge(&mut base, change);
+    serde_json::from_value(base).unwrap()
+}
+
+fn of_class(change: &Value) -> EC2NodeClass {
+    let amd64 = json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]);
+    let arm64 = json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]);
+    let mut base = serde_json::to_value(class("")).unwrap();
+    merge(
+        &mut base,
+        &json!({
+            "metadata": {"annotations": {
+                "karpenter.k8s.aws/ec2nodeclass-hash": "1", "karpenter.k8s.aws/ec2nodeclass-hash-version": "kerf-v1",
+            }},
+            "status": {
+                "subnets": [{"id": "subnet-1", "zone": "us-west-2a"}, {"id": "subnet-2", "zone": "us-west-2b"}],
+                "securityGroups": [{"id": "sg-1"}, {"id": "sg-2"}],
+                "amis": [{"id": "ami-9", "requirements": arm64}, {"id": "ami-1", "requirements": amd64}],
+                "capacityReservations": [{
+                    "id": "cr-1", "availabilityZone": "us-west-2a", "instanceMatchCriteria": "open", "instanceType": "m5.large",
+                    "ownerID": "123456789012",
+                }],
+            },
+        }),
+    );
+    merge(&mut base, change);
+    serde_json::from_value(base).unwrap()
+}
+
+fn instance(change: impl FnOnce(&mut Instance)) -> Option<Instance> {
+    let mut instance = Instance {
+        id: "i-1".to_owned(),
+        subnet_id: "subnet-2".to_owned(),
+        security_group_ids: vec!["sg-2".to_owned(), "sg-1".to_owned()],
+        ..Instance::default()
+    };
+    change(&mut instance);
+    Some(instance)
+}
+
+fn reserved(id: &str, preference: &str) -> Option<Instance> {
+    instance(|one| {
+        one.capacity_reservation_id = Some(id.to_owned());
+        one.capacity_reservation_preference = Some(preference.to_owned());
+    })
+}
+
+/// The reason, empty for none, or what is not known after a `?`.
+fn said(claim: &NodeClaim, class: &EC2NodeClass, instance: Option<&Instance>, group: Group<'_>) -> String {
+    match drift(claim, class, instance, group) {
+        Ok(found) => found.map_or_else(String::new, |drift| drift.reason.to_owned()),
+        Err(untold) => format!("?{}", untold.what),
+    }
+}
+
+fn hash(hash: &str, version: &str) -> Value {
+    json!({"metadata": {"annotations": {
+        "karpenter.k8s.aws/ec2nodeclass-hash": hash, "karpenter.k8s.aws/ec2nodeclass-hash-version": version,
+    }}})
+}
+
+/// Rows: a change of the claim, one of the class, and what is said; the instance is as it should be.
+#[test]
+fn claims_are_compared_with_their_class() {
+    let image = |id: &str| json!({"status": {"imageID": id}});
+    let no_images = json!({"status": {"amis": []}});
+    let rows = [
+        ("like its class", json!({}), json!({}), ""),
+        ("another hash", hash("2", "kerf-v1"), json!({}), "NodeClassDrift"),
+        ("of another recipe", hash("2", "v5"), json!({}), ""),
+        ("the hash comes first", hash("2", "kerf-v1"), no_images.clone(), "NodeClassDrift"),
+        ("an older image", image("ami-0"), json!({}), "AMIDrift"),
+        ("another architecture's image", image("ami-9"), json!({}), "AMIDrift"),
+        ("no image of its own", image(""), json!({}), "?its image is not known"),
+        ("images unresolved", json!({}), no_images, "?the class has no images"),
+        (
+            "groups unresolved",
+            json!({}),
+            json!({"status": {"securityGroups": []}}),
+            "?the class has no security groups",
+        ),
+        ("subnets unresolved", json!({}), json!({"status": {"subnets": []}}), "?the class has no subnets"),
+    ];
+    for (what, of_claim, class_change, expected) in rows {
+        let bare = instance(|_| ());
+        let found = said(&claim(&of_claim), &of_class(&class_change), bare.as_ref(), Group::None);
+        assert_eq!(found, expected, "{what}");
+    }
+    let mut stranger = claim(&json!({}));
+    stranger.metadata.annotations = None;
+    let unknown = "?EC2 has not described its instance";
+    assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), unknown, "no hash is no drift");
+    stranger.metadata.labels = None;
+    assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), "?its instance type is not known");
+}
+
+/// Rows: the instance, and what is said of it.
+#[test]
+fn instances_are_compared_with_their_class() {
+    let only = "capacity-reservations-only";
+    let rows = [
+        ("not described", None, "?EC2 has not described its instance"),
+        ("a group less", instance(|one| one.security_group_ids.truncate(1)), "SecurityGroupDrift"),
+        ("a group more", instance(|one| one.security_group_ids.push("sg-3".to_owned())), "SecurityGroupDrift"),
+        ("another subnet", instance(|one| "subnet-3".clone_into(&mut one.subnet_id)), "SubnetDrift"),
+        ("in its reservation", reserved("cr-1", only), ""),
+        ("in another reservation", reserved("cr-2", only), "CapacityReservationDrift"),
+        ("by chance in an open one", reserved("cr-2", "open"), ""),
+    ];
+    for (what, instance, expected) in rows {
+        let found = said(&claim(&json!({})), &of_class(&json!({})), instance.as_ref(), Group::None);
+        assert_eq!(found, expected, "{what}");
+    }
+    let none = of_class(&json!({"status": {"capacityReservations": []}}));
+    let fallen_back = said(&claim(&json!({})), &none, instance(|_| ()).as_ref(), Group::None);
+    assert_eq!(fallen_back, "", "its reservation has ended, and it runs on as on-demand");
+}
+
+/// Rows: the group that the claim stands in, the one that the class comes to, and what is said.
+#[test]
+fn placement_groups_are_compared() {
+    let rows = [
+        ("pg-1", Group::Id("pg-1"), ""),
+        ("pg-1", Group::Id("pg-2"), "PlacementGroupDrift"),
+        ("pg-1", Group::None, "PlacementGroupDrift"),
+        ("", Group::Id("pg-1"), "PlacementGroupDrift"),
+        ("", Group::None, ""),
+        ("pg-1", Group::Unknown, ""),
+    ];
+    for (stands, group, expected) in rows {
+        let label = json!({"metadata": {"labels": {"karpenter.k8s.aws/placement-group-id": stands}}});
+        let claim = claim(&if stands.is_empty() { json!({}) } else { label });
+        let found = said(&claim, &of_class(&json!({})), instance(|_| ()).as_ref(), group);
+        assert_eq!(found, expected, "{stands} {group:?}");
+    }
+}

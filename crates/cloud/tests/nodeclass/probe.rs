@@ -1,0 +1,187 @@
+//! Trying out a launch: what AWS forbids is told, what it does not answer is asked again.
+
+use api::condition;
+use cloud::fake::{FakeCloud, Fault};
+use cloud::launch::{Ask, InFlight, Offer};
+use cloud::nodeclass::{Memory, Probe, Resolution, fetch, probe, queries, resolve, try_out};
+use cloud::shortage::Shortages;
+use cloud::types::{ClassSettings, Market, Source, add_placement, catalogue, requirements as requirements_of};
+use cloud::{Kind, PlacementGroup, data};
+use jiff::Timestamp;
+
+use super::{class, cloud, settings};
+
+const TEMPLATE: &str = "CreateLaunchTemplate";
+const FLEET: &str = "CreateFleet(DryRun)";
+const RUN: &str = "RunInstances(DryRun)";
+
+async fn resolution(cloud: &FakeCloud) -> Resolution {
+    let (class, settings, now) = (class(""), settings(), Timestamp::UNIX_EPOCH);
+    let answers = fetch(cloud, &queries(&class, &settings), &Memory::default(), now).await;
+    resolve(&class, answers, &settings, now)
+}
+
+/// The probe of the class for pools that ask so, with nothing sold but these types.
+fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Probe> {
+    let facts = data::facts().unwrap();
+    let all = data::instance_types().unwrap();
+    let infos: Vec<_> = sold.iter().map(|name| all[*name].clone()).collect();
+    let mut market = Market::new(facts.on_demand.clone());
+    market.set_offerings(data::type_offerings("us-west-2").unwrap());
+    let (shortages, settings) = (Shortages::default(), settings());
+    let source =
+        Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &resolution.class.images };
+    let of_class = ClassSettings::of(&class(""), resolution.class.zones()).unwrap();
+    let mut catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
+    add_placement(&mut catalogue, &resolution.class);
+    let offer = Offer {
+        class: &resolution.class,
+        catalogue: &catalogue,
+        shortages: &shortages,
+        in_flight: &InFlight::default(),
+        settings: &settings,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    probe(pools, &offer)
+}
+
+fn pool(zone: &str) -> Ask {
+    let zone = api::Requirement::new(api::label::ZONE, api::Operator::In, [zone]);
+    Ask { pool: "blue".to_owned(), requirements: requirements_of(&[zone]), ..Ask::default() }
+}
+
+#[tokio::test]
+async fn nothing_is_launched_and_the_pool_is_named() {
+    let cloud = cloud();
+    let resolution = resolution(&cloud).await;
+    assert!(resolution.is_ready(), "{:?}", resolution.findings);
+    let probe = probe_of(&resolution, &[pool("nowhere"), pool("us-west-2b")], &["m5.large", "g5.xlarge"]).unwrap();
+    assert_eq!(try_out(&cloud, &probe).await, Ok(()));
+    assert_eq!(try_out(&cloud, &probe).await, Ok(()), "the launch template is there already");
+    assert!(cloud.machines().is_empty() && cloud.count("CreateFleet") == 0);
+    assert_eq!(cloud.template_names().len(), 1);
+    let said = format!("{probe:?}");
+    assert!(said.contains("\"karpenter.sh/nodepool\": \"blue\""), "a policy may ask for the tag: {said}");
+    assert!(said.contains("us-west-2b") && said.contains("m5.large") && !said.contains("g5.xlarge"), "{said}");
+    assert!(probe_of(&resolution, &[], &["m5.large"]).is_some(), "a class without pools is tried out too");
+    assert_eq!(probe_of(&resolution, &[], &[]), None, "nothing is for sale");
+}
+
+/// Rows: the calls that fail and how, the reason that is told (none where it is asked again), and a part of the message.
+#[tokio::test]
+async fn what_aws_forbids_is_told_with_the_cure() {
+    let limit = "User data is limited to 16384 bytes";
+    let large = || Fault::error(Kind::Invalid, "InvalidUserData.Malformed", limit);
+    let malformed =
+        || Fault::error(Kind::Invalid, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.");
+    let profile = || Fault::error(Kind::Invalid, "InvalidParameterValue", "Invalid IAM Instance Profile name");
+    let no = Fault::unauthorized;
+    type Row = (&'static str, Vec<(&'static str, u64, Fault)>, Option<&'static str>, &'static str);
+    let rows: Vec<Row> = vec![
+        (
+            "templates",
+            vec![(TEMPLATE, 1, no())],
+            Some("CreateLaunchTemplateAuthCheckFailed"),
+            "create launch templates for class default",
+        ),
+        ("fleets", vec![(FLEET, 1, no())], Some("CreateFleetAuthCheckFailed"), "service control policy"),
+        (
+            "every subnet",
+            vec![(RUN, 1, no()), (RUN, 2, no()), (RUN, 3, no())],
+            Some("RunInstancesAuthCheckFailed"),
+            "IAM policy",
+        ),
+        (
+            "the first subnet decides",
+            vec![(RUN, 1, no()), (RUN, 2, Fault::server()), (RUN, 3, Fault::server())],
+            Some("RunInstancesAuthCheckFailed"),
+            "",
+        ),
+        (
+            "too much user data",
+            vec![(TEMPLATE, 1, large())],
+            Some("UserDataSizeLimitExceeded"),
+            "make spec.userData smaller",
+        ),
+        ("other user data", vec![(TEMPLATE, 1, malformed())], None, ""),
+        (
+            "a profile that EC2 does not see yet",
+            vec![(RUN, 1, profile()), (RUN, 2, profile()), (RUN, 3, profile())],
+            None,
+            "",
+        ),
+        ("throttled", vec![(FLEET, 1, Fault::throttled())], None, ""),
+        ("a server's fault", vec![(TEMPLATE, 1, Fault::server())], None, ""),
+    ];
+    for (what, faults, reason, part) in rows {
+        let cloud = cloud();
+        let mut resolution = resolution(&cloud).await;
+        let probe = probe_of(&resolution, &[], &["m5.large"]).unwrap();
+        for (call, nth, fault) in faults {
+            cloud.fail(call, nth, fault);
+        }
+        let failed = try_out(&cloud, &probe).await.unwrap_err();
+        resolution.launch_failed(failed);
+        let found = resolution.findings.iter().find(|one| one.condition == condition::VALIDATION_SUCCEEDED);
+        assert_eq!(found.map(|one| one.reason), reason, "{what}");
+        assert!(found.is_none_or(|one| one.message.contains(part)), "{what}: {found:?}");
+        assert_eq!((resolution.errors.is_empty(), resolution.is_ready()), (reason.is_some(), false), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn one_subnet_that_works_is_enough() {
+    let cloud = cloud();
+    let resolution = resolution(&cloud).await;
+    let probe = probe_of(&resolution, &[], &["m5.large"]).unwrap();
+    cloud.fail(RUN, 1, Fault::server());
+    assert_eq!(try_out(&cloud, &probe).await, Ok(()));
+    assert_eq!(cloud.count(RUN), 2);
+}
+
+/// An annotation, another profile or another subnet is reason to try again; the order of subnets is not.
+#[tokio::test]
+async fn what_was_tried_out_has_a_fingerprint() {
+    let first = resolution(&cloud()).await;
+    let print = first.fingerprint(&class(""));
+    let mut turned = first.clone();
+    turned.class.subnets.reverse();
+    assert_eq!(turned.fingerprint(&class("")), print);
+    turned.class.subnets.pop();
+    assert_ne!(turned.fingerprint(&class("")), print);
+    let mut annotated = class("");
+    annotated.metadata.annotations = Some([("try".to_owned(), "again".to_owned())].into());
+    assert_ne!(first.fingerprint(&annotated), print);
+    assert_ne!(first.fingerprint(&class(r#""userData": "x""#)), print);
+}
+
+/// Rows: the partitions that a pool asks for, and where its machines stand.
+#[tokio::test]
+async fn machines_stand_in_their_classs_placement_group() {
+    let mut resolution = resolution(&cloud()).await;
+    let group = |strategy: &str, partitions| PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "a".to_owned(),
+        strategy: strategy.to_owned(),
+        state: "available".to_owned(),
+        partitions,
+    };
+    let asks = |partitions: &[&str]| {
+        let key = api::label::PLACEMENT_GROUP_PARTITION;
+        let one = api::Requirement::new(key, api::Operator::In, partitions.iter().copied());
+        let requirements = if partitions.is_empty() { Vec::new() } else { vec![one] };
+        Ask { pool: "blue".to_owned(), requirements: requirements_of(&requirements), ..Ask::default() }
+    };
+    let rows = [
+        (None, vec![], "group_id: None, partition: None"),
+        (Some(group("cluster", 0)), vec![], "group_id: Some(\"pg-1\"), partition: None"),
+        (Some(group("partition", 3)), vec![], "group_id: Some(\"pg-1\"), partition: None"),
+        (Some(group("partition", 3)), vec!["3", "2"], "group_id: Some(\"pg-1\"), partition: Some(2)"),
+    ];
+    for (group, partitions, expected) in rows {
+        resolution.class.placement_group = group;
+        let probe = probe_of(&resolution, &[asks(&partitions)], &["m5.large"]).unwrap();
+        let said = format!("{probe:?}");
+        assert!(said.contains(expected) && said.contains("\"blue\""), "{partitions:?}: {said}");
+    }
+}

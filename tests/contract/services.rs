@@ -1,0 +1,254 @@
+//! What goes over the wire to the services beside EC2's launches, and back: nothing is lost or made up, pages are whole,
+//! and what a service refuses has the kind that its callers act on.
+
+use cloud::fake::Input;
+use cloud::{
+    CapacityReservation, Cloud, CloudError, ClusterDescription, FleetRequest, InstanceProfileRequest, InstanceStatus,
+    InterfaceKind, Kind, LaunchTemplateRequest, NetworkInterface, PlacementGroup, PlacementGroupQuery,
+    ReservationFilter, RunInstancesProbe, StatusEvent,
+};
+use world::ec2wire::Fault;
+
+use crate::{Line, discovery, launchable, subnets};
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn reservation(id: &str) -> CapacityReservation {
+    CapacityReservation {
+        id: text(id),
+        owner: text("123456789012"),
+        instance_type: text("m5.large"),
+        zone: text("us-west-2a"),
+        match_criteria: text("targeted"),
+        capacity_block: true,
+        interruptible: true,
+        state: text("active"),
+        total: 4,
+        available: 3,
+        ends: Some(text("2026-12-01T00:00:00Z")),
+        tags: discovery(),
+    }
+}
+
+#[tokio::test]
+async fn on_demand_prices_come_in_pages() {
+    let line = Line::new().await;
+    let mut seen = line.aws.on_demand_prices().await.unwrap();
+    seen.sort_by(|a, b| a.instance_type.cmp(&b.instance_type));
+    assert_eq!(seen, line.fake.on_demand_list());
+    assert!(line.wire.exchanges("GetProducts").len() > seen.len() / 100, "a hundred a page, of two lists");
+}
+
+#[tokio::test]
+async fn half_a_price_list_is_none() {
+    let line = Line::new().await;
+    for price in line.fake.on_demand_list() {
+        if price.instance_type.contains(".metal") {
+            line.fake.set_on_demand_price(&price.instance_type, None);
+        }
+    }
+    let error = line.aws.on_demand_prices().await.unwrap_err();
+    assert!(error.to_string().contains("bare metal"), "{error}");
+}
+
+#[tokio::test]
+async fn reservations_and_groups() {
+    let line = Line::new().await;
+    let open = CapacityReservation { match_criteria: text("open"), ends: None, ..reservation("cr-2") };
+    line.fake.set_reservation(reservation("cr-1"));
+    line.fake.set_reservation(open.clone());
+    line.fake.set_reservation(CapacityReservation { state: text("expired"), ..reservation("cr-3") });
+    let of = |ids: &[&str], criteria: Option<&str>| ReservationFilter {
+        ids: ids.iter().map(|id| text(id)).collect(),
+        match_criteria: criteria.map(text),
+        ..ReservationFilter::default()
+    };
+    let rows = [
+        (of(&[], None), vec![reservation("cr-1"), open.clone()]),
+        (of(&["cr-1"], None), vec![reservation("cr-1")]),
+        (of(&["cr-0"], None), vec![]),
+        (of(&["cr-2", "cr-0", "cr-1"], None), vec![open.clone(), reservation("cr-1")]),
+        (of(&[], Some("open")), vec![open.clone()]),
+        (ReservationFilter { tags: discovery(), ..of(&[], None) }, vec![reservation("cr-1"), open]),
+        (ReservationFilter { owner: Some(text("1")), ..of(&[], None) }, vec![]),
+    ];
+    for (filter, expected) in rows {
+        assert_eq!(line.aws.capacity_reservations(&filter).await.unwrap(), expected, "{filter:?}");
+    }
+    let group = PlacementGroup {
+        id: text("pg-1"),
+        name: text("near each other"),
+        strategy: text("partition"),
+        state: text("available"),
+        partitions: 7,
+    };
+    line.fake.set_placement_group(group.clone());
+    let by_name = PlacementGroupQuery::Name(group.name.clone());
+    assert_eq!(line.aws.placement_group(&by_name).await.unwrap(), Some(group.clone()));
+    let by_id = PlacementGroupQuery::Id(text("pg-1"));
+    assert_eq!(line.aws.placement_group(&by_id).await.unwrap(), Some(group));
+    assert_eq!(line.aws.placement_group(&PlacementGroupQuery::Id(text("pg-2"))).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn interfaces_of_their_own() {
+    let line = Line::new().await;
+    let one = |card: u32, device: u32, kind: InterfaceKind| NetworkInterface {
+        card,
+        device,
+        kind,
+        ipv4_prefixes: Some(2),
+        ipv6_prefixes: Some(1),
+        ipv6_addresses: Some(1),
+        primary_ipv6: Some(true),
+        associate_public_ip: Some(false),
+    };
+    let request = LaunchTemplateRequest {
+        name: text("karpenter.k8s.aws/nics"),
+        image_id: text("ami-1"),
+        security_group_ids: vec![text("sg-1")],
+        network_interfaces: vec![one(0, 0, InterfaceKind::Interface), one(1, 1, InterfaceKind::Efa)],
+        ..LaunchTemplateRequest::default()
+    };
+    line.aws.create_launch_template(&request).await.unwrap();
+    let log = line.fake.log();
+    assert_eq!(log.last().map(|logged| &logged.input), Some(&Input::LaunchTemplate(Box::new(request))));
+}
+
+#[tokio::test]
+async fn questions_launch_nothing() {
+    let line = Line::new().await;
+    let request = FleetRequest {
+        default_target_capacity_type: Some(text("reserved-capacity")),
+        reserved_capacity_types: vec![text("interruptible-capacity-reservation")],
+        prioritized: false,
+        ..launchable(&line.fake, "asked").await
+    };
+    let probe = RunInstancesProbe {
+        launch_template: text("karpenter.k8s.aws/asked"),
+        instance_type: text("m5.large"),
+        subnet_id: subnets(&line.fake).await.remove(0).id,
+    };
+    line.aws.dry_run_create_fleet(&request).await.unwrap();
+    assert_eq!(line.fake.log().last().map(|logged| &logged.input), Some(&Input::Fleet(Box::new(request.clone()))));
+    line.aws.dry_run_run_instances(&probe).await.unwrap();
+    assert_eq!(line.fake.log().last().map(|logged| &logged.input), Some(&Input::Probe(probe.clone())));
+    line.wire.order("CreateFleet(DryRun)", 1, Fault::unauthorized());
+    line.wire.order("RunInstances(DryRun)", 1, Fault::throttled());
+    let denied = line.aws.dry_run_create_fleet(&request).await.unwrap_err();
+    assert_eq!((denied.kind, denied.call), (Kind::Unauthorized, "CreateFleet(DryRun)"));
+    assert_eq!(line.aws.dry_run_run_instances(&probe).await.unwrap_err().kind, Kind::Throttled, "tried once");
+    assert!(line.fake.machines().is_empty());
+}
+
+#[tokio::test]
+async fn instances_that_ail() {
+    let line = Line::new().await;
+    let request = FleetRequest { target: 3, ..launchable(&line.fake, "ill").await };
+    let ids: Vec<_> = line.fake.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let event = StatusEvent {
+        code: text("instance-retirement"),
+        description: text("going"),
+        not_before: Some(text("2026-12-01T00:00:00Z")),
+    };
+    let well = InstanceStatus::default();
+    let since = Some(text("2026-11-01T10:00:00Z"));
+    line.fake.set_status(InstanceStatus {
+        instance: ids[0].clone(),
+        instance_impaired_since: since.clone(),
+        events: vec![event],
+        ..well.clone()
+    });
+    line.fake.set_status(InstanceStatus { instance: ids[1].clone(), system_impaired_since: since, ..well });
+    let seen = line.aws.instance_statuses().await.unwrap();
+    assert_eq!(seen, line.fake.instance_statuses().await.unwrap());
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!(line.wire.exchanges("DescribeInstanceStatus").len(), 3, "a question a reason");
+}
+
+/// Kind and code of what must fail.
+fn refusal<T: std::fmt::Debug>(answer: Result<T, CloudError>) -> (Kind, String) {
+    let error = answer.unwrap_err();
+    (error.kind, error.code)
+}
+
+#[tokio::test]
+async fn the_life_of_an_instance_profile() {
+    let line = Line::new().await;
+    let (cloud, role) = (&line.aws, "KarpenterNodeRole-kerf");
+    let request =
+        InstanceProfileRequest { name: text("kerf_1"), path: text("/karpenter/us-west-2/kerf/u/"), tags: discovery() };
+    assert_eq!(cloud.instance_profile("kerf_1").await.unwrap(), None);
+    cloud.create_instance_profile(&request).await.unwrap();
+    assert_eq!(
+        refusal(cloud.create_instance_profile(&request).await),
+        (Kind::AlreadyExists, text("EntityAlreadyExists"))
+    );
+    let missing = cloud.add_role_to_instance_profile("kerf_1", "nobody").await.unwrap_err();
+    assert_eq!(missing.kind, Kind::NotFound);
+    assert!(missing.message.contains("role"), "{missing}");
+    cloud.add_role_to_instance_profile("kerf_1", role).await.unwrap();
+    line.fake.add_role("other");
+    assert_eq!(
+        refusal(cloud.add_role_to_instance_profile("kerf_1", "other").await),
+        (Kind::Invalid, text("LimitExceeded"))
+    );
+    let seen = cloud.instance_profile("kerf_1").await.unwrap().unwrap();
+    assert_eq!((&seen.path, seen.roles.as_slice(), &seen.tags), (&request.path, &[text(role)][..], &request.tags));
+    let listed = cloud.instance_profiles("/karpenter/us-west-2/kerf/").await.unwrap();
+    assert_eq!(listed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["kerf_1"]);
+    assert_eq!(cloud.instance_profiles("/karpenter/us-west-2/other/").await.unwrap(), []);
+    assert_eq!(refusal(cloud.delete_instance_profile("kerf_1").await), (Kind::Invalid, text("DeleteConflict")));
+    cloud.remove_role_from_instance_profile("kerf_1", role).await.unwrap();
+    assert_eq!(refusal(cloud.remove_role_from_instance_profile("kerf_1", role).await).0, Kind::NotFound);
+    cloud.delete_instance_profile("kerf_1").await.unwrap();
+    assert_eq!(refusal(cloud.delete_instance_profile("kerf_1").await), (Kind::NotFound, text("NoSuchEntity")));
+}
+
+#[tokio::test]
+async fn profiles_come_in_pages() {
+    let line = Line::new().await;
+    for number in 0..1001 {
+        let request = InstanceProfileRequest { name: format!("p{number}"), path: text("/kerf/"), ..Default::default() };
+        line.fake.create_instance_profile(&request).await.unwrap();
+    }
+    assert_eq!(line.aws.instance_profiles("/kerf/").await.unwrap().len(), 1001);
+    assert_eq!(line.wire.exchanges("ListInstanceProfiles").len(), 2);
+}
+
+#[tokio::test]
+async fn a_cluster() {
+    let line = Line::new().await;
+    assert_eq!(line.aws.cluster("kerf").await.unwrap(), line.fake.cluster("kerf").await.unwrap());
+    let six = ClusterDescription { service_cidr: text("fd30::/108"), ..line.fake.cluster("kerf").await.unwrap() };
+    line.fake.set_cluster("six", six.clone());
+    assert_eq!(line.aws.cluster("six").await.unwrap(), six);
+    assert_eq!(line.aws.cluster("none").await.unwrap_err().kind, Kind::NotFound);
+}
+
+#[tokio::test]
+async fn messages_come_and_go() {
+    let line = Line::new().await;
+    assert_eq!(line.aws.queue_url("kerf").await.unwrap_err().kind, Kind::NotFound);
+    line.fake.create_queue("kerf");
+    let url = line.aws.queue_url("kerf").await.unwrap();
+    assert_eq!(line.aws.receive_messages(&url).await.unwrap(), []);
+    for number in 0..12 {
+        assert!(line.fake.send("kerf", &format!("<{number}> & \"more\"")));
+    }
+    let first = line.aws.receive_messages(&url).await.unwrap();
+    let second = line.aws.receive_messages(&url).await.unwrap();
+    assert_eq!((first.len(), second.len()), (10, 2));
+    assert_eq!(first[0].body, "<0> & \"more\"");
+    assert!(first.iter().all(|message| message.sent.is_some() && !message.id.is_empty()));
+    let mut receipts: Vec<_> = first.iter().chain(&second).map(|message| message.receipt.clone()).collect();
+    receipts.push(text("made up"));
+    assert_eq!(line.aws.delete_messages(&url, &receipts).await.unwrap(), ["made up"]);
+    assert_eq!(line.fake.queue_length("kerf"), 0);
+    assert_eq!(line.wire.exchanges("DeleteMessageBatch").len(), 2, "ten a call");
+    line.fake.remove_queue("kerf");
+    assert_eq!(line.aws.receive_messages(&url).await.unwrap_err().kind, Kind::NotFound);
+}

@@ -1,0 +1,109 @@
+//! A request in the protocol that it came in: who is asked what, and how that service says no.
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use hyper::body::Bytes;
+
+use super::answer::{self, Failure, Reply};
+use super::form::Form;
+use super::{Shared, actions, eks, iam, pricing, sqs, ssm};
+
+/// The version by which a query names IAM.
+const IAM: &str = "2010-05-08";
+
+/// The services that speak JSON, by how their operations begin.
+const JSON: [(&str, Json); 3] =
+    [("AmazonSSM.", Json::Ssm), ("AmazonSQS.", Json::Sqs), ("AWSPriceListService.", Json::Pricing)];
+
+/// A service that speaks JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Json {
+    Ssm,
+    Sqs,
+    Pricing,
+}
+
+/// A request and its protocol.
+pub(super) enum Call {
+    /// EC2's query protocol, with the action's name.
+    Ec2(String, Form),
+    /// IAM's query protocol.
+    Iam(Form),
+    /// JSON with the operation's name in a header.
+    Json(Json, String, Bytes),
+    /// EKS' REST, of which Kerf uses DescribeCluster: the cluster's name.
+    Eks(String),
+}
+
+impl Call {
+    pub(super) fn read(head: &Parts, body: &Bytes) -> Self {
+        let target = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        for (prefix, service) in JSON {
+            if let Some(operation) = target.strip_prefix(prefix) {
+                return Self::Json(service, operation.to_owned(), body.clone());
+            }
+        }
+        if let Some(name) = head.uri.path().strip_prefix("/clusters/") {
+            return Self::Eks(name.to_owned());
+        }
+        let form = Form::parse(&String::from_utf8_lossy(body));
+        if form.text("Version") == IAM {
+            return Self::Iam(form);
+        }
+        let asked_only = if form.text("DryRun") == "true" { "(DryRun)" } else { "" };
+        Self::Ec2(format!("{}{asked_only}", form.text("Action")), form)
+    }
+
+    /// AWS' name of what is asked for; `CreateFleet(DryRun)` for the question alone.
+    pub(super) fn action(&self) -> &str {
+        match self {
+            Self::Ec2(action, _) => action,
+            Self::Iam(form) => form.text("Action"),
+            Self::Json(_, operation, _) => operation,
+            Self::Eks(_) => "DescribeCluster",
+        }
+    }
+
+    pub(super) async fn answer(&self, shared: &Shared, headers: &HeaderMap) -> Result<Reply, Failure> {
+        answer::check_signed(headers)?;
+        let cloud = shared.cloud.as_ref();
+        match self {
+            Self::Ec2(action, form) => actions::act(shared, action, form).await,
+            Self::Iam(form) => iam::act(cloud, form).await,
+            Self::Json(Json::Ssm, operation, body) => ssm::act(cloud, operation, body).await,
+            Self::Json(Json::Sqs, operation, body) => sqs::act(cloud, operation, body).await,
+            Self::Json(Json::Pricing, operation, body) => pricing::act(cloud, operation, body).await,
+            Self::Eks(name) => eks::describe(cloud, name).await,
+        }
+    }
+
+    pub(super) fn content_type(&self) -> &'static str {
+        match self {
+            Self::Ec2(..) | Self::Iam(_) => "text/xml;charset=UTF-8",
+            Self::Json(Json::Sqs, ..) => "application/x-amz-json-1.0",
+            Self::Json(..) => "application/x-amz-json-1.1",
+            Self::Eks(_) => "application/json",
+        }
+    }
+
+    pub(super) fn error(&self, code: &str, message: &str) -> String {
+        match self {
+            Self::Ec2(..) => answer::error_xml(code, message),
+            Self::Iam(_) => iam::error_xml(code, message),
+            Self::Json(Json::Sqs, ..) => answer::error_json(sqs::shape(code), message),
+            Self::Json(..) | Self::Eks(_) => answer::error_json(code, message),
+        }
+    }
+
+    /// Where a service says its code in a header: SQS keeps that of its old protocol there.
+    pub(super) fn mark(&self, code: &str, headers: &mut HeaderMap) {
+        let (name, value) = match self {
+            Self::Json(Json::Sqs, ..) => ("x-amzn-query-error", format!("{code};Sender")),
+            Self::Eks(_) => ("x-amzn-errortype", code.to_owned()),
+            _ => return,
+        };
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}
