@@ -41,6 +41,9 @@ pub struct Args {
     /// Network interfaces that pods cannot use.
     #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
     reserved_enis: u32,
+    /// Whether pools with interruptions or shortages count as dearer for some hours.
+    #[arg(long, env = "RISK_PREMIUM", default_value_t = true, action = clap::ArgAction::Set)]
+    risk_premium: bool,
     /// Longest time to gather pods for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
     batch_max_duration: Duration,
@@ -106,6 +109,8 @@ pub struct Settings {
     pub memory_overhead_per_mille: u32,
     /// Network interfaces that pods cannot use.
     pub reserved_enis: u32,
+    /// Whether trouble with a pool raises the price by which it competes.
+    pub risk_premium: bool,
     /// When to plan.
     pub batch: Window,
     /// Which feature gates are open.
@@ -160,6 +165,7 @@ impl Args {
             endpoint_url: self.endpoint_url,
             memory_overhead_per_mille: self.vm_memory_overhead_percent,
             reserved_enis: self.reserved_enis,
+            risk_premium: self.risk_premium,
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,
