@@ -39,7 +39,8 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 fn claim(number: u64, chance: &Chance) -> Value {
-    let kinds: Vec<&str> = if chance.one_in(4) { vec![TYPES[chance.below(6)]] } else { TYPES.to_vec() };
+    let mut kinds: Vec<&str> = TYPES.into_iter().filter(|_| chance.one_in(2)).collect();
+    kinds.push(TYPES[chance.below(6)]);
     let ways: &[&str] = if chance.one_in(5) { &["spot"] } else { &["spot", "on-demand"] };
     let mut requirements = vec![
         json!({"key": label::INSTANCE_TYPE, "operator": "In", "values": kinds}),
@@ -144,6 +145,10 @@ fn judge(ec2: &FakeCloud, server: &ApiServer) {
     let leaked: Vec<_> = alive.difference(&owned).collect();
     assert!(lost.is_empty() && leaked.is_empty(), "claims without their instance: {lost:?}, leaked: {leaked:?}");
     assert!(!owned.is_empty(), "nothing was launched at all");
+    let ever = server.owned();
+    let unowned = ec2.machines().into_iter().map(|machine| machine.instance.provider_id());
+    let unowned: Vec<String> = unowned.filter(|id| !ever.contains(id)).collect();
+    assert!(unowned.is_empty(), "launched although some claim had been launched already: {unowned:?}");
 }
 
 /// Templates are known and used; when nobody uses them any more, all of them go.

@@ -1,7 +1,7 @@
 //! NodeClaims in a map, behind as much of the API server's language as the controller speaks about them: versions,
 //! preconditions, finalizers, merge patches, a status of its own. Every change is told to whoever watches, in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,6 +29,8 @@ struct State {
     claims: BTreeMap<String, Value>,
     version: u64,
     watcher: Option<UnboundedSender<Event>>,
+    /// Provider ids that some claim's status ever named.
+    owned: BTreeSet<String>,
 }
 
 impl ApiServer {
@@ -43,6 +45,11 @@ impl ApiServer {
     pub fn claims(&self) -> Vec<NodeClaim> {
         let state = self.0.lock().unwrap();
         state.claims.values().map(|claim| serde_json::from_value(claim.clone()).unwrap()).collect()
+    }
+
+    /// Provider ids that some claim's status ever named.
+    pub fn owned(&self) -> BTreeSet<String> {
+        self.0.lock().unwrap().owned.clone()
     }
 
     /// Names of claims that say they are launched.
@@ -70,10 +77,10 @@ impl ApiServer {
         if !alive.load(Ordering::Acquire) {
             std::future::pending::<()>().await;
         }
-        if chance.strikes(100) {
+        if chance.strikes(50) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        if chance.strikes(100) {
+        if chance.strikes(50) {
             return Ok(refused(StatusCode::INTERNAL_SERVER_ERROR));
         }
         let (parts, body) = request.into_parts();
@@ -90,7 +97,7 @@ impl ApiServer {
             }
             _ => Err(StatusCode::NOT_FOUND),
         };
-        if chance.strikes(100) {
+        if chance.strikes(50) {
             return Ok(refused(StatusCode::INTERNAL_SERVER_ERROR));
         }
         Ok(match answer {
@@ -105,6 +112,7 @@ impl State {
         self.version += 1;
         claim["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let name = claim["metadata"]["name"].as_str().unwrap().to_owned();
+        self.owned.extend(claim["status"]["providerID"].as_str().map(str::to_owned));
         let deleting = !claim["metadata"]["deletionTimestamp"].is_null();
         let held = claim["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
         let event = if deleting && !held {

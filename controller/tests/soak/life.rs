@@ -70,7 +70,7 @@ impl Guard for Trouble {
             }
             let error =
                 |kind, code: &str| CloudError { call, kind, code: code.to_owned(), message: "bad luck".to_owned() };
-            if !self.chance.strikes(12) {
+            if !self.chance.strikes(6) {
                 return Ok(());
             }
             Err(match self.chance.below(4) {
@@ -84,7 +84,7 @@ impl Guard for Trouble {
 
     fn after(&self, call: &'static str, error: Option<&CloudError>) -> Option<CloudError> {
         let lost = || CloudError { call, kind: Kind::Transport, code: String::new(), message: "lost".to_owned() };
-        (error.is_none() && self.chance.strikes(12)).then(lost)
+        (error.is_none() && self.chance.strikes(6)).then(lost)
     }
 }
 
