@@ -45,7 +45,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
         let mut steps = cluster.read(|index| decide(index, &instances, Timestamp::now()));
         if templates_due <= Instant::now() {
             templates_due = Instant::now() + TEMPLATES;
-            steps.extend(unused_templates(&cluster, &market).await);
+            steps.extend(unused_templates(&cluster, &market, Timestamp::now()).await);
         }
         for step in steps {
             log::info!(step = step.name(); "collecting what nobody owns");
@@ -58,12 +58,11 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
 }
 
 /// Looks which launch templates there are and which of them nobody uses.
-async fn unused_templates(cluster: &Cluster, market: &Market) -> Vec<Step> {
+pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp) -> Vec<Step> {
     let tags = cloud::launch::cluster_tags(market.settings());
     match market.cloud().launch_templates(&tags).await {
         Ok(listed) => {
             let classes: BTreeSet<String> = cluster.read(|index| index.classes.keys().cloned().collect());
-            let now = Timestamp::now();
             market.templates().verify(&listed, now);
             let unused = market.templates().unused(&classes, now);
             market.templates().forget(unused.iter());

@@ -121,6 +121,15 @@ impl Market {
         }
     }
 
+    /// Whether trouble with a pool raises the price by which it competes.
+    #[must_use]
+    pub fn with_risk(self, wanted: bool) -> Self {
+        if !wanted {
+            self.state().shortages = Shortages::without_risk();
+        }
+        self
+    }
+
     /// The calls.
     #[must_use]
     pub fn cloud(&self) -> &dyn Cloud {

@@ -207,6 +207,21 @@ pub const USAGE_REPORTS: Metric = Metric {
     labels: &["state"],
 };
 
+/// Calls to AWS.
+pub const CLOUD_CALLS: Metric = Metric {
+    name: "kerf_cloud_calls_total",
+    help: "Calls to AWS, by action and outcome (ok, throttled, unauthorized, known: gone or there already, no_answer, refused)",
+    kind: Kind::Counter,
+    labels: &["call", "outcome"],
+};
+/// What our own limits cost.
+pub const CLOUD_WAITING: Metric = Metric {
+    name: "kerf_cloud_waiting_seconds_total",
+    help: "Time that calls to EC2 waited for their turn within EC2's limits, in seconds, by action",
+    kind: Kind::Counter,
+    labels: &["call"],
+};
+
 /// All of them.
 pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
@@ -236,4 +251,6 @@ pub const TABLE: &[Metric] = &[
     USAGE_PRESSURE,
     USAGE_OOM_KILLS,
     USAGE_REPORTS,
+    CLOUD_CALLS,
+    CLOUD_WAITING,
 ];

@@ -30,7 +30,7 @@ use crate::settings::{Gates, Settings};
 use crate::usage::Exported;
 use crate::verdicts::Verdicts;
 use crate::work::Consequences;
-use crate::{drift, eks, garbage, launch, metrics, profiles, watch};
+use crate::{drift, eks, garbage, launch, metrics, pace, profiles, tagging, watch};
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -49,8 +49,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         endpoint_url: settings.endpoint_url.clone(),
         ..aws::Settings::default()
     };
-    let cloud: Arc<dyn Cloud> = Arc::new(aws::AwsCloud::connect(&aws).await);
     let metrics = Arc::new(Metrics::new(metrics::TABLE));
+    let cloud = pace::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
 
     let (notes, outgoing) = Notes::new();
     let (plan, triggers) = unbounded_channel();
@@ -74,6 +74,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+    tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, verdicts)).run());
     tasks.spawn(provisioner.run(triggers));
 
@@ -185,7 +186,7 @@ async fn market(
         None => eks::served_version(client).await?,
     };
     let facts = crate::market::cluster_facts(settings, config, described.unwrap_or_default(), version);
-    Ok(Market::new(cloud, facts, settings.gates))
+    Ok(Market::new(cloud, facts, settings.gates).with_risk(settings.risk_premium))
 }
 
 struct Probes {

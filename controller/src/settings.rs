@@ -50,6 +50,9 @@ pub struct Args {
     /// Launches are not tried out before a class is called ready.
     #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set)]
     disable_dry_run: bool,
+    /// Whether pools with interruptions or shortages count as dearer for some hours.
+    #[arg(long, env = "RISK_PREMIUM", default_value_t = true, action = clap::ArgAction::Set)]
+    risk_premium: bool,
     /// Longest time to gather pods for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
     batch_max_duration: Duration,
@@ -121,6 +124,8 @@ pub struct Settings {
     pub eks_control_plane: bool,
     /// Whether launches are not tried out before a class is called ready.
     pub disable_dry_run: bool,
+    /// Whether trouble with a pool raises the price by which it competes.
+    pub risk_premium: bool,
     /// When to plan.
     pub batch: Window,
     /// Which feature gates are open.
@@ -178,6 +183,7 @@ impl Args {
             isolated_vpc: self.isolated_vpc,
             eks_control_plane: self.eks_control_plane,
             disable_dry_run: self.disable_dry_run,
+            risk_premium: self.risk_premium,
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,
