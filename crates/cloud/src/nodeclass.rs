@@ -22,8 +22,6 @@ pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
 
 /// The role of a class must become an instance profile, which this version does not do.
 pub const ROLE_NOT_SUPPORTED: &str = "RoleNotSupported";
-/// The image family needs user data that this version does not write.
-pub const AMI_FAMILY_NOT_SUPPORTED: &str = "AMIFamilyNotSupported";
 /// A field of the class that this version would have to ignore.
 pub const FIELD_NOT_SUPPORTED: &str = "FieldNotSupported";
 /// An annotation of the class that concerns the agent cannot be followed.
@@ -157,7 +155,7 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings) -> R
     let images = match answers.images {
         Ok(found) => {
             let images = images::resolve(found);
-            findings.push(images::finding(&spec, family, &images, settings));
+            findings.push(images::finding(&spec, &images, settings));
             images
         }
         Err(error) => none(&mut errors, error),

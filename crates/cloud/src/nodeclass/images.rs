@@ -6,7 +6,7 @@ use api::nodeclass::{Ami, AmiFamily, EC2NodeClassSpec};
 use api::{Operator, Requirement, condition, label, reason};
 use planner::ValueSet;
 
-use super::{AMI_FAMILY_NOT_SUPPORTED, Finding, queries};
+use super::{Finding, queries};
 use crate::calls::Image;
 use crate::settings::Settings;
 use crate::types;
@@ -116,20 +116,8 @@ fn arch(image: &Image) -> Option<&'static str> {
     }
 }
 
-pub(super) fn finding(
-    spec: &EC2NodeClassSpec,
-    family: AmiFamily,
-    images: &[ResolvedImage],
-    settings: &Settings,
-) -> Finding {
+pub(super) fn finding(spec: &EC2NodeClassSpec, images: &[ResolvedImage], settings: &Settings) -> Finding {
     let bad = |reason, message| Finding::bad(condition::AMIS_READY, reason, message);
-    if !matches!(family, AmiFamily::Al2023 | AmiFamily::Custom) {
-        let message = format!(
-            "amiFamily {} is not supported by this version of Kerf; use AL2023 (alias al2023@latest) or Custom",
-            family.as_str()
-        );
-        return bad(AMI_FAMILY_NOT_SUPPORTED, message);
-    }
     if let Some(alias) = spec.alias().filter(|alias| !matches!(alias.family, AmiFamily::Al2023)) {
         let message = format!(
             "the alias of family {} is not supported by this version of Kerf; use al2023@latest, or terms by id, name \
