@@ -22,7 +22,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use machine::userdata::{self, Al2023};
+use machine::userdata::{self, AmiFamily, Bootstrap};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use world::ccm::{self, CloudController};
@@ -115,7 +115,7 @@ impl Stage {
 
     /// User data as the controller renders it for a NodeClaim with the agent's startup taint.
     fn user_data(&self) -> Result<String> {
-        let input = Al2023 {
+        let input = Bootstrap {
             cluster_name: "kerf".to_owned(),
             cluster_endpoint: self.control_plane.url(),
             cluster_ca: userdata::encode(self.control_plane.authority().certificate()),
@@ -127,9 +127,9 @@ impl Stage {
                 effect: taint::NO_EXECUTE.to_owned(),
                 time_added: None,
             }],
-            ..Al2023::default()
+            ..Bootstrap::default()
         };
-        Ok(userdata::render_al2023(&input)?)
+        Ok(userdata::render(AmiFamily::Al2023, &input)?.text)
     }
 
     /// The CNI plugin's DaemonSet, as far as it matters: it tolerates everything and uses the host's network.

@@ -93,7 +93,7 @@ async fn a_launch_template_with_everything() {
         ],
         metadata: MetadataOptions {
             http_endpoint: text("enabled"),
-            http_protocol_ipv6: text("enabled"),
+            http_protocol_ipv6: Some(text("enabled")),
             hop_limit: 64,
             http_tokens: text("optional"),
         },

@@ -4,14 +4,14 @@ use std::fs;
 
 use api::Taint;
 use machine::pods;
-use machine::userdata::{Al2023, encode, render_al2023};
+use machine::userdata::{AmiFamily, Bootstrap, encode, render};
 use serde_json::Value;
 
 use crate::imds::FakeImds;
 use crate::room::{Room, metadata};
 
-fn claim() -> Al2023 {
-    Al2023 {
+fn claim() -> Bootstrap {
+    Bootstrap {
         cluster_name: "demo".to_owned(),
         cluster_endpoint: "https://127.0.0.1:6443".to_owned(),
         cluster_ca: "aGVsbG8=".to_owned(),
@@ -20,14 +20,14 @@ fn claim() -> Al2023 {
         taints: vec![Taint::new(api::taint::AGENT_NOT_READY, api::taint::NO_EXECUTE)],
         max_pods: Some(29),
         user_data: Some("#!/bin/bash\necho hello\n".to_owned()),
-        ..Al2023::default()
+        ..Bootstrap::default()
     }
 }
 
 #[tokio::test]
 async fn a_claim_becomes_kubelets_files() {
     let room = Room::new("v1.36.0");
-    let user_data = render_al2023(&claim()).unwrap();
+    let user_data = render(AmiFamily::Al2023, &claim()).unwrap().text;
     let fake = FakeImds::start(metadata(&encode(&user_data))).await;
     let plan = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(plan.warnings, Vec::<String>::new());
@@ -53,8 +53,8 @@ async fn a_claim_becomes_kubelets_files() {
 #[tokio::test]
 async fn an_ipv6_cluster_announces_the_first_ipv6_address() {
     let room = Room::new("v1.36.0");
-    let input = Al2023 { cluster_cidr: "fd00:10::/108".to_owned(), ..claim() };
-    let mut items = metadata(&encode(&render_al2023(&input).unwrap()));
+    let input = Bootstrap { cluster_cidr: "fd00:10::/108".to_owned(), ..claim() };
+    let mut items = metadata(&encode(&render(AmiFamily::Al2023, &input).unwrap().text));
     let addresses = "2600:1f14::10\n2600:1f14::11".as_bytes().to_vec();
     items.insert("meta-data/network/interfaces/macs/0e:49:61:0f:c3:11/ipv6s".to_owned(), addresses);
     let fake = FakeImds::start(items).await;

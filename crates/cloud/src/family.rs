@@ -6,23 +6,35 @@ use crate::calls::{BlockDevice, MetadataOptions};
 
 const GIB: i64 = 1 << 30;
 
+/// Regions whose EC2 does not know the metadata service's IPv6 endpoint, so that a request may not speak of it.
+const WITHOUT_METADATA_IPV6: [&str; 6] =
+    ["us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-south-1", "us-isof-east-1"];
+
 /// The machine's disks: the class's, else those that the family's images are used with.
 #[must_use]
 pub fn block_devices(spec: &EC2NodeClassSpec, family: AmiFamily) -> Vec<BlockDevice> {
     if !spec.block_device_mappings.is_empty() {
         return spec.block_device_mappings.iter().map(block_device).collect();
     }
-    if family != AmiFamily::Al2023 {
-        return Vec::new();
-    }
-    vec![BlockDevice {
-        device: "/dev/xvda".to_owned(),
-        size_gib: Some(20),
+    let usual: &[(&str, u32)] = match family {
+        AmiFamily::Al2 | AmiFamily::Al2023 => &[("/dev/xvda", 20)],
+        // The system's own disk, and the one for images, logs and what pods write.
+        AmiFamily::Bottlerocket => &[("/dev/xvda", 4), ("/dev/xvdb", 20)],
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => &[("/dev/sda1", 50)],
+        AmiFamily::Custom => &[],
+    };
+    usual.iter().map(|(device, size_gib)| usual_disk(device, *size_gib)).collect()
+}
+
+fn usual_disk(device: &str, size_gib: u32) -> BlockDevice {
+    BlockDevice {
+        device: device.to_owned(),
+        size_gib: Some(size_gib),
         volume_type: Some("gp3".to_owned()),
         encrypted: Some(true),
         delete_on_termination: Some(true),
         ..BlockDevice::default()
-    }]
+    }
 }
 
 fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
@@ -45,12 +57,13 @@ fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
 
 /// How the machine's metadata service answers. Absent fields are what the resource's schema defaults them to.
 #[must_use]
-pub fn metadata(spec: &EC2NodeClassSpec) -> MetadataOptions {
+pub fn metadata(spec: &EC2NodeClassSpec, region: &str) -> MetadataOptions {
     let said = spec.metadata_options.clone().unwrap_or_default();
     let toggle = |toggle: Option<Toggle>, default: Toggle| toggle.unwrap_or(default).as_str().to_owned();
     MetadataOptions {
         http_endpoint: toggle(said.http_endpoint, Toggle::Enabled),
-        http_protocol_ipv6: toggle(said.http_protocol_ipv6, Toggle::Disabled),
+        http_protocol_ipv6: (!WITHOUT_METADATA_IPV6.contains(&region))
+            .then(|| toggle(said.http_protocol_ipv6, Toggle::Disabled)),
         hop_limit: said.http_put_response_hop_limit.and_then(|hops| u32::try_from(hops).ok()).unwrap_or(1),
         http_tokens: said.http_tokens.unwrap_or(TokensRequirement::Required).as_str().to_owned(),
     }

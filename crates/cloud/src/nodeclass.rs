@@ -35,8 +35,6 @@ pub use profile::{ProfilePlan, ProfileStep, Unused, class_path, cluster_path, ow
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
 pub use reserved::is_expiring;
 
-/// The image family needs user data that this version does not write.
-pub const AMI_FAMILY_NOT_SUPPORTED: &str = "AMIFamilyNotSupported";
 /// An annotation of the class that concerns the agent cannot be followed.
 pub const AGENT_SETTINGS_INVALID: &str = "AgentSettingsInvalid";
 /// The user data cannot be merged.
@@ -220,7 +218,7 @@ pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings, now:
     let images = match answers.images {
         Ok(found) => {
             let images = images::resolve(found);
-            findings.push(images::finding(&spec, family, &images, settings));
+            findings.push(images::finding(&spec, &images, settings));
             images
         }
         Err(error) => none(&mut errors, error),

@@ -1,10 +1,9 @@
 //! What a machine is told before it exists: from a class, and what is asked of one of its machines, to the document that crate
 //! `machine` writes and the machine reads (aws 2.4).
 
-use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
+use api::nodeclass::{AmiFamily, InstanceStorePolicy};
 use api::{Taint, label, taint};
-use machine::userdata::{self, Al2023, RenderError};
-use serde_json::{Map, Value};
+use machine::userdata::{self, Bootstrap, Document, RenderError};
 
 use crate::launch::Ask;
 use crate::nodeclass::ResolvedClass;
@@ -23,8 +22,6 @@ pub struct Machine<'a> {
 
 /// What the machine is told, before base64. Images of family Custom get the class's user data as it is.
 ///
-/// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
-///
 /// # Errors
 /// When the class's user data cannot be merged, or the result is too large for EC2.
 pub fn render(
@@ -33,14 +30,30 @@ pub fn render(
     ask: &Ask,
     machine: Machine<'_>,
 ) -> Result<String, RenderError> {
-    let own = class.spec.user_data.clone();
-    if class.family == AmiFamily::Custom {
-        let own = own.unwrap_or_default();
-        return userdata::check_size(own.len()).map(|()| own);
-    }
+    document(class, settings, ask, machine).map(|document| document.text)
+}
+
+/// The same with what the class's owner should know of it.
+///
+/// # Errors
+/// As [`render`].
+pub fn document(
+    class: &ResolvedClass,
+    settings: &Settings,
+    ask: &Ask,
+    machine: Machine<'_>,
+) -> Result<Document, RenderError> {
+    userdata::render(class.family, &bootstrap(class, settings, ask, machine))
+}
+
+/// Everything that a machine of the class is told, whatever the form.
+///
+/// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
+#[must_use]
+pub fn bootstrap(class: &ResolvedClass, settings: &Settings, ask: &Ask, machine: Machine<'_>) -> Bootstrap {
     let mut labels = ask.labels.clone();
     labels.insert(label::CAPACITY_TYPE.to_owned(), machine.capacity_type.to_owned());
-    userdata::render_al2023(&Al2023 {
+    Bootstrap {
         cluster_name: settings.cluster_name.clone(),
         cluster_endpoint: settings.cluster_endpoint.clone(),
         cluster_ca: settings.cluster_ca.clone(),
@@ -48,12 +61,13 @@ pub fn render(
         labels,
         taints: taints(class, ask),
         max_pods: Some(machine.max_pods),
-        cluster_dns: cluster_dns(class, settings),
-        kubelet: kubelet(&class.spec),
+        cluster_dns: settings.cluster_dns.clone(),
+        kubelet: class.spec.kubelet.clone().unwrap_or_default(),
         raid0: class.spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
-        user_data: own,
-        agent: class.agent_settings.clone(),
-    })
+        image_release: image_release(class, machine.image_id),
+        user_data: class.spec.user_data.clone(),
+        agent: class.agent_settings.clone().or_else(|| class.agent.then(String::new)),
+    }
 }
 
 fn taints(class: &ResolvedClass, ask: &Ask) -> Vec<Taint> {
@@ -65,18 +79,39 @@ fn taints(class: &ResolvedClass, ask: &Ask) -> Vec<Taint> {
     all
 }
 
-fn cluster_dns(class: &ResolvedClass, settings: &Settings) -> Vec<String> {
-    let own = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.cluster_dns.clone());
-    own.unwrap_or_else(|| settings.cluster_dns.clone())
+/// Which release of Bottlerocket the image is: as the alias says, else by the image's name.
+fn image_release(class: &ResolvedClass, image_id: &str) -> Option<String> {
+    if let Some(alias) = class.spec.alias().filter(|alias| alias.family == AmiFamily::Bottlerocket) {
+        return Some(alias.version);
+    }
+    let image = class.images.iter().map(|image| &image.image).find(|image| image.id == image_id)?;
+    release_in(&image.name)
 }
 
-/// The class's kubelet block as KubeletConfiguration fields, without those that have a place of their own.
-fn kubelet(spec: &EC2NodeClassSpec) -> Map<String, Value> {
-    let mut fields = match serde_json::to_value(&spec.kubelet) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
+/// The release in a name such as `bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-6db9a3e8`.
+fn release_in(name: &str) -> Option<String> {
+    let release = |word: &&str| {
+        let digits = word.strip_prefix('v').unwrap_or_default();
+        digits.split('.').count() == 3 && digits.split('.').all(|number| number.parse::<u64>().is_ok())
     };
-    fields.remove("maxPods");
-    fields.remove("clusterDNS");
-    fields
+    let word = name.split('-').rfind(release)?;
+    word.strip_prefix('v').map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_read_from_an_images_name() {
+        for (name, release) in [
+            ("bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-6db9a3e8", Some("1.46.0")),
+            ("bottlerocket-aws-k8s-1.32-nvidia-aarch64-v1.9.2-a1b2c3d4", Some("1.9.2")),
+            ("bottlerocket-aws-k8s-1.36-x86_64", None),
+            ("mine-v2", None),
+            ("", None),
+        ] {
+            assert_eq!(release_in(name).as_deref(), release, "{name}");
+        }
+    }
 }

@@ -156,12 +156,6 @@ async fn what_is_missing_names_itself_and_the_cure() {
             "alias al2023@v20000101",
         ),
         (
-            r#""amiSelectorTerms": [{"alias": "bottlerocket@latest"}]"#.to_owned(),
-            condition::AMIS_READY,
-            "AMIFamilyNotSupported",
-            "use AL2023",
-        ),
-        (
             r#""amiSelectorTerms": [{"alias": "al2@latest"}]"#.to_owned(),
             condition::AMIS_READY,
             "UnsupportedAlias",
@@ -241,6 +235,10 @@ async fn what_the_agent_is_told_is_checked_before_a_machine_is_bought() {
         (json!({"kerf.sh/agent-settings": "gates: {devices: [nvidia.com/gpu]}"}), "{}", None),
         (json!({"kerf.sh/agent-settings": "gates:\n  gpus: 1"}), "{}", Some("kerf.sh/agent-settings: line 2")),
         (json!({"kerf.sh/agent-settings": ""}), r#"{"amiFamily": "Custom"}"#, Some("spec.userData")),
+        (json!({"kerf.sh/agent": "enabled"}), r#"{"amiFamily": "AL2"}"#, Some("use AL2023 or Bottlerocket")),
+        (json!({"kerf.sh/agent": "enabled"}), r#"{"amiFamily": "Windows2025"}"#, Some("use AL2023 or Bottlerocket")),
+        (json!({"kerf.sh/agent": "enabled"}), r#"{"amiFamily": "Bottlerocket"}"#, None),
+        (json!({"kerf.sh/agent-settings": "units: []"}), r#"{"amiFamily": "Bottlerocket"}"#, Some("kerf-agent.source")),
         (json!({"kerf.sh/gate-timeout": "15m"}), "{}", None),
         (json!({"kerf.sh/gate-timeout": "Never"}), "{}", None),
         (json!({"kerf.sh/gate-timeout": "0"}), "{}", Some("kerf.sh/gate-timeout: \"0\" is not a duration")),

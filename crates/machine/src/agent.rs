@@ -22,6 +22,8 @@ use usage::UsageSettings;
 
 /// Media type of the settings as a part of user data.
 pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
+/// Name of the Bottlerocket host container that runs the agent; its `user-data` is the settings in base64.
+pub const HOST_CONTAINER: &str = "kerf-agent";
 
 /// What an agent is told beside its NodeConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! User data, the one thing that a machine is told before it exists: what the controller renders and the agent reads.
 //! Reading accepts whatever EC2 tooling produces (base64, gzip, MIME, plain), bounded, and says what is wrong.
 
-mod render;
+mod host_container;
+mod write;
 
 use std::io::Read as _;
 
@@ -15,7 +16,8 @@ use crate::mime::{self, MimeError};
 use crate::nodeconfig::{self, NodeConfig, NodeConfigError};
 use crate::quote::{problem, quote};
 
-pub use render::{Al2023, RenderError, check_size, encode, render_al2023};
+pub use api::nodeclass::AmiFamily;
+pub use write::{Bootstrap, Document, RenderError, Warning, check_size, encode, render};
 
 /// EC2's limit for user data before base64, bytes.
 pub const LIMIT: usize = 16_384;
@@ -23,6 +25,9 @@ pub const LIMIT: usize = 16_384;
 pub const UNPACKED_LIMIT: usize = 1_048_576;
 /// Media type of a NodeConfig part.
 pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
+/// Where Bottlerocket's settings hold the agent's, for people.
+const HOST_CONTAINER: &str = "settings.host-containers.kerf-agent.user-data";
+
 /// User data as a machine understands it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserData {
@@ -122,15 +127,16 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     Err(UserDataError::NoNodeConfig { found: quote(&found.join(", ")) })
 }
 
-/// Only the agent's settings, from user data of any kind: beside somebody else's bootstrap the rest is not ours to judge. `None` when
-/// it has none.
+/// Only the agent's settings, from user data of any kind, a part of MIME or a host container of Bottlerocket: beside somebody else's
+/// bootstrap the rest is not ours to judge. `None` when it has none.
 ///
 /// # Errors
 /// [`UserDataError`]; its sources name line and field.
 pub fn parse_agent(raw: &[u8]) -> Result<Option<AgentSettings>, UserDataError> {
     let data = unpack(raw, "user data")?;
     if !mime::looks_like_mime(&data) {
-        return Ok(None);
+        let told = host_container::user_data(&data);
+        return told.map(|told| agent_settings(&unpack(told.as_bytes(), HOST_CONTAINER)?, HOST_CONTAINER)).transpose();
     }
     let parts = mime::parse(&data).map_err(UserDataError::Mime)?;
     let last = parts.iter().enumerate().rfind(|(_, part)| part.media_type() == agent::MEDIA_TYPE);

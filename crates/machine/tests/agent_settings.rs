@@ -7,7 +7,7 @@ use machine::agent::drain::Care;
 use machine::agent::gates::{HttpTarget, Target};
 use machine::agent::{AgentSettings, MEDIA_TYPE, parse};
 use machine::mime::{self, Part};
-use machine::userdata::{Al2023, parse_agent, render_al2023};
+use machine::userdata::{AmiFamily, Bootstrap, parse_agent, render};
 
 const WHOLE: &str = "
 gates:
@@ -88,18 +88,18 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_cure() {
 
 #[test]
 fn settings_travel_in_user_data_and_come_out_whoever_boots_the_machine() {
-    let input = Al2023 {
+    let input = Bootstrap {
         cluster_name: "c".into(),
         cluster_cidr: "10.100.0.0/16".into(),
         agent: Some(WHOLE.into()),
         user_data: Some("#!/bin/sh\ntrue\n".into()),
-        ..Al2023::default()
+        ..Bootstrap::default()
     };
-    let text = render_al2023(&input).unwrap();
+    let text = render(AmiFamily::Al2023, &input).unwrap().text;
     let settings = parse(WHOLE).unwrap();
     assert_eq!(parse_agent(text.as_bytes()).unwrap(), Some(settings.clone()));
     assert_eq!(machine::userdata::parse(text.as_bytes()).unwrap().agent, settings);
-    let without = render_al2023(&Al2023 { agent: None, ..input }).unwrap();
+    let without = render(AmiFamily::Al2023, &Bootstrap { agent: None, ..input }).unwrap().text;
     assert_eq!(parse_agent(without.as_bytes()).unwrap(), None);
     for others in ["", "#!/bin/sh\n", "[settings.kubernetes]\ncluster-name = \"c\"\n"] {
         assert_eq!(parse_agent(others.as_bytes()).unwrap(), None, "{others:?}");

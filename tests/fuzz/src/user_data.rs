@@ -3,7 +3,7 @@
 use machine::agent::{self, AgentSettings};
 use machine::mime::{self, Part};
 use machine::nodeconfig;
-use machine::userdata::{self, Al2023, LIMIT, NODE_CONFIG_TYPE, UserData, UserDataError};
+use machine::userdata::{self, AmiFamily, Bootstrap, LIMIT, NODE_CONFIG_TYPE, UserData, UserDataError};
 
 use crate::Verdict;
 use crate::node_config::yaml;
@@ -48,19 +48,8 @@ fn parts_survive(bytes: &[u8]) {
 /// a part of the user's own cannot be read; and what the user wrote is not lost.
 fn the_controllers_word_counts(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let wish = Al2023 {
-        cluster_name: CLUSTER.to_owned(),
-        cluster_endpoint: "https://example.com".to_owned(),
-        cluster_ca: "Y2VydGlmaWNhdGVBdXRob3JpdHk=".to_owned(),
-        cluster_cidr: "10.100.0.0/16".to_owned(),
-        user_data: Some(text.to_owned()),
-        ..Al2023::default()
-    };
-    let document = match userdata::render_al2023(&wish) {
-        Ok(document) => document,
-        Err(error) => return drop(sentence::refused(&error)),
-    };
-    assert!(document.len() <= LIMIT);
+    others_name_the_cluster(text);
+    let Some(document) = rendered(AmiFamily::Al2023, text, None) else { return };
     let config = match userdata::parse(document.as_bytes()) {
         Ok(read) => read.config,
         Err(UserDataError::Empty | UserDataError::Mime(_) | UserDataError::NoNodeConfig { .. }) => {
@@ -72,5 +61,39 @@ fn the_controllers_word_counts(bytes: &[u8]) {
     let plain = !mime::looks_like_mime(bytes) && !text.starts_with("#!") && !text.contains('\r');
     if let Some(user) = nodeconfig::parse(text).ok().filter(|_| plain) {
         assert!(config.spec.kubelet.flags.starts_with(&user.config.spec.kubelet.flags), "{document}");
+    }
+}
+
+/// The same for the families that no NodeConfig tells: the cluster is named, and Bottlerocket's agent hears what it is told.
+fn others_name_the_cluster(text: &str) {
+    for family in [AmiFamily::Al2, AmiFamily::Windows2022, AmiFamily::Bottlerocket] {
+        assert!(rendered(family, text, None).is_none_or(|document| document.contains(CLUSTER)), "{family:?}");
+    }
+    let told = "units: [kubelet.service]\n";
+    if let Some(document) = rendered(AmiFamily::Bottlerocket, text, Some(told)) {
+        assert_eq!(userdata::parse_agent(document.as_bytes()), Ok(agent::parse(told).ok()), "{document}");
+    }
+}
+
+/// The document of a family, unless the user's text is refused, which is told in a sentence.
+fn rendered(family: AmiFamily, text: &str, agent: Option<&str>) -> Option<String> {
+    let wish = Bootstrap {
+        cluster_name: CLUSTER.to_owned(),
+        cluster_endpoint: "https://example.com".to_owned(),
+        cluster_ca: "Y2VydGlmaWNhdGVBdXRob3JpdHk=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        user_data: Some(text.to_owned()),
+        agent: agent.map(str::to_owned),
+        ..Bootstrap::default()
+    };
+    match userdata::render(family, &wish) {
+        Ok(document) => {
+            assert!(document.text.len() <= LIMIT);
+            Some(document.text)
+        }
+        Err(error) => {
+            sentence::refused(&error);
+            None
+        }
     }
 }

@@ -92,7 +92,7 @@ fn block_device(mapping: &Form) -> BlockDevice {
 fn metadata(options: &Form) -> MetadataOptions {
     MetadataOptions {
         http_endpoint: options.owned("HttpEndpoint"),
-        http_protocol_ipv6: options.owned("HttpProtocolIpv6"),
+        http_protocol_ipv6: options.read("HttpProtocolIpv6"),
         hop_limit: options.read("HttpPutResponseHopLimit").unwrap_or(1),
         http_tokens: options.owned("HttpTokens"),
     }

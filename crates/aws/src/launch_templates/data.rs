@@ -127,7 +127,7 @@ fn market(kind: &str) -> ec2::LaunchTemplateInstanceMarketOptionsRequest {
 fn metadata(options: &MetadataOptions) -> ec2::LaunchTemplateInstanceMetadataOptionsRequest {
     ec2::LaunchTemplateInstanceMetadataOptionsRequest::builder()
         .http_endpoint(options.http_endpoint.as_str().into())
-        .http_protocol_ipv6(options.http_protocol_ipv6.as_str().into())
+        .set_http_protocol_ipv6(options.http_protocol_ipv6.as_deref().map(Into::into))
         .http_put_response_hop_limit(bounded(options.hop_limit))
         .http_tokens(options.http_tokens.as_str().into())
         .instance_metadata_tags(ec2::LaunchTemplateInstanceMetadataTagsState::Disabled)

@@ -164,8 +164,8 @@ pub struct BlockDevice {
 pub struct MetadataOptions {
     /// `enabled` or `disabled`.
     pub http_endpoint: String,
-    /// `enabled` or `disabled`.
-    pub http_protocol_ipv6: String,
+    /// `enabled` or `disabled`; `None` where the region's EC2 does not know it.
+    pub http_protocol_ipv6: Option<String>,
     /// 1 to 64.
     pub hop_limit: u32,
     /// `required` or `optional`.
@@ -176,7 +176,7 @@ impl Default for MetadataOptions {
     fn default() -> Self {
         Self {
             http_endpoint: "enabled".to_owned(),
-            http_protocol_ipv6: "disabled".to_owned(),
+            http_protocol_ipv6: Some("disabled".to_owned()),
             hop_limit: 1,
             http_tokens: "required".to_owned(),
         }

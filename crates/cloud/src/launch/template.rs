@@ -51,7 +51,7 @@ pub(super) fn request(
         security_group_ids: class.security_groups.iter().map(|group| group.id.clone()).collect(),
         user_data: userdata::encode(&text),
         block_devices: family::block_devices(&class.spec, class.family),
-        metadata: family::metadata(&class.spec),
+        metadata: family::metadata(&class.spec, &offer.settings.region),
         associate_public_ip: class.spec.associate_public_ip_address,
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
         network_interfaces: interfaces(offer, efa),

@@ -6,7 +6,7 @@ use api::nodeclass::{Ami, AmiFamily, EC2NodeClassSpec};
 use api::{Operator, Requirement, condition, label, reason};
 use planner::ValueSet;
 
-use super::{AMI_FAMILY_NOT_SUPPORTED, Finding, alias, queries};
+use super::{Finding, alias, queries};
 use crate::calls::Image;
 use crate::settings::Settings;
 use crate::types;
@@ -119,23 +119,11 @@ fn arch(image: &Image) -> Option<&'static str> {
     }
 }
 
-pub(super) fn finding(
-    spec: &EC2NodeClassSpec,
-    family: AmiFamily,
-    images: &[ResolvedImage],
-    settings: &Settings,
-) -> Finding {
+pub(super) fn finding(spec: &EC2NodeClassSpec, images: &[ResolvedImage], settings: &Settings) -> Finding {
     let bad = |reason, message| Finding::bad(condition::AMIS_READY, reason, message);
     let refused = spec.alias().and_then(|alias| alias::unsupported(&alias, &settings.kubernetes));
     if let Some(message) = refused {
         return bad(reason::UNSUPPORTED_ALIAS, message);
-    }
-    if !matches!(family, AmiFamily::Al2023 | AmiFamily::Custom) {
-        let message = format!(
-            "amiFamily {} is not supported by this version of Kerf; use AL2023 (alias al2023@latest) or Custom",
-            family.as_str()
-        );
-        return bad(AMI_FAMILY_NOT_SUPPORTED, message);
     }
     if images.is_empty() {
         let terms = spec.ami_selector_terms.iter().map(|term| {

@@ -162,11 +162,14 @@ fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {
 
 /// The field that was meant where one is spelt nearly alike, else all that there are.
 fn hint(name: &str, known: &[&str]) -> String {
-    let near = known.iter().map(|field| (distance(&name.to_lowercase(), &field.to_lowercase()), field));
-    match near.min() {
-        Some((0..=2, field)) => format!("write {field}"),
-        _ => format!("fields here are {}", known.join(", ")),
-    }
+    nearest(name, known)
+        .map_or_else(|| format!("fields here are {}", known.join(", ")), |field| format!("write {field}"))
+}
+
+/// The known name that is spelt nearly like this one, if one is.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = known.iter().map(|field| (distance(&name.to_lowercase(), &field.to_lowercase()), *field));
+    near.min().filter(|(distance, _)| *distance <= 2).map(|(_, field)| field)
 }
 
 /// How many characters have to be put in, taken out or changed to make one name of the other.

@@ -1,0 +1,160 @@
+//! From a class and a claim to what the machine is told, and what a family brings where the class says nothing.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use api::nodeclass::AmiFamily;
+use api::{EC2NodeClass, Taint, label};
+use cloud::fake::{FakeCloud, ManualClock, own_image};
+use cloud::launch::Ask;
+use cloud::nodeclass::{ResolvedClass, fetch, queries, resolve};
+use cloud::user_data::{Machine, document};
+use cloud::{Settings, family};
+use machine::userdata::{Document, RenderError, Warning};
+use serde_json::{Value, json};
+
+const FAMILIES: [AmiFamily; 7] = [
+    AmiFamily::Al2,
+    AmiFamily::Al2023,
+    AmiFamily::Bottlerocket,
+    AmiFamily::Custom,
+    AmiFamily::Windows2019,
+    AmiFamily::Windows2022,
+    AmiFamily::Windows2025,
+];
+
+fn settings() -> Settings {
+    Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_endpoint: "https://10.0.0.1".to_owned(),
+        cluster_ca: "Q0E=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        cluster_dns: vec!["10.100.0.10".to_owned()],
+        ..Settings::default()
+    }
+}
+
+/// A class of this family, resolved to one image.
+async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str) -> ResolvedClass {
+    let mut whole = json!({
+        "amiFamily": family.as_str(), "amiSelectorTerms": [{"id": "ami-1"}],
+        "subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "instanceProfile": "nodes",
+    });
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let object = json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "annotations": annotations}, "spec": whole,
+    });
+    let class: EC2NodeClass = serde_json::from_value(object).unwrap();
+    let image = own_image("ami-1", image, "x86_64", "2026-01-01T00:00:00.000Z");
+    let cloud = FakeCloud::builder("us-west-2").clock(ManualClock::default()).image(image).build().unwrap();
+    let answers = fetch(&cloud, &queries(&class.spec, &settings())).await;
+    resolve(&class, answers, &settings()).class
+}
+
+fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
+    let ask = Ask {
+        labels: [("team".to_owned(), "a".to_owned()), (label::ZONE.to_owned(), "z".to_owned())].into(),
+        taints: vec![Taint::new("dedicated", "NoSchedule")],
+        startup_taints: vec![Taint::new("cni.example.com/wait", "NoExecute")],
+        ..Ask::default()
+    };
+    let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "ami-1", max_pods: 58 };
+    document(class, &settings(), &ask, machine)
+}
+
+#[tokio::test]
+async fn every_family_is_told_of_cluster_labels_taints_and_pods() {
+    for family in FAMILIES {
+        let user_data = if family == AmiFamily::Bottlerocket { "settings.motd = 'mine'" } else { "echo mine" };
+        let class = class(family, &json!({"userData": user_data}), &json!({}), "").await;
+        let Document { text, warnings } = told(&class).unwrap();
+        assert_eq!(warnings, [], "{family:?}");
+        if family == AmiFamily::Custom {
+            assert_eq!(text, user_data, "to the byte");
+            continue;
+        }
+        let parts = ["kerf", "https://10.0.0.1", "Q0E=", "10.100.0.10", "58", "dedicated", "cni.example.com/wait"];
+        for part in
+            parts.iter().chain(&["mine", "team", "karpenter.sh/do-not-sync-taints", "karpenter.sh/unregistered"])
+        {
+            assert!(text.contains(part), "{family:?}: {part} is not in {text}");
+        }
+        assert!(!text.contains(label::ZONE), "{family:?}: kubelet may not set it");
+        assert!(!text.contains("agent-not-ready"), "{family:?}: nobody would lift it");
+        let at = |what: &str| text.find(what).unwrap();
+        assert!(at("dedicated") < at("cni.example.com/wait") || family == AmiFamily::Bottlerocket);
+    }
+}
+
+#[tokio::test]
+async fn the_agent_is_told_in_the_familys_own_way() {
+    let annotations = json!({"kerf.sh/agent": "enabled", "kerf.sh/agent-settings": "units: [kubelet.service]"});
+    let container = "[settings.host-containers.kerf-agent]\nsource = 'example.com/agent:1'\n";
+    for (family, user_data) in [(AmiFamily::Al2023, ""), (AmiFamily::Bottlerocket, container)] {
+        let class = class(family, &json!({"userData": user_data}), &annotations, "").await;
+        let text = told(&class).unwrap().text;
+        assert!(text.contains("kerf.sh/agent-not-ready"), "{family:?}");
+        let read = machine::userdata::parse_agent(text.as_bytes()).unwrap().unwrap();
+        assert_eq!(read.units, ["kubelet.service"], "{family:?}");
+    }
+    for family in [AmiFamily::Al2, AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025] {
+        let class = class(family, &json!({}), &json!({"kerf.sh/agent": "enabled"}), "").await;
+        let error = told(&class).unwrap_err();
+        assert!(matches!(error, RenderError::AgentNotServed { .. }), "{error}");
+    }
+    let plain = class(AmiFamily::Bottlerocket, &json!({}), &json!({"kerf.sh/agent": "enabled"}), "").await;
+    assert_eq!(told(&plain).unwrap().warnings, [Warning::AgentFromImage]);
+}
+
+#[tokio::test]
+async fn bottlerockets_release_is_the_aliass_or_in_the_images_name() {
+    let alias = |alias: &str| json!({"amiSelectorTerms": [{"alias": alias}]});
+    for (mut spec, image, explicit) in [
+        (alias("bottlerocket@latest"), "", false),
+        (alias("bottlerocket@v1.45.0"), "bottlerocket-aws-k8s-1.36-x86_64-v1.50.0-aaaaaaaa", true),
+        (alias("bottlerocket@1.46.0"), "", false),
+        (json!({}), "bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-aaaaaaaa", false),
+        (json!({}), "bottlerocket-aws-k8s-1.36-aarch64-v1.45.9-aaaaaaaa", true),
+        (json!({}), "the-teams-own", true),
+    ] {
+        spec["instanceStorePolicy"] = json!("RAID0");
+        let class = class(AmiFamily::Bottlerocket, &spec, &json!({}), image).await;
+        assert_eq!(told(&class).unwrap().text.contains("--dirs"), explicit, "{spec}, {image}");
+    }
+}
+
+#[tokio::test]
+async fn a_family_brings_its_disks_unless_the_class_has_some() {
+    let devices = async |family: AmiFamily, spec: &Value| {
+        let disks = family::block_devices(&class(family, spec, &json!({}), "").await.spec, family);
+        disks.into_iter().map(|disk| (disk.device, disk.size_gib, disk.volume_type, disk.encrypted)).collect::<Vec<_>>()
+    };
+    let usual = |device: &str, size: u32| (device.to_owned(), Some(size), Some("gp3".to_owned()), Some(true));
+    for family in FAMILIES {
+        let expected = match family {
+            AmiFamily::Al2 | AmiFamily::Al2023 => vec![usual("/dev/xvda", 20)],
+            AmiFamily::Bottlerocket => vec![usual("/dev/xvda", 4), usual("/dev/xvdb", 20)],
+            AmiFamily::Custom => vec![],
+            _ => vec![usual("/dev/sda1", 50)],
+        };
+        assert_eq!(devices(family, &json!({})).await, expected, "{family:?}");
+        let own = json!({"blockDeviceMappings": [{"deviceName": "/dev/sdz", "ebs": {"volumeSize": "20G"}}]});
+        assert_eq!(devices(family, &own).await, [("/dev/sdz".to_owned(), Some(19), None, None)], "{family:?}");
+    }
+}
+
+#[tokio::test]
+async fn isolated_regions_are_not_asked_for_what_they_do_not_know() {
+    for (options, region, expected) in [
+        (json!({}), "us-east-1", Some("disabled")),
+        (json!({"httpProtocolIPv6": "enabled"}), "us-east-1", Some("enabled")),
+        (json!({"httpProtocolIPv6": "enabled"}), "us-iso-east-1", None),
+        (json!({}), "us-isof-south-1", None),
+        (json!({}), "us-isob-west-1", None),
+    ] {
+        let spec = class(AmiFamily::Al2023, &json!({"metadataOptions": options}), &json!({}), "").await.spec;
+        let options = family::metadata(&spec, region);
+        assert_eq!(options.http_protocol_ipv6.as_deref(), expected, "{region}");
+        assert_eq!((options.http_endpoint.as_str(), options.http_tokens.as_str()), ("enabled", "required"));
+        assert_eq!(options.hop_limit, 1);
+    }
+}

@@ -1,0 +1,42 @@
+//! Amazon Linux 2: the user's own content first, then a script that calls the image's `/etc/eks/bootstrap.sh` (aws 2.5).
+
+use std::net::Ipv6Addr;
+
+use super::{Bootstrap, RenderError, arguments, multipart};
+use crate::mime::Part;
+
+/// What is printed is found on the machine and in EC2's console output, which is all there is of a machine that never joins.
+const HEAD: &str = "#!/bin/bash -xe
+exec > >(tee -a /var/log/user-data.log | logger -t user-data -s 2>/dev/console) 2>&1
+";
+
+pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
+    if input.agent.is_some() {
+        return Err(RenderError::AgentNotServed { family: "AL2", instead: "AL2023 or Bottlerocket" });
+    }
+    let mut parts = multipart::of_user(input.user_text(), |_| multipart::SHELL_SCRIPT)?;
+    parts.push(Part::new(multipart::SHELL_SCRIPT, script(input)));
+    multipart::write(&parts)
+}
+
+fn script(input: &Bootstrap) -> String {
+    let mut words = vec![
+        format!("/etc/eks/bootstrap.sh {}", quoted(&input.cluster_name)),
+        format!("--apiserver-endpoint {}", quoted(&input.cluster_endpoint)),
+        format!("--b64-cluster-ca {}", quoted(&input.cluster_ca)),
+    ];
+    if let Some(address) = input.dns().first() {
+        let is_ipv6 = address.parse::<Ipv6Addr>().is_ok();
+        words.extend(is_ipv6.then(|| "--ip-family ipv6".to_owned()));
+        words.push(format!("--dns-cluster-ip {}", quoted(address)));
+    }
+    words.extend(input.pods().map(|_| "--use-max-pods false".to_owned()));
+    words.push(format!("--kubelet-extra-args {}", quoted(&arguments::of_kubelet(input))));
+    words.extend(input.raid0.then(|| "--local-disks raid0".to_owned()));
+    format!("{HEAD}{}\n", words.join(" \\\n"))
+}
+
+/// One word for the shell, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

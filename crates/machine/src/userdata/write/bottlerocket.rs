@@ -1,0 +1,194 @@
+//! Bottlerocket: the user's settings with ours laid over them, as TOML (aws 2.7). Where the class's kubelet block says nothing the
+//! user's settings count; the cluster, the number of pods and the taints are always ours.
+
+mod known;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::Taint;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use toml::{Table, Value};
+
+use super::{Bootstrap, Document, RenderError, Warning};
+use crate::agent::HOST_CONTAINER;
+use crate::nodeconfig::nearest;
+use crate::quote::{problem, quote};
+use crate::tables;
+
+/// The command that gives the machine's own disks to pods; its name puts it before the user's commands.
+const STORAGE_COMMAND: &str = "000-mount-instance-storage";
+/// The first release that knows by itself what belongs on the machine's own disks.
+const BINDS_BY_ITSELF: [u64; 3] = [1, 46, 0];
+/// What earlier ones have to be told.
+const DIRECTORIES: [&str; 3] = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"];
+
+pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
+    let mut warnings = Vec::new();
+    let mut settings = user_settings(input.user_text(), &mut warnings)?;
+    let kubernetes = inner(&mut settings, "kubernetes", "settings.kubernetes")?;
+    warnings.extend(unknown_settings(kubernetes));
+    lay_cluster(input, kubernetes);
+    lay_labels(input, kubernetes)?;
+    warnings.extend(lay_taints(input, kubernetes)?);
+    lay_kubelet(input, kubernetes);
+    if input.raid0 {
+        let commands = inner(&mut settings, "bootstrap-commands", "settings.bootstrap-commands")?;
+        commands.insert(STORAGE_COMMAND.to_owned(), Value::Table(storage(input.image_release.as_deref())));
+    }
+    if input.agent.is_some() {
+        warnings.extend(lay_agent(input.agent_settings(), &mut settings)?);
+    }
+    let whole: Table = [("settings".to_owned(), Value::Table(settings))].into_iter().collect();
+    Ok(Document { text: tables::pretty(&whole), warnings })
+}
+
+/// The user's settings; whatever stands beside them is told and left out.
+fn user_settings(text: &str, warnings: &mut Vec<Warning>) -> Result<Table, RenderError> {
+    let text = text.replace("\r\n", "\n");
+    let mut whole: Table = text.parse().map_err(|error: toml::de::Error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
+        RenderError::NotToml { line, problem: problem(error.message()) }
+    })?;
+    let settings = std::mem::take(inner(&mut whole, "settings", "settings")?);
+    whole.remove("settings");
+    warnings.extend(whole.keys().map(|name| Warning::TableLeftOut { name: quote(name) }));
+    Ok(settings)
+}
+
+/// The table of this name, which is made where there is none.
+fn inner<'a>(table: &'a mut Table, name: &str, path: &str) -> Result<&'a mut Table, RenderError> {
+    match table.entry(name).or_insert_with(|| Value::Table(Table::new())) {
+        Value::Table(inner) => Ok(inner),
+        other => Err(RenderError::NotATable { path: path.to_owned(), found: other.type_str() }),
+    }
+}
+
+fn unknown_settings(kubernetes: &Table) -> Vec<Warning> {
+    let unknown = kubernetes.keys().filter(|name| !known::SETTINGS.contains(&name.as_str()));
+    let warning = |name: &String| Warning::UnknownSetting {
+        name: quote(name),
+        nearest: nearest(name, &known::SETTINGS).map(str::to_owned),
+    };
+    unknown.map(warning).collect()
+}
+
+fn lay_cluster(input: &Bootstrap, kubernetes: &mut Table) {
+    let mut set = |name: &str, value: &str| kubernetes.insert(name.to_owned(), Value::from(value));
+    set("cluster-name", &input.cluster_name);
+    set("api-server", &input.cluster_endpoint);
+    set("cluster-certificate", &input.cluster_ca);
+    if let Some(pods) = input.pods() {
+        kubernetes.insert("max-pods".to_owned(), Value::from(pods));
+    }
+    let own = input.kubelet.cluster_dns.as_ref().is_some_and(|addresses| !addresses.is_empty());
+    match input.dns() {
+        [] => {}
+        _ if !own && kubernetes.contains_key("cluster-dns-ip") => {}
+        [address] => drop(kubernetes.insert("cluster-dns-ip".to_owned(), Value::from(address.as_str()))),
+        addresses => drop(kubernetes.insert("cluster-dns-ip".to_owned(), Value::from(addresses.to_vec()))),
+    }
+}
+
+fn lay_labels(input: &Bootstrap, kubernetes: &mut Table) -> Result<(), RenderError> {
+    let labels = inner(kubernetes, "node-labels", "settings.kubernetes.node-labels")?;
+    labels.extend(input.node_labels().into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))));
+    Ok(())
+}
+
+/// The claim's taints in place of the user's: a taint that the planner does not know would have machines launched, again and again, for
+/// pods that can never run on them.
+fn lay_taints(input: &Bootstrap, kubernetes: &mut Table) -> Result<Option<Warning>, RenderError> {
+    let user = std::mem::take(inner(kubernetes, "node-taints", "settings.kubernetes.node-taints")?);
+    let mut ours: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let taints = input.node_taints();
+    for taint in &taints {
+        let Taint { key, effect, .. } = taint;
+        ours.entry(key).or_default().push(format!("{}:{effect}", taint.value()));
+    }
+    let lost: BTreeSet<String> = user
+        .iter()
+        .filter(|(key, value)| !is_among(value, ours.get(key.as_str())))
+        .map(|(key, _)| quote(key))
+        .collect();
+    let ours: Table = ours.into_iter().map(|(key, values)| (key.to_owned(), Value::from(values))).collect();
+    kubernetes.insert("node-taints".to_owned(), Value::Table(ours));
+    Ok((!lost.is_empty()).then(|| Warning::TaintsLeftOut { keys: lost.into_iter().collect() }))
+}
+
+/// Whether all `value:Effect` of the user's entry are the claim's too; a single text is a list of one.
+fn is_among(user: &Value, ours: Option<&Vec<String>>) -> bool {
+    let wanted: Vec<&Value> = user.as_array().map_or_else(|| vec![user], |values| values.iter().collect());
+    let known = |value: &&Value| ours.is_some_and(|ours| ours.iter().any(|one| value.as_str() == Some(one)));
+    wanted.iter().all(known)
+}
+
+/// What the class's kubelet block says. `podsPerCore` has no setting, which is why the catalogue does not count with it either.
+fn lay_kubelet(input: &Bootstrap, kubernetes: &mut Table) {
+    let kubelet = &input.kubelet;
+    let percent = |number: Option<i32>| number.map(|number| Value::from(number.to_string()));
+    let all = [
+        ("system-reserved", kubelet.system_reserved.as_ref().map(|all| texts(all, |one| &one.0))),
+        ("kube-reserved", kubelet.kube_reserved.as_ref().map(|all| texts(all, |one| &one.0))),
+        ("eviction-hard", kubelet.eviction_hard.as_ref().map(|all| texts(all, |one| one))),
+        ("eviction-soft", kubelet.eviction_soft.as_ref().map(|all| texts(all, |one| one))),
+        ("eviction-soft-grace-period", kubelet.eviction_soft_grace_period.as_ref().map(|all| texts(all, |one| &one.0))),
+        ("eviction-max-pod-grace-period", kubelet.eviction_max_pod_grace_period.map(Value::from)),
+        ("image-gc-high-threshold-percent", percent(kubelet.image_gc_high_threshold_percent)),
+        ("image-gc-low-threshold-percent", percent(kubelet.image_gc_low_threshold_percent)),
+        ("cpu-cfs-quota-enforced", kubelet.cpu_cfs_quota.map(Value::from)),
+    ];
+    let said = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    kubernetes.extend(said);
+}
+
+fn texts<T>(all: &BTreeMap<String, T>, text: impl Fn(&T) -> &str) -> Value {
+    Value::Table(all.iter().map(|(key, value)| (key.clone(), Value::from(text(value)))).collect())
+}
+
+/// The command that makes one array of the machine's own disks and puts on it what pods fill.
+fn storage(release: Option<&str>) -> Table {
+    let ephemeral_storage = |words: &[&str]| Value::from([&["apiclient", "ephemeral-storage"], words].concat());
+    let bind = match release {
+        Some(release) if binds_by_itself(release) => ephemeral_storage(&["bind"]),
+        _ => ephemeral_storage(&[&["bind", "--dirs"][..], &DIRECTORIES].concat()),
+    };
+    let mut command = Table::new();
+    command.insert("commands".to_owned(), Value::from(vec![ephemeral_storage(&["init"]), bind]));
+    command.insert("essential".to_owned(), Value::from(true));
+    command.insert("mode".to_owned(), Value::from("always"));
+    command
+}
+
+fn binds_by_itself(release: &str) -> bool {
+    if release == api::nodeclass::Alias::LATEST {
+        return true;
+    }
+    let plain = release.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default();
+    let numbers: Option<Vec<u64>> = plain.split('.').map(|number| number.parse().ok()).collect();
+    numbers.is_some_and(|numbers| numbers.as_slice() >= BINDS_BY_ITSELF.as_slice())
+}
+
+/// The host container that runs the agent: its image is the user's to name, the rest is ours where the user says nothing else.
+fn lay_agent(told: Option<&str>, settings: &mut Table) -> Result<Option<Warning>, RenderError> {
+    let path = format!("settings.host-containers.{HOST_CONTAINER}");
+    let containers = inner(settings, "host-containers", "settings.host-containers")?;
+    if !containers.contains_key(HOST_CONTAINER) {
+        if containers.is_empty() {
+            settings.remove("host-containers");
+        }
+        return if told.is_none() { Ok(Some(Warning::AgentFromImage)) } else { Err(RenderError::NoAgentSource) };
+    }
+    let agent = inner(containers, HOST_CONTAINER, &path)?;
+    if !agent.contains_key("source") {
+        return Err(RenderError::NoAgentSource);
+    }
+    for right in ["enabled", "superpowered"] {
+        agent.entry(right).or_insert(Value::from(true));
+    }
+    if let Some(told) = told {
+        agent.insert("user-data".to_owned(), Value::from(STANDARD.encode(told)));
+    }
+    Ok(None)
+}

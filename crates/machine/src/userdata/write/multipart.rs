@@ -1,0 +1,24 @@
+//! The MIME container of both Amazon Linux: the user's parts, then ours.
+
+use super::RenderError;
+use crate::mime::{self, Part};
+
+/// Content type of a shell script.
+pub(super) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
+
+/// The parts of the class's user data: those of a MIME document with all their headers (one that says how its body is encoded is no use
+/// without), else one of the type that `content_type` makes of the text.
+pub(super) fn of_user(text: &str, content_type: impl Fn(&str) -> &'static str) -> Result<Vec<Part>, RenderError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    if mime::looks_like_mime(text.as_bytes()) {
+        return mime::parse(text.as_bytes()).map_err(RenderError::UserData);
+    }
+    Ok(vec![Part::new(content_type(text), text)])
+}
+
+pub(super) fn write(parts: &[Part]) -> Result<String, RenderError> {
+    let document = mime::render(parts).map_err(RenderError::Part)?;
+    Ok(String::from_utf8_lossy(&document).into_owned())
+}

@@ -1,0 +1,144 @@
+//! What stands in the way of user data, and what merely deserves a word; each names the field and the cure.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::agent::HOST_CONTAINER;
+use crate::mime::MimeError;
+use crate::userdata::LIMIT;
+
+/// Why user data could not be written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RenderError {
+    /// The service CIDR is not known yet.
+    #[error("the cluster's service CIDR is not known; wait for it, or set it")]
+    NoCidr,
+    /// The class's user data is a broken MIME document.
+    #[error("spec.userData of the EC2NodeClass begins like MIME but is not readable multipart")]
+    UserData(#[source] MimeError),
+    /// A part could not be written.
+    #[error("spec.userData of the EC2NodeClass cannot be put into a multipart document")]
+    Part(#[source] MimeError),
+    /// The generated NodeConfig could not be written as YAML.
+    #[error("the generated NodeConfig cannot be written as YAML ({problem})")]
+    Yaml {
+        /// What the writer says.
+        problem: String,
+    },
+    /// The class's user data is not TOML, the form of Bottlerocket's settings.
+    #[error(
+        "spec.userData of the EC2NodeClass, line {line}, is no TOML: {problem}; Bottlerocket takes settings as TOML"
+    )]
+    NotToml {
+        /// 1-based line of the user data.
+        line: usize,
+        /// What the reader says.
+        problem: String,
+    },
+    /// A setting that must be a table is none.
+    #[error("{path} in spec.userData of the EC2NodeClass is {found}; write a table [{path}]")]
+    NotATable {
+        /// Dotted path of the setting.
+        path: String,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A block of PowerShell that does not end.
+    #[error(
+        "the <powershell> block in spec.userData of the EC2NodeClass does not end; close it, or leave both tags out"
+    )]
+    OpenPowerShell,
+    /// A tag inside the user's commands would end the block early.
+    #[error(
+        "spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs one block, put all into one"
+    )]
+    InnerPowerShell,
+    /// The class asks for the agent where there is none.
+    #[error(
+        "the Kerf agent does not run on images of family {family}; use {instead}, or take the annotations kerf.sh/agent and \
+         kerf.sh/agent-settings off the EC2NodeClass"
+    )]
+    AgentNotServed {
+        /// The family.
+        family: &'static str,
+        /// Those that it runs on.
+        instead: &'static str,
+    },
+    /// Bottlerocket is to run the agent, but nobody says which image.
+    #[error(
+        "the agent's settings have nobody to read them: set settings.host-containers.{HOST_CONTAINER}.source in spec.userData to the \
+         agent's image; where the agent is part of the AMI, put its settings there (/etc/kerf/agent.yaml) and remove the \
+         annotation kerf.sh/agent-settings"
+    )]
+    NoAgentSource,
+    /// EC2 refuses user data of this size.
+    #[error(
+        "user data would have {size} bytes, EC2 takes {LIMIT}; shorten spec.userData, or let it fetch its long part from elsewhere"
+    )]
+    TooLarge {
+        /// Bytes before base64.
+        size: usize,
+    },
+}
+
+/// What the class's owner should know of user data that is of use all the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Warning {
+    /// At least 90 % of what EC2 takes.
+    NearLimit {
+        /// Bytes before base64.
+        size: usize,
+    },
+    /// Taints in the user's settings that pods would not be planned by.
+    TaintsLeftOut {
+        /// Their keys, in order.
+        keys: Vec<String>,
+    },
+    /// A Kubernetes setting of Bottlerocket that Kerf has not heard of.
+    UnknownSetting {
+        /// Its name.
+        name: String,
+        /// The one that may have been meant.
+        nearest: Option<String>,
+    },
+    /// A table that Bottlerocket would not take.
+    TableLeftOut {
+        /// Its name.
+        name: String,
+    },
+    /// No host container runs the agent, so the AMI must.
+    AgentFromImage,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NearLimit { size } => {
+                write!(out, "user data has {size} bytes of the {LIMIT} that EC2 takes; shorten spec.userData in time")
+            }
+            Self::TaintsLeftOut { keys } => write!(
+                out,
+                "settings.kubernetes.node-taints in spec.userData has {}, which the NodePool does not: left out, since pods are \
+                 planned by the pool's taints; put them into the NodePool's taints or startupTaints",
+                keys.join(", ")
+            ),
+            Self::UnknownSetting { name, nearest } => {
+                write!(out, "settings.kubernetes.{name} in spec.userData is no setting that Kerf knows; ")?;
+                match nearest {
+                    Some(nearest) => write!(out, "write {nearest} if that is meant: ")?,
+                    None => write!(out, "check its name: ")?,
+                }
+                write!(out, "an image that does not know it either will not start")
+            }
+            Self::TableLeftOut { name } => {
+                write!(out, "{name} in spec.userData is left out; Bottlerocket reads only what is below settings")
+            }
+            Self::AgentFromImage => write!(
+                out,
+                "no host container runs the agent, so it must be part of the AMI; on Bottlerocket's own AMIs name its image in \
+                 settings.host-containers.{HOST_CONTAINER}.source of spec.userData"
+            ),
+        }
+    }
+}

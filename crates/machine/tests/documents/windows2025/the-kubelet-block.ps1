@@ -1,0 +1,4 @@
+<powershell>
+[string]$BootstrapScript = "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
+& $BootstrapScript -EKSClusterName 'demo' -APIServerEndpoint 'https://127.0.0.1:6443' -Base64ClusterCA 'aGVsbG8=' -KubeletExtraArgs '--node-labels="karpenter.sh/capacity-type=spot,karpenter.sh/do-not-sync-taints=true,karpenter.sh/nodepool=default,team=a" --register-with-taints="dedicated=gpu:NoSchedule,dedicated:NoExecute,karpenter.sh/unregistered:NoExecute" --max-pods=42 --pods-per-core=3 --system-reserved="cpu=150m,memory=100Mi" --kube-reserved="cpu=90m,memory=600Mi" --eviction-hard="memory.available<5%,nodefs.available<10%" --eviction-soft="memory.available<500Mi,nodefs.available<15%" --eviction-soft-grace-period="memory.available=1m,nodefs.available=2m30s" --eviction-max-pod-grace-period=120 --image-gc-high-threshold=80 --image-gc-low-threshold=50 --cpu-cfs-quota=false' -DNSClusterIP '10.0.100.10'
+</powershell>

@@ -1,0 +1,119 @@
+//! What cannot be written is refused with the field and the cure, before a machine is bought.
+
+use machine::mime::{self, Part};
+use machine::userdata::{
+    AmiFamily, Bootstrap, LIMIT, NODE_CONFIG_TYPE, RenderError, Warning, check_size, encode, parse, render,
+};
+
+use crate::support::{chain, document, input, with};
+
+#[test]
+fn refusals_name_the_field_and_the_cure() {
+    use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2022};
+    let long = "#".repeat(LIMIT + 1);
+    let agent = |settings: &str, user_data: &str| Bootstrap { agent: Some(settings.to_owned()), ..with(user_data) };
+    let rows: Vec<(AmiFamily, Bootstrap, &str)> = vec![
+        (Al2023, Bootstrap { cluster_cidr: String::new(), ..input() }, "the cluster's service CIDR is not known; wait"),
+        (Al2, with("MIME-Version: 1.0\n\n"), "spec.userData of the EC2NodeClass begins like MIME"),
+        (Al2023, with("MIME-Version: 1.0\n\n"), "spec.userData of the EC2NodeClass begins like MIME"),
+        (Al2, with("#!/bin/sh\n--//\n"), "part 1 contains the line `--//`"),
+        (Al2023, with("#!/bin/sh\n--//\n"), "part 1 contains the line `--//`"),
+        (Al2, with(&long), "EC2 takes 16384"),
+        (Al2023, with(&long), "EC2 takes 16384"),
+        (Windows2022, with(&long), "EC2 takes 16384"),
+        (Custom, with(&long), "user data would have 16385 bytes"),
+        (Bottlerocket, with(&format!("[settings]\nmotd = '{long}'")), "EC2 takes 16384"),
+        (Bottlerocket, with("[settings]\na = 1\na = 2\n"), "line 3, is no TOML: "),
+        (Bottlerocket, with("#!/bin/sh\necho hello\n"), "line 2, is no TOML: "),
+        (Bottlerocket, with("apiVersion: node.eks.aws/v1alpha1\n"), "Bottlerocket takes settings as TOML"),
+        (Bottlerocket, with("settings = 1"), "settings in spec.userData of the EC2NodeClass is integer; write a table"),
+        (Bottlerocket, with("settings.kubernetes = 'x'"), "settings.kubernetes in spec.userData"),
+        (
+            Bottlerocket,
+            with("settings.kubernetes.node-labels = ['a']"),
+            "write a table [settings.kubernetes.node-labels]",
+        ),
+        (Bottlerocket, with("settings.kubernetes.node-taints = true"), "is boolean; write a table"),
+        (
+            Bottlerocket,
+            Bootstrap { raid0: true, ..with("settings.bootstrap-commands = 1") },
+            "settings.bootstrap-commands in spec.userData",
+        ),
+        (Bottlerocket, agent("units: []", ""), "set settings.host-containers.kerf-agent.source in spec.userData"),
+        (
+            Bottlerocket,
+            agent("", "[settings.host-containers.kerf-agent]\nenabled = true"),
+            "set settings.host-containers.kerf-agent.source",
+        ),
+        (Bottlerocket, agent("", "settings.host-containers.kerf-agent = 1"), "kerf-agent in spec.userData"),
+        (Al2, agent("", ""), "images of family AL2; use AL2023 or Bottlerocket, or take the annotations kerf.sh/agent"),
+        (Windows2022, agent("units: []", ""), "images of family Windows; use AL2023 or Bottlerocket"),
+        (Windows2022, with("<powershell>\nWrite-Host 'hi'\n"), "close it, or leave both tags out"),
+        (Windows2022, with("Write-Host 'hi'\n</powershell>\n"), "has a second <powershell> tag"),
+        (Windows2022, with("<powershell>a</powershell><powershell>b</powershell>"), "put all into one"),
+    ];
+    for (family, input, expected) in rows {
+        let shown = input.user_data.clone().unwrap_or_default();
+        let Err(error) = render(family, &input) else { panic!("{family:?} took {shown:.60}") };
+        let said = chain(&error);
+        assert!(said.contains(expected), "{family:?}, {shown:.60}: {said}");
+        assert!(!said.contains('\n'), "{said}");
+    }
+}
+
+#[test]
+fn a_document_near_the_limit_is_told_and_one_at_the_limit_is_taken() {
+    let warned = |size: usize| document(AmiFamily::Custom, &with(&"x".repeat(size))).warnings;
+    assert_eq!(warned(14_745), []);
+    assert_eq!(warned(14_746), [Warning::NearLimit { size: 14_746 }]);
+    assert_eq!(warned(LIMIT), [Warning::NearLimit { size: LIMIT }]);
+    assert!(warned(LIMIT)[0].to_string().contains("has 16384 bytes of the 16384"));
+    assert_eq!(check_size(LIMIT + 1), Err(RenderError::TooLarge { size: LIMIT + 1 }));
+}
+
+/// What a class may say, and what becomes of it: parts by their types.
+#[test]
+fn amazon_linux_recognises_what_the_user_wrote() {
+    let in_mime = |boundary: &str, types: &[&str]| {
+        let parts: Vec<String> =
+            types.iter().map(|kind| format!("--{boundary}\nContent-Type: {kind}\n\na: b\n")).collect();
+        format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{boundary}\"\n\n{}--{boundary}--\n",
+            parts.concat()
+        )
+    };
+    let config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+    let json = r#"{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}"#;
+    const SHELL: &str = "text/x-shellscript";
+    let rows: Vec<(String, &[&str])> = vec![
+        (String::new(), &[]),
+        ("  \n".to_owned(), &[]),
+        ("#!/bin/bash\necho: hello\n".to_owned(), &[SHELL]),
+        ("echo hello\n".to_owned(), &[SHELL]),
+        ("#!/usr/bin/env python3\nprint({'a': 1})\n".to_owned(), &[SHELL]),
+        ("[settings.kubernetes]\nmax-pods = 1\n".to_owned(), &[SHELL]),
+        (config.to_owned(), &[NODE_CONFIG_TYPE]),
+        (format!("---\n{config}"), &[NODE_CONFIG_TYPE]),
+        (format!("# a word\r\n{}", config.replace('\n', "\r\n")), &[NODE_CONFIG_TYPE]),
+        (json.to_owned(), &[NODE_CONFIG_TYPE]),
+        (in_mime("X", &["text/cloud-config"]), &["text/cloud-config"]),
+        (in_mime("//", &[SHELL, "text/cloud-boothook"]), &[SHELL, "text/cloud-boothook"]),
+        (format!("\n\n{}", in_mime("a b", &[NODE_CONFIG_TYPE])), &[NODE_CONFIG_TYPE]),
+    ];
+    for (user_data, types) in rows {
+        for (family, generated) in [(AmiFamily::Al2023, NODE_CONFIG_TYPE), (AmiFamily::Al2, SHELL)] {
+            let text = document(family, &with(&user_data)).text;
+            let parts = mime::parse(text.as_bytes()).unwrap();
+            let found: Vec<String> = parts.iter().map(Part::media_type).collect();
+            // The image of Amazon Linux 2 knows no NodeConfig.
+            let plain = family == AmiFamily::Al2 && !mime::looks_like_mime(user_data.as_bytes());
+            let types: Vec<&str> = types.iter().map(|kind| if plain { SHELL } else { kind }).collect();
+            assert_eq!(found, [types, vec![generated]].concat(), "{family:?}: {user_data:?}");
+            assert!(!text.contains('\r'));
+        }
+    }
+    let own = format!("{config}spec: {{cluster: {{name: not-this-one}}, kubelet: {{flags: [--v=4]}}}}\n");
+    let read = parse(encode(&document(AmiFamily::Al2023, &with(&own)).text).as_bytes()).unwrap().config.spec;
+    assert_eq!(read.cluster.name, "demo", "what is generated wins");
+    assert_eq!(read.kubelet.flags[0], "--v=4", "and the user's flags stay");
+}
