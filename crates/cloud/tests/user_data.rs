@@ -5,9 +5,10 @@ use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, Taint, label};
 use cloud::fake::{FakeCloud, ManualClock, own_image};
 use cloud::launch::Ask;
-use cloud::nodeclass::{ResolvedClass, fetch, queries, resolve};
+use cloud::nodeclass::{Memory, ResolvedClass, fetch, queries, resolve};
 use cloud::user_data::{Machine, document};
 use cloud::{Settings, family};
+use jiff::Timestamp;
 use machine::userdata::{Document, RenderError, Warning};
 use serde_json::{Value, json};
 
@@ -46,8 +47,9 @@ async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str
     let class: EC2NodeClass = serde_json::from_value(object).unwrap();
     let image = own_image("ami-1", image, "x86_64", "2026-01-01T00:00:00.000Z");
     let cloud = FakeCloud::builder("us-west-2").clock(ManualClock::default()).image(image).build().unwrap();
-    let answers = fetch(&cloud, &queries(&class.spec, &settings())).await;
-    resolve(&class, answers, &settings()).class
+    let now = Timestamp::constant(1_790_000_000, 0);
+    let answers = fetch(&cloud, &queries(&class, &settings()), &Memory::default(), now).await;
+    resolve(&class, answers, &settings(), now).class
 }
 
 fn told(class: &ResolvedClass) -> Result<Document, RenderError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::nodeclass::{Ami, AmiFamily, EC2NodeClassSpec};
+use api::nodeclass::{Ami, EC2NodeClassSpec};
 use api::{Operator, Requirement, condition, label, reason};
 use planner::ValueSet;
 
