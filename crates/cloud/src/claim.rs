@@ -28,7 +28,7 @@ pub struct ClaimParts {
 pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
     let mut labels = BTreeMap::new();
     for (key, values) in kind.into_iter().flat_map(|kind| &kind.labels) {
-        if let [value] = values.as_slice() {
+        if let Some(value) = values.first() {
             labels.insert(key.clone(), value.clone());
         }
     }

@@ -9,6 +9,7 @@ pub mod error;
 pub mod fake;
 pub mod launch;
 pub mod nodeclass;
+pub mod prices;
 pub mod settings;
 pub mod shortage;
 pub mod types;
