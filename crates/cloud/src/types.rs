@@ -6,6 +6,7 @@ mod class;
 mod fit;
 mod labels;
 mod market;
+mod memory;
 
 use jiff::Timestamp;
 use planner::{Catalogue, InstanceType, Requirements};
@@ -21,6 +22,7 @@ pub use class::{ClassError, ClassSettings, Threshold, Zone};
 pub use fit::{Unfit, unfit};
 pub use labels::{is_exotic, labels};
 pub use market::{Market, Obstacle, Quote};
+pub use memory::{BELIEVED, LearnedMemory, News, image_set};
 
 /// Everything that the catalogue of one class depends on.
 #[derive(Clone, Copy, Debug)]
