@@ -115,6 +115,7 @@ async fn launchable(cloud: &FakeCloud, token: &str) -> FleetRequest {
         tags: [("kerf.sh/case".to_owned(), token.to_owned())].into(),
         context: None,
         prioritized: true,
+        ..FleetRequest::default()
     }
 }
 

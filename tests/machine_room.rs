@@ -105,6 +105,7 @@ impl Stage {
             tags: Tags::new(),
             context: None,
             prioritized: false,
+            ..FleetRequest::default()
         };
         let answer = self.cloud.create_fleet(&request).await?;
         let instance =

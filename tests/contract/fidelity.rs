@@ -5,8 +5,8 @@ use std::sync::Arc;
 use aws::AwsCloud;
 use cloud::fake::Input;
 use cloud::{
-    BlockDevice, Cloud, CloudError, Filter, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest,
-    MetadataOptions, SpotPrice, Tags,
+    BlockDevice, Cloud, CloudError, ConnectionTracking, Filter, FleetConfig, FleetOverride, FleetRequest, Kind,
+    LaunchTemplateRequest, MetadataOptions, Placement, ReservationSpecification, SpotPrice, Tags,
 };
 
 use world::ec2wire::{Ec2Wire, Fault};
@@ -87,6 +87,7 @@ async fn a_launch_template_with_everything() {
                 kms_key_id: Some(text("alias/a b")),
                 snapshot_id: Some(text("snap-1")),
                 delete_on_termination: Some(false),
+                initialization_rate: Some(300),
             },
             BlockDevice { device: text("/dev/xvdb"), ..BlockDevice::default() },
         ],
@@ -98,6 +99,21 @@ async fn a_launch_template_with_everything() {
         },
         associate_public_ip: Some(false),
         detailed_monitoring: true,
+        network_interfaces: Vec::new(),
+        connection_tracking: Some(ConnectionTracking {
+            tcp_established: Some(60),
+            udp_stream: Some(180),
+            udp: Some(30),
+        }),
+        placement: Placement { tenancy: Some(text("dedicated")), group_id: Some(text("pg-1")), partition: Some(7) },
+        nested_virtualization: Some(true),
+        enclave: true,
+        capacity_reservation: Some(ReservationSpecification {
+            preference: text("capacity-reservations-only"),
+            id: Some(text("cr-1")),
+        }),
+        market_type: Some(text("capacity-block")),
+        spot: true,
         tags: awkward_tags(),
     };
     let made = line.aws.create_launch_template(&request).await.unwrap();

@@ -8,8 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 use aws::AwsCloud;
 use cloud::contract::Abilities;
 use cloud::{
-    Call, Cloud, CloudError, Filter, FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, Kind,
-    LaunchTemplate, LaunchTemplateRequest, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image,
+    Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, Kind, LaunchTemplate,
+    LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
 use world::eventually;
 use world::process::{Process, RunFolder};
@@ -176,5 +178,69 @@ impl Cloud for Translated {
 
     fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
         self.0.create_tags(ids, tags)
+    }
+
+    fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>> {
+        self.0.on_demand_prices()
+    }
+
+    fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>> {
+        self.0.capacity_reservations(filter)
+    }
+
+    fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>> {
+        self.0.placement_group(query)
+    }
+
+    fn dry_run_create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, ()> {
+        self.0.dry_run_create_fleet(request)
+    }
+
+    fn dry_run_run_instances<'a>(&'a self, probe: &'a RunInstancesProbe) -> Call<'a, ()> {
+        self.0.dry_run_run_instances(probe)
+    }
+
+    fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>> {
+        self.0.instance_statuses()
+    }
+
+    fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>> {
+        self.0.instance_profile(name)
+    }
+
+    fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
+        self.0.instance_profiles(path_prefix)
+    }
+
+    fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()> {
+        self.0.create_instance_profile(request)
+    }
+
+    fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        self.0.add_role_to_instance_profile(profile, role)
+    }
+
+    fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        self.0.remove_role_from_instance_profile(profile, role)
+    }
+
+    fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        self.0.delete_instance_profile(name)
+    }
+
+    fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
+        self.0.cluster(name)
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {
+        self.0.queue_url(name)
+    }
+
+    fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>> {
+        self.0.receive_messages(url)
+    }
+
+    fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>> {
+        self.0.delete_messages(url, receipts)
     }
 }

@@ -29,6 +29,7 @@ mod instances;
 mod journal;
 mod launch;
 mod ssm;
+mod template;
 mod types;
 mod xml;
 

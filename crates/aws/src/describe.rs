@@ -14,6 +14,8 @@ use cloud::{CloudError, Filter, Image, InstanceTypeInfo, SecurityGroup, SpotPric
 use crate::failure::failure;
 use crate::tags;
 
+pub(crate) use types::count;
+
 /// Rows a page where EC2 allows a thousand; instance types are large, a hundred is their limit.
 const PAGE: i32 = 1000;
 const TYPES_PAGE: i32 = 100;
@@ -104,7 +106,7 @@ fn subnet(subnet: ec2::Subnet) -> Subnet {
         id: subnet.subnet_id.unwrap_or_default(),
         zone: subnet.availability_zone.unwrap_or_default(),
         zone_id: subnet.availability_zone_id.unwrap_or_default(),
-        free_addresses: types::count(subnet.available_ip_address_count),
+        free_addresses: count(subnet.available_ip_address_count),
         tags: tags::from_ec2(subnet.tags),
     }
 }

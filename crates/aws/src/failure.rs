@@ -18,9 +18,10 @@ const UNFULFILLABLE: [&str; 8] = [
     "VcpuLimitExceeded",
 ];
 
-/// EC2, SSM and their gateways all say "slower" in their own words.
-const THROTTLED: [&str; 9] = [
+/// EC2, SSM and their gateways all say "slower" in their own words; IAM says so while another writes the same thing.
+const THROTTLED: [&str; 10] = [
     "BandwidthLimitExceeded",
+    "ConcurrentModification",
     "EC2ThrottledException",
     "RequestLimitExceeded",
     "RequestThrottled",
@@ -32,7 +33,7 @@ const THROTTLED: [&str; 9] = [
 ];
 
 /// A person must change a policy, a key or the account.
-const UNAUTHORIZED: [&str; 18] = [
+const UNAUTHORIZED: [&str; 19] = [
     "AccessDenied",
     "AccessDeniedException",
     "AuthFailure",
@@ -42,6 +43,7 @@ const UNAUTHORIZED: [&str; 18] = [
     "IncompleteSignature",
     "InvalidAccessKeyId",
     "InvalidClientTokenId",
+    "KmsAccessDenied",
     "MissingAuthenticationToken",
     "NotAuthorized",
     "OptInRequired",
@@ -54,8 +56,18 @@ const UNAUTHORIZED: [&str; 18] = [
 ];
 
 /// Codes of things that are not there which do not end in `.NotFound`.
-const NOT_FOUND: [&str; 4] =
-    ["InvalidLaunchTemplateName.NotFoundException", "NoSuchEntity", "ParameterNotFound", "QueueDoesNotExist"];
+const NOT_FOUND: [&str; 7] = [
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "InvalidLaunchTemplateName.NotFoundException",
+    "InvalidPlacementGroup.Unknown",
+    "NoSuchEntity",
+    "ParameterNotFound",
+    "QueueDoesNotExist",
+    "ResourceNotFoundException",
+];
+
+/// Codes of names that are taken.
+const TAKEN: [&str; 2] = ["EntityAlreadyExists", "InvalidLaunchTemplateName.AlreadyExistsException"];
 
 /// What the caller can do about an answer with this code (may be empty) and HTTP status.
 pub(crate) fn kind(code: &str, status: u16) -> Kind {
@@ -69,7 +81,7 @@ pub(crate) fn kind(code: &str, status: u16) -> Kind {
         Kind::NotFound
     } else if code == "IdempotentParameterMismatch" {
         Kind::IdempotencyMismatch
-    } else if code == "InvalidLaunchTemplateName.AlreadyExistsException" {
+    } else if TAKEN.contains(&code) {
         Kind::AlreadyExists
     } else if status >= 500 {
         Kind::Server
@@ -150,6 +162,15 @@ mod tests {
             ("InvalidLaunchTemplateId.NotFound", 400, Kind::NotFound),
             ("InvalidLaunchTemplateName.NotFoundException", 400, Kind::NotFound),
             ("ParameterNotFound", 400, Kind::NotFound),
+            ("AWS.SimpleQueueService.NonExistentQueue", 400, Kind::NotFound),
+            ("QueueDoesNotExist", 400, Kind::NotFound),
+            ("ResourceNotFoundException", 404, Kind::NotFound),
+            ("NoSuchEntity", 404, Kind::NotFound),
+            ("EntityAlreadyExists", 409, Kind::AlreadyExists),
+            ("DeleteConflict", 409, Kind::Invalid),
+            ("LimitExceeded", 409, Kind::Invalid),
+            ("ConcurrentModification", 409, Kind::Throttled),
+            ("AccessDenied", 403, Kind::Unauthorized),
             ("InvalidLaunchTemplateName.AlreadyExistsException", 400, Kind::AlreadyExists),
             ("IdempotentParameterMismatch", 400, Kind::IdempotencyMismatch),
             ("InvalidParameterValue", 400, Kind::Invalid),

@@ -1,8 +1,12 @@
-//! CreateFleet of type instant: the one call that buys.
+//! CreateFleet of type instant: the one call that buys, and the questions whether it would be allowed.
 
 use aws_sdk_ec2::Client;
+use aws_sdk_ec2::config::retry::RetryConfig;
+use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
 use aws_sdk_ec2::types as ec2;
-use cloud::{CloudError, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetRequest};
+use cloud::{
+    CloudError, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetRequest, RunInstancesProbe,
+};
 
 use crate::failure::{failure, refused};
 use crate::tags;
@@ -14,11 +18,64 @@ const TAGGED: [ec2::ResourceType; 3] =
     [ec2::ResourceType::Instance, ec2::ResourceType::Volume, ec2::ResourceType::Fleet];
 
 pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
+    let answer = call(client, request)?.send().await.map_err(|error| failure(CALL, error))?;
+    Ok(FleetAnswer {
+        fleet_id: answer.fleet_id.unwrap_or_default(),
+        instances: answer.instances.unwrap_or_default().into_iter().flat_map(launched).collect(),
+        errors: answer.errors.unwrap_or_default().into_iter().map(unusable).collect(),
+    })
+}
+
+/// The same call with the question alone: would it be allowed?
+pub(crate) async fn rehearse(client: &Client, request: &FleetRequest) -> Result<(), CloudError> {
+    const CALL: &str = "CreateFleet(DryRun)";
+    let call = call(client, request)?.dry_run(true).customize().config_override(once());
+    rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
+}
+
+/// One instance of a template, asked about only.
+pub(crate) async fn probe(client: &Client, probe: &RunInstancesProbe) -> Result<(), CloudError> {
+    const CALL: &str = "RunInstances(DryRun)";
+    let template = ec2::LaunchTemplateSpecification::builder()
+        .launch_template_name(&probe.launch_template)
+        .version("$Latest")
+        .build();
+    // A subnet at the top of a request is refused beside interfaces in its template.
+    let interface =
+        ec2::InstanceNetworkInterfaceSpecification::builder().device_index(0).subnet_id(&probe.subnet_id).build();
+    let call = client
+        .run_instances()
+        .dry_run(true)
+        .min_count(1)
+        .max_count(1)
+        .launch_template(template)
+        .instance_type(probe.instance_type.as_str().into())
+        .network_interfaces(interface)
+        .customize()
+        .config_override(once());
+    rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
+}
+
+/// A question is asked once: who asks comes back anyway, and may as well serve others in between.
+fn once() -> aws_sdk_ec2::config::Builder {
+    aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled())
+}
+
+/// EC2 has an error for "yes".
+fn rehearsed(answer: Result<(), CloudError>) -> Result<(), CloudError> {
+    match answer {
+        Err(error) if error.code == "DryRunOperation" => Ok(()),
+        other => other,
+    }
+}
+
+fn call(client: &Client, request: &FleetRequest) -> Result<CreateFleetFluentBuilder, CloudError> {
     let target = i32::try_from(request.target)
         .map_err(|_| refused(CALL, format!("{} instances are more than a fleet can have", request.target)))?;
+    let kind = request.default_target_capacity_type.as_ref().unwrap_or(&request.capacity_type);
     let capacity = ec2::TargetCapacitySpecificationRequest::builder()
         .total_target_capacity(target)
-        .default_target_capacity_type(request.capacity_type.as_str().into())
+        .default_target_capacity_type(kind.as_str().into())
         .build();
     let call = client
         .create_fleet()
@@ -27,21 +84,20 @@ pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<Fl
         .target_capacity_specification(capacity)
         .set_launch_template_configs(Some(request.configs.iter().map(config).collect()))
         .set_tag_specifications(tags::specifications(&TAGGED, &request.tags))
+        .set_reserved_capacity_options(reserved_options(request))
         .set_context(request.context.clone());
-    let answer = with_strategy(call, request).send().await.map_err(|error| failure(CALL, error))?;
-    Ok(FleetAnswer {
-        fleet_id: answer.fleet_id.unwrap_or_default(),
-        instances: answer.instances.unwrap_or_default().into_iter().flat_map(launched).collect(),
-        errors: answer.errors.unwrap_or_default().into_iter().map(unusable).collect(),
-    })
+    Ok(if request.default_target_capacity_type.is_some() { call } else { with_strategy(call, request) })
+}
+
+fn reserved_options(request: &FleetRequest) -> Option<ec2::ReservedCapacityOptionsRequest> {
+    let kinds: Vec<_> = request.reserved_capacity_types.iter().map(|kind| kind.as_str().into()).collect();
+    let options = || ec2::ReservedCapacityOptionsRequest::builder().set_reservation_types(Some(kinds.clone())).build();
+    (!kinds.is_empty()).then(options)
 }
 
 /// Spot weighs price against the chance of an interruption, on-demand takes the cheapest; where overlays have a say in the
 /// prices, the order of the overrides is theirs (aws 4.3).
-fn with_strategy(
-    call: aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder,
-    request: &FleetRequest,
-) -> aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder {
+fn with_strategy(call: CreateFleetFluentBuilder, request: &FleetRequest) -> CreateFleetFluentBuilder {
     if request.capacity_type == "spot" {
         let strategy = match request.prioritized {
             true => ec2::SpotAllocationStrategy::CapacityOptimizedPrioritized,

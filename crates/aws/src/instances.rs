@@ -64,6 +64,9 @@ fn of_ec2(instance: ec2::Instance) -> Instance {
         || instance.instance_lifecycle == Some(ec2::InstanceLifecycleType::Spot);
     let launched = instance.launch_time.and_then(|time| time.fmt(DateTimeFormat::DateTime).ok());
     let groups = instance.security_groups.unwrap_or_default();
+    let said = instance.capacity_reservation_specification;
+    let preference = said.and_then(|said| said.capacity_reservation_preference);
+    let partition = instance.placement.as_ref().and_then(|placement| placement.partition_number);
     Instance {
         id: instance.instance_id.unwrap_or_default(),
         state: instance.state.and_then(|state| state.name).map_or_else(String::new, |name| name.as_str().to_owned()),
@@ -75,6 +78,9 @@ fn of_ec2(instance: ec2::Instance) -> Instance {
         launched: launched.unwrap_or_default(),
         private_dns_name: instance.private_dns_name.unwrap_or_default(),
         private_ip: instance.private_ip_address.unwrap_or_default(),
+        capacity_reservation_id: instance.capacity_reservation_id,
+        capacity_reservation_preference: preference.map(|preference| preference.as_str().to_owned()),
+        placement_partition: partition.and_then(|number| u32::try_from(number).ok()),
         security_group_ids: groups.into_iter().filter_map(|group| group.group_id).collect(),
         tags: tags::from_ec2(instance.tags),
     }

@@ -1,20 +1,32 @@
 //! AWS as [`cloud::Cloud`] wants it, over the AWS SDK. The SDK is minutes of compile time, so this crate links it
 //! and nothing else does; it decides nothing.
 
+mod cluster;
 mod describe;
 mod failure;
 mod fleet;
 mod instances;
 mod launch_templates;
 mod parameters;
+mod places;
+mod pricing;
+mod profiles;
+mod queue;
 mod settings;
+mod statuses;
 mod tags;
 
 use aws_sdk_ec2::Client as Ec2;
+use aws_sdk_eks::Client as Eks;
+use aws_sdk_iam::Client as Iam;
+use aws_sdk_pricing::Client as Pricing;
+use aws_sdk_sqs::Client as Sqs;
 use aws_sdk_ssm::Client as Ssm;
 use cloud::{
-    Call, Cloud, Filter, FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, LaunchTemplate,
-    LaunchTemplateRequest, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
+    InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
+    OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
+    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
 
 pub use settings::{Credentials, Settings};
@@ -23,6 +35,10 @@ pub use settings::{Credentials, Settings};
 #[derive(Clone, Debug)]
 pub struct AwsCloud {
     ec2: Ec2,
+    eks: Eks,
+    iam: Iam,
+    pricing: Pricing,
+    sqs: Sqs,
     ssm: Ssm,
 }
 
@@ -31,7 +47,14 @@ impl AwsCloud {
     /// instance roles), where `settings` leaves them open. Calls nothing: a missing credential shows at the first call.
     pub async fn connect(settings: &Settings) -> Self {
         let config = settings::load(settings).await;
-        Self { ec2: Ec2::new(&config), ssm: Ssm::new(&config) }
+        Self {
+            ec2: Ec2::new(&config),
+            eks: Eks::new(&config),
+            iam: Iam::new(&config),
+            pricing: Pricing::from_conf(settings::for_pricing(&config)),
+            sqs: Sqs::new(&config),
+            ssm: Ssm::new(&config),
+        }
     }
 
     /// The region that calls go to, `None` when nothing names one; calls fail then.
@@ -100,5 +123,69 @@ impl Cloud for AwsCloud {
 
     fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
         Box::pin(instances::create_tags(&self.ec2, ids, tags))
+    }
+
+    fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>> {
+        Box::pin(pricing::on_demand(&self.pricing, self.region()))
+    }
+
+    fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>> {
+        Box::pin(places::reservations(&self.ec2, filter))
+    }
+
+    fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>> {
+        Box::pin(places::group(&self.ec2, query))
+    }
+
+    fn dry_run_create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, ()> {
+        Box::pin(fleet::rehearse(&self.ec2, request))
+    }
+
+    fn dry_run_run_instances<'a>(&'a self, probe: &'a RunInstancesProbe) -> Call<'a, ()> {
+        Box::pin(fleet::probe(&self.ec2, probe))
+    }
+
+    fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>> {
+        Box::pin(statuses::unhealthy(&self.ec2))
+    }
+
+    fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>> {
+        Box::pin(profiles::get(&self.iam, name))
+    }
+
+    fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
+        Box::pin(profiles::list(&self.iam, path_prefix))
+    }
+
+    fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()> {
+        Box::pin(profiles::create(&self.iam, request))
+    }
+
+    fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        Box::pin(profiles::add_role(&self.iam, profile, role))
+    }
+
+    fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        Box::pin(profiles::remove_role(&self.iam, profile, role))
+    }
+
+    fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        Box::pin(profiles::delete(&self.iam, name))
+    }
+
+    fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
+        Box::pin(cluster::describe(&self.eks, name))
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {
+        Box::pin(queue::url(&self.sqs, name))
+    }
+
+    fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>> {
+        Box::pin(queue::receive(&self.sqs, url))
+    }
+
+    fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>> {
+        Box::pin(queue::delete(&self.sqs, url, receipts))
     }
 }

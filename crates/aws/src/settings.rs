@@ -2,7 +2,8 @@
 //!
 //! Every call of Kerf may be tried again after an unknown outcome. CreateFleet and CreateLaunchTemplate carry a client
 //! token that stays the same over the attempts of one call, so EC2 acts once; TerminateInstances, CreateTags and
-//! DeleteLaunchTemplate end in the same state however often they happen.
+//! DeleteLaunchTemplate end in the same state however often they happen. So do the calls to IAM and SQS: what a second
+//! attempt finds done is an error of its own kind (`AlreadyExists`, `NotFound`), which their callers take for done.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_ec2::config::Credentials as SdkCredentials;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+use crate::pricing::endpoint_region;
 
 /// A TCP and TLS handshake takes less, or the address does not answer at all.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -36,7 +39,7 @@ impl std::fmt::Debug for Credentials {
 pub struct Settings {
     /// Region, such as `us-west-2`; `None` asks environment, profile and instance metadata.
     pub region: Option<String>,
-    /// Where EC2 and SSM answer, such as `http://127.0.0.1:5001`; `None` takes `AWS_ENDPOINT_URL` and its kin, then AWS'.
+    /// Where every service answers, such as `http://127.0.0.1:5001`; `None` takes `AWS_ENDPOINT_URL` and its kin, then AWS'.
     pub endpoint_url: Option<String>,
     /// Fixed keys; `None` asks the SDK's default chain.
     pub credentials: Option<Credentials>,
@@ -85,6 +88,12 @@ pub(crate) async fn load(settings: &Settings) -> SdkConfig {
         loader = loader.credentials_provider(SdkCredentials::new(id, secret, None, None, "settings"));
     }
     loader.load().await
+}
+
+/// The same for the price list, which is not served in every region.
+pub(crate) fn for_pricing(config: &SdkConfig) -> aws_sdk_pricing::Config {
+    let near = config.region().map(|region| Region::new(endpoint_region(region.as_ref())));
+    aws_sdk_pricing::config::Builder::from(config).region(near).build()
 }
 
 fn retries(settings: &Settings) -> RetryConfig {

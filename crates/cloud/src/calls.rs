@@ -1,5 +1,12 @@
 //! The calls that Kerf makes to AWS, exactly those, in EC2's own terms.
 
+mod cluster;
+mod launch;
+mod placement;
+mod profile;
+mod queue;
+mod status;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,6 +14,17 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CloudError;
+
+pub use cluster::ClusterDescription;
+pub use launch::{
+    BlockDevice, ConnectionTracking, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetRequest,
+    InterfaceKind, LaunchTemplateRequest, MetadataOptions, NetworkInterface, Placement, ReservationSpecification,
+    RunInstancesProbe,
+};
+pub use placement::{CapacityReservation, PlacementGroup, PlacementGroupQuery, ReservationFilter};
+pub use profile::{InstanceProfile, InstanceProfileRequest};
+pub use queue::QueueMessage;
+pub use status::{InstanceStatus, StatusEvent};
 
 /// A call in flight. Boxed so that the SDK's code is generated in its leaf crate, not in every caller.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CloudError>> + Send + 'a>>;
@@ -22,12 +40,18 @@ pub trait Cloud: Send + Sync {
     fn type_offerings(&self) -> Call<'_, Vec<TypeOffering>>;
     /// The latest spot price of each Linux type and zone.
     fn spot_prices(&self) -> Call<'_, Vec<SpotPrice>>;
+    /// The public on-demand price of each Linux type in the region, in the currency that AWS publishes (USD, CNY in China).
+    fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>>;
     /// Subnets that match the filter.
     fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>>;
     /// Security groups that match the filter.
     fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>>;
     /// Available images that match the filter, deprecated ones included.
     fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>>;
+    /// Capacity reservations that match the filter and are `active`, capacity blocks included.
+    fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>>;
+    /// One placement group whatever its state, `None` when there is none.
+    fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>>;
     /// The value of an SSM parameter, `None` when there is none.
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>>;
     /// Launch templates that carry all these tags; `*` as value asks only for the key.
@@ -38,15 +62,45 @@ pub trait Cloud: Send + Sync {
     fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
     /// Launches instances (type instant). Errors of single pools come in the answer, next to what was launched.
     fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer>;
+    /// Asks whether [`Self::create_fleet`] would be allowed; launches nothing. `Unauthorized` when it would not be.
+    fn dry_run_create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, ()>;
+    /// Asks whether RunInstances would be allowed with a launch template; launches nothing. `Unauthorized` when it would
+    /// not be.
+    fn dry_run_run_instances<'a>(&'a self, probe: &'a RunInstancesProbe) -> Call<'a, ()>;
     /// Instances that carry all these tags and are pending, running, stopping, stopped or shutting down; `*` as value
     /// asks only for the key.
     fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>>;
     /// One instance by id, whatever its state; `None` when EC2 does not know it.
     fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>>;
+    /// What DescribeInstanceStatus says of instances that fail a status check or have an event ahead (aws 6.4); healthy
+    /// instances are not in the answer, those of other owners are.
+    fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>>;
     /// Terminates instances; ids that EC2 does not know are an error of kind `NotFound`.
     fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()>;
     /// Adds tags to resources.
     fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()>;
+    /// One instance profile by name, `None` when IAM does not know it.
+    fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>>;
+    /// Instance profiles whose path begins with `path_prefix`, such as `/karpenter/us-west-2/prod/`. IAM lists no tags: they
+    /// are empty here.
+    fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>>;
+    /// Creates an instance profile without a role; `AlreadyExists` when the name is taken, whatever its path.
+    fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()>;
+    /// Puts a role, by its bare name, into a profile. `NotFound` when there is no such role or profile (the message says
+    /// which), `Invalid` (`LimitExceeded`) when the profile has a role.
+    fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()>;
+    /// Takes a role out of a profile; `NotFound` when it is not in it, or there is no such profile.
+    fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()>;
+    /// Deletes an instance profile; `NotFound` when it is gone, `Invalid` (`DeleteConflict`) while it has a role.
+    fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
+    /// What EKS says of a cluster; `NotFound` when it is none of this account and region.
+    fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription>;
+    /// The address of an SQS queue by name; `NotFound` when there is none.
+    fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String>;
+    /// Up to ten messages of a queue, waiting up to 20 s for the first. A message that is not deleted comes again 20 s later.
+    fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>>;
+    /// Deletes messages by receipt, any number of them. The answer has the receipts of those that are still there.
+    fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>>;
 }
 
 /// What EC2 says about an instance type (the parts of DescribeInstanceTypes that we use).
@@ -142,6 +196,15 @@ pub struct SpotPrice {
     pub micro_dollars: i64,
 }
 
+/// An on-demand price.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnDemandPrice {
+    /// Instance type.
+    pub instance_type: String,
+    /// Millionths of a dollar (of a yuan in China) per hour.
+    pub micro_dollars: i64,
+}
+
 /// What to look for: all given fields must match; empty lists and maps ask for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Filter {
@@ -211,166 +274,6 @@ pub struct LaunchTemplate {
     pub tags: Tags,
 }
 
-/// A launch template to create (aws 4.4).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaunchTemplateRequest {
-    /// Its name; carries a hash of the rest.
-    pub name: String,
-    /// The image.
-    pub image_id: String,
-    /// Instance profile name.
-    pub instance_profile: String,
-    /// Security groups of the primary interface.
-    pub security_group_ids: Vec<String>,
-    /// Base64 of the user data.
-    pub user_data: String,
-    /// Volumes.
-    pub block_devices: Vec<BlockDevice>,
-    /// IMDS options.
-    pub metadata: MetadataOptions,
-    /// Public IPv4 address, when the class says so.
-    pub associate_public_ip: Option<bool>,
-    /// Detailed monitoring.
-    pub detailed_monitoring: bool,
-    /// Tags of the template itself and of the network interfaces.
-    pub tags: Tags,
-}
-
-/// A volume of a launch template.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockDevice {
-    /// Such as `/dev/xvda`.
-    pub device: String,
-    /// Size in GiB.
-    pub size_gib: Option<u32>,
-    /// Such as `gp3`.
-    pub volume_type: Option<String>,
-    /// Encrypted at rest.
-    pub encrypted: Option<bool>,
-    /// Provisioned IOPS.
-    pub iops: Option<u32>,
-    /// MiB/s.
-    pub throughput: Option<u32>,
-    /// Customer key.
-    pub kms_key_id: Option<String>,
-    /// Source snapshot.
-    pub snapshot_id: Option<String>,
-    /// Deleted with the instance.
-    pub delete_on_termination: Option<bool>,
-}
-
-/// IMDS options in EC2's words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MetadataOptions {
-    /// `enabled` or `disabled`.
-    pub http_endpoint: String,
-    /// `enabled` or `disabled`.
-    pub http_protocol_ipv6: String,
-    /// 1 to 64.
-    pub hop_limit: u32,
-    /// `required` or `optional`.
-    pub http_tokens: String,
-}
-
-impl Default for MetadataOptions {
-    fn default() -> Self {
-        Self {
-            http_endpoint: "enabled".to_owned(),
-            http_protocol_ipv6: "disabled".to_owned(),
-            hop_limit: 1,
-            http_tokens: "required".to_owned(),
-        }
-    }
-}
-
-/// A CreateFleet request of type instant (aws 4.3).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetRequest {
-    /// Makes the call idempotent: the same token launches once.
-    pub client_token: String,
-    /// How many instances.
-    pub target: u32,
-    /// `spot` or `on-demand`.
-    pub capacity_type: String,
-    /// Launch templates with their overrides.
-    pub configs: Vec<FleetConfig>,
-    /// Tags of instances, volumes and the fleet.
-    pub tags: Tags,
-    /// The class's opaque context.
-    pub context: Option<String>,
-    /// Whether the priorities of the overrides decide, not EC2's own prices.
-    pub prioritized: bool,
-}
-
-/// One launch template of a fleet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetConfig {
-    /// Its name; the version is `$Latest`.
-    pub launch_template: String,
-    /// The pools to choose from.
-    pub overrides: Vec<FleetOverride>,
-}
-
-/// One pool (type and zone) of a fleet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetOverride {
-    /// Instance type.
-    pub instance_type: String,
-    /// Zone name.
-    pub zone: String,
-    /// Subnet in that zone.
-    pub subnet_id: String,
-    /// The image.
-    pub image_id: String,
-    /// The offering's price in millionths of a dollar: EC2's `Priority`, where lower goes first.
-    pub priority: i64,
-}
-
-/// What CreateFleet answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetAnswer {
-    /// The fleet's id.
-    pub fleet_id: String,
-    /// What was launched.
-    pub instances: Vec<FleetInstance>,
-    /// Pools that could not be used, and why.
-    pub errors: Vec<FleetError>,
-}
-
-/// An instance that a fleet launched.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetInstance {
-    /// `i-...`.
-    pub id: String,
-    /// Instance type.
-    pub instance_type: String,
-    /// Zone name.
-    pub zone: String,
-    /// Subnet.
-    pub subnet_id: String,
-    /// Image.
-    pub image_id: String,
-    /// `spot` or `on-demand`.
-    pub lifecycle: String,
-}
-
-/// A pool that a fleet could not use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetError {
-    /// EC2's code, such as `InsufficientInstanceCapacity`.
-    pub code: String,
-    /// EC2's message.
-    pub message: String,
-    /// Instance type of the override.
-    pub instance_type: String,
-    /// Zone name of the override.
-    pub zone: String,
-    /// Subnet of the override.
-    pub subnet_id: String,
-    /// `spot` or `on-demand`.
-    pub lifecycle: String,
-}
-
 /// An instance as DescribeInstances shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -396,6 +299,12 @@ pub struct Instance {
     pub private_ip: String,
     /// Security groups.
     pub security_group_ids: Vec<String>,
+    /// The capacity reservation that it runs in.
+    pub capacity_reservation_id: Option<String>,
+    /// What its launch said of reservations: `open`, `none` or `capacity-reservations-only`.
+    pub capacity_reservation_preference: Option<String>,
+    /// Its partition, in a placement group of strategy `partition`; 1 is the first.
+    pub placement_partition: Option<u32>,
     /// Its tags.
     pub tags: Tags,
 }

@@ -4,6 +4,7 @@
 //! instance types and zone offerings are the world of [`crate::fake::FakeCloud`].
 
 mod describe;
+mod pricelist;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -13,6 +14,8 @@ use flate2::read::GzDecoder;
 use thiserror::Error;
 
 use crate::calls::{InstanceTypeInfo, TypeOffering};
+
+pub use pricelist::{Currency, price_of};
 
 /// A data file of the crate that cannot be used. `row` counts from 1 and includes the heading; for JSON it is the
 /// position in the list.

@@ -6,23 +6,23 @@
 
 mod builder;
 mod clock;
+mod controls;
 mod faults;
 mod find;
 mod fleet;
+mod places;
+mod profiles;
+mod queue;
+mod serve;
 mod world;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::calls::{
-    Call, Cloud, Filter, FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, LaunchTemplate,
-    LaunchTemplateRequest, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
-};
-use crate::error::{CloudError, Kind};
+use crate::calls::{Call, FleetRequest, SpotPrice, Subnet};
+use crate::error::CloudError;
 
 pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -30,11 +30,8 @@ pub use faults::{Fault, Input, Logged};
 pub use find::{ACCOUNT, AMAZON};
 pub use world::{Drought, Machine, Pool, Timing};
 
-use faults::{no_answer, refuse};
+use faults::no_answer;
 use world::World;
-
-/// What EC2 takes as user data before base64, in bytes.
-const USER_DATA_LIMIT: usize = 16_384;
 
 /// The fake; clones share one world.
 #[derive(Clone)]
@@ -42,6 +39,8 @@ pub struct FakeCloud {
     world: Arc<Mutex<World>>,
     clock: Arc<dyn Clock>,
     revision: watch::Sender<u64>,
+    /// Counts what is sent to queues, for those who wait for a message.
+    sent: watch::Sender<u64>,
 }
 
 impl FakeCloud {
@@ -52,7 +51,7 @@ impl FakeCloud {
     }
 
     fn new(world: World, clock: Arc<dyn Clock>) -> Self {
-        Self { world: Arc::new(Mutex::new(world)), clock, revision: watch::Sender::new(0) }
+        Self { world: Arc::new(Mutex::new(world)), clock, revision: watch::Sender::new(0), sent: watch::Sender::new(0) }
     }
 
     /// Counts every change of an instance; wait on it, then read [`Self::machines`].
@@ -259,126 +258,4 @@ impl FakeCloud {
         self.announce(changed);
         answer
     }
-}
-
-impl Cloud for FakeCloud {
-    fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {
-        self.call("DescribeInstanceTypes", Input::Nothing, |world, _| Ok(world.types.values().cloned().collect()))
-    }
-
-    fn type_offerings(&self) -> Call<'_, Vec<TypeOffering>> {
-        self.call("DescribeInstanceTypeOfferings", Input::Nothing, |world, _| Ok(world.offerings.clone()))
-    }
-
-    fn spot_prices(&self) -> Call<'_, Vec<SpotPrice>> {
-        self.call("DescribeSpotPriceHistory", Input::Nothing, |world, _| Ok(world.spot_prices.clone()))
-    }
-
-    fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
-        self.call("DescribeSubnets", Input::Filter(filter.clone()), |world, _| {
-            Ok(world.subnets.iter().filter(|subnet| find::subnet(filter, subnet)).cloned().collect())
-        })
-    }
-
-    fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
-        self.call("DescribeSecurityGroups", Input::Filter(filter.clone()), |world, _| {
-            Ok(world.security_groups.iter().filter(|group| find::security_group(filter, group)).cloned().collect())
-        })
-    }
-
-    fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
-        self.call("DescribeImages", Input::Filter(filter.clone()), |world, _| {
-            Ok(world.images.iter().filter(|image| find::image(filter, image)).cloned().collect())
-        })
-    }
-
-    fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
-        self.call("GetParameter", Input::Name(name.to_owned()), |world, _| Ok(world.parameters.get(name).cloned()))
-    }
-
-    fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {
-        self.call("DescribeLaunchTemplates", Input::Tags(tags.clone()), |world, _| {
-            let all = world.templates.values().map(|(template, _)| template);
-            Ok(all.filter(|template| find::tagged(&template.tags, tags)).cloned().collect())
-        })
-    }
-
-    fn create_launch_template<'a>(&'a self, request: &'a LaunchTemplateRequest) -> Call<'a, LaunchTemplate> {
-        let input = Input::LaunchTemplate(Box::new(request.clone()));
-        self.call("CreateLaunchTemplate", input, |world, _| create_template(world, request))
-    }
-
-    fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
-        let call = "DeleteLaunchTemplate";
-        self.call(call, Input::Name(name.to_owned()), move |world, _| {
-            let message = format!("The specified launch template, with template name {name}, does not exist.");
-            let missing = || refuse(call, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message);
-            world.templates.remove(name).map(|_| ()).ok_or_else(missing)
-        })
-    }
-
-    fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer> {
-        let input = Input::Fleet(Box::new(request.clone()));
-        self.call("CreateFleet", input, |world, now| fleet::create(world, request, now))
-    }
-
-    fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>> {
-        self.call("DescribeInstances", Input::Tags(tags.clone()), |world, now| Ok(world.instances(tags, now)))
-    }
-
-    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
-        self.call("DescribeInstances", Input::Ids(vec![id.to_owned()]), |world, now| {
-            let timing = world.timing;
-            let machine = world.machines.get(id).filter(|machine| machine.visible(now, timing));
-            Ok(machine.map(|machine| machine.instance.clone()))
-        })
-    }
-
-    fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {
-        let call = "TerminateInstances";
-        self.call(call, Input::Ids(ids.to_vec()), move |world, now| {
-            if let Some(unknown) = ids.iter().find(|id| !world.machines.contains_key(*id)) {
-                let message = format!("The instance ID '{unknown}' does not exist");
-                return Err(refuse(call, Kind::NotFound, "InvalidInstanceID.NotFound", message));
-            }
-            for id in ids {
-                world.shut_down(id, now);
-            }
-            Ok(())
-        })
-    }
-
-    fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
-        let call = "CreateTags";
-        self.call(call, Input::CreateTags(ids.to_vec(), tags.clone()), |world, _| {
-            world.tag(ids, tags).map_err(|unknown| {
-                let code = if unknown.starts_with("i-") { "InvalidInstanceID.NotFound" } else { "InvalidID" };
-                refuse(call, Kind::NotFound, code, format!("The ID '{unknown}' does not exist"))
-            })
-        })
-    }
-}
-
-fn create_template(world: &mut World, request: &LaunchTemplateRequest) -> Result<LaunchTemplate, CloudError> {
-    let call = "CreateLaunchTemplate";
-    if world.templates.contains_key(&request.name) {
-        let message = "Launch template name already in use.".to_owned();
-        return Err(refuse(call, Kind::AlreadyExists, "InvalidLaunchTemplateName.AlreadyExistsException", message));
-    }
-    let legal = |letter: char| letter.is_ascii_alphanumeric() || "()./_-".contains(letter);
-    if !(3..=128).contains(&request.name.len()) || !request.name.chars().all(legal) {
-        let message = format!("The launch template name {:?} is malformed", request.name);
-        return Err(refuse(call, Kind::Invalid, "InvalidLaunchTemplateName.MalformedException", message));
-    }
-    let problem = match STANDARD.decode(&request.user_data) {
-        Err(_) => Some("Invalid BASE64 encoding of user data".to_owned()),
-        Ok(raw) if raw.len() > USER_DATA_LIMIT => Some(format!("User data is limited to {USER_DATA_LIMIT} bytes")),
-        Ok(_) => None,
-    };
-    if let Some(message) = problem {
-        return Err(refuse(call, Kind::Invalid, "InvalidUserData.Malformed", message));
-    }
-    let template = LaunchTemplate { id: world.new_id("lt"), name: request.name.clone(), tags: request.tags.clone() };
-    world.templates.insert(request.name.clone(), (template.clone(), request.clone()));
-    Ok(template)
 }

@@ -155,6 +155,7 @@ impl Choice {
             tags,
             context: self.context.clone(),
             prioritized: self.prioritized,
+            ..FleetRequest::default()
         }
     }
 }

@@ -16,4 +16,5 @@ pub mod types;
 
 pub use calls::*;
 pub use error::{CloudError, Kind};
+pub use jiff::Timestamp;
 pub use settings::Settings;

@@ -51,6 +51,7 @@ fn fleet(token: &str, target: u32, pools: &[(&str, &cloud::Subnet, i64)]) -> Fle
         tags: [("case".to_owned(), token.to_owned())].into(),
         context: None,
         prioritized: false,
+        ..FleetRequest::default()
     }
 }
 

@@ -57,7 +57,14 @@ fn instance(xml: &mut Xml, row: &Instance) {
     xml.text("privateDnsName", &row.private_dns_name);
     xml.text("instanceType", &row.instance_type);
     xml.text("launchTime", &row.launched);
-    xml.element("placement", |xml| xml.text("availabilityZone", &row.zone));
+    xml.element("placement", |xml| {
+        xml.text("availabilityZone", &row.zone);
+        xml.some("partitionNumber", row.placement_partition);
+    });
+    xml.some("capacityReservationId", row.capacity_reservation_id.as_ref());
+    if let Some(preference) = &row.capacity_reservation_preference {
+        xml.element("capacityReservationSpecification", |xml| xml.text("capacityReservationPreference", preference));
+    }
     xml.text("subnetId", &row.subnet_id);
     xml.text("privateIpAddress", &row.private_ip);
     xml.items("groupSet", &row.security_group_ids, |xml, id| xml.text("groupId", id));

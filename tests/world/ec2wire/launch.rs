@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use cloud::{
-    BlockDevice, Cloud, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate, LaunchTemplateRequest,
-    MetadataOptions, Tags,
-};
+use cloud::{Cloud, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, LaunchTemplate, Tags};
 
 use super::answer::{Failure, Reply, invalid, page};
 use super::describe::{Select, tags_of};
 use super::form::Form;
 use super::lock;
+use super::template;
 use super::xml::Xml;
 
 /// EC2 gives at most two hundred templates a page.
@@ -28,13 +26,13 @@ pub(super) async fn describe_templates(cloud: &dyn Cloud, form: &Form) -> Result
     let told = format!("{} launch templates", found.len());
     let (rows, next) = page(found, form, PAGE)?;
     let body = Xml::response("DescribeLaunchTemplates", |xml| {
-        xml.items("launchTemplates", &rows, template);
+        xml.items("launchTemplates", &rows, described);
         xml.some("nextToken", next);
     });
     Ok(Reply { body, told })
 }
 
-fn template(xml: &mut Xml, row: &LaunchTemplate) {
+fn described(xml: &mut Xml, row: &LaunchTemplate) {
     xml.text("launchTemplateId", &row.id);
     xml.text("launchTemplateName", &row.name);
     xml.text("defaultVersionNumber", 1);
@@ -47,56 +45,15 @@ pub(super) async fn create_template(cloud: &dyn Cloud, tokens: &Tokens, form: &F
     let before = lock(tokens).get(&token).cloned();
     let made = match before {
         Some(template) => template,
-        None => cloud.create_launch_template(&template_request(form)).await?,
+        None => cloud.create_launch_template(&template::request(form, &specified(form, "launch-template"))).await?,
     };
     if !token.is_empty() {
         lock(tokens).insert(token, made.clone());
     }
     let body = Xml::response("CreateLaunchTemplate", |xml| {
-        xml.element("launchTemplate", |xml| template(xml, &made));
+        xml.element("launchTemplate", |xml| described(xml, &made));
     });
     Ok(Reply { body, told: made.id })
-}
-
-fn template_request(form: &Form) -> LaunchTemplateRequest {
-    let data = form.at("LaunchTemplateData");
-    let interface = data.at("NetworkInterface.1");
-    LaunchTemplateRequest {
-        name: form.owned("LaunchTemplateName"),
-        image_id: data.owned("ImageId"),
-        instance_profile: data.owned("IamInstanceProfile.Name"),
-        security_group_ids: interface.texts("SecurityGroupId"),
-        user_data: data.owned("UserData"),
-        block_devices: data.list("BlockDeviceMapping").iter().map(block_device).collect(),
-        metadata: metadata(&data.at("MetadataOptions")),
-        associate_public_ip: interface.read("AssociatePublicIpAddress"),
-        detailed_monitoring: data.read("Monitoring.Enabled").unwrap_or_default(),
-        tags: specified(form, "launch-template"),
-    }
-}
-
-fn block_device(mapping: &Form) -> BlockDevice {
-    let volume = mapping.at("Ebs");
-    BlockDevice {
-        device: mapping.owned("DeviceName"),
-        size_gib: volume.read("VolumeSize"),
-        volume_type: volume.read("VolumeType"),
-        encrypted: volume.read("Encrypted"),
-        iops: volume.read("Iops"),
-        throughput: volume.read("Throughput"),
-        kms_key_id: volume.read("KmsKeyId"),
-        snapshot_id: volume.read("SnapshotId"),
-        delete_on_termination: volume.read("DeleteOnTermination"),
-    }
-}
-
-fn metadata(options: &Form) -> MetadataOptions {
-    MetadataOptions {
-        http_endpoint: options.owned("HttpEndpoint"),
-        http_protocol_ipv6: options.owned("HttpProtocolIpv6"),
-        hop_limit: options.read("HttpPutResponseHopLimit").unwrap_or(1),
-        http_tokens: options.owned("HttpTokens"),
-    }
 }
 
 /// The tags that a request has for resources of `kind`.
@@ -140,6 +97,7 @@ fn fleet_request(form: &Form) -> Result<FleetRequest, Failure> {
     let Some(target) = capacity.read("TotalTargetCapacity") else {
         return Err(invalid("MissingParameter", "TotalTargetCapacity is missing or negative".to_owned()));
     };
+    let default = capacity.text("DefaultTargetCapacityType");
     let mut configs = Vec::new();
     for config in form.list("LaunchTemplateConfigs") {
         configs.push(fleet_config(&config)?);
@@ -147,7 +105,9 @@ fn fleet_request(form: &Form) -> Result<FleetRequest, Failure> {
     Ok(FleetRequest {
         client_token: form.owned("ClientToken"),
         target,
-        capacity_type: capacity.owned("DefaultTargetCapacityType"),
+        capacity_type: if default == "spot" { default.to_owned() } else { "on-demand".to_owned() },
+        default_target_capacity_type: (!matches!(default, "spot" | "on-demand")).then(|| default.to_owned()),
+        reserved_capacity_types: form.texts("ReservedCapacityOptions.ReservationType"),
         configs,
         tags: specified(form, "instance"),
         context: form.get("Context").map(str::to_owned),

@@ -84,6 +84,7 @@ impl Stage {
             tags: Tags::new(),
             context: None,
             prioritized: false,
+            ..FleetRequest::default()
         };
         let answer = self.cloud.create_fleet(&request).await?;
         ensure!(answer.instances.len() == count as usize, "{:?}", answer.errors);

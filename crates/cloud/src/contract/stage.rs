@@ -76,6 +76,7 @@ impl<'a> Stage<'a> {
             tags: self.tags(),
             context: None,
             prioritized: true,
+            ..FleetRequest::default()
         })
     }
 

@@ -1,5 +1,6 @@
 //! The world that a test starts from: by default a small, sound us-west-2 with a cluster in it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -8,7 +9,9 @@ use super::FakeCloud;
 use super::clock::{Clock, SystemClock};
 use super::find::{ACCOUNT, AMAZON};
 use super::world::{Timing, World, scramble};
-use crate::calls::{Image, SecurityGroup, SpotPrice, Subnet, Tags};
+use crate::calls::{
+    CapacityReservation, ClusterDescription, Image, PlacementGroup, SecurityGroup, SpotPrice, Subnet, Tags,
+};
 use crate::data::{self, DataError};
 
 /// The date in the names and versions of the default images.
@@ -30,6 +33,9 @@ pub struct Builder {
     security_groups: Vec<SecurityGroup>,
     images: Vec<Image>,
     parameters: Vec<(String, String)>,
+    roles: Vec<String>,
+    reservations: Vec<CapacityReservation>,
+    placement_groups: Vec<PlacementGroup>,
 }
 
 impl Builder {
@@ -49,6 +55,9 @@ impl Builder {
             security_groups: Vec::new(),
             images: Vec::new(),
             parameters: Vec::new(),
+            roles: Vec::new(),
+            reservations: Vec::new(),
+            placement_groups: Vec::new(),
         }
     }
 
@@ -108,6 +117,13 @@ impl Builder {
         self
     }
 
+    /// How long ReceiveMessage waits for the first message; default 20 s.
+    #[must_use]
+    pub fn long_poll_of(mut self, time: SignedDuration) -> Self {
+        self.timing.long_poll = time;
+        self
+    }
+
     /// No subnets, security groups, images or parameters but those that are added.
     #[must_use]
     pub fn unfurnished(mut self) -> Self {
@@ -157,6 +173,27 @@ impl Builder {
         self
     }
 
+    /// One more role; default is `KarpenterNodeRole-` with the cluster's name alone.
+    #[must_use]
+    pub fn role(mut self, name: &str) -> Self {
+        self.roles.push(name.to_owned());
+        self
+    }
+
+    /// A capacity reservation.
+    #[must_use]
+    pub fn reservation(mut self, reservation: CapacityReservation) -> Self {
+        self.reservations.push(reservation);
+        self
+    }
+
+    /// A placement group.
+    #[must_use]
+    pub fn placement_group(mut self, group: PlacementGroup) -> Self {
+        self.placement_groups.push(group);
+        self
+    }
+
     /// The cloud.
     ///
     /// # Errors
@@ -182,8 +219,13 @@ impl Builder {
             security_groups: self.security_groups,
             images: self.images,
             parameters: self.parameters.into_iter().collect(),
+            reservations: self.reservations,
+            placement_groups: self.placement_groups,
+            clusters: [(self.cluster.clone(), described(&self.kubernetes))].into(),
             ..World::default()
         };
+        world.profiles.roles.extend(self.roles);
+        world.on_demand = listed(&world)?;
         world.offerings = offerings;
         if self.spot_prices {
             world.spot_prices = spot_prices(&world, self.seed)?;
@@ -192,6 +234,7 @@ impl Builder {
     }
 
     fn furnish(&mut self) {
+        self.roles.push(format!("KarpenterNodeRole-{}", self.cluster));
         let tags: Tags = [("karpenter.sh/discovery".to_owned(), self.cluster.clone())].into();
         for (index, zone) in self.zones.iter().enumerate() {
             self.subnets.push(Subnet {
@@ -261,6 +304,22 @@ fn zone_id(zone: &str, index: usize) -> String {
     };
     let short: String = region.split('-').map(short).collect();
     format!("{short}-az{}", index + 1)
+}
+
+/// A cluster of EKS with an authority that nobody can verify.
+fn described(kubernetes: &str) -> ClusterDescription {
+    ClusterDescription {
+        version: kubernetes.to_owned(),
+        endpoint: "https://0123456789ABCDEF0123456789ABCDEF.gr7.eks.invalid".to_owned(),
+        ca: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K".to_owned(),
+        service_cidr: "10.100.0.0/16".to_owned(),
+    }
+}
+
+/// The embedded prices of the types that exist.
+fn listed(world: &World) -> Result<BTreeMap<String, i64>, DataError> {
+    let prices = &data::facts()?.on_demand;
+    Ok(world.types.keys().filter_map(|name| Some((name.clone(), *prices.get(name)?))).collect())
 }
 
 /// 30 to 45 % of the on-demand price, by type and zone: stable for a seed.

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::calls::{Filter, FleetRequest, LaunchTemplateRequest, Tags};
+use crate::calls::{
+    Filter, FleetRequest, InstanceProfileRequest, LaunchTemplateRequest, PlacementGroupQuery, ReservationFilter,
+    RunInstancesProbe, Tags,
+};
 use crate::error::{CloudError, Kind};
 
 /// What goes wrong with a call.
@@ -70,12 +73,22 @@ pub enum Input {
     Fleet(Box<FleetRequest>),
     /// Tags to write, and where.
     CreateTags(Vec<String>, Tags),
+    /// A filter of reservations.
+    Reservations(ReservationFilter),
+    /// A placement group.
+    PlacementGroup(PlacementGroupQuery),
+    /// A RunInstances that is only asked about.
+    Probe(RunInstancesProbe),
+    /// An instance profile to create.
+    Profile(InstanceProfileRequest),
+    /// An instance profile and a role.
+    Role(String, String),
 }
 
 /// One call as the fake saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// EC2's name of the action, such as `CreateFleet`.
+    /// AWS' name of the action, such as `CreateFleet`; `CreateFleet(DryRun)` when it is only asked about.
     pub call: &'static str,
     /// When.
     pub at: Timestamp,

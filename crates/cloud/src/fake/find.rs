@@ -1,6 +1,9 @@
 //! How EC2 matches what a Describe call asks for.
 
-use crate::calls::{Filter, Image, SecurityGroup, Subnet, Tags};
+use crate::calls::{
+    CapacityReservation, Filter, Image, PlacementGroup, PlacementGroupQuery, ReservationFilter, SecurityGroup, Subnet,
+    Tags,
+};
 
 /// The account that the fake plays; `self` means it.
 pub const ACCOUNT: &str = "123456789012";
@@ -31,6 +34,21 @@ pub(super) fn image(filter: &Filter, image: &Image) -> bool {
         && any(&filter.names, |name| wildcard(name, &image.name))
         && any(&filter.owners, |owner| owns(owner, &image.owner))
         && tagged(&image.tags, &filter.tags)
+}
+
+pub(super) fn reservation(filter: &ReservationFilter, one: &CapacityReservation) -> bool {
+    let same = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
+    any(&filter.ids, |id| id == one.id)
+        && same(&filter.owner, &one.owner)
+        && same(&filter.match_criteria, &one.match_criteria)
+        && tagged(&one.tags, &filter.tags)
+}
+
+pub(super) fn placement_group(query: &PlacementGroupQuery, group: &PlacementGroup) -> bool {
+    match query {
+        PlacementGroupQuery::Name(name) => group.name == *name,
+        PlacementGroupQuery::Id(id) => group.id == *id,
+    }
 }
 
 fn owns(wanted: &str, owner: &str) -> bool {

@@ -4,9 +4,11 @@
 use jiff::Timestamp;
 
 use super::faults::refuse;
+use super::places;
 use super::world::{Machine, Pool, World};
 use crate::calls::{
     FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
+    RunInstancesProbe,
 };
 use crate::error::{CloudError, Kind};
 
@@ -42,6 +44,30 @@ pub(super) fn create(world: &mut World, request: &FleetRequest, now: Timestamp) 
         world.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone()));
     }
     Ok(answer)
+}
+
+/// What EC2 checks of a fleet before it says whether it would be allowed.
+pub(super) fn rehearse(world: &World, request: &FleetRequest) -> Result<(), CloudError> {
+    candidates(world, request).map(drop)
+}
+
+/// What EC2 checks of RunInstances with a launch template before it says whether it would be allowed.
+pub(super) fn probe(world: &World, probe: &RunInstancesProbe) -> Result<(), CloudError> {
+    const CALL: &str = "RunInstances(DryRun)";
+    if !world.templates.contains_key(&probe.launch_template) {
+        let name = &probe.launch_template;
+        let message = format!("The specified launch template, with template name {name}, does not exist.");
+        return Err(refuse(CALL, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
+    }
+    if !world.subnets.iter().any(|subnet| subnet.id == probe.subnet_id) {
+        let message = format!("The subnet ID '{}' does not exist", probe.subnet_id);
+        return Err(refuse(CALL, Kind::NotFound, "InvalidSubnetID.NotFound", message));
+    }
+    if !world.types.contains_key(&probe.instance_type) {
+        let message = format!("Invalid value '{}' for InstanceType.", probe.instance_type);
+        return Err(refuse(CALL, Kind::Invalid, "InvalidParameterValue", message));
+    }
+    Ok(())
 }
 
 impl Candidate<'_> {
@@ -138,6 +164,12 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
         return Err(candidate.refused("InvalidSubnetID.NotFound", &message));
     };
     check_image(world, candidate)?;
+    let placed = places::grouped(world, &candidate.template, &pool.zone);
+    let placed = placed.map_err(|(code, message)| candidate.refused(code, &message))?.unwrap_or(u32::MAX);
+    let reserved = places::reserved(world, &candidate.template, pool);
+    if let Some(reserved) = reserved.map_err(|(code, message)| candidate.refused(code, &message))? {
+        return Ok(reserved.min(placed).min(subnet.free_addresses));
+    }
     let stock = world.stock_of(pool).unwrap_or(u32::MAX);
     if stock == 0 {
         return Err(candidate
@@ -147,7 +179,7 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
         let message = format!("There are not enough free addresses in subnet '{}'", subnet.id);
         return Err(candidate.refused("InsufficientFreeAddressesInSubnet", &message));
     }
-    Ok(stock.min(subnet.free_addresses))
+    Ok(stock.min(subnet.free_addresses).min(placed))
 }
 
 fn check_image(world: &World, candidate: &Candidate<'_>) -> Result<(), Box<FleetError>> {
@@ -188,6 +220,9 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         private_dns_name: format!("ip-10-0-{net}-{host}.{}.compute.internal", world.region),
         private_ip: format!("10.0.{net}.{host}"),
         security_group_ids: candidate.template.security_group_ids.clone(),
+        capacity_reservation_id: places::occupy(world, &candidate.template, &candidate.pool),
+        capacity_reservation_preference: preference(&candidate.template),
+        placement_partition: candidate.template.placement.partition,
         tags: request.tags.clone(),
     };
     let architecture = world.images.iter().find(|image| image.id == image_id).map(|image| image.architecture.clone());
@@ -211,4 +246,10 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         image_id,
         lifecycle: request.capacity_type.clone(),
     }
+}
+
+/// EC2 shows `open` where nobody said anything.
+fn preference(template: &LaunchTemplateRequest) -> Option<String> {
+    let said = template.capacity_reservation.as_ref().map(|wanted| wanted.preference.clone());
+    said.or_else(|| Some("open".to_owned()))
 }

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::faults::{Logged, Script};
-use super::find;
+use super::profiles::Profiles;
+use super::queue::Queues;
+use super::{find, places};
 use crate::calls::{
-    FleetAnswer, FleetRequest, Image, Instance, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, SecurityGroup,
-    SpotPrice, Subnet, Tags, TypeOffering,
+    CapacityReservation, ClusterDescription, FleetAnswer, FleetRequest, Image, Instance, InstanceStatus,
+    InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, OnDemandPrice, PlacementGroup, SecurityGroup, SpotPrice,
+    Subnet, Tags, TypeOffering,
 };
 
 /// How long EC2 still describes an instance after its end.
@@ -62,6 +65,8 @@ pub struct Timing {
     pub shutting_down: SignedDuration,
     /// How long DescribeInstances does not show a new instance.
     pub invisible: SignedDuration,
+    /// How long ReceiveMessage waits for the first message, in the machine's time.
+    pub long_poll: SignedDuration,
 }
 
 impl Default for Timing {
@@ -70,6 +75,7 @@ impl Default for Timing {
             pending: SignedDuration::from_millis(500),
             shutting_down: SignedDuration::from_millis(500),
             invisible: SignedDuration::ZERO,
+            long_poll: SignedDuration::from_secs(20),
         }
     }
 }
@@ -104,10 +110,17 @@ pub(super) struct World {
     pub(super) types: BTreeMap<String, InstanceTypeInfo>,
     pub(super) offerings: Vec<TypeOffering>,
     pub(super) spot_prices: Vec<SpotPrice>,
+    pub(super) on_demand: BTreeMap<String, i64>,
     pub(super) subnets: Vec<Subnet>,
     pub(super) security_groups: Vec<SecurityGroup>,
     pub(super) images: Vec<Image>,
     pub(super) parameters: BTreeMap<String, String>,
+    pub(super) reservations: Vec<CapacityReservation>,
+    pub(super) placement_groups: Vec<PlacementGroup>,
+    pub(super) profiles: Profiles,
+    pub(super) clusters: BTreeMap<String, ClusterDescription>,
+    pub(super) queues: Queues,
+    pub(super) statuses: BTreeMap<String, InstanceStatus>,
     pub(super) templates: BTreeMap<String, (LaunchTemplate, LaunchTemplateRequest)>,
     pub(super) machines: BTreeMap<String, Machine>,
     /// Instances that each finite pool still has.
@@ -160,6 +173,8 @@ impl World {
         self.changes += 1;
         let pool = machine.pool();
         let subnet_id = machine.instance.subnet_id.clone();
+        let reservation = machine.instance.capacity_reservation_id.clone();
+        places::vacate(self, reservation.as_deref());
         if let Some(stock) = self.stock.get_mut(&pool) {
             *stock += 1;
         }
@@ -179,6 +194,18 @@ impl World {
 
     pub(super) fn offered(&self, instance_type: &str, zone: &str) -> bool {
         self.offerings.iter().any(|offering| offering.instance_type == instance_type && offering.zone == zone)
+    }
+
+    pub(super) fn on_demand(&self) -> Vec<OnDemandPrice> {
+        let price =
+            |(name, price): (&String, &i64)| OnDemandPrice { instance_type: name.clone(), micro_dollars: *price };
+        self.on_demand.iter().map(price).collect()
+    }
+
+    /// What DescribeInstanceStatus shows: running instances that somebody made ill.
+    pub(super) fn unhealthy(&self) -> Vec<InstanceStatus> {
+        let runs = |id: &&String| self.machines.get(*id).is_some_and(|machine| machine.instance.state == "running");
+        self.statuses.keys().filter(runs).filter_map(|id| self.statuses.get(id)).cloned().collect()
     }
 
     /// What DescribeInstances shows by tags: not the terminated, not the too new.

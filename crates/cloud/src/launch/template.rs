@@ -35,6 +35,7 @@ pub(super) fn request(
         associate_public_ip: class.spec.associate_public_ip_address,
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
         tags: tags(ask, offer),
+        ..LaunchTemplateRequest::default()
     };
     template.name = format!("{TEMPLATE_PREFIX}{}", fingerprint(&template));
     Ok(template)
@@ -143,6 +144,7 @@ fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
         kms_key_id: ebs.kms_key_id,
         snapshot_id: ebs.snapshot_id,
         delete_on_termination: ebs.delete_on_termination,
+        initialization_rate: ebs.volume_initialization_rate.and_then(|rate| u32::try_from(rate).ok()),
     }
 }
 

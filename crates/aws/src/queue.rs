@@ -1,0 +1,67 @@
+//! The queue of EventBridge's messages.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use cloud::{CloudError, QueueMessage, Timestamp};
+
+use crate::failure::{failure, incomplete, refused};
+
+/// Messages a call, the most that SQS takes.
+const BATCH: usize = 10;
+
+/// Seconds that a call waits for the first message, the most that SQS takes.
+const WAIT: i32 = 20;
+
+/// Seconds until a message that nobody deleted comes again.
+const HIDDEN: i32 = 20;
+
+pub(crate) async fn url(client: &Client, name: &str) -> Result<String, CloudError> {
+    const CALL: &str = "GetQueueUrl";
+    let answer = client.get_queue_url().queue_name(name).send().await.map_err(|error| failure(CALL, error))?;
+    answer.queue_url.ok_or_else(|| incomplete(CALL, "queue URL"))
+}
+
+pub(crate) async fn receive(client: &Client, url: &str) -> Result<Vec<QueueMessage>, CloudError> {
+    let call = client
+        .receive_message()
+        .queue_url(url)
+        .max_number_of_messages(i32::try_from(BATCH).unwrap_or(i32::MAX))
+        .visibility_timeout(HIDDEN)
+        .wait_time_seconds(WAIT)
+        .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp);
+    let answer = call.send().await.map_err(|error| failure("ReceiveMessage", error))?;
+    Ok(answer.messages.unwrap_or_default().into_iter().map(message).collect())
+}
+
+fn message(message: Message) -> QueueMessage {
+    let attributes = message.attributes.unwrap_or_default();
+    let sent = attributes.get(&MessageSystemAttributeName::SentTimestamp).and_then(|text| text.parse().ok());
+    QueueMessage {
+        id: message.message_id.unwrap_or_default(),
+        receipt: message.receipt_handle.unwrap_or_default(),
+        body: message.body.unwrap_or_default(),
+        sent: sent.and_then(|milliseconds| Timestamp::from_millisecond(milliseconds).ok()),
+    }
+}
+
+/// A batch that fails as a whole ends it: what went before is deleted, and deleting it again is no error.
+pub(crate) async fn delete(client: &Client, url: &str, receipts: &[String]) -> Result<Vec<String>, CloudError> {
+    let mut left = Vec::new();
+    for batch in receipts.chunks(BATCH) {
+        left.extend(delete_batch(client, url, batch).await?);
+    }
+    Ok(left)
+}
+
+async fn delete_batch(client: &Client, url: &str, receipts: &[String]) -> Result<Vec<String>, CloudError> {
+    const CALL: &str = "DeleteMessageBatch";
+    let mut call = client.delete_message_batch().queue_url(url);
+    for (position, receipt) in receipts.iter().enumerate() {
+        let entry = DeleteMessageBatchRequestEntry::builder().id(position.to_string()).receipt_handle(receipt);
+        call = call.entries(entry.build().map_err(|error| refused(CALL, error.to_string()))?);
+    }
+    let answer = call.send().await.map_err(|error| failure(CALL, error))?;
+    let position = |id: &str| id.parse::<usize>().ok();
+    let failed = answer.failed.iter().filter_map(|entry| receipts.get(position(&entry.id)?));
+    Ok(failed.cloned().collect())
+}

@@ -1,0 +1,90 @@
+//! Where a launch may stand: reservations that count what they hold, and placement groups with their limits.
+
+use super::world::{Pool, World};
+use crate::calls::{CapacityReservation, LaunchTemplateRequest};
+
+/// Instances that a spread group takes in one zone.
+const SPREAD: usize = 7;
+
+/// Why a template's reservation or group takes nobody: EC2's code and message.
+pub(super) type Refusal = (&'static str, String);
+
+/// How many instances the reservation that the launch must use has left; `None` when any capacity will do.
+pub(super) fn reserved(world: &World, template: &LaunchTemplateRequest, pool: &Pool) -> Result<Option<u32>, Refusal> {
+    let Some(wanted) = &template.capacity_reservation else { return Ok(None) };
+    if wanted.preference != "capacity-reservations-only" {
+        return Ok(None);
+    }
+    let Some(id) = &wanted.id else {
+        let open = world.reservations.iter().filter(|one| is_open(one, pool));
+        return Ok(Some(open.map(|one| one.available).sum()));
+    };
+    let Some(reservation) = world.reservations.iter().find(|one| one.id == *id && one.state == "active") else {
+        let message = format!("The capacity reservation ID '{id}' does not exist or is not active");
+        return Err(("InvalidCapacityReservationId.NotFound", message));
+    };
+    if reservation.instance_type != pool.instance_type || reservation.zone != pool.zone {
+        let message = format!("{id} is for {} in {}", reservation.instance_type, reservation.zone);
+        return Err(("InvalidCapacityReservation.Mismatch", message));
+    }
+    if reservation.available == 0 {
+        let message = "The requested reservation does not have sufficient compatible and available capacity".to_owned();
+        return Err(("ReservationCapacityExceeded", message));
+    }
+    Ok(Some(reservation.available))
+}
+
+/// Whether the placement group of the template still takes an instance in the pool's zone, and how many.
+pub(super) fn grouped(world: &World, template: &LaunchTemplateRequest, zone: &str) -> Result<Option<u32>, Refusal> {
+    let Some(id) = &template.placement.group_id else { return Ok(None) };
+    let Some(group) = world.placement_groups.iter().find(|group| group.id == *id) else {
+        return Err(("InvalidPlacementGroup.Unknown", format!("The Placement Group '{id}' is unknown")));
+    };
+    if group.strategy != "spread" {
+        return Ok(None);
+    }
+    let inside = world.machines.values().filter(|machine| {
+        machine.template.placement.group_id.as_ref() == Some(id)
+            && machine.instance.zone == zone
+            && !machine.instance.is_ending()
+    });
+    let left = SPREAD.saturating_sub(inside.count());
+    if left == 0 {
+        let message = format!("No capacity: a spread placement group takes {SPREAD} running instances a zone");
+        return Err(("InsufficientInstanceCapacity", message));
+    }
+    Ok(u32::try_from(left).ok())
+}
+
+/// Takes one instance out of the reservation that the launch falls into, if it falls into one: the one that it names, or
+/// an open one that fits an on-demand launch which does not refuse them.
+pub(super) fn occupy(world: &mut World, template: &LaunchTemplateRequest, pool: &Pool) -> Option<String> {
+    let wanted = template.capacity_reservation.as_ref();
+    let preference = wanted.map_or("open", |wanted| wanted.preference.as_str());
+    let named = wanted.and_then(|wanted| wanted.id.as_deref());
+    if preference == "none" || pool.capacity_type == "spot" {
+        return None;
+    }
+    let fits = |one: &&mut CapacityReservation| match named {
+        Some(id) => one.id == id,
+        None => is_open(one, pool),
+    };
+    let reservation = world.reservations.iter_mut().filter(fits).find(|one| one.available > 0)?;
+    reservation.available -= 1;
+    Some(reservation.id.clone())
+}
+
+/// Gives an instance's place in its reservation back.
+pub(super) fn vacate(world: &mut World, reservation: Option<&str>) {
+    let held = |one: &&mut CapacityReservation| Some(one.id.as_str()) == reservation;
+    if let Some(one) = world.reservations.iter_mut().find(held) {
+        one.available = one.total.min(one.available + 1);
+    }
+}
+
+fn is_open(one: &CapacityReservation, pool: &Pool) -> bool {
+    one.state == "active"
+        && one.match_criteria == "open"
+        && one.instance_type == pool.instance_type
+        && one.zone == pool.zone
+}

@@ -1,0 +1,136 @@
+//! Queues as SQS keeps them: long polling, messages that come again until they are deleted, receipts that change.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::faults::refuse;
+use super::{FakeCloud, Input};
+use crate::calls::QueueMessage;
+use crate::error::{CloudError, Kind};
+
+/// How long a message that was received is hidden from others.
+const HIDDEN: SignedDuration = SignedDuration::from_secs(20);
+
+/// Messages an answer.
+const BATCH: usize = 10;
+
+const RECEIVE: &str = "ReceiveMessage";
+
+/// The account's queues by name.
+#[derive(Default)]
+pub(super) struct Queues {
+    queues: BTreeMap<String, Vec<Held>>,
+    /// Numbers messages and receipts.
+    made: u64,
+}
+
+struct Held {
+    message: QueueMessage,
+    hidden_until: Timestamp,
+}
+
+/// The fake's only address of a queue: its name behind a host that nobody asks.
+fn url_of(name: &str) -> String {
+    format!("https://sqs.invalid/{}/{name}", super::ACCOUNT)
+}
+
+impl Queues {
+    pub(super) fn create(&mut self, name: &str) {
+        self.queues.entry(name.to_owned()).or_default();
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.queues.remove(name);
+    }
+
+    pub(super) fn len(&self, name: &str) -> usize {
+        self.queues.get(name).map_or(0, Vec::len)
+    }
+
+    /// False when there is no such queue.
+    pub(super) fn send(&mut self, name: &str, body: &str, now: Timestamp) -> bool {
+        let Some(queue) = self.queues.get_mut(name) else { return false };
+        self.made += 1;
+        let message = QueueMessage {
+            id: format!("message-{}", self.made),
+            receipt: String::new(),
+            body: body.to_owned(),
+            sent: Some(now),
+        };
+        queue.push(Held { message, hidden_until: now });
+        true
+    }
+
+    pub(super) fn url(&self, name: &str) -> Result<String, CloudError> {
+        if self.queues.contains_key(name) { Ok(url_of(name)) } else { Err(missing("GetQueueUrl")) }
+    }
+
+    fn receive(&mut self, url: &str, now: Timestamp) -> Result<Vec<QueueMessage>, CloudError> {
+        let found = self.queues.iter_mut().find(|(name, _)| url_of(name) == url);
+        let (_, queue) = found.ok_or_else(|| missing(RECEIVE))?;
+        let mut received = Vec::new();
+        for held in queue.iter_mut().filter(|held| held.hidden_until <= now).take(BATCH) {
+            self.made += 1;
+            held.message.receipt = format!("receipt-{}", self.made);
+            held.hidden_until = now.saturating_add(HIDDEN).unwrap_or(Timestamp::MAX);
+            received.push(held.message.clone());
+        }
+        Ok(received)
+    }
+
+    /// A receipt of an earlier time that the message was received deletes nothing and is no error, as on SQS.
+    pub(super) fn delete(&mut self, url: &str, receipts: &[String]) -> Result<Vec<String>, CloudError> {
+        let found = self.queues.iter_mut().find(|(name, _)| url_of(name) == url);
+        let (_, queue) = found.ok_or_else(|| missing("DeleteMessageBatch"))?;
+        queue.retain(|held| !receipts.contains(&held.message.receipt));
+        Ok(receipts.iter().filter(|receipt| !receipt.starts_with("receipt-")).cloned().collect())
+    }
+}
+
+fn missing(call: &'static str) -> CloudError {
+    let message = "The specified queue does not exist.".to_owned();
+    refuse(call, Kind::NotFound, "AWS.SimpleQueueService.NonExistentQueue", message)
+}
+
+impl FakeCloud {
+    /// Creates an empty queue, unless it is there.
+    pub fn create_queue(&self, name: &str) {
+        self.at_present().0.queues.create(name);
+    }
+
+    /// Deletes a queue with its messages.
+    pub fn remove_queue(&self, name: &str) {
+        self.at_present().0.queues.remove(name);
+    }
+
+    /// Sends a message. False when there is no such queue.
+    pub fn send(&self, queue: &str, body: &str) -> bool {
+        let (mut world, now) = self.at_present();
+        let sent = world.queues.send(queue, body, now);
+        drop(world);
+        self.sent.send_modify(|count| *count += 1);
+        sent
+    }
+
+    /// How many messages of a queue are not deleted, hidden ones included.
+    #[must_use]
+    pub fn queue_length(&self, name: &str) -> usize {
+        self.at_present().0.queues.len(name)
+    }
+
+    /// Waits for the first message as long as the builder says; hidden messages come back when somebody asks anew.
+    pub(super) async fn receive(&self, url: &str) -> Result<Vec<QueueMessage>, CloudError> {
+        let mut sent = self.sent.subscribe();
+        let wait = Duration::try_from(self.at_present().0.timing.long_poll).unwrap_or_default();
+        let end = tokio::time::Instant::now() + wait;
+        let mut found =
+            self.serve(RECEIVE, Input::Name(url.to_owned()), |world, now| world.queues.receive(url, now))?;
+        while found.is_empty() && tokio::time::timeout_at(end, sent.changed()).await.is_ok_and(|alive| alive.is_ok()) {
+            let (mut world, now) = self.at_present();
+            found = world.queues.receive(url, now)?;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,222 @@
+//! The fake as a [`Cloud`]: each call logged, met by its fault if one is due, and served from the world.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::faults::refuse;
+use super::world::World;
+use super::{FakeCloud, Input, find, fleet};
+use crate::calls::{
+    Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
+    InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
+    OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
+    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+};
+use crate::error::{CloudError, Kind};
+
+impl Cloud for FakeCloud {
+    fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {
+        self.call("DescribeInstanceTypes", Input::Nothing, |world, _| Ok(world.types.values().cloned().collect()))
+    }
+
+    fn type_offerings(&self) -> Call<'_, Vec<TypeOffering>> {
+        self.call("DescribeInstanceTypeOfferings", Input::Nothing, |world, _| Ok(world.offerings.clone()))
+    }
+
+    fn spot_prices(&self) -> Call<'_, Vec<SpotPrice>> {
+        self.call("DescribeSpotPriceHistory", Input::Nothing, |world, _| Ok(world.spot_prices.clone()))
+    }
+
+    fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>> {
+        self.call("GetProducts", Input::Nothing, |world, _| Ok(world.on_demand()))
+    }
+
+    fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
+        self.call("DescribeSubnets", Input::Filter(filter.clone()), |world, _| {
+            Ok(world.subnets.iter().filter(|subnet| find::subnet(filter, subnet)).cloned().collect())
+        })
+    }
+
+    fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
+        self.call("DescribeSecurityGroups", Input::Filter(filter.clone()), |world, _| {
+            Ok(world.security_groups.iter().filter(|group| find::security_group(filter, group)).cloned().collect())
+        })
+    }
+
+    fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
+        self.call("DescribeImages", Input::Filter(filter.clone()), |world, _| {
+            Ok(world.images.iter().filter(|image| find::image(filter, image)).cloned().collect())
+        })
+    }
+
+    fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>> {
+        self.call("DescribeCapacityReservations", Input::Reservations(filter.clone()), |world, _| {
+            let active = world.reservations.iter().filter(|one| one.state == "active");
+            Ok(active.filter(|one| find::reservation(filter, one)).cloned().collect())
+        })
+    }
+
+    fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>> {
+        self.call("DescribePlacementGroups", Input::PlacementGroup(query.clone()), |world, _| {
+            Ok(world.placement_groups.iter().find(|group| find::placement_group(query, group)).cloned())
+        })
+    }
+
+    fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>> {
+        self.call("GetParameter", Input::Name(name.to_owned()), |world, _| Ok(world.parameters.get(name).cloned()))
+    }
+
+    fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {
+        self.call("DescribeLaunchTemplates", Input::Tags(tags.clone()), |world, _| {
+            let all = world.templates.values().map(|(template, _)| template);
+            Ok(all.filter(|template| find::tagged(&template.tags, tags)).cloned().collect())
+        })
+    }
+
+    fn create_launch_template<'a>(&'a self, request: &'a LaunchTemplateRequest) -> Call<'a, LaunchTemplate> {
+        let input = Input::LaunchTemplate(Box::new(request.clone()));
+        self.call("CreateLaunchTemplate", input, |world, _| create_template(world, request))
+    }
+
+    fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        let call = "DeleteLaunchTemplate";
+        self.call(call, Input::Name(name.to_owned()), move |world, _| {
+            let message = format!("The specified launch template, with template name {name}, does not exist.");
+            let missing = || refuse(call, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message);
+            world.templates.remove(name).map(|_| ()).ok_or_else(missing)
+        })
+    }
+
+    fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer> {
+        let input = Input::Fleet(Box::new(request.clone()));
+        self.call("CreateFleet", input, |world, now| fleet::create(world, request, now))
+    }
+
+    fn dry_run_create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, ()> {
+        let input = Input::Fleet(Box::new(request.clone()));
+        self.call("CreateFleet(DryRun)", input, |world, _| fleet::rehearse(world, request))
+    }
+
+    fn dry_run_run_instances<'a>(&'a self, probe: &'a RunInstancesProbe) -> Call<'a, ()> {
+        self.call("RunInstances(DryRun)", Input::Probe(probe.clone()), |world, _| fleet::probe(world, probe))
+    }
+
+    fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>> {
+        self.call("DescribeInstances", Input::Tags(tags.clone()), |world, now| Ok(world.instances(tags, now)))
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
+        self.call("DescribeInstances", Input::Ids(vec![id.to_owned()]), |world, now| {
+            let timing = world.timing;
+            let machine = world.machines.get(id).filter(|machine| machine.visible(now, timing));
+            Ok(machine.map(|machine| machine.instance.clone()))
+        })
+    }
+
+    fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>> {
+        self.call("DescribeInstanceStatus", Input::Nothing, |world, _| Ok(world.unhealthy()))
+    }
+
+    fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {
+        let call = "TerminateInstances";
+        self.call(call, Input::Ids(ids.to_vec()), move |world, now| {
+            if let Some(unknown) = ids.iter().find(|id| !world.machines.contains_key(*id)) {
+                let message = format!("The instance ID '{unknown}' does not exist");
+                return Err(refuse(call, Kind::NotFound, "InvalidInstanceID.NotFound", message));
+            }
+            for id in ids {
+                world.shut_down(id, now);
+            }
+            Ok(())
+        })
+    }
+
+    fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()> {
+        let call = "CreateTags";
+        self.call(call, Input::CreateTags(ids.to_vec(), tags.clone()), |world, _| {
+            world.tag(ids, tags).map_err(|unknown| {
+                let code = if unknown.starts_with("i-") { "InvalidInstanceID.NotFound" } else { "InvalidID" };
+                refuse(call, Kind::NotFound, code, format!("The ID '{unknown}' does not exist"))
+            })
+        })
+    }
+
+    fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>> {
+        self.call("GetInstanceProfile", Input::Name(name.to_owned()), |world, _| Ok(world.profiles.get(name)))
+    }
+
+    fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>> {
+        self.call("ListInstanceProfiles", Input::Name(path_prefix.to_owned()), |world, _| {
+            Ok(world.profiles.under(path_prefix))
+        })
+    }
+
+    fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()> {
+        self.call("CreateInstanceProfile", Input::Profile(request.clone()), |world, now| {
+            world.profiles.create(request, now)
+        })
+    }
+
+    fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        let input = Input::Role(profile.to_owned(), role.to_owned());
+        self.call("AddRoleToInstanceProfile", input, |world, _| world.profiles.add_role(profile, role))
+    }
+
+    fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()> {
+        let input = Input::Role(profile.to_owned(), role.to_owned());
+        self.call("RemoveRoleFromInstanceProfile", input, |world, _| world.profiles.remove_role(profile, role))
+    }
+
+    fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        self.call("DeleteInstanceProfile", Input::Name(name.to_owned()), |world, _| world.profiles.delete(name))
+    }
+
+    fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription> {
+        let call = "DescribeCluster";
+        self.call(call, Input::Name(name.to_owned()), move |world, _| {
+            let missing = || {
+                refuse(call, Kind::NotFound, "ResourceNotFoundException", format!("No cluster found for name: {name}."))
+            };
+            world.clusters.get(name).cloned().ok_or_else(missing)
+        })
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String> {
+        self.call("GetQueueUrl", Input::Name(name.to_owned()), |world, _| world.queues.url(name))
+    }
+
+    fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>> {
+        Box::pin(self.receive(url))
+    }
+
+    fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>> {
+        self.call("DeleteMessageBatch", Input::Ids(receipts.to_vec()), |world, _| world.queues.delete(url, receipts))
+    }
+}
+
+/// What EC2 takes as user data before base64, in bytes.
+const USER_DATA_LIMIT: usize = 16_384;
+
+fn create_template(world: &mut World, request: &LaunchTemplateRequest) -> Result<LaunchTemplate, CloudError> {
+    let call = "CreateLaunchTemplate";
+    if world.templates.contains_key(&request.name) {
+        let message = "Launch template name already in use.".to_owned();
+        return Err(refuse(call, Kind::AlreadyExists, "InvalidLaunchTemplateName.AlreadyExistsException", message));
+    }
+    let legal = |letter: char| letter.is_ascii_alphanumeric() || "()./_-".contains(letter);
+    if !(3..=128).contains(&request.name.len()) || !request.name.chars().all(legal) {
+        let message = format!("The launch template name {:?} is malformed", request.name);
+        return Err(refuse(call, Kind::Invalid, "InvalidLaunchTemplateName.MalformedException", message));
+    }
+    let problem = match STANDARD.decode(&request.user_data) {
+        Err(_) => Some("Invalid BASE64 encoding of user data".to_owned()),
+        Ok(raw) if raw.len() > USER_DATA_LIMIT => Some(format!("User data is limited to {USER_DATA_LIMIT} bytes")),
+        Ok(_) => None,
+    };
+    if let Some(message) = problem {
+        return Err(refuse(call, Kind::Invalid, "InvalidUserData.Malformed", message));
+    }
+    let template = LaunchTemplate { id: world.new_id("lt"), name: request.name.clone(), tags: request.tags.clone() };
+    world.templates.insert(request.name.clone(), (template.clone(), request.clone()));
+    Ok(template)
+}
