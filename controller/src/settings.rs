@@ -41,6 +41,9 @@ pub struct Args {
     /// Network interfaces that pods cannot use.
     #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
     reserved_enis: u32,
+    /// IAM cannot be reached: classes name their instance profiles themselves.
+    #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
+    isolated_vpc: bool,
     /// Longest time to gather pods for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
     batch_max_duration: Duration,
@@ -100,12 +103,16 @@ pub struct Settings {
     pub cluster_cidr: String,
     /// The AWS region.
     pub region: String,
+    /// The controller's own namespace.
+    pub namespace: String,
     /// Another EC2 endpoint.
     pub endpoint_url: Option<String>,
     /// Memory that the hypervisor keeps, in thousandths.
     pub memory_overhead_per_mille: u32,
     /// Network interfaces that pods cannot use.
     pub reserved_enis: u32,
+    /// Whether IAM cannot be reached.
+    pub isolated_vpc: bool,
     /// When to plan.
     pub batch: Window,
     /// Which feature gates are open.
@@ -149,17 +156,19 @@ impl Args {
         let closed = self.feature_gates.unserved();
         let closed = closed.map(|name| format!("feature gate {name} is on, but Kerf does not have that feature yet"));
         let namespace = Some(self.leader_election_namespace).filter(|name| !name.is_empty());
-        let lease =
-            LeaseName { namespace: namespace.unwrap_or(self.system_namespace), name: self.leader_election_name };
+        let own = self.system_namespace;
+        let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name: self.leader_election_name };
         Settings {
             cluster_name: self.cluster_name,
             cluster_endpoint: self.cluster_endpoint,
             cluster_ca_bundle: self.cluster_ca_bundle,
             cluster_cidr: self.cluster_cidr,
             region: self.region,
+            namespace: own,
             endpoint_url: self.endpoint_url,
             memory_overhead_per_mille: self.vm_memory_overhead_percent,
             reserved_enis: self.reserved_enis,
+            isolated_vpc: self.isolated_vpc,
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,

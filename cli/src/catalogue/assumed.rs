@@ -80,7 +80,7 @@ pub(crate) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<St
 
 /// Which id a zone has differs from account to account, so an offering in an assumed zone says none.
 pub(crate) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
-    for offering in catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+    for offering in catalogue.types.iter_mut().flat_map(|kind| kind.offerings.iter_mut().chain(&mut kind.unpriced)) {
         offering.labels.retain(|key, value| key != label::ZONE_ID || !value.is_empty());
     }
 }

@@ -15,9 +15,6 @@ pub struct Inherited {
     /// No effect: nothing is validated by dry-run calls.
     #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set)]
     disable_dry_run: bool,
-    /// No effect: prices and IAM are not asked for over the public network.
-    #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
-    isolated_vpc: bool,
     /// No effect: the API server tells its version.
     #[arg(long, env = "EKS_CONTROL_PLANE", default_value_t = false, action = clap::ArgAction::Set)]
     eks_control_plane: bool,

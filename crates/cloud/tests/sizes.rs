@@ -234,5 +234,5 @@ fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, 
     let source = Source { infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
     let zone = |name: &str| (name.to_owned(), Zone { id: name.to_owned(), subnets: vec!["subnet-1".to_owned()] });
     let class = ClassSettings { zones: ["us-east-1b", "us-east-1a"].map(zone).into(), ..class.clone() };
-    types::listing(info, &source, &class, &Settings::default(), NOW)
+    types::listing(info, &source, &class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)
 }
