@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cloud::CloudError;
-use cloud::prices::{Learned, NoPrices, Origin, Schedule};
+use cloud::prices::{EMBEDDED_REGION, Learned, NoPrices, Origin, Schedule};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -36,8 +36,11 @@ impl Market {
         let region = &self.settings.region;
         self.tell_prices(&metrics);
         if capacity_type == CapacityType::OnDemand && !cloud::prices::has_pricing_api(region, isolated_network) {
-            log::info!(region = region.as_str(); "there is no Pricing API here, the embedded on-demand prices count");
+            log::info!(region = region.as_str(), table = EMBEDDED_REGION; "there is no Pricing API here, the embedded on-demand prices count");
             return;
+        }
+        if capacity_type == CapacityType::OnDemand {
+            log::info!(region = region.as_str(), table = EMBEDDED_REGION; "the embedded on-demand prices count until AWS tells the region's own");
         }
         let mut schedule = Schedule::new(seed(&self.settings.cluster_name, name));
         loop {
