@@ -28,7 +28,13 @@ pub struct ClaimParts {
 pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
     let mut labels = BTreeMap::new();
     for (key, values) in kind.into_iter().flat_map(|kind| &kind.labels) {
-        if let Some(value) = values.first() {
+        let known = match values.as_slice() {
+            [value] => Some(value),
+            // Shared unless the claim asks for another, and then the claim's own label wins.
+            several if key == label::INSTANCE_TENANCY => several.first(),
+            _ => None,
+        };
+        if let Some(value) = known {
             labels.insert(key.clone(), value.clone());
         }
     }

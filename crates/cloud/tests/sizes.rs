@@ -10,7 +10,7 @@ use cloud::nodeclass::ResolvedImage;
 use cloud::prices::PriceBook;
 use cloud::shortage::Shortages;
 use cloud::types::{self, ClassSettings, Market, Obstacle, Quote, Source, Threshold, Unfit, Zone};
-use cloud::{Image, InstanceTypeInfo, Settings, data};
+use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;
 use planner::{CapacityType, InstanceType, Resources};
 
@@ -113,6 +113,18 @@ fn the_operating_system_follows_the_family() {
         assert_eq!(shown("m7g.large", family).0, Vec::<String>::new(), "there is no Windows for arm64");
     }
     assert_eq!(shown("m7g.large", AmiFamily::Bottlerocket), (one("linux"), None));
+}
+
+#[test]
+fn machines_are_shared_unless_somebody_asks_for_dedicated_ones() {
+    let kind = kind("m5.large", &class());
+    assert_eq!(kind.labels[label::INSTANCE_TENANCY], ["default", "dedicated"]);
+    let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
+    let mut several = kind.clone();
+    several.labels.insert("example.com/either".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
+    let labels = cloud::claim::describe(&instance, Some(&several), &Settings::default()).labels;
+    assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
+    assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
 }
 
 #[test]

@@ -13,8 +13,8 @@ const SHARED: &str = "default";
 /// Machines on hardware that nobody else uses.
 const DEDICATED: &str = "dedicated";
 
-/// Labels of the type's Linux machines by key; a key that is not there does not exist on its nodes. Of several values a
-/// node gets the first unless somebody asks for another.
+/// Labels of the type's Linux machines by key; a key that is not there does not exist on its nodes. Of several
+/// tenancies a node gets the first unless somebody asks for another.
 #[must_use]
 pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
