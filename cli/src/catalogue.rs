@@ -26,8 +26,6 @@ pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
 /// Regions whose zones we know.
 pub const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-2"];
-/// Network interfaces that bypass the kernel, as pods ask for them.
-const EFA: &str = "vpc.amazonaws.com/efa";
 /// The region of a cluster that does not say its own.
 pub const DEFAULT_REGION: &str = REGIONS[0];
 
@@ -132,15 +130,11 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
     let mut offer = Offer { sources: vec![world.source.clone()], warnings: world.warnings.clone(), ..Offer::default() };
     offer.warnings.extend(spot::warning(objects).filter(|_| world.spot_is_estimated));
     let settings = cloud::Settings { region: region.clone(), ..wish.settings.clone() };
-    if asks_for(objects, EFA) {
-        offer.warnings.push(format!("pods ask for {EFA}: planned for, but the controller does not attach it yet"));
-    }
     for reference in named(objects) {
         let known = known_class(objects, reference, &mut offer.warnings);
         let Some(known) = known else { continue };
         let images = assumed::images(&known);
-        let mut class = ClassSettings::of(&known, assumed::zones(&known, &world.zones)).map_err(Failure::input)?;
-        class.efa = asks_for(objects, EFA);
+        let class = ClassSettings::of(&known, assumed::zones(&known, &world.zones)).map_err(Failure::input)?;
         let source = Source {
             infos: &world.infos,
             facts: world.facts,
@@ -156,12 +150,6 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
         offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     Ok(offer)
-}
-
-/// Whether a pod's containers ask for the device.
-fn asks_for(objects: &Objects, device: &str) -> bool {
-    let containers = objects.pods.iter().flat_map(|pod| &pod.spec.containers);
-    containers.map(|it| &it.resources).any(|it| it.requests.contains_key(device) || it.limits.contains_key(device))
 }
 
 /// The class as it is given, or one that says nothing else than its name.

@@ -8,6 +8,7 @@ use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition};
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
 use crate::act::{Act, Step, Target};
 use crate::cluster::Cluster;
@@ -18,12 +19,15 @@ use crate::market::Market;
 const EARLY: Duration = Duration::from_secs(10);
 const EARLY_LOOKS: u32 = 20;
 const LATER: Duration = Duration::from_secs(120);
+/// Launch templates cost nothing; there may be 5,000 of them in a region.
+const TEMPLATES: Duration = Duration::from_secs(600);
 /// An instance this young may belong to a claim whose status is still being written.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Looks for ever.
 pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
     let mut looks: u32 = 0;
+    let mut templates_due = Instant::now();
     loop {
         tokio::time::sleep(if looks < EARLY_LOOKS { EARLY } else { LATER }).await;
         if !cluster.read(Index::is_synced) {
@@ -38,13 +42,36 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
             }
         };
         looks = looks.saturating_add(1);
-        let steps = cluster.read(|index| decide(index, &instances, Timestamp::now()));
+        let mut steps = cluster.read(|index| decide(index, &instances, Timestamp::now()));
+        if templates_due <= Instant::now() {
+            templates_due = Instant::now() + TEMPLATES;
+            steps.extend(unused_templates(&cluster, &market, Timestamp::now()).await);
+        }
         for step in steps {
             log::info!(step = step.name(); "collecting what nobody owns");
             if let Err(error) = act.run(step).await {
                 let error = daemon::error::chain(&error);
                 log::warn!(error = error.as_str(); "cannot collect it now, trying again at the next look");
             }
+        }
+    }
+}
+
+/// Looks which launch templates there are and which of them nobody uses.
+pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp) -> Vec<Step> {
+    let tags = cloud::launch::cluster_tags(market.settings());
+    match market.cloud().launch_templates(&tags).await {
+        Ok(listed) => {
+            let classes: BTreeSet<String> = cluster.read(|index| index.classes.keys().cloned().collect());
+            market.templates().verify(&listed, now);
+            let unused = market.templates().unused(&classes, now);
+            market.templates().forget(unused.iter());
+            unused.into_iter().map(Step::DeleteLaunchTemplate).collect()
+        }
+        Err(error) => {
+            let error = daemon::error::chain(&error);
+            log::warn!(error = error.as_str(); "cannot list our launch templates, trying again later");
+            Vec::new()
         }
     }
 }

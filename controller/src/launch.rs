@@ -1,19 +1,21 @@
 //! Carries launches out by the protocol of `cloud::launch`: claims that want the same share one CreateFleet, the
-//! token is on every claim before the call, and what was bought is dealt out the same way however often we look.
+//! token is on every claim before the call, and what was bought is dealt out the same way however often we look. Who gets
+//! nothing because something was out of stock chooses again at once, now that this is known.
 
+mod ask;
 mod outcome;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, finalizer};
-use cloud::launch::{Ask, BuyError, Choice, ClaimId, Held, Offer, Refusal, Resume, Token};
+use cloud::launch::{Ask, BuyError, Choice, ClaimId, Failure, Held, MAX_TARGET, Offer, Refusal, Resume, Token};
 use cloud::{FleetRequest, Instance};
 use daemon::metric::Metrics;
+use futures::future::join_all;
 use jiff::Timestamp;
-use planner::{Requirements, Resources};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -25,11 +27,15 @@ use crate::market::Market;
 use crate::patch;
 use crate::queue::Next;
 use crate::work::Work;
+use ask::ask;
 
 /// A class or a market that is not known yet is looked for again after this long.
 const NOT_YET: Duration = Duration::from_secs(1);
-/// A launch that EC2 refused for a reason that waiting may cure is tried again after this long.
+/// A launch that EC2 refused for a reason that waiting may cure is tried again after this long, then after twice as long.
 const REFUSED: Duration = Duration::from_secs(5);
+const REFUSED_OFTEN: Duration = Duration::from_secs(60);
+/// Writes to the API server that one launch has under way at once.
+const WRITES: usize = 16;
 
 /// Launches claims.
 pub struct Launcher {
@@ -37,15 +43,18 @@ pub struct Launcher {
     market: Arc<Market>,
     act: Act,
     metrics: Arc<Metrics>,
+    now: fn() -> Timestamp,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
 /// A launch that this process began.
 #[derive(Clone)]
 struct Open {
-    choice: Choice,
-    request: FleetRequest,
+    choice: Arc<Choice>,
+    request: Arc<FleetRequest>,
     state: State,
+    /// How often in a row EC2 refused these claims for a reason other than stock.
+    refusals: u32,
 }
 
 #[derive(Clone)]
@@ -54,17 +63,39 @@ enum State {
     Preparing,
     /// The call may go out, or go out again: its outcome is not known.
     Ready,
-    /// EC2 launched these; they are being dealt out.
-    Bought(Vec<Instance>),
+    /// EC2 launched these; they are being dealt out. Claims that get none learn why.
+    Bought(Arc<Vec<Instance>>, Outcome),
     /// EC2 refused: the claims are to choose anew, but not before this moment.
     Refused(Instant),
+}
+
+/// Why claims of a launch stay without an instance.
+#[derive(Clone)]
+struct Outcome {
+    failure: Failure,
+    /// Whether something was learned that makes the next choice another one.
+    learned: bool,
+}
+
+/// Claims that want the same.
+struct Group {
+    class: String,
+    ask: Ask,
+    choice: Result<Choice, Refusal>,
+    members: Vec<Arc<NodeClaim>>,
 }
 
 impl Launcher {
     /// A launcher with no launches under way.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, market, act, metrics, open: Mutex::default() }
+        Self { cluster, market, act, metrics, now: Timestamp::now, open: Mutex::default() }
+    }
+
+    /// The same under another clock.
+    #[must_use]
+    pub fn with_clock(self, now: fn() -> Timestamp) -> Self {
+        Self { now, ..self }
     }
 
     /// Gathers claims without a token into fleets and writes the tokens.
@@ -74,56 +105,117 @@ impl Launcher {
     pub async fn gather(&self) -> Result<Next, ActError> {
         let claims: Vec<Arc<NodeClaim>> =
             self.cluster.read(|index| index.claims.values().filter(|claim| wants_token(claim)).cloned().collect());
-        let now = Timestamp::now();
+        self.choose_for(&claims, 0).await
+    }
+
+    /// Has claims choose, those that want the same together, and begins their launches. A claim without a choice that
+    /// carried a token gives it back, so that it is gathered later.
+    async fn choose_for(&self, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<Next, ActError> {
+        let now = (self.now)();
         let mut next = Next::Wait;
-        let mut groups: Vec<(Choice, Vec<ClaimId>)> = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         for claim in claims {
-            match self.choose(&claim, now) {
-                None => next = Next::After(NOT_YET),
-                Some(Ok(choice)) => match groups.iter_mut().find(|(known, _)| *known == choice) {
-                    Some((_, members)) => members.push(id(&claim)),
-                    None => groups.push((choice, vec![id(&claim)])),
-                },
-                Some(Err(refusal)) => {
-                    self.act.run_all(outcome::refused(&claim, &refusal, now)).await?;
+            let (class, ask) = (&claim.spec.node_class_ref.name, ask(claim));
+            if let Some(known) = groups.iter_mut().find(|group| group.class == *class && group.ask == ask) {
+                known.members.push(Arc::clone(claim));
+                continue;
+            }
+            let Some(choice) = self.choose(claim, &ask, now) else {
+                self.give_token_back(claim).await?;
+                next = Next::After(NOT_YET);
+                continue;
+            };
+            if let Ok(choice) = &choice {
+                self.market.try_out(choice, now);
+            }
+            groups.push(Group { class: class.clone(), ask, choice, members: vec![Arc::clone(claim)] });
+        }
+        for Group { choice, members, .. } in groups {
+            match choice {
+                Ok(choice) => {
+                    for members in members.chunks(MAX_TARGET) {
+                        self.begin(choice.clone(), members, refusals, now).await?;
+                    }
+                }
+                Err(refusal) => {
+                    for claim in &members {
+                        self.give_token_back(claim).await?;
+                        self.act.run_all(outcome::refused(claim, &refusal, now)).await?;
+                        self.count_given_up(claim, matches!(refusal, Refusal::InsufficientCapacity(_)));
+                    }
                     next = Next::After(REFUSED);
                 }
             }
-        }
-        for (choice, members) in groups {
-            self.begin(choice, &members, now).await?;
         }
         Ok(next)
     }
 
     /// `None` while the class or the market is not known.
-    fn choose(&self, claim: &NodeClaim, now: Timestamp) -> Option<Result<Choice, Refusal>> {
+    fn choose(&self, claim: &NodeClaim, ask: &Ask, now: Timestamp) -> Option<Result<Choice, Refusal>> {
         let class = self.market.class(&claim.spec.node_class_ref.name)?;
         let catalogue = self.market.catalogue_of(claim, now)?;
-        let shortages = self.market.shortages(now);
+        let (shortages, in_flight) = self.market.knowledge(now);
         let offer = Offer {
             class: &class,
             catalogue: &catalogue,
             shortages: &shortages,
+            in_flight: &in_flight,
             settings: self.market.settings(),
             now,
         };
-        Some(cloud::launch::choose(&ask(claim), &offer))
+        Some(cloud::launch::choose(ask, &offer))
     }
 
-    /// The token goes on every claim; only then may the call go out.
-    async fn begin(&self, choice: Choice, members: &[ClaimId], now: Timestamp) -> Result<(), ActError> {
-        let token = Token::new(&choice, members, now);
-        let key = token.to_string();
-        let request = choice.request(&token, members);
-        self.open().insert(key.clone(), Open { choice, request, state: State::Preparing });
-        let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: key}}});
-        for member in members {
-            self.act.run(Step::Patch(Target::Claim(member.name.clone()), patch.clone())).await?;
+    async fn give_token_back(&self, claim: &NodeClaim) -> Result<(), ActError> {
+        if launch_token(claim).is_none() {
+            return Ok(());
         }
-        self.set_state(&key, State::Ready);
-        self.cluster.queue.add(Work::Launch(key));
-        Ok(())
+        let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
+        self.act.run(Step::Patch(Target::Claim(id(claim).name), patch)).await
+    }
+
+    /// The token goes on every claim; only then may the call go out. It goes out for those that carry it: one that is
+    /// gone, or cannot be written to now, is no reason for the others to wait.
+    async fn begin(
+        &self,
+        choice: Choice,
+        members: &[Arc<NodeClaim>],
+        refusals: u32,
+        now: Timestamp,
+    ) -> Result<(), ActError> {
+        let all: Vec<ClaimId> = members.iter().map(|claim| id(claim)).collect();
+        let token = Token::new(&choice, &all, now);
+        let key = token.to_string();
+        self.market.begin_launch(&token, &choice, all.len(), now);
+        let open = |request: FleetRequest, state| Open {
+            choice: Arc::new(choice.clone()),
+            request: Arc::new(request),
+            state,
+            refusals,
+        };
+        self.open().insert(key.clone(), open(choice.request(&token, &all), State::Preparing));
+        let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: key}}});
+        let (mut carriers, mut failed) = (Vec::new(), None);
+        for chunk in all.chunks(WRITES) {
+            let write = async |member: &ClaimId| {
+                self.act.run(Step::Patch(Target::Claim(member.name.clone()), patch.clone())).await
+            };
+            for (member, written) in chunk.iter().zip(join_all(chunk.iter().map(write)).await) {
+                match written {
+                    Ok(()) => carriers.push(member.clone()),
+                    Err(error) if error.status() == Some(404) => {}
+                    Err(error) => failed = Some(error),
+                }
+            }
+        }
+        if carriers.is_empty() {
+            self.open().remove(&key);
+            self.market.give_up_launch(&token);
+        } else {
+            self.open().insert(key.clone(), open(choice.request(&token, &carriers), State::Ready));
+            self.cluster.queue.add(Work::Launch(key));
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Takes one launch a step further.
@@ -134,41 +226,38 @@ impl Launcher {
         let claims: Vec<Arc<NodeClaim>> = self.cluster.read(|index| waiting(index, token));
         let open = self.open().get(token).cloned();
         if claims.is_empty() {
-            self.open().remove(token);
+            if open.is_none_or(|open| !matches!(open.state, State::Preparing)) {
+                self.open().remove(token);
+            }
             return Ok(Next::Wait);
         }
-        match open {
-            None => self.resume(&claims).await,
-            Some(Open { state: State::Preparing, .. }) => Ok(Next::Wait),
-            Some(Open { state: State::Refused(until), .. }) => match until.saturating_duration_since(Instant::now()) {
-                Duration::ZERO => self.choose_anew(token, &claims).await,
+        let Some(open) = open else { return self.resume(&claims).await };
+        match &open.state {
+            State::Preparing => Ok(Next::Wait),
+            State::Refused(until) => match until.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => self.choose_anew(token, &claims, open.refusals).await,
                 // The claims' own change of status woke us.
                 left => Ok(Next::After(left)),
             },
-            Some(Open { state: State::Bought(instances), .. }) => self.deal(token, &claims, &instances).await,
-            Some(Open { state: State::Ready, choice, request }) => self.buy(token, &claims, &choice, &request).await,
+            State::Bought(instances, outcome) => self.settle(token, instances, outcome).await,
+            State::Ready => self.buy(token, &open).await,
         }
     }
 
-    async fn buy(
-        &self,
-        token: &str,
-        claims: &[Arc<NodeClaim>],
-        choice: &Choice,
-        request: &FleetRequest,
-    ) -> Result<Next, ActError> {
-        let now = Timestamp::now();
-        match cloud::launch::buy(self.market.cloud(), choice, request).await {
+    async fn buy(&self, token: &str, open: &Open) -> Result<Next, ActError> {
+        let now = (self.now)();
+        let (cloud, templates) = (self.market.cloud(), self.market.templates());
+        match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
-                let verdict = cloud::launch::judge(&answer);
+                let verdict = cloud::launch::judge(&answer, &open.choice.reservations);
                 outcome::count_errors(&self.metrics, &answer);
-                self.market.mark_short(verdict.shortages, now);
-                log::info!(token = token, asked = request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
-                let instances = outcome::instances(&answer, request);
-                self.set_state(token, State::Bought(instances.clone()));
-                self.deal(token, claims, &instances).await?;
-                let left = self.cluster.read(|index| waiting(index, token));
-                self.fail(token, &left, verdict.failure.unwrap_or_else(outcome::too_few)).await
+                let learned = !verdict.shortages.is_empty();
+                self.market.end_launch(&Token::read(token), &answer, verdict.shortages, now);
+                log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
+                let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
+                let outcome = Outcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };
+                self.set_state(token, State::Bought(Arc::clone(&instances), outcome.clone()));
+                self.settle(token, &instances, &outcome).await
             }
             Err(error) => self.refused(token, &error, now).await,
         }
@@ -186,80 +275,100 @@ impl Launcher {
             }
             return Ok(Next::Retry);
         }
+        self.market.give_up_launch(&Token::read(token));
         match error.cause().kind {
-            cloud::Kind::IdempotencyMismatch => self.choose_anew(token, &claims).await,
-            _ => self.fail(token, &claims, failure).await,
+            cloud::Kind::IdempotencyMismatch => self.choose_anew(token, &claims, 0).await,
+            _ => self.fail(token, &claims, &failure).await,
         }
     }
 
-    /// Gives instances to claims and writes it down.
-    async fn deal(&self, token: &str, claims: &[Arc<NodeClaim>], instances: &[Instance]) -> Result<Next, ActError> {
+    /// Gives what was bought to the claims; what is to become of the others depends on why there was not enough.
+    async fn settle(&self, token: &str, instances: &[Instance], outcome: &Outcome) -> Result<Next, ActError> {
+        let claims = self.cluster.read(|index| waiting(index, token));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
-        for assignment in cloud::launch::deal(&held, instances) {
-            let found = instances.iter().find(|instance| instance.id == assignment.instance);
-            if let Some(instance) = found {
-                self.adopt(&assignment.claim, instance).await?;
+        let free = self.cluster.read(|index| unclaimed(index, instances));
+        for chunk in cloud::launch::deal(&held, &free).chunks(WRITES) {
+            let adopt = async |one: &cloud::launch::Assignment| match free.iter().find(|found| found.id == one.instance)
+            {
+                Some(instance) => self.adopt(&one.claim, instance).await,
+                None => Ok(()),
+            };
+            for adopted in join_all(chunk.iter().map(adopt)).await {
+                adopted?;
             }
         }
-        log::debug!(token = token, claims = claims.len() as i64; "dealt");
-        Ok(Next::Wait)
+        let left = self.cluster.read(|index| waiting(index, token));
+        match &outcome.failure {
+            Failure::InsufficientCapacity { message } if outcome.learned && !left.is_empty() => {
+                for claim in &left {
+                    self.act.run(outcome::out_of_stock(claim, message)).await?;
+                }
+                self.choose_anew(token, &left, 0).await
+            }
+            failure => self.fail(token, &left, failure).await,
+        }
     }
 
     /// The claim has its instance: labels first, then the status that says Launched.
     async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), ActError> {
         let find = |index: &Index| index.claims.get(&claim.name).cloned();
         let Some(before) = self.cluster.read(find) else { return Ok(()) };
-        let catalogue = self.market.catalogue_of(&before, Timestamp::now());
+        let catalogue = self.market.catalogue_of(&before, (self.now)());
         let kinds = catalogue.as_ref().map(|catalogue| catalogue.types.as_slice()).unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
         let parts = cloud::claim::describe(instance, kind, self.market.settings());
-        if !instance.tags.contains_key(cloud::launch::NODE_CLAIM_UID_TAG) {
-            self.act.run(Step::Tag(instance.id.clone(), cloud::launch::ownership_tags(claim))).await?;
-        }
+        let class = self.market.class(&before.spec.node_class_ref.name);
+        let parts = if ask::got_efa(&before, class.as_deref()) { parts } else { parts.without_efa() };
         self.act.run(outcome::labels(&before, &parts)).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
-        self.act.run(outcome::launched(&labelled, &parts, Timestamp::now())).await?;
+        self.act.run(outcome::launched(&labelled, &parts, (self.now)())).await?;
         let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
         log::info!(nodeclaim = name, instance = id, instance_type = kind, zone = instance.zone.as_str(); "launched");
         Ok(())
     }
 
     /// What to do with claims that got nothing.
-    async fn fail(
-        &self,
-        token: &str,
-        claims: &[Arc<NodeClaim>],
-        failure: cloud::launch::Failure,
-    ) -> Result<Next, ActError> {
+    async fn fail(&self, token: &str, claims: &[Arc<NodeClaim>], failure: &Failure) -> Result<Next, ActError> {
         if claims.is_empty() {
             self.open().remove(token);
             return Ok(Next::Wait);
         }
-        self.set_state(token, State::Refused(Instant::now() + REFUSED));
-        for claim in claims {
-            self.act.run_all(outcome::failed(claim, &failure, Timestamp::now())).await?;
-            if matches!(failure, cloud::launch::Failure::InsufficientCapacity { .. }) {
-                self.metrics.add(&crate::metrics::CLAIMS_DISRUPTED, &["insufficient_capacity", pool(claim)], 1.0);
-            }
+        let refusals = self.open().get(token).map_or(0, |open| open.refusals);
+        let pause = REFUSED.saturating_mul(1 << refusals.min(8)).min(REFUSED_OFTEN);
+        if let Some(open) = self.open().get_mut(token) {
+            open.state = State::Refused(Instant::now() + pause);
+            open.refusals = refusals.saturating_add(1);
         }
-        Ok(Next::After(REFUSED))
+        for claim in claims {
+            self.act.run_all(outcome::failed(claim, failure, (self.now)())).await?;
+            self.count_given_up(claim, matches!(failure, Failure::InsufficientCapacity { .. }));
+        }
+        Ok(Next::After(pause))
     }
 
-    /// The old token is done with: the claims go back to those that want one.
-    async fn choose_anew(&self, token: &str, claims: &[Arc<NodeClaim>]) -> Result<Next, ActError> {
-        let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
-        for claim in claims {
-            self.act.run(Step::Patch(Target::Claim(id(claim).name), patch.clone())).await?;
+    fn count_given_up(&self, claim: &NodeClaim, given_up: bool) {
+        if given_up {
+            self.metrics.add(&crate::metrics::CLAIMS_DISRUPTED, &["insufficient_capacity", pool(claim)], 1.0);
         }
+    }
+
+    /// The old token is done with. Whoever chooses again carries the new one in its place at once.
+    async fn choose_anew(&self, token: &str, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<Next, ActError> {
+        let next = self.choose_for(claims, refusals).await?;
         self.open().remove(token);
+        if next != Next::Wait {
+            // Claims without a choice are not this launch's any more.
+            self.cluster.queue.add(Work::Gather);
+        }
         Ok(Next::Wait)
     }
 
     /// A launch that another life of this program began: was anything bought?
     async fn resume(&self, claims: &[Arc<NodeClaim>]) -> Result<Next, ActError> {
         let instances = self.market.own_instances().await?;
+        let instances = self.cluster.read(|index| unclaimed(index, &instances));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
-        let now = Timestamp::now();
+        let now = (self.now)();
         let mut next = Next::Wait;
         for answer in cloud::launch::resume(&held, &instances, now) {
             match answer {
@@ -292,6 +401,12 @@ impl Launcher {
     }
 }
 
+/// The instances that no claim holds yet. What a claim's status says goes before all tags.
+fn unclaimed(index: &Index, instances: &[Instance]) -> Vec<Instance> {
+    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
+    instances.iter().filter(|one| !claimed.contains(one.provider_id().as_str())).cloned().collect()
+}
+
 fn is_waiting(claim: &NodeClaim) -> bool {
     let ours = patch::has_finalizer(&claim.metadata, finalizer::TERMINATION);
     ours && !claim.is_true(condition::LAUNCHED) && claim.metadata.deletion_timestamp.is_none()
@@ -319,33 +434,5 @@ fn hold(claim: &NodeClaim) -> Held {
         claim: id(claim),
         token: Token::read(launch_token(claim).unwrap_or_default()),
         instance: provider_id(claim).and_then(cloud::claim::instance_id).map(str::to_owned),
-    }
-}
-
-/// Whether the claim carries a switch that is on.
-fn says(claim: &NodeClaim, key: &str) -> bool {
-    let annotations = claim.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(key)).is_some_and(|value| value == annotation::TRUE)
-}
-
-/// What the claim asks for, in the words of the shop.
-fn ask(claim: &NodeClaim) -> Ask {
-    let requests: Resources = claim
-        .spec
-        .resources
-        .requests
-        .iter()
-        .map(|(name, amount)| (name.clone(), amount.amount(name).unwrap_or(0)))
-        .collect();
-    let requirements: Requirements = cloud::types::requirements(&claim.spec.requirements);
-    Ask {
-        pool: pool(claim).to_owned(),
-        requirements,
-        requests,
-        labels: claim.metadata.labels.clone().unwrap_or_default(),
-        taints: claim.spec.taints.clone().unwrap_or_default(),
-        startup_taints: claim.spec.startup_taints.clone().unwrap_or_default(),
-        overlay_priced: says(claim, annotation::PRICE_OVERLAY_APPLIED),
-        min_values_relaxed: says(claim, annotation::MIN_VALUES_RELAXED),
     }
 }

@@ -10,12 +10,13 @@ use std::time::Duration;
 use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cloud::launch::{Choice, InFlight, Templates, Token};
 use cloud::nodeclass::ResolvedClass;
 use cloud::prices::PriceBook;
 use cloud::settings::Settings as CloudSettings;
 use cloud::shortage::{Scope, Shortages};
 use cloud::types::{ClassSettings, LearnedMemory, Market as Prices, News, Source, image_set};
-use cloud::{Cloud, CloudError, Instance, InstanceTypeInfo};
+use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::Timestamp;
 use planner::Catalogue;
 
@@ -36,6 +37,7 @@ pub struct Market {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
     gates: Gates,
+    templates: Templates,
     state: Mutex<State>,
 }
 
@@ -47,6 +49,7 @@ struct State {
     spot_asked: bool,
     learned: LearnedMemory,
     shortages: Shortages,
+    in_flight: InFlight,
     classes: BTreeMap<String, Class>,
     /// Classes that this process has looked at, ready or not.
     judged: BTreeSet<String>,
@@ -85,6 +88,7 @@ pub fn cluster_facts(settings: &Settings, config: &kube::Config, kubernetes: Str
         region: settings.region.clone(),
         reserved_enis: settings.reserved_enis,
         memory_overhead_thousandths: settings.memory_overhead_per_mille,
+        reserved_capacity: settings.gates.reserved_capacity,
     }
 }
 
@@ -109,13 +113,28 @@ impl Market {
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
         let book = cloud::data::facts().map(PriceBook::embedded).unwrap_or_default();
         let state = State { prices: Prices::with_prices(book), ..State::default() };
-        Self { cloud, settings, gates, state: Mutex::new(state) }
+        Self { cloud, settings, gates, templates: Templates::default(), state: Mutex::new(state) }
+    }
+
+    /// Whether trouble with a pool raises the price by which it competes.
+    #[must_use]
+    pub fn with_risk(self, wanted: bool) -> Self {
+        if !wanted {
+            self.state().shortages = Shortages::without_risk();
+        }
+        self
     }
 
     /// The calls.
     #[must_use]
     pub fn cloud(&self) -> &dyn Cloud {
         self.cloud.as_ref()
+    }
+
+    /// The launch templates that exist.
+    #[must_use]
+    pub fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     /// What nodes must be told about the cluster.
@@ -279,18 +298,40 @@ impl Market {
         api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
     }
 
-    /// Remembers that something was out of stock.
-    pub fn mark_short(&self, scopes: Vec<Scope>, now: Timestamp) {
-        let mut state = self.state();
-        scopes.into_iter().for_each(|scope| state.shortages.mark(scope, now));
+    /// EC2 takes machines back from this pool.
+    pub fn interrupted(&self, scope: Scope, now: Timestamp) {
+        self.state().shortages.interrupted(scope, now);
     }
 
-    /// What is out of stock now.
+    /// What is out of stock now, and what launches under way will take.
     #[must_use]
-    pub fn shortages(&self, now: Timestamp) -> Shortages {
+    pub fn knowledge(&self, now: Timestamp) -> (Shortages, InFlight) {
         let mut state = self.state();
         state.shortages.expire(now);
-        state.shortages.clone()
+        (state.shortages.clone(), state.in_flight.clone())
+    }
+
+    /// A choice was made that tries pools which may be back: others leave them alone for now.
+    pub fn try_out(&self, choice: &Choice, now: Timestamp) {
+        self.state().shortages.try_out(&choice.scopes(), now);
+    }
+
+    /// A launch of so many instances begins.
+    pub fn begin_launch(&self, token: &Token, choice: &Choice, instances: usize, now: Timestamp) {
+        self.state().in_flight.begin(token, choice, instances, now);
+    }
+
+    /// EC2 has answered a launch: what served is in stock, whatever was said of it before; what did not is not.
+    pub fn end_launch(&self, token: &Token, answer: &FleetAnswer, short: Vec<Scope>, now: Timestamp) {
+        let mut state = self.state();
+        state.in_flight.settle(token, answer, now);
+        cloud::launch::served(answer).iter().for_each(|scope| state.shortages.served(scope));
+        short.into_iter().for_each(|scope| state.shortages.mark(scope, now));
+    }
+
+    /// Nothing came of a launch.
+    pub fn give_up_launch(&self, token: &Token) {
+        self.state().in_flight.give_back(token);
     }
 
     /// Every instance that carries this cluster's tags.

@@ -235,6 +235,20 @@ pub const PRICE_REFRESHES: Metric = Metric {
     kind: Kind::Counter,
     labels: &["capacity_type", "outcome"],
 };
+/// Calls to AWS.
+pub const CLOUD_CALLS: Metric = Metric {
+    name: "kerf_cloud_calls_total",
+    help: "Calls to AWS, by action and outcome (ok, throttled, unauthorized, known: gone or there already, no_answer, refused)",
+    kind: Kind::Counter,
+    labels: &["call", "outcome"],
+};
+/// What our own limits cost.
+pub const CLOUD_WAITING: Metric = Metric {
+    name: "kerf_cloud_waiting_seconds_total",
+    help: "Time that calls to EC2 waited for their turn within EC2's limits, in seconds, by action",
+    kind: Kind::Counter,
+    labels: &["call"],
+};
 
 /// All of them.
 pub const TABLE: &[Metric] = &[
@@ -269,4 +283,6 @@ pub const TABLE: &[Metric] = &[
     PRICE_TIME,
     PRICES,
     PRICE_REFRESHES,
+    CLOUD_CALLS,
+    CLOUD_WAITING,
 ];

@@ -140,7 +140,9 @@ impl Reconciler {
         let pool = lifecycle::pool(&view.claim).to_owned();
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let (disrupted, released) = (decision.disrupted, decision.released);
-        self.market.mark_short(decision.short.into_iter().collect(), Timestamp::now());
+        if let Some(scope) = decision.short {
+            self.market.interrupted(scope, Timestamp::now());
+        }
         self.act.run_all(decision.steps).await?;
         for work in decision.work {
             self.cluster.queue.add(work);

@@ -31,7 +31,7 @@ use crate::settings::{Gates, Settings};
 use crate::usage::Exported;
 use crate::verdicts::Verdicts;
 use crate::work::Consequences;
-use crate::{garbage, launch, memory, metrics, watch};
+use crate::{garbage, launch, memory, metrics, pace, tagging, watch};
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -50,8 +50,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         endpoint_url: settings.endpoint_url.clone(),
         ..aws::Settings::default()
     };
-    let cloud: Arc<dyn Cloud> = Arc::new(aws::AwsCloud::connect(&aws).await);
     let metrics = Arc::new(Metrics::new(metrics::TABLE));
+    let cloud = pace::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
 
     let (notes, outgoing) = Notes::new();
     let (plan, triggers) = unbounded_channel();
@@ -73,6 +73,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let shared = (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts));
     let provisioner = Provisioner::new(shared, act.clone(), rules);
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+    tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, verdicts)).run());
     tasks.spawn(provisioner.run(triggers));
 
@@ -196,7 +197,7 @@ async fn market(
     let version = client.apiserver_version().await.context("the API server does not tell its version")?;
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     let facts = crate::market::cluster_facts(settings, config, format!("{}.{minor}", version.major));
-    Ok(Market::new(cloud, facts, settings.gates))
+    Ok(Market::new(cloud, facts, settings.gates).with_risk(settings.risk_premium))
 }
 
 struct Probes {

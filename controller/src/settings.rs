@@ -44,6 +44,9 @@ pub struct Args {
     /// IAM cannot be reached: classes name their instance profiles themselves.
     #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
     isolated_vpc: bool,
+    /// Whether pools with interruptions or shortages count as dearer for some hours.
+    #[arg(long, env = "RISK_PREMIUM", default_value_t = true, action = clap::ArgAction::Set)]
+    risk_premium: bool,
     /// Longest time to gather pods for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
     batch_max_duration: Duration,
@@ -113,6 +116,8 @@ pub struct Settings {
     pub reserved_enis: u32,
     /// Whether IAM cannot be reached.
     pub isolated_vpc: bool,
+    /// Whether trouble with a pool raises the price by which it competes.
+    pub risk_premium: bool,
     /// When to plan.
     pub batch: Window,
     /// Which feature gates are open.
@@ -169,6 +174,7 @@ impl Args {
             memory_overhead_per_mille: self.vm_memory_overhead_percent,
             reserved_enis: self.reserved_enis,
             isolated_vpc: self.isolated_vpc,
+            risk_premium: self.risk_premium,
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::status::Conditioned;
 use api::{NodeClaim, condition, reason};
 use cloud::claim::ClaimParts;
-use cloud::launch::{Failure, Refusal};
+use cloud::launch::{Choice, Failure, Refusal};
 use cloud::{FleetAnswer, FleetRequest, Instance};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
@@ -19,7 +19,9 @@ use crate::{metrics, patch};
 const MESSAGE: usize = 300;
 
 /// The instances of an answer, with the tags that the request gave them.
-pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest) -> Vec<Instance> {
+pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &Choice) -> Vec<Instance> {
+    let reservation =
+        |one: &cloud::FleetInstance| choice.reservations.get(&(one.instance_type.clone(), one.zone.clone())).cloned();
     let launched = |one: &cloud::FleetInstance| Instance {
         id: one.id.clone(),
         instance_type: one.instance_type.clone(),
@@ -27,6 +29,8 @@ pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest) -> Vec<Ins
         subnet_id: one.subnet_id.clone(),
         image_id: one.image_id.clone(),
         spot: one.lifecycle == api::label::CAPACITY_SPOT,
+        capacity_reservation_preference: reservation(one).map(|_| "capacity-reservations-only".to_owned()),
+        capacity_reservation_id: reservation(one),
         tags: request.tags.clone(),
         ..Instance::default()
     };
@@ -42,6 +46,11 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
     for error in &answer.errors {
         metrics.add(&metrics::LAUNCH_FAILURES, &[&error.zone, &error.lifecycle, &error.code], 1.0);
     }
+}
+
+/// Something was out of stock; the claim looks elsewhere, and somebody may want to know why.
+pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Step {
+    Step::Note(Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
 }
 
 /// The machine's labels; the claim's own win.

@@ -27,6 +27,8 @@ pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-ha
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// `true` on a claim whose instance has its late tags (Name, nodeclaim).
 pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// `true` on a claim whose instance carries the cluster's name as a tag.
+pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
 /// On an EC2NodeClass: [`AGENT_ENABLED`] when its images carry the Kerf agent.
 pub const AGENT: &str = "kerf.sh/agent";

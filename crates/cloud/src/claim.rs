@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::{Quantity, label, quantity};
-use planner::{InstanceType, Resources};
+use planner::{CapacityType, InstanceType, Resources};
 
 use crate::calls::Instance;
+use crate::launch::EFA;
 use crate::settings::Settings;
 
 /// The parts of a NodeClaim that its instance decides.
@@ -23,6 +24,17 @@ pub struct ClaimParts {
     pub allocatable: BTreeMap<String, Quantity>,
 }
 
+impl ClaimParts {
+    /// The same without EFA: for machines that got no interfaces for it, because nobody asked for any and their class lists
+    /// none (aws 10.2, case 21).
+    #[must_use]
+    pub fn without_efa(mut self) -> Self {
+        self.capacity.remove(EFA);
+        self.allocatable.remove(EFA);
+        self
+    }
+}
+
 /// Describes an instance. `kind` is its type under its class, where the catalogue still has it.
 #[must_use]
 pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
@@ -38,14 +50,25 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
             labels.insert(key.clone(), value.clone());
         }
     }
-    let capacity_type = if instance.spot { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
-    let offering = kind.into_iter().flat_map(|kind| &kind.offerings).find(|offering| offering.zone == instance.zone);
+    let reservation = reservation(instance, settings);
+    let capacity_type = match (instance.spot, reservation) {
+        (true, _) => CapacityType::Spot,
+        (false, Some(_)) => CapacityType::Reserved,
+        (false, None) => CapacityType::OnDemand,
+    };
+    let offering = kind.into_iter().flat_map(|kind| &kind.offerings).find(|offering| {
+        let reserved = offering.reservation.as_ref().map(|one| one.id.as_str());
+        offering.zone == instance.zone && offering.capacity_type == capacity_type && reserved == reservation
+    });
     labels.extend(offering.into_iter().flat_map(|offering| offering.labels.clone()));
     let mut set = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
     set(label::INSTANCE_TYPE, &instance.instance_type);
     set(label::ZONE, &instance.zone);
     set(label::REGION, &settings.region);
-    set(label::CAPACITY_TYPE, capacity_type);
+    set(label::CAPACITY_TYPE, capacity_type.as_str());
+    if let Some(id) = reservation {
+        set(label::CAPACITY_RESERVATION_ID, id);
+    }
     for key in [label::NODEPOOL, label::EC2_NODE_CLASS] {
         if let Some(value) = instance.tags.get(key) {
             set(key, value);
@@ -58,6 +81,12 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
         capacity: kind.map(|kind| quantities(&kind.capacity)).unwrap_or_default(),
         allocatable: kind.map(|kind| quantities(&kind.allocatable)).unwrap_or_default(),
     }
+}
+
+/// The reservation that the instance was bought from. One that EC2 counted against a reservation by itself is on-demand.
+fn reservation<'i>(instance: &'i Instance, settings: &Settings) -> Option<&'i str> {
+    let bought = instance.capacity_reservation_preference.as_deref() == Some("capacity-reservations-only");
+    instance.capacity_reservation_id.as_deref().filter(|_| bought && settings.reserved_capacity)
 }
 
 fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {

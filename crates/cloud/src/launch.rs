@@ -14,20 +14,25 @@
 //!    Other parameters need a new token: EC2 refuses the old one.
 //! 5. [`deal`] gives the instances to the claims: those with a claim's UID to that claim, the rest in the order of their
 //!    ids to the claims in the order of their names. Whoever deals again deals the same.
+//! 6. Claims that got nothing because something was out of stock choose again at once, now that this is known, under a new
+//!    token that replaces the old one. Only when nothing is left that they accept do they go.
 //!
 //! After a crash the request is forgotten, the tokens are not. [`resume`] looks at claims with a token and without an
 //! instance: instances with their token are adopted; while EC2 may still be hiding new instances ([`SETTLE`]) the claim
 //! waits; then it is launched anew under a new token. An instance that shows up even later has no claim, and the garbage
 //! collector ends it.
 
+mod addresses;
 mod buy;
 mod choice;
 mod deal;
+mod reserved;
 mod template;
+mod templates;
 mod token;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{Taint, annotation, label};
 use jiff::Timestamp;
@@ -37,14 +42,16 @@ use thiserror::Error;
 use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
 use crate::nodeclass::ResolvedClass;
 use crate::settings::Settings;
-use crate::shortage::Shortages;
+use crate::shortage::{Scope, Shortages, family_class};
 
+pub use addresses::InFlight;
 pub use buy::{BuyError, buy};
 pub use choice::choose;
 pub use deal::{Assignment, Held, Resume, deal, resume};
-pub use template::user_data;
+pub use reserved::ReservationKind;
+pub use templates::Templates;
 pub use token::{SETTLE, Token};
-pub use verdict::{Failure, FleetVerdict, judge, judge_error};
+pub use verdict::{Failure, FleetVerdict, judge, judge_error, served};
 
 /// Tag with the owning claim's name.
 pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
@@ -56,8 +63,12 @@ pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
 pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 /// Beginning of the names of launch templates.
 pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
+/// The resource of EFA interfaces.
+pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// Instance types that one fleet may list, cheapest first.
 pub const MAX_TYPES: usize = 60;
+/// Instances that one fleet may ask for (aws 4.6): more claims become more fleets.
+pub const MAX_TARGET: usize = 1000;
 
 /// What a claim asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,8 +98,10 @@ pub struct Offer<'a> {
     pub class: &'a ResolvedClass,
     /// Its catalogue, with the shortages of now.
     pub catalogue: &'a Catalogue,
-    /// Shortages, for subnets.
+    /// Shortages: subnets without addresses, and pools that another launch is trying out.
     pub shortages: &'a Shortages,
+    /// Addresses that launches under way will take.
+    pub in_flight: &'a InFlight,
     /// The cluster.
     pub settings: &'a Settings,
     /// The moment.
@@ -112,11 +125,18 @@ pub enum Refusal {
     },
 }
 
+/// Ids of capacity reservations by instance type and zone.
+pub type Reservations = BTreeMap<(String, String), String>;
+
 /// What to buy, without saying for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// How to buy.
     pub capacity_type: CapacityType,
+    /// The kind of the reservations that it buys from.
+    pub reservation_kind: Option<ReservationKind>,
+    /// The reservation behind each type and zone; empty unless reserved capacity is bought.
+    pub reservations: Reservations,
     /// Launch templates that must exist.
     pub templates: Vec<LaunchTemplateRequest>,
     /// The pools, by launch template.
@@ -127,6 +147,8 @@ pub struct Choice {
     pub context: Option<String>,
     /// Whether the prices of the catalogue decide, not EC2's.
     pub prioritized: bool,
+    /// Addresses that one instance takes at least: its pods', by the smallest type.
+    pub addresses: u32,
 }
 
 /// A claim's name and UID.
@@ -139,6 +161,20 @@ pub struct ClaimId {
 }
 
 impl Choice {
+    /// What a shortage of anything that this choice buys from would be called.
+    #[must_use]
+    pub fn scopes(&self) -> BTreeSet<Scope> {
+        let mut scopes = BTreeSet::from([Scope::CapacityType(self.capacity_type)]);
+        for one in self.configs.iter().flat_map(|config| &config.overrides) {
+            let class = family_class(&one.instance_type);
+            scopes.insert(Scope::Quota { capacity_type: self.capacity_type, class });
+            scopes.insert(Scope::offering(self.capacity_type, &one.instance_type, &one.zone));
+            scopes.insert(Scope::Subnet(one.subnet_id.clone()));
+        }
+        scopes.extend(self.reservations.values().cloned().map(Scope::Reservation));
+        scopes
+    }
+
     /// The request for these claims under a token.
     #[must_use]
     pub fn request(&self, token: &Token, claims: &[ClaimId]) -> FleetRequest {
@@ -150,12 +186,24 @@ impl Choice {
         FleetRequest {
             client_token: token.to_string(),
             target: u32::try_from(claims.len()).unwrap_or(u32::MAX),
-            capacity_type: self.capacity_type.as_str().to_owned(),
+            capacity_type: match self.capacity_type {
+                CapacityType::Spot => label::CAPACITY_SPOT.to_owned(),
+                CapacityType::OnDemand | CapacityType::Reserved => label::CAPACITY_ON_DEMAND.to_owned(),
+            },
+            default_target_capacity_type: self
+                .reservation_kind
+                .and_then(ReservationKind::target_type)
+                .map(str::to_owned),
+            reserved_capacity_types: self
+                .reservation_kind
+                .and_then(ReservationKind::fleet_option)
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
             configs: self.configs.clone(),
             tags,
             context: self.context.clone(),
             prioritized: self.prioritized,
-            ..FleetRequest::default()
         }
     }
 }

@@ -7,12 +7,16 @@ pub mod contract;
 pub mod data;
 pub mod error;
 pub mod fake;
+pub mod family;
+pub mod guard;
 pub mod launch;
+pub mod limit;
 pub mod nodeclass;
 pub mod prices;
 pub mod settings;
 pub mod shortage;
 pub mod types;
+pub mod user_data;
 
 pub use calls::*;
 pub use error::{CloudError, Kind};

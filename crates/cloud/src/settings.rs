@@ -21,6 +21,8 @@ pub struct Settings {
     pub reserved_enis: u32,
     /// `VM_MEMORY_OVERHEAD_PERCENT` in thousandths: 75 is the default 0.075.
     pub memory_overhead_thousandths: u32,
+    /// Whether capacity reservations are used as such (feature gate `ReservedCapacity`).
+    pub reserved_capacity: bool,
 }
 
 impl Default for Settings {
@@ -35,6 +37,7 @@ impl Default for Settings {
             region: String::new(),
             reserved_enis: 0,
             memory_overhead_thousandths: 75,
+            reserved_capacity: false,
         }
     }
 }

@@ -7,13 +7,14 @@ use api::{EC2NodeClass, label};
 use base64::Engine as _;
 use cloud::fake::{Drought, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
-    Ask, Choice, ClaimId, Failure, Held, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Offer, Refusal, Resume,
-    SETTLE, Token, buy, choose, cluster_tags, deal, judge, resume, template_tags,
+    Ask, BuyError, Choice, ClaimId, Failure, Held, InFlight, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG,
+    Offer, Refusal, Resume, SETTLE, Templates, Token, buy, choose, cluster_tags, deal, judge, resume, served,
+    template_tags,
 };
 use cloud::nodeclass::{ResolvedClass, fetch, queries, resolve};
-use cloud::shortage::{Scope, Shortages};
+use cloud::shortage::{FamilyClass, Scope, Shortages};
 use cloud::types::{self, ClassSettings, Market, Source};
-use cloud::{Cloud, FleetAnswer, FleetError, Instance, Settings, Tags, data};
+use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, Catalogue, Operator, Requirement, Requirements, Resources};
 
@@ -24,6 +25,8 @@ struct World {
     class: ResolvedClass,
     catalogue: Catalogue,
     shortages: Shortages,
+    in_flight: InFlight,
+    templates: Templates,
 }
 
 async fn world(changes: &str) -> World {
@@ -54,7 +57,16 @@ async fn world(changes: &str) -> World {
     let class = resolution.class;
     let shortages = Shortages::default();
     let catalogue = catalogue(&cloud, &object, &class, &settings, &shortages).await;
-    World { cloud, clock, settings, class, catalogue, shortages }
+    World {
+        cloud,
+        clock,
+        settings,
+        class,
+        catalogue,
+        shortages,
+        in_flight: InFlight::default(),
+        templates: Templates::default(),
+    }
 }
 
 async fn catalogue(
@@ -82,10 +94,15 @@ impl World {
                 class: &self.class,
                 catalogue: &self.catalogue,
                 shortages: &self.shortages,
+                in_flight: &self.in_flight,
                 settings: &self.settings,
                 now: self.cloud.now(),
             },
         )
+    }
+
+    async fn buy(&self, choice: &Choice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
+        buy(&self.cloud, &self.templates, choice, request, self.cloud.now()).await
     }
 
     /// Everything that is alive, the invisible included.
@@ -260,6 +277,63 @@ async fn one_subnet_a_zone_with_most_addresses() {
     assert!(matches!(world.choose(&ask(&[])), Err(Refusal::InsufficientCapacity(_))));
 }
 
+/// DescribeSubnets does not know yet what launches under way will take: the second goes where the first did not.
+#[tokio::test]
+async fn addresses_of_launches_under_way_count() {
+    let mut world = world("").await;
+    let template = world.class.subnets[0].clone();
+    let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
+    let zone = requirement(label::ZONE, Operator::In, &[&template.zone]);
+    let used = |choice: &Choice| choice.configs[0].overrides[0].subnet_id.clone();
+    world.class.subnets = vec![subnet("subnet-0000000000000000b", 1000), subnet(&template.id, 1001)];
+    let first = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
+    assert_eq!(used(&first), template.id);
+    let members = claims(&["a", "b"]);
+    let token = Token::new(&first, &members, world.cloud.now());
+    world.in_flight.begin(&token, &first, 2, world.cloud.now());
+    let second = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
+    assert_eq!(used(&second), "subnet-0000000000000000b");
+    let counted = world.in_flight.of(&template.id, world.cloud.now());
+    assert_eq!(counted, 2 * (i64::from(first.addresses) + 1), "each with its smallest number of pods");
+    let answer = world.buy(&first, &first.request(&token, &members)).await.unwrap();
+    world.in_flight.settle(&token, &answer, world.cloud.now());
+    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), counted, "both are there");
+    world.in_flight.settle(&token, &FleetAnswer::default(), world.cloud.now());
+    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "EC2 launched none here");
+    world.in_flight.begin(&token, &first, 2, world.cloud.now());
+    world.in_flight.give_back(&token);
+    assert_eq!(used(&world.choose(&ask(std::slice::from_ref(&zone))).unwrap()), template.id);
+    world.in_flight.begin(&token, &first, 2, world.cloud.now());
+    world.clock.advance(SignedDuration::from_mins(2));
+    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
+}
+
+#[tokio::test]
+async fn one_launch_tries_what_may_be_back() {
+    let mut world = world("").await;
+    let dry = Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a");
+    let wanted = [
+        requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge"]),
+        requirement(label::CAPACITY_TYPE, Operator::In, &["spot"]),
+    ];
+    let zones = |world: &World, more: &[Requirement]| -> BTreeSet<String> {
+        let choice = world.choose(&ask(&[&wanted, more].concat())).unwrap();
+        choice.configs.into_iter().flat_map(|config| config.overrides).map(|one| one.zone).collect()
+    };
+    let all = zones(&world, &[]);
+    assert!(all.contains("us-west-2a") && all.len() > 1, "{all:?}");
+    world.shortages.mark(dry, world.cloud.now());
+    world.clock.advance(cloud::shortage::REMEMBERED);
+    assert_eq!(zones(&world, &[]), all, "the first may try");
+    let choice = world.choose(&ask(&wanted)).unwrap();
+    world.shortages.try_out(&choice.scopes(), world.cloud.now());
+    assert!(!zones(&world, &[]).contains("us-west-2a"), "the second leaves it to the first");
+    let here = requirement(label::ZONE, Operator::In, &["us-west-2a"]);
+    assert_eq!(zones(&world, &[here]).len(), 1, "unless it has nothing else");
+    world.shortages.served(&Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a"));
+    assert_eq!(zones(&world, &[]), all);
+}
+
 #[tokio::test]
 async fn templates_say_what_the_class_says() {
     let world = world(
@@ -327,8 +401,11 @@ async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a", "b"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
-    let answer = buy(&world.cloud, &choice, &request).await.unwrap();
-    assert_eq!((answer.instances.len(), judge(&answer).failure), (2, None));
+    let answer = world.buy(&choice, &request).await.unwrap();
+    assert_eq!((answer.instances.len(), judge(&answer, &choice.reservations).failure), (2, None));
+    let pool = &answer.instances[0];
+    let pool = Scope::offering(CapacityType::Spot, &pool.instance_type, &pool.zone);
+    assert!(served(&answer).contains(&pool) && choice.scopes().is_superset(&served(&answer).into_iter().collect()));
     world.clock.advance(SignedDuration::from_secs(5));
     let found = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
     assert_eq!(found.len(), 2);
@@ -336,7 +413,7 @@ async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
     assert_eq!(templates.len(), choice.templates.len());
     world.cloud.remove_template(&choice.templates[0].name);
     let again = choice.request(&Token::new(&choice, &claims[..1], world.cloud.now()), &claims[..1]);
-    assert_eq!(buy(&world.cloud, &choice, &again).await.unwrap().instances.len(), 1, "a lost template is made again");
+    assert_eq!(world.buy(&choice, &again).await.unwrap().instances.len(), 1, "a lost template is made again");
 }
 
 #[tokio::test]
@@ -347,17 +424,48 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let code = "InvalidLaunchTemplateName.NotFoundException";
     world.cloud.fail("CreateFleet", 1, Fault::error(cloud::Kind::NotFound, code, "gone"));
-    assert_eq!(buy(&world.cloud, &choice, &request).await.unwrap().instances.len(), 1);
+    assert_eq!(world.buy(&choice, &request).await.unwrap().instances.len(), 1);
     assert_eq!(world.cloud.count("CreateFleet"), 2);
     let made = world.cloud.count("CreateLaunchTemplate");
-    buy(&world.cloud, &choice, &request).await.unwrap();
+    world.buy(&choice, &request).await.unwrap();
     assert_eq!(world.cloud.count("CreateLaunchTemplate"), made, "templates that exist are not made again");
     for name in world.cloud.template_names() {
         world.cloud.remove_template(&name);
     }
+    let more = choice.request(&Token::new(&choice, &claims, world.cloud.now() + SignedDuration::from_secs(1)), &claims);
     world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
-    let error = buy(&world.cloud, &choice, &request).await.unwrap_err();
+    let error = world.buy(&choice, &more).await.unwrap_err();
     assert!(!error.may_have_bought() && error.cause().kind == cloud::Kind::Unauthorized, "{error}");
+}
+
+/// What is made once is not asked for again; what nobody uses goes; what somebody else took away is noticed.
+#[tokio::test]
+async fn templates_are_kept_while_they_are_used() {
+    let world = world("").await;
+    let choice = world.choose(&ask(&[])).unwrap();
+    let names: Vec<String> = choice.templates.iter().map(|template| template.name.clone()).collect();
+    let claims = claims(&["a"]);
+    world.buy(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims)).await.unwrap();
+    assert_eq!(
+        (world.cloud.count("CreateLaunchTemplate"), world.cloud.count("DescribeLaunchTemplates")),
+        (names.len(), 0)
+    );
+    let (living, gone) = (BTreeSet::from(["default".to_owned()]), BTreeSet::new());
+    let after = |minutes| world.cloud.now() + SignedDuration::from_mins(minutes);
+    assert!(
+        world.templates.unused(&living, after(59)).is_empty() && world.templates.unused(&gone, after(9)).is_empty()
+    );
+    assert_eq!(world.templates.unused(&living, after(60)).len(), names.len());
+    assert_eq!(world.templates.unused(&gone, after(10)).len(), names.len(), "of a class that is gone");
+    assert!(world.templates.missing(&choice, after(50)).is_empty(), "used again");
+    assert!(world.templates.unused(&living, after(60)).is_empty());
+    let restarted = Templates::default();
+    let listed = world.cloud.launch_templates(&cluster_tags(&world.settings)).await.unwrap();
+    restarted.verify(&listed, after(100));
+    assert!(restarted.missing(&choice, after(100)).is_empty(), "a new life finds them");
+    assert!(restarted.unused(&living, after(159)).is_empty(), "and gives them their time");
+    restarted.verify(&listed[1..], after(120));
+    assert_eq!(restarted.missing(&choice, after(120)).len(), 1, "somebody took one away");
 }
 
 /// The controller as it will be: writes the token, buys, tries the same request again while the outcome is unknown, and
@@ -375,9 +483,9 @@ async fn no_fault_and_no_crash_buys_twice_or_loses_an_instance() {
             if let Some(fault) = fault.clone() {
                 world.cloud.fail("CreateFleet", 1, fault);
             }
-            let first = buy(&world.cloud, &choice, &request).await;
+            let first = world.buy(&choice, &request).await;
             if !crash && first.is_err() {
-                buy(&world.cloud, &choice, &request).await.unwrap();
+                world.buy(&choice, &request).await.unwrap();
             }
             let owners = after_restart(&world, &choice, held(&claims, &token)).await;
             let distinct: BTreeSet<_> = owners.values().collect();
@@ -407,7 +515,7 @@ async fn after_restart(world: &World, choice: &Choice, mut claims: Vec<Held>) ->
             for held in claims.iter_mut().filter(|held| anew.contains(&held.claim)) {
                 held.token = token.clone();
             }
-            buy(&world.cloud, choice, &choice.request(&token, &anew)).await.unwrap();
+            world.buy(choice, &choice.request(&token, &anew)).await.unwrap();
         }
         if claims.iter().all(|held| held.instance.is_some()) {
             break;
@@ -467,10 +575,15 @@ fn errors_become_shortages_and_reasons() {
         lifecycle: "spot".to_owned(),
     };
     let pool = || Scope::offering(CapacityType::Spot, "m5.large", "a");
+    let none = BTreeMap::new();
+    let quota = || Scope::Quota { capacity_type: CapacityType::Spot, class: FamilyClass::Standard };
     let rows = [
         (vec!["InsufficientInstanceCapacity"], vec![pool()], None),
         (vec!["InsufficientInstanceCapacity", "UnfulfillableCapacity"], vec![pool()], None),
-        (vec!["InsufficientFreeAddressesInSubnet"], vec![pool(), Scope::Subnet("subnet-1".to_owned())], None),
+        (vec!["InsufficientFreeAddressesInSubnet"], vec![Scope::Subnet("subnet-1".to_owned())], None),
+        (vec!["MaxSpotInstanceCountExceeded"], vec![quota()], None),
+        (vec!["VcpuLimitExceeded", "Unsupported"], vec![pool(), quota()], None),
+        (vec!["MaxFleetCountExceeded"], vec![], Some("FleetQuotaExceeded")),
         (
             vec!["AuthFailure.ServiceLinkedRoleCreationNotPermitted"],
             vec![Scope::CapacityType(CapacityType::Spot)],
@@ -483,7 +596,7 @@ fn errors_become_shortages_and_reasons() {
     ];
     for (codes, shortages, reason) in rows {
         let answer = FleetAnswer { errors: codes.iter().map(|code| error(code)).collect(), ..FleetAnswer::default() };
-        let verdict = judge(&answer);
+        let verdict = judge(&answer, &none);
         assert_eq!(verdict.shortages, shortages, "{codes:?}");
         let found = match verdict.failure {
             Some(Failure::Create { reason, .. }) => Some(reason),
@@ -492,7 +605,7 @@ fn errors_become_shortages_and_reasons() {
         };
         assert_eq!(found, reason, "{codes:?}");
     }
-    assert_eq!(judge(&FleetAnswer::default()).failure, None);
+    assert_eq!(judge(&FleetAnswer::default(), &none).failure, None);
 }
 
 #[tokio::test]
@@ -502,8 +615,8 @@ async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
-    let answer = buy(&world.cloud, &choice, &request).await.unwrap();
-    let verdict = judge(&answer);
+    let answer = world.buy(&choice, &request).await.unwrap();
+    let verdict = judge(&answer, &choice.reservations);
     assert!(matches!(verdict.failure, Some(Failure::InsufficientCapacity { .. })) && world.alive().is_empty());
     let pools: usize = choice.configs.iter().map(|config| config.overrides.len()).sum();
     assert_eq!(verdict.shortages.len(), pools);
@@ -529,9 +642,7 @@ async fn an_instance_describes_its_claim() {
     let world = world("").await;
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
-    buy(&world.cloud, &choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims))
-        .await
-        .unwrap();
+    world.buy(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims)).await.unwrap();
     let instance = world.alive().remove(0);
     let kind = world.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
     let parts = cloud::claim::describe(&instance, kind, &world.settings);

@@ -67,8 +67,7 @@ fn interfaces_that_the_class_lists_take_room_and_give_efa() {
     let listed = |list: Vec<NetworkInterface>| ClassSettings { network_interfaces: Some(list), ..class() };
     let primary = || interface(0, 0, InterfaceType::Interface);
     let rows = [
-        (class(), 394, 0),
-        (ClassSettings { efa: true, ..class() }, 394, 2),
+        (class(), 394, 2),
         (listed(Vec::new()), 394, 0),
         (listed(vec![primary()]), 394, 0),
         (listed(vec![primary(), interface(0, 1, InterfaceType::EfaOnly)]), 345, 1),
@@ -125,6 +124,16 @@ fn machines_are_shared_unless_somebody_asks_for_dedicated_ones() {
     let labels = cloud::claim::describe(&instance, Some(&several), &Settings::default()).labels;
     assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
     assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
+}
+
+#[test]
+fn a_machine_without_interfaces_for_efa_does_not_show_any() {
+    let kind = kind("m6idn.32xlarge", &class());
+    let parts = cloud::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
+    assert!(parts.capacity.contains_key(EFA) && parts.allocatable.contains_key(EFA));
+    let parts = parts.without_efa();
+    assert!(!parts.capacity.contains_key(EFA) && !parts.allocatable.contains_key(EFA));
+    assert!(parts.capacity.contains_key("memory"));
 }
 
 #[test]
@@ -212,7 +221,6 @@ fn what_holds_for_every_type_and_family() {
             system_reserved: BTreeMap::from([("pid".to_owned(), 100), ("ephemeral-storage".to_owned(), 1 << 50)]),
             memory_threshold: Threshold::Share(99_999),
             raid0: true,
-            efa: true,
             ..plain.clone()
         };
         for (class, info) in [&plain, &greedy]

@@ -61,7 +61,7 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn labels_and_resources_equal_the_published_table() {
-    let class = ClassSettings { efa: true, ..ClassSettings::default() };
+    let class = ClassSettings::default();
     let examples = examples();
     assert_eq!(examples.len(), 40);
     let mut differences = Vec::new();
@@ -211,7 +211,7 @@ fn offerings_follow_zones_prices_stock_and_images() {
         image: Image { architecture: "x86_64".to_owned(), ..Image::default() },
         requirements: vec![api::Requirement::new(label::ARCH, api::Operator::In, ["amd64"])],
     };
-    let mut shortages = Shortages::default();
+    let mut shortages = Shortages::without_risk();
     let shown = |market: &Market, shortages: &Shortages, name: &str, now: Timestamp| {
         let source = Source {
             infos: &infos,

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::label;
 use planner::{CapacityType, InstanceType, MicroDollars, Offer as TypeOffer, Offering, Resources};
 
-use super::{Ask, Choice, MAX_TYPES, Offer, Refusal, template};
+use super::reserved::{self, ReservationKind};
+use super::template::{self, Mould};
+use super::{Ask, Choice, EFA, MAX_TYPES, Offer, Refusal};
 use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Subnet};
 use crate::types::is_exotic;
 
 /// A type that could become the claim, with its compatible available offerings.
-struct Candidate<'a> {
-    kind: &'a InstanceType,
-    offerings: Vec<&'a Offering>,
+pub(super) struct Candidate<'a> {
+    pub(super) kind: &'a InstanceType,
+    pub(super) offerings: Vec<&'a Offering>,
 }
 
 impl Candidate<'_> {
@@ -29,6 +31,7 @@ impl Candidate<'_> {
 pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
     let subnets = subnets(offer);
     let mut candidates = candidates(ask, offer, &subnets)?;
+    reserved::narrow(&mut candidates);
     let min_values = ask.requirements.iter().any(|(_, set)| set.min_values().is_some());
     if !min_values {
         drop_exotic(&mut candidates);
@@ -41,6 +44,9 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
         candidate.offerings.retain(|offering| offering.capacity_type == capacity_type);
     }
     candidates.retain(|candidate| !candidate.offerings.is_empty());
+    if !min_values {
+        drop_tried(&mut candidates, offer);
+    }
     candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
     candidates.truncate(MAX_TYPES);
     if !ask.min_values_relaxed {
@@ -49,13 +55,15 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
     assemble(ask, offer, capacity_type, &candidates, &subnets)
 }
 
-/// Per zone the subnet with most free addresses among those that have some.
+/// Per zone the subnet with most free addresses among those that have some. What launches under way will take decides
+/// only between subnets: it is an estimate.
 fn subnets<'a>(offer: &Offer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
     let mut best: BTreeMap<&str, &Subnet> = BTreeMap::new();
     let usable = |subnet: &&Subnet| subnet.free_addresses > 0 && !offer.shortages.holds_subnet(&subnet.id, offer.now);
     for subnet in offer.class.subnets.iter().filter(usable) {
         let held = best.entry(&subnet.zone).or_insert(subnet);
-        let better = (subnet.free_addresses, &held.id) > (held.free_addresses, &subnet.id);
+        let left = |subnet: &Subnet| i64::from(subnet.free_addresses) - offer.in_flight.of(&subnet.id, offer.now);
+        let better = (left(subnet), &held.id) > (left(held), &subnet.id);
         if better {
             *held = subnet;
         }
@@ -85,7 +93,12 @@ fn candidates<'a>(
             continue;
         }
         fitting += 1;
-        let open = |offering: &&Offering| offering.available && subnets.contains_key(offering.zone.as_str());
+        let free = |offering: &Offering| match &offering.reservation {
+            Some(one) => one.remaining > 0 && !offer.shortages.holds_reservation(&one.id, offer.now),
+            None => true,
+        };
+        let open =
+            |offering: &&Offering| offering.available && subnets.contains_key(offering.zone.as_str()) && free(offering);
         let offerings: Vec<&Offering> = offered.offerings(&ask.requirements).filter(open).collect();
         if !offerings.is_empty() {
             candidates.push(Candidate { kind, offerings });
@@ -134,6 +147,22 @@ fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
     candidates.retain(|candidate| candidate.cheapest(Some(CapacityType::Spot)).is_some());
 }
 
+/// Pools that another launch is just trying out are left to it by those that have something else.
+fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &Offer<'_>) {
+    let free = |candidate: &Candidate<'_>, offering: &Offering| {
+        let (capacity_type, kind) = (offering.capacity_type, candidate.kind.name.as_str());
+        !offer.shortages.is_on_trial(capacity_type, kind, &offering.zone, offer.now)
+    };
+    if !candidates.iter().any(|one| one.offerings.iter().any(|offering| free(one, offering))) {
+        return;
+    }
+    for candidate in candidates.iter_mut() {
+        let left = candidate.offerings.iter().copied().filter(|offering| free(candidate, offering)).collect();
+        candidate.offerings = left;
+    }
+    candidates.retain(|candidate| !candidate.offerings.is_empty());
+}
+
 /// `minValues` must still hold for the types that are left.
 fn check_min_values(ask: &Ask, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
     for (key, set) in ask.requirements.iter() {
@@ -159,7 +188,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Launch templates by image and number of pods, and the pools under each.
+/// Launch templates by what their machines have in common, and the pools under each.
 fn assemble(
     ask: &Ask,
     offer: &Offer<'_>,
@@ -167,18 +196,21 @@ fn assemble(
     candidates: &[Candidate<'_>],
     subnets: &BTreeMap<&str, &Subnet>,
 ) -> Result<Choice, Refusal> {
-    let mut groups: BTreeMap<(&str, i64), Vec<FleetOverride>> = BTreeMap::new();
+    let mut groups: BTreeMap<Mould<'_>, Vec<FleetOverride>> = BTreeMap::new();
+    let mut reservations = BTreeMap::new();
     for candidate in candidates {
         let Some(image) = offer.class.image_for(&candidate.kind.labels) else { continue };
-        let image_id = image.image.id.as_str();
-        let group = groups.entry((image_id, candidate.kind.capacity.get(Resources::PODS))).or_default();
         for offering in &candidate.offerings {
             let Some(subnet) = subnets.get(offering.zone.as_str()) else { continue };
-            group.push(FleetOverride {
+            let mould = mould(ask, &image.image.id, candidate, offering);
+            if let Some((id, _)) = mould.reservation {
+                reservations.insert((candidate.kind.name.clone(), offering.zone.clone()), id.to_owned());
+            }
+            groups.entry(mould).or_default().push(FleetOverride {
                 instance_type: candidate.kind.name.clone(),
                 zone: offering.zone.clone(),
                 subnet_id: subnet.id.clone(),
-                image_id: image_id.to_owned(),
+                image_id: image.image.id.clone(),
                 priority: offering.price.0,
             });
         }
@@ -187,16 +219,36 @@ fn assemble(
         let message = "the class has no image for any of the types; wait until it is resolved again".to_owned();
         return Err(Refusal::InsufficientCapacity(message));
     }
+    let reservation_kind = groups.keys().find_map(|mould| mould.reservation.map(|(_, kind)| kind));
     let (mut templates, mut configs) = (Vec::<LaunchTemplateRequest>::new(), Vec::new());
-    for ((image_id, pods), overrides) in groups {
-        let max_pods = u32::try_from(pods).unwrap_or(0);
-        let template = template::request(ask, offer, capacity_type, image_id, max_pods)
+    for (mould, overrides) in groups {
+        let template = template::request(ask, offer, capacity_type, mould)
             .map_err(|source| Refusal::Class { class: offer.class.name.clone(), source })?;
         configs.push(FleetConfig { launch_template: template.name.clone(), overrides });
         templates.push(template);
     }
-    let tags = template::tags(ask, offer);
-    // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
-    let context = offer.class.spec.context.clone().filter(|_| !ask.min_values_relaxed);
-    Ok(Choice { capacity_type, templates, configs, tags, context, prioritized: ask.overlay_priced })
+    let pods = candidates.iter().map(|candidate| candidate.kind.capacity.get(Resources::PODS)).min();
+    Ok(Choice {
+        capacity_type,
+        reservation_kind,
+        reservations,
+        templates,
+        configs,
+        tags: template::tags(ask, offer),
+        // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
+        context: offer.class.spec.context.clone().filter(|_| !ask.min_values_relaxed),
+        prioritized: ask.overlay_priced,
+        addresses: u32::try_from(pods.unwrap_or_default()).unwrap_or(0),
+    })
+}
+
+/// What the machines of an offering are cast from.
+fn mould<'a>(ask: &Ask, image_id: &'a str, candidate: &Candidate<'a>, offering: &'a Offering) -> Mould<'a> {
+    let capacity = &candidate.kind.capacity;
+    Mould {
+        image_id,
+        max_pods: u32::try_from(capacity.get(Resources::PODS)).unwrap_or(0),
+        efa: template::efa_asked(ask, capacity.get(EFA)),
+        reservation: offering.reservation.as_ref().map(|one| (one.id.as_str(), ReservationKind::of(offering))),
+    }
 }

@@ -1,44 +1,157 @@
-//! Launch templates: what all machines of one image and one number of pods have in common (aws 2.4, 2.6, 4.4).
+//! Launch templates: what all machines of one image and one number of pods have in common (aws 4.4).
 
-use api::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClassSpec, InstanceStorePolicy, Toggle, TokensRequirement};
-use api::{Taint, label, taint};
-use machine::userdata::{self, Al2023, RenderError};
+use api::label;
+use api::nodeclass::{InterfaceType, Toggle};
+use machine::userdata::{self, RenderError};
 use planner::CapacityType;
-use serde_json::{Map, Value};
 
+use super::reserved::ReservationKind;
 use super::token::fingerprint;
-use super::{Ask, CLUSTER_TAG, Offer, TEMPLATE_PREFIX};
-use crate::calls::{BlockDevice, LaunchTemplateRequest, MetadataOptions, Tags};
-use crate::nodeclass::ResolvedClass;
+use super::{Ask, CLUSTER_TAG, EFA, Offer, TEMPLATE_PREFIX};
+use crate::calls::{
+    ConnectionTracking, InterfaceKind, LaunchTemplateRequest, NetworkInterface, Placement, ReservationSpecification,
+    Tags,
+};
+use crate::family;
 use crate::settings::Settings;
+use crate::user_data::{self, Machine};
 
-const GIB: i64 = 1 << 30;
+/// A request for it turns enclaves on.
+const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
+const DEFAULT_TENANCY: &str = "default";
+const DEDICATED: &str = "dedicated";
 
-/// The launch template for an image and a number of pods; its name is a hash of everything else.
+/// What the machines of one template have in common, besides their class and what is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mould<'a> {
+    pub(super) image_id: &'a str,
+    pub(super) max_pods: u32,
+    /// EFA interfaces, none unless they are asked for.
+    pub(super) efa: u32,
+    /// The reservation to launch into.
+    pub(super) reservation: Option<(&'a str, ReservationKind)>,
+}
+
+/// The launch template for a mould; its name is a hash of everything else.
 pub(super) fn request(
     ask: &Ask,
     offer: &Offer<'_>,
     capacity_type: CapacityType,
-    image_id: &str,
-    max_pods: u32,
+    mould: Mould<'_>,
 ) -> Result<LaunchTemplateRequest, RenderError> {
     let class = offer.class;
-    let text = user_data(class, offer.settings, ask, capacity_type.as_str(), max_pods)?;
+    let Mould { image_id, max_pods, efa, reservation } = mould;
+    let machine = Machine { capacity_type: capacity_type.as_str(), image_id, max_pods };
+    let text = user_data::render(class, offer.settings, ask, machine)?;
+    let market = reservation.and_then(|(_, kind)| kind.market_type());
     let mut template = LaunchTemplateRequest {
         name: String::new(),
         image_id: image_id.to_owned(),
         instance_profile: class.instance_profile.clone(),
         security_group_ids: class.security_groups.iter().map(|group| group.id.clone()).collect(),
         user_data: userdata::encode(&text),
-        block_devices: block_devices(&class.spec, class.family),
-        metadata: metadata(&class.spec),
+        block_devices: family::block_devices(&class.spec, class.family),
+        metadata: family::metadata(&class.spec),
         associate_public_ip: class.spec.associate_public_ip_address,
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
+        network_interfaces: interfaces(offer, efa),
+        connection_tracking: connection_tracking(offer),
+        placement: Placement { tenancy: tenancy(ask), ..Placement::default() },
+        nested_virtualization: nested_virtualization(offer),
+        enclave: ask.requests.get(ENCLAVE_SLOTS) > 0,
+        capacity_reservation: reservation_specification(offer.settings, reservation),
+        market_type: market.map(str::to_owned),
+        spot: capacity_type == CapacityType::Spot,
         tags: tags(ask, offer),
-        ..LaunchTemplateRequest::default()
     };
     template.name = format!("{TEMPLATE_PREFIX}{}", fingerprint(&template));
     Ok(template)
+}
+
+/// The class's interfaces, else one for each EFA that is asked for, else none of their own: EC2 makes the one that every
+/// machine has. In an IPv6 cluster that one must be told of IPv6, so it is spelled out.
+fn interfaces(offer: &Offer<'_>, efa: u32) -> Vec<NetworkInterface> {
+    let spec = &offer.class.spec;
+    let number = |index: i32| u32::try_from(index).unwrap_or(0);
+    let listed = spec.network_interfaces.as_deref().unwrap_or_default();
+    let plain = |(card, device, kind)| NetworkInterface { card, device, kind, ..NetworkInterface::default() };
+    let bare: Vec<NetworkInterface> = match (listed, efa) {
+        ([], 0) => vec![plain((0, 0, InterfaceKind::Interface))],
+        ([], efa) => (0..efa).map(|card| plain((card, u32::from(card > 0), InterfaceKind::Efa))).collect(),
+        (listed, _) => {
+            let kind = |kind| match kind {
+                InterfaceType::Interface => InterfaceKind::Interface,
+                InterfaceType::EfaOnly => InterfaceKind::EfaOnly,
+            };
+            let of_class = listed
+                .iter()
+                .map(|one| plain((number(one.network_card_index), number(one.device_index), kind(one.interface_type))));
+            of_class.collect()
+        }
+    };
+    let prefixes = spec.ip_prefix_count.and_then(|count| u32::try_from(count).ok());
+    let ipv6 = is_ipv6(offer.settings);
+    if bare.len() == 1 && listed.is_empty() && efa == 0 && prefixes.is_none() && !ipv6 {
+        return Vec::new();
+    }
+    let dressed = |one: NetworkInterface| match one.kind {
+        InterfaceKind::EfaOnly => one,
+        InterfaceKind::Interface | InterfaceKind::Efa => NetworkInterface {
+            associate_public_ip: spec.associate_public_ip_address,
+            ipv4_prefixes: prefixes.filter(|_| !ipv6),
+            ipv6_prefixes: prefixes.filter(|_| ipv6),
+            ipv6_addresses: ipv6.then_some(1),
+            primary_ipv6: ipv6.then_some(true),
+            ..one
+        },
+    };
+    bare.into_iter().map(dressed).collect()
+}
+
+/// The family of the address that the cluster's DNS has, or will have.
+fn is_ipv6(settings: &Settings) -> bool {
+    settings.cluster_dns.first().unwrap_or(&settings.cluster_cidr).contains(':')
+}
+
+fn connection_tracking(offer: &Offer<'_>) -> Option<ConnectionTracking> {
+    let seconds = |time: Option<i32>| time.and_then(|time| u32::try_from(time).ok());
+    offer.class.spec.connection_tracking.as_ref().map(|said| ConnectionTracking {
+        tcp_established: seconds(said.tcp_established_timeout),
+        udp_stream: seconds(said.udp_stream_timeout),
+        udp: seconds(said.udp_timeout),
+    })
+}
+
+/// Dedicated only for those who do not accept the usual.
+fn tenancy(ask: &Ask) -> Option<String> {
+    let asked = ask.requirements.get(label::INSTANCE_TENANCY)?;
+    let dedicated = !asked.allows(Some(DEFAULT_TENANCY)) && asked.allows(Some(DEDICATED));
+    dedicated.then(|| DEDICATED.to_owned())
+}
+
+fn nested_virtualization(offer: &Offer<'_>) -> Option<bool> {
+    Some(offer.class.spec.cpu_options.as_ref()?.nested_virtualization? == Toggle::Enabled)
+}
+
+/// With the gate open a machine takes reserved capacity only where it is bought as such: capacity that somebody keeps for
+/// another purpose is not used up by accident. Without the gate EC2 decides, as ever.
+fn reservation_specification(
+    settings: &Settings,
+    reservation: Option<(&str, ReservationKind)>,
+) -> Option<ReservationSpecification> {
+    let specification = |preference: &str, id: Option<&str>| ReservationSpecification {
+        preference: preference.to_owned(),
+        id: id.map(str::to_owned),
+    };
+    match reservation {
+        Some((id, _)) => Some(specification("capacity-reservations-only", Some(id))),
+        None => settings.reserved_capacity.then(|| specification("none", None)),
+    }
+}
+
+/// How many EFA interfaces a machine of this many gets.
+pub(super) fn efa_asked(ask: &Ask, most: i64) -> u32 {
+    if ask.requests.get(EFA) > 0 { u32::try_from(most).unwrap_or(0) } else { 0 }
 }
 
 /// Tags of everything that is launched for a pool and class.
@@ -50,111 +163,4 @@ pub(super) fn tags(ask: &Ask, offer: &Offer<'_>) -> Tags {
     tags.insert(label::NODEPOOL.to_owned(), ask.pool.clone());
     tags.insert(label::EC2_NODE_CLASS.to_owned(), offer.class.name.clone());
     tags
-}
-
-/// What the machine is told, before base64. Images of family Custom get the class's user data as it is.
-///
-/// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
-///
-/// # Errors
-/// When the class's user data cannot be merged, or the result is too large for EC2.
-pub fn user_data(
-    class: &ResolvedClass,
-    settings: &Settings,
-    ask: &Ask,
-    capacity_type: &str,
-    max_pods: u32,
-) -> Result<String, RenderError> {
-    let own = class.spec.user_data.clone();
-    if class.family == AmiFamily::Custom {
-        let own = own.unwrap_or_default();
-        return userdata::check_size(own.len()).map(|()| own);
-    }
-    let mut labels = ask.labels.clone();
-    labels.insert(label::CAPACITY_TYPE.to_owned(), capacity_type.to_owned());
-    userdata::render_al2023(&Al2023 {
-        cluster_name: settings.cluster_name.clone(),
-        cluster_endpoint: settings.cluster_endpoint.clone(),
-        cluster_ca: settings.cluster_ca.clone(),
-        cluster_cidr: settings.cluster_cidr.clone(),
-        labels,
-        taints: taints(class, ask),
-        max_pods: Some(max_pods),
-        cluster_dns: cluster_dns(class, settings),
-        kubelet: kubelet(&class.spec),
-        raid0: class.spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
-        user_data: own,
-        agent: class.agent_settings.clone(),
-    })
-}
-
-fn taints(class: &ResolvedClass, ask: &Ask) -> Vec<Taint> {
-    let mut all: Vec<Taint> = ask.taints.iter().chain(&ask.startup_taints).cloned().collect();
-    let agent = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
-    if class.agent && !all.iter().any(|one| one.matches(&agent)) {
-        all.push(agent);
-    }
-    all
-}
-
-fn cluster_dns(class: &ResolvedClass, settings: &Settings) -> Vec<String> {
-    let own = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.cluster_dns.clone());
-    own.unwrap_or_else(|| settings.cluster_dns.clone())
-}
-
-/// The class's kubelet block as KubeletConfiguration fields, without those that have a place of their own.
-fn kubelet(spec: &EC2NodeClassSpec) -> Map<String, Value> {
-    let mut fields = match serde_json::to_value(&spec.kubelet) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    fields.remove("maxPods");
-    fields.remove("clusterDNS");
-    fields
-}
-
-fn block_devices(spec: &EC2NodeClassSpec, family: AmiFamily) -> Vec<BlockDevice> {
-    if !spec.block_device_mappings.is_empty() {
-        return spec.block_device_mappings.iter().map(block_device).collect();
-    }
-    if family != AmiFamily::Al2023 {
-        return Vec::new();
-    }
-    vec![BlockDevice {
-        device: "/dev/xvda".to_owned(),
-        size_gib: Some(20),
-        volume_type: Some("gp3".to_owned()),
-        encrypted: Some(true),
-        delete_on_termination: Some(true),
-        ..BlockDevice::default()
-    }]
-}
-
-fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
-    let ebs = mapping.ebs.clone().unwrap_or_default();
-    let number = |amount: Option<i64>| amount.and_then(|amount| u32::try_from(amount).ok());
-    let gib = |bytes: i64| (bytes + GIB - 1) / GIB;
-    BlockDevice {
-        device: mapping.device_name.clone().unwrap_or_default(),
-        size_gib: number(ebs.volume_size.and_then(|size| size.units().ok()).map(gib)),
-        volume_type: ebs.volume_type.map(|kind| kind.as_str().to_owned()),
-        encrypted: ebs.encrypted,
-        iops: number(ebs.iops),
-        throughput: number(ebs.throughput),
-        kms_key_id: ebs.kms_key_id,
-        snapshot_id: ebs.snapshot_id,
-        delete_on_termination: ebs.delete_on_termination,
-        initialization_rate: ebs.volume_initialization_rate.and_then(|rate| u32::try_from(rate).ok()),
-    }
-}
-
-fn metadata(spec: &EC2NodeClassSpec) -> MetadataOptions {
-    let said = spec.metadata_options.clone().unwrap_or_default();
-    let toggle = |toggle: Option<Toggle>, default: Toggle| toggle.unwrap_or(default).as_str().to_owned();
-    MetadataOptions {
-        http_endpoint: toggle(said.http_endpoint, Toggle::Enabled),
-        http_protocol_ipv6: toggle(said.http_protocol_ipv6, Toggle::Disabled),
-        hop_limit: said.http_put_response_hop_limit.and_then(|hops| u32::try_from(hops).ok()).unwrap_or(1),
-        http_tokens: said.http_tokens.unwrap_or(TokensRequirement::Required).as_str().to_owned(),
-    }
 }

@@ -28,6 +28,7 @@ impl Token {
             templates,
             &choice.configs,
             &choice.tags,
+            &choice.context,
             choice.prioritized,
         ));
         Self(format!("kerf-{:x}-{hash:016x}", now.as_second()))

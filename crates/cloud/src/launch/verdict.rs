@@ -3,21 +3,23 @@
 use api::reason;
 use planner::CapacityType;
 
+use super::Reservations;
 use crate::calls::{FleetAnswer, FleetError};
 use crate::error::{CloudError, Kind};
-use crate::shortage::Scope;
+use crate::shortage::{Scope, family_class};
 
-/// Codes that say "not here, not now": the pool counts as out of stock.
-const UNFULFILLABLE: [&str; 8] = [
+/// Codes that say "not here, not now": something is out of stock, and another choice may do.
+const UNFULFILLABLE: [&str; 7] = [
     "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
+    MAX_SPOT,
+    VCPU_LIMIT,
     "UnfulfillableCapacity",
     "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
+    NO_ADDRESSES,
     "ReservationCapacityExceeded",
 ];
+const MAX_SPOT: &str = "MaxSpotInstanceCountExceeded";
+const VCPU_LIMIT: &str = "VcpuLimitExceeded";
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
@@ -40,8 +42,8 @@ const REASONS: [(&str, &str); 22] = [
     ("not eligible for Free Tier", "FreeTierIneligible"),
     ("MaxFleetCountExceeded", "FleetQuotaExceeded"),
     ("PendingVerification", "AccountPendingVerification"),
-    ("MaxSpotInstanceCountExceeded", "SpotQuotaExceeded"),
-    ("VcpuLimitExceeded", "VCPULimitExceeded"),
+    (MAX_SPOT, "SpotQuotaExceeded"),
+    (VCPU_LIMIT, "VCPULimitExceeded"),
     (NO_ADDRESSES, NO_ADDRESSES_REASON),
     ("InsufficientFreeAddresses", NO_ADDRESSES_REASON),
     ("Throttling", "RequestLimitExceeded"),
@@ -74,10 +76,11 @@ pub struct FleetVerdict {
     pub failure: Option<Failure>,
 }
 
-/// Reads an answer, whether or not it launched something: claims that got no instance share `failure`.
+/// Reads an answer, whether or not it launched something: claims that got no instance share `failure`. Where reserved
+/// capacity was bought, it is the reservation that has nothing left, not the type.
 #[must_use]
-pub fn judge(answer: &FleetAnswer) -> FleetVerdict {
-    let mut shortages: Vec<Scope> = answer.errors.iter().flat_map(scopes).collect();
+pub fn judge(answer: &FleetAnswer, reservations: &Reservations) -> FleetVerdict {
+    let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(|error| scope(error, reservations)).collect();
     shortages.sort();
     shortages.dedup();
     let short = |error: &FleetError| UNFULFILLABLE.contains(&error.code.as_str()) || error.code == NO_SPOT_ROLE;
@@ -100,24 +103,50 @@ pub fn judge_error(error: &CloudError) -> Failure {
     }
 }
 
-fn scopes(error: &FleetError) -> Vec<Scope> {
+/// What an error says of the world, in the scope of its cause: not every refusal is the pool's fault.
+fn scope(error: &FleetError, reservations: &Reservations) -> Option<Scope> {
     let capacity_type = match error.lifecycle.as_str() {
         "spot" => CapacityType::Spot,
         _ => CapacityType::OnDemand,
     };
-    if error.code == NO_SPOT_ROLE {
-        return vec![Scope::CapacityType(CapacityType::Spot)];
+    let kind = error.instance_type.as_str();
+    let reservation = reservations.get(&(error.instance_type.clone(), error.zone.clone()));
+    if let Some(id) = reservation.filter(|_| UNFULFILLABLE.contains(&error.code.as_str()) && error.code != NO_ADDRESSES)
+    {
+        return Some(Scope::Reservation(id.clone()));
     }
-    if !UNFULFILLABLE.contains(&error.code.as_str()) {
-        return Vec::new();
+    match error.code.as_str() {
+        NO_SPOT_ROLE => Some(Scope::CapacityType(CapacityType::Spot)),
+        NO_ADDRESSES if !error.subnet_id.is_empty() => Some(Scope::Subnet(error.subnet_id.clone())),
+        MAX_SPOT if !kind.is_empty() => {
+            Some(Scope::Quota { capacity_type: CapacityType::Spot, class: family_class(kind) })
+        }
+        VCPU_LIMIT if !kind.is_empty() => Some(Scope::Quota { capacity_type, class: family_class(kind) }),
+        code if UNFULFILLABLE.contains(&code) && !kind.is_empty() && !error.zone.is_empty() => {
+            Some(Scope::offering(capacity_type, kind, &error.zone))
+        }
+        _ => None,
     }
-    let mut scopes = Vec::new();
-    if !error.instance_type.is_empty() && !error.zone.is_empty() {
-        scopes.push(Scope::offering(capacity_type, &error.instance_type, &error.zone));
-    }
-    if error.code == NO_ADDRESSES && !error.subnet_id.is_empty() {
-        scopes.push(Scope::Subnet(error.subnet_id.clone()));
-    }
+}
+
+/// The pools that a fleet's instances came from: whatever was said against them is over.
+#[must_use]
+pub fn served(answer: &FleetAnswer) -> Vec<Scope> {
+    let mut scopes: Vec<Scope> = answer
+        .instances
+        .iter()
+        .flat_map(|one| {
+            let capacity_type = if one.lifecycle == "spot" { CapacityType::Spot } else { CapacityType::OnDemand };
+            [
+                Scope::offering(capacity_type, &one.instance_type, &one.zone),
+                Scope::Quota { capacity_type, class: family_class(&one.instance_type) },
+                Scope::CapacityType(capacity_type),
+                Scope::Subnet(one.subnet_id.clone()),
+            ]
+        })
+        .collect();
+    scopes.sort();
+    scopes.dedup();
     scopes
 }
 

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use api::duration::InvalidDuration;
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
-use api::{annotation, condition, reason};
+use api::{annotation, condition, label, reason};
 use machine::userdata::RenderError;
 
 use super::{
     AGENT_SETTINGS_INVALID, FIELD_NOT_SUPPORTED, Finding, ROLE_NOT_SUPPORTED, ResolvedClass, USER_DATA_INVALID,
 };
-use crate::launch;
+use crate::launch::Ask;
 use crate::settings::Settings;
+use crate::user_data::{self, Machine};
 
 /// Tag keys that belong to Kerf.
 const RESERVED_TAGS: [&str; 4] =
@@ -92,7 +93,8 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
         let message = "the cluster's service CIDR is not known; Kerf asks for it again".to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
-    let sample = launch::user_data(class, settings, &launch::Ask::default(), "spot", 110);
+    let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };
+    let sample = user_data::render(class, settings, &Ask::default(), machine);
     sample.err().map(|error| (render_reason(&error), chain(&error)))
 }
 

@@ -38,7 +38,7 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
         let first = info.accelerators.first().map_or(0, |one| one.count);
         device("aws.amazon.com/neuroncore", first * info.neuron_cores_per_device);
     }
-    device("vpc.amazonaws.com/efa", efa(info, class));
+    device(crate::launch::EFA, efa(info, class));
     if class.family.is_windows() {
         let listed = facts.ipv4_per_interface.get(&info.name).copied().unwrap_or(0);
         device("vpc.amazonaws.com/PrivateIPv4Address", listed.saturating_sub(1));
@@ -63,13 +63,10 @@ pub(super) fn sizes(
     (capacity, allocatable)
 }
 
-/// EFA interfaces: those that the class lists, else as many as the type can have where machines get them when asked.
+/// EFA interfaces: those that the class lists, else as many as the type can have, for machines get them when asked.
 fn efa(info: &InstanceTypeInfo, class: &ClassSettings) -> u32 {
-    match &class.network_interfaces {
-        Some(listed) => fit::efa_only(listed, |_| true),
-        None if class.efa => info.max_efa,
-        None => 0,
-    }
+    let listed = class.network_interfaces.as_deref();
+    listed.map_or(info.max_efa, |listed| fit::efa_only(listed, |_| true))
 }
 
 /// What pods may request: the capacity less kubelet's and the system's reservations and the eviction threshold.

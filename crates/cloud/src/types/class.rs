@@ -79,8 +79,6 @@ pub struct ClassSettings {
     pub disk_bytes: i64,
     /// Whether instance storage holds pods' files where there is any.
     pub raid0: bool,
-    /// Whether machines get EFA interfaces when asked; until launch templates carry them, they do not.
-    pub efa: bool,
     /// `networkInterfaces`; none is not the same as an empty list.
     pub network_interfaces: Option<Vec<NetworkInterface>>,
     /// Whether machines must be able to run virtual machines themselves.
@@ -151,7 +149,6 @@ impl ClassSettings {
             disk_threshold: threshold("nodefs.available", Threshold::Share(10_000))?,
             disk_bytes,
             raid0: spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
-            efa: false,
             network_interfaces: spec.network_interfaces.clone(),
             nested_virtualization: nested(spec),
             connection_tracking: spec.connection_tracking.is_some(),
@@ -193,7 +190,6 @@ impl Default for ClassSettings {
             disk_threshold: Threshold::Share(10_000),
             disk_bytes: default_disk(AmiFamily::Al2023),
             raid0: false,
-            efa: false,
             network_interfaces: None,
             nested_virtualization: false,
             connection_tracking: false,

@@ -138,7 +138,8 @@ impl Market {
         let sold_in = self.zones.get(&info.name);
         let zones = class.zones.iter().filter(|(zone, _)| sold_in.is_some_and(|sold| sold.contains(*zone)));
         let quote = |zone: &String, place: &Zone, capacity_type: CapacityType| {
-            let price = self.price(capacity_type, &info.name, zone);
+            let known = self.price(capacity_type, &info.name, zone);
+            let price = known.map(|price| shortages.priced(capacity_type, &info.name, zone, price));
             let dry = || shortages.holds(capacity_type, &info.name, zone, now).then_some(Obstacle::OutOfStock);
             let full = || {
                 let free = place.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));

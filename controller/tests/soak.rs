@@ -1,0 +1,158 @@
+//! Launches under everything at once: every call to EC2 and to the API server may fail, be slow, or lose its answer; pools
+//! run dry; lists are stale; claims come and go; and the controller is killed again and again. In the end every claim has
+//! exactly one instance, every instance a claim, and no launch template is left over.
+//!
+//! The launcher, the reconciler, the collector and the fake of EC2 are the real ones. The API server is a map that speaks
+//! enough of its language, and the clock runs twenty times as fast, so that what waits a minute takes three seconds.
+//! `make soak` plays 2,000 claims and 20 kills (`KERF_SOAK_CLAIMS`, `KERF_SOAK_KILLS`, `KERF_SOAK_SEED`).
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "soak/api_server.rs"]
+mod api_server;
+#[path = "soak/chance.rs"]
+mod chance;
+#[path = "soak/life.rs"]
+mod life;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::label;
+use api::status::Conditioned;
+use cloud::fake::{FakeCloud, Pool};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use api_server::ApiServer;
+use chance::Chance;
+use life::{FastClock, Life, fast_now};
+
+const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
+const TYPES: [&str; 6] = ["m5.large", "m5.xlarge", "c5.large", "c5.xlarge", "r5.large", "m6i.large"];
+/// Claims that come together.
+const WAVE: u64 = 40;
+
+/// Numbers from the environment, with what a test of every day plays.
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn claim(number: u64, chance: &Chance) -> Value {
+    let kinds: Vec<&str> = if chance.one_in(4) { vec![TYPES[chance.below(6)]] } else { TYPES.to_vec() };
+    let ways: &[&str] = if chance.one_in(5) { &["spot"] } else { &["spot", "on-demand"] };
+    let mut requirements = vec![
+        json!({"key": label::INSTANCE_TYPE, "operator": "In", "values": kinds}),
+        json!({"key": label::CAPACITY_TYPE, "operator": "In", "values": ways}),
+    ];
+    if chance.one_in(3) {
+        requirements.push(json!({"key": label::ZONE, "operator": "In", "values": [ZONES[chance.below(3)]]}));
+    }
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"), "generation": 1,
+            "creationTimestamp": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
+        },
+        "spec": {
+            "requirements": requirements, "resources": {"requests": {"cpu": "1", "pods": "3"}},
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "expireAfter": "Never",
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_launched_twice_and_nothing_is_lost() {
+    let (claims, kills) = (number("KERF_SOAK_CLAIMS", 200), number("KERF_SOAK_KILLS", 3));
+    let chance = Arc::new(Chance::new(number("KERF_SOAK_SEED", 1)));
+    let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
+    let ec2 = ec2.invisible_for(SignedDuration::from_secs(5)).build().unwrap();
+    let server = Arc::new(ApiServer::default());
+    let mut life = Life::begin(&ec2, &server, &chance).await;
+    let (waves, mut killed) = (claims.div_ceil(WAVE), 0);
+    for wave in 0..waves {
+        for number in wave * WAVE..claims.min((wave + 1) * WAVE) {
+            server.create(claim(number, &chance));
+        }
+        life.gather();
+        stock_up(&ec2, &chance);
+        tokio::time::sleep(Duration::from_millis(100 + chance.below(400) as u64)).await;
+        for name in server.launched().into_iter().filter(|_| chance.one_in(30)) {
+            server.delete(&name);
+        }
+        while killed * waves < kills * (wave + 1) {
+            tokio::time::sleep(Duration::from_millis(chance.below(300) as u64)).await;
+            life.kill();
+            life = Life::begin(&ec2, &server, &chance).await;
+            killed += 1;
+        }
+    }
+    chance.calm_down();
+    settle(&server).await;
+    // What nobody owns is found within the collector's patience.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    settle(&server).await;
+    judge(&ec2, &server);
+    judge_templates(&ec2, &life).await;
+    println!("{claims} claims, {killed} kills: {}", life.story(&ec2, &chance));
+}
+
+/// A few pools get a number of machines that will not last.
+fn stock_up(ec2: &FakeCloud, chance: &Chance) {
+    for _ in 0..4 {
+        let pool = Pool::new("spot", TYPES[chance.below(6)], ZONES[chance.below(3)]);
+        let left = u32::try_from(chance.below(6)).unwrap();
+        ec2.set_stock(pool, (!chance.one_in(4)).then_some(left));
+    }
+}
+
+/// Waits until every claim has its instance or is gone.
+async fn settle(server: &ApiServer) {
+    for _ in 0..1800 {
+        let open: Vec<String> = server.claims().iter().filter(|claim| !settled(claim)).map(name).collect();
+        if open.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let open: Vec<_> = server.claims().into_iter().filter(|claim| !settled(claim)).collect();
+    panic!("{} claims are not settled, such as {:#?}", open.len(), open.first());
+}
+
+fn settled(claim: &api::NodeClaim) -> bool {
+    claim.metadata.deletion_timestamp.is_none() && claim.is_true(api::condition::LAUNCHED)
+}
+
+fn name(claim: &api::NodeClaim) -> String {
+    claim.metadata.name.clone().unwrap_or_default()
+}
+
+/// Claims and living instances, one to one.
+fn judge(ec2: &FakeCloud, server: &ApiServer) {
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    for claim in server.claims() {
+        let id = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
+        let other = owners.insert(id.clone(), name(&claim));
+        assert_eq!(other, None, "{} has the same instance {id}", name(&claim));
+    }
+    let alive = ec2.machines().into_iter().filter(|machine| !machine.instance.is_ending());
+    let alive: BTreeSet<String> = alive.map(|machine| machine.instance.provider_id()).collect();
+    let owned: BTreeSet<String> = owners.keys().cloned().collect();
+    let lost: Vec<_> = owned.difference(&alive).collect();
+    let leaked: Vec<_> = alive.difference(&owned).collect();
+    assert!(lost.is_empty() && leaked.is_empty(), "claims without their instance: {lost:?}, leaked: {leaked:?}");
+    assert!(!owned.is_empty(), "nothing was launched at all");
+}
+
+/// Templates are known and used; when nobody uses them any more, all of them go.
+async fn judge_templates(ec2: &FakeCloud, life: &Life) {
+    let used: BTreeSet<String> = ec2.machines().into_iter().map(|machine| machine.template.name).collect();
+    let there: BTreeSet<String> = ec2.template_names().into_iter().collect();
+    assert!(there.is_superset(&used), "{used:?} were used, {there:?} are there");
+    life.collect_templates(fast_now()).await;
+    assert_eq!(ec2.template_names().len(), there.len(), "they were used just now");
+    life.collect_templates(fast_now() + SignedDuration::from_hours(2)).await;
+    assert_eq!(ec2.template_names(), [] as [String; 0]);
+}

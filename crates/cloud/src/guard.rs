@@ -1,0 +1,96 @@
+//! A cloud behind a guard: every call asks it first and shows it its end. Rate limits stand on it, and the tests' faults.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::calls::{
+    Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
+    InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
+    OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
+    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+};
+use crate::error::CloudError;
+
+/// What stands between a caller and the cloud. Calls are named by AWS's names of the actions.
+pub trait Guard: Send + Sync {
+    /// Waits until the call may go out.
+    ///
+    /// # Errors
+    /// When it must not: the error becomes the call's answer.
+    fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>>;
+
+    /// Sees how the call ended, and may say otherwise.
+    fn after(&self, call: &'static str, error: Option<&CloudError>) -> Option<CloudError>;
+}
+
+/// A cloud with a guard.
+#[derive(Clone)]
+pub struct Guarded<G> {
+    inner: Arc<dyn Cloud>,
+    guard: Arc<G>,
+}
+
+impl<G: Guard> Guarded<G> {
+    /// Puts a guard before a cloud.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Cloud>, guard: Arc<G>) -> Self {
+        Self { inner, guard }
+    }
+
+    async fn through<T>(&self, name: &'static str, call: Call<'_, T>) -> Result<T, CloudError> {
+        self.guard.before(name).await?;
+        let answer = call.await;
+        match self.guard.after(name, answer.as_ref().err()) {
+            Some(error) => Err(error),
+            None => answer,
+        }
+    }
+}
+
+/// Each method of the trait with the action that it is: all do the same.
+macro_rules! guarded {
+    ($($method:ident($($argument:ident: $kind:ty),*) -> $answer:ty = $action:literal;)*) => {
+        impl<G: Guard> Cloud for Guarded<G> {
+            $(
+                fn $method<'a>(&'a self, $($argument: &'a $kind),*) -> Call<'a, $answer> {
+                    Box::pin(self.through($action, self.inner.$method($($argument),*)))
+                }
+            )*
+        }
+    };
+}
+
+guarded! {
+    instance_types() -> Vec<InstanceTypeInfo> = "DescribeInstanceTypes";
+    type_offerings() -> Vec<TypeOffering> = "DescribeInstanceTypeOfferings";
+    spot_prices() -> Vec<SpotPrice> = "DescribeSpotPriceHistory";
+    on_demand_prices() -> Vec<OnDemandPrice> = "GetProducts";
+    subnets(filter: Filter) -> Vec<Subnet> = "DescribeSubnets";
+    security_groups(filter: Filter) -> Vec<SecurityGroup> = "DescribeSecurityGroups";
+    images(filter: Filter) -> Vec<Image> = "DescribeImages";
+    capacity_reservations(filter: ReservationFilter) -> Vec<CapacityReservation> = "DescribeCapacityReservations";
+    placement_group(query: PlacementGroupQuery) -> Option<PlacementGroup> = "DescribePlacementGroups";
+    parameter(name: str) -> Option<String> = "GetParameter";
+    launch_templates(tags: Tags) -> Vec<LaunchTemplate> = "DescribeLaunchTemplates";
+    create_launch_template(request: LaunchTemplateRequest) -> LaunchTemplate = "CreateLaunchTemplate";
+    delete_launch_template(name: str) -> () = "DeleteLaunchTemplate";
+    create_fleet(request: FleetRequest) -> FleetAnswer = "CreateFleet";
+    dry_run_create_fleet(request: FleetRequest) -> () = "CreateFleet";
+    dry_run_run_instances(probe: RunInstancesProbe) -> () = "RunInstances";
+    instances(tags: Tags) -> Vec<Instance> = "DescribeInstances";
+    instance(id: str) -> Option<Instance> = "DescribeInstances";
+    instance_statuses() -> Vec<InstanceStatus> = "DescribeInstanceStatus";
+    terminate_instances(ids: [String]) -> () = "TerminateInstances";
+    create_tags(ids: [String], tags: Tags) -> () = "CreateTags";
+    instance_profile(name: str) -> Option<InstanceProfile> = "GetInstanceProfile";
+    instance_profiles(path_prefix: str) -> Vec<InstanceProfile> = "ListInstanceProfiles";
+    create_instance_profile(request: InstanceProfileRequest) -> () = "CreateInstanceProfile";
+    add_role_to_instance_profile(profile: str, role: str) -> () = "AddRoleToInstanceProfile";
+    remove_role_from_instance_profile(profile: str, role: str) -> () = "RemoveRoleFromInstanceProfile";
+    delete_instance_profile(name: str) -> () = "DeleteInstanceProfile";
+    cluster(name: str) -> ClusterDescription = "DescribeCluster";
+    queue_url(name: str) -> String = "GetQueueUrl";
+    receive_messages(url: str) -> Vec<QueueMessage> = "ReceiveMessage";
+    delete_messages(url: str, receipts: [String]) -> Vec<String> = "DeleteMessageBatch";
+}

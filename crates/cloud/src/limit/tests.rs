@@ -1,0 +1,85 @@
+use super::*;
+
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Lets everybody in line go who may by then, and names their calls in that order.
+fn pass(line: &mut Line, now: Duration) -> Vec<&'static str> {
+    let mut passed = Vec::new();
+    loop {
+        let waiting: Vec<(Ticket, &'static str)> = line.waiting.iter().map(|(ticket, call)| (*ticket, *call)).collect();
+        let Some((_, call)) = waiting.into_iter().find(|(ticket, _)| line.ask(*ticket, now).is_ok()) else {
+            return passed;
+        };
+        passed.push(call);
+    }
+}
+
+#[test]
+fn a_bucket_gives_its_burst_and_then_its_rate() {
+    let mut line = Line::default();
+    for _ in 0..1000 {
+        line.join("CreateFleet");
+    }
+    assert_eq!(pass(&mut line, second(0)).len(), 50);
+    assert_eq!(pass(&mut line, second(1)).len(), 5);
+    assert_eq!(pass(&mut line, second(11)).len(), 50);
+    assert_eq!(pass(&mut line, second(10_000)).len(), 50, "no more than the burst is saved up");
+}
+
+#[test]
+fn ends_go_before_launches_and_launches_before_tags() {
+    let mut line = Line::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
+    let calls = ["DeleteLaunchTemplate", "CreateTags", "CreateFleet", "CreateTags", "TerminateInstances"];
+    for call in calls {
+        assert!(line.join(call).is_some());
+    }
+    let order: Vec<&str> = (0..5).flat_map(|moment| pass(&mut line, second(moment))).collect();
+    assert_eq!(order, ["TerminateInstances", "CreateFleet", "CreateTags", "CreateTags", "DeleteLaunchTemplate"]);
+    assert!(line.join("GetParameter").is_none(), "other services have limits of their own");
+}
+
+#[test]
+fn questions_do_not_stand_in_the_way_of_changes() {
+    let mut line = Line::default();
+    for _ in 0..200 {
+        line.join("DescribeSubnets");
+    }
+    line.join("DescribeInstances");
+    line.join("CreateFleet");
+    let passed = pass(&mut line, second(0));
+    assert_eq!(passed.iter().filter(|call| **call == "CreateFleet").count(), 1);
+    assert!(passed.contains(&"DescribeInstances"), "the last to come, but somebody waits for the answer");
+    assert_eq!(passed.len(), 101);
+}
+
+#[test]
+fn a_refusal_halves_an_actions_rate_and_success_wins_it_back() {
+    let mut line = Line::default();
+    line.learn("CreateTags", true, second(0));
+    line.learn("CreateTags", true, Duration::from_millis(500));
+    assert_eq!(line.rates()["CreateTags"], 2500, "refusals of the same moment count once");
+    line.join("CreateTags");
+    line.join("CreateFleet");
+    assert_eq!(pass(&mut line, Duration::from_millis(100)), ["CreateFleet"], "others are not held up");
+    assert_eq!(pass(&mut line, Duration::from_millis(400)), ["CreateTags"]);
+    for moment in 1..20 {
+        line.learn("CreateTags", true, second(moment * 2));
+    }
+    assert_eq!(line.rates()["CreateTags"], 312, "there is a floor");
+    for _ in 0..60 {
+        line.learn("CreateTags", false, second(100));
+    }
+    assert_eq!(line.rates()["CreateTags"], 5000);
+}
+
+#[test]
+fn whoever_gives_up_leaves_the_line() {
+    let mut line = Line::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
+    let first = line.join("TerminateInstances").unwrap();
+    let second_one = line.join("CreateFleet").unwrap();
+    assert!(line.ask(second_one, second(0)).is_err());
+    line.leave(first);
+    assert!(line.ask(second_one, second(0)).is_ok());
+}

@@ -1,0 +1,47 @@
+//! Quotas of the account are in vCPUs over a class of instance families, one for each way of buying.
+
+/// The families that share a quota (EC2's "Running On-Demand ... instances" and "All ... Spot Instance Requests").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FamilyClass {
+    /// A, C, D, H, I, M, R, T and Z.
+    Standard,
+    /// DL.
+    Dl,
+    /// F.
+    F,
+    /// G and VT.
+    GAndVt,
+    /// High memory, U.
+    HighMemory,
+    /// HPC.
+    Hpc,
+    /// Inf.
+    Inf,
+    /// Mac.
+    Mac,
+    /// P.
+    P,
+    /// Trn.
+    Trn,
+    /// X.
+    X,
+}
+
+/// The class that an instance type's vCPUs count in. A family that nobody has heard of counts as standard: most do.
+#[must_use]
+pub fn family_class(instance_type: &str) -> FamilyClass {
+    let letters = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next().unwrap_or_default();
+    match letters {
+        "dl" => FamilyClass::Dl,
+        "f" => FamilyClass::F,
+        "g" | "gr" | "vt" => FamilyClass::GAndVt,
+        "u" => FamilyClass::HighMemory,
+        "hpc" => FamilyClass::Hpc,
+        "inf" => FamilyClass::Inf,
+        "mac" => FamilyClass::Mac,
+        "p" => FamilyClass::P,
+        "trn" => FamilyClass::Trn,
+        "x" => FamilyClass::X,
+        _ => FamilyClass::Standard,
+    }
+}

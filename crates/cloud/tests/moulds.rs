@@ -1,0 +1,299 @@
+//! What launch templates and fleets say where a class or a claim asks for more than a plain machine.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeMap;
+
+use api::label;
+use api::nodeclass::EC2NodeClassSpec;
+use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, choose, judge};
+use cloud::nodeclass::{Answers, ResolvedClass, fetch, queries, resolve};
+use cloud::shortage::{Scope, Shortages};
+use cloud::{FleetAnswer, FleetError, FleetRequest, InterfaceKind, NetworkInterface, Settings, fake::FakeCloud};
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
+use serde_json::{Value, json};
+
+const NOW: Timestamp = Timestamp::constant(1_790_000_000, 0);
+const EFA: &str = "vpc.amazonaws.com/efa";
+
+/// A class with these fields besides what every class needs.
+async fn class(more: Value) -> ResolvedClass {
+    let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let mut spec = json!({
+        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
+        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
+        "amiSelectorTerms": [{"alias": "al2023@latest"}], "instanceProfile": "nodes",
+    });
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let object = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}});
+    let mut object = object;
+    object["spec"] = spec;
+    let object: api::EC2NodeClass = serde_json::from_value(object).unwrap();
+    let settings = settings();
+    let questions = queries(&object.spec, &settings);
+    let answers: Answers = fetch(&cloud, &questions).await;
+    resolve(&object, answers, &settings).class
+}
+
+fn settings() -> Settings {
+    Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_endpoint: "https://10.0.0.1".to_owned(),
+        cluster_ca: "Q0E=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        kubernetes: "1.36".to_owned(),
+        region: "us-west-2".to_owned(),
+        ..Settings::default()
+    }
+}
+
+fn offering(zone: &str, capacity_type: CapacityType, price: i64) -> Offering {
+    Offering {
+        zone: zone.to_owned(),
+        capacity_type,
+        price: MicroDollars(price),
+        available: true,
+        labels: BTreeMap::new(),
+        reservation: None,
+    }
+}
+
+/// A reserved offering; `kind` is `default`, `capacity-block` or `interruptible`.
+fn reserved(zone: &str, id: &str, remaining: u32, kind: &str) -> Offering {
+    let block = if kind == "capacity-block" { kind } else { "default" };
+    let labels = [
+        (label::CAPACITY_RESERVATION_TYPE.to_owned(), block.to_owned()),
+        (label::CAPACITY_RESERVATION_INTERRUPTIBLE.to_owned(), (kind == "interruptible").to_string()),
+    ];
+    Offering {
+        labels: labels.into(),
+        reservation: Some(Reservation { id: id.to_owned(), remaining }),
+        ..offering(zone, CapacityType::Reserved, 1)
+    }
+}
+
+fn kind(name: &str, efa: i64, offerings: Vec<Offering>) -> InstanceType {
+    let amounts: Resources = [(Resources::CPU, 8000), (Resources::MEMORY, 32 << 30), (Resources::PODS, 29), (EFA, efa)]
+        .into_iter()
+        .collect();
+    let labels = [
+        (label::INSTANCE_TYPE, vec![name]),
+        (label::ARCH, vec!["amd64"]),
+        (label::OS, vec!["linux"]),
+        (label::INSTANCE_TENANCY, vec!["default", "dedicated"]),
+    ];
+    let owned = |(key, values): (&str, Vec<&str>)| (key.to_owned(), values.into_iter().map(str::to_owned).collect());
+    InstanceType {
+        name: name.to_owned(),
+        labels: labels.into_iter().map(owned).collect(),
+        capacity: amounts.clone(),
+        allocatable: amounts,
+        offerings,
+        ..InstanceType::default()
+    }
+}
+
+fn ask(requirements: &Value, requests: &[(&str, i64)]) -> Ask {
+    let listed: Vec<api::Requirement> = serde_json::from_value(requirements.clone()).unwrap();
+    Ask {
+        pool: "general".to_owned(),
+        requirements: cloud::types::requirements(&listed),
+        requests: requests.iter().copied().collect(),
+        ..Ask::default()
+    }
+}
+
+fn choice_of(class: &ResolvedClass, types: Vec<InstanceType>, ask: &Ask, settings: &Settings) -> Choice {
+    let catalogue = Catalogue { name: "default".to_owned(), types };
+    let (shortages, in_flight) = (Shortages::default(), InFlight::default());
+    let offer =
+        Offer { class, catalogue: &catalogue, shortages: &shortages, in_flight: &in_flight, settings, now: NOW };
+    choose(ask, &offer).unwrap()
+}
+
+fn plain() -> Vec<InstanceType> {
+    vec![kind("m5.2xlarge", 0, vec![offering("us-west-2a", CapacityType::OnDemand, 384_000)])]
+}
+
+fn request(choice: &Choice) -> FleetRequest {
+    let claims = [ClaimId { name: "a".to_owned(), uid: "uid".to_owned() }];
+    choice.request(&Token::new(choice, &claims, NOW), &claims)
+}
+
+/// The interfaces of the only template.
+fn interfaces(choice: &Choice) -> Vec<NetworkInterface> {
+    assert_eq!(choice.templates.len(), 1);
+    choice.templates[0].network_interfaces.clone()
+}
+
+#[tokio::test]
+async fn a_plain_machine_has_nothing_special() {
+    let choice = choice_of(&class(json!({})).await, plain(), &ask(&json!([]), &[]), &settings());
+    let template = &choice.templates[0];
+    assert!(template.network_interfaces.is_empty() && template.connection_tracking.is_none());
+    assert_eq!((template.placement.tenancy.clone(), template.nested_virtualization), (None, None));
+    assert!(!template.enclave && !template.spot && template.market_type.is_none());
+    assert_eq!(template.capacity_reservation, None, "without the gate EC2 decides");
+    let request = request(&choice);
+    assert_eq!((request.capacity_type.as_str(), request.default_target_capacity_type), ("on-demand", None));
+}
+
+#[tokio::test]
+async fn efa_interfaces_come_only_when_they_are_asked_for() {
+    let types = || vec![kind("p4d.24xlarge", 4, vec![offering("us-west-2a", CapacityType::OnDemand, 1)])];
+    let class = class(json!({"associatePublicIPAddress": false})).await;
+    assert!(interfaces(&choice_of(&class, types(), &ask(&json!([]), &[]), &settings())).is_empty());
+    let all = interfaces(&choice_of(&class, types(), &ask(&json!([]), &[(EFA, 1)]), &settings()));
+    let places: Vec<(u32, u32)> = all.iter().map(|one| (one.card, one.device)).collect();
+    assert_eq!(places, [(0, 0), (1, 1), (2, 1), (3, 1)]);
+    assert!(all.iter().all(|one| one.kind == InterfaceKind::Efa && one.associate_public_ip == Some(false)));
+}
+
+#[tokio::test]
+async fn interfaces_of_the_class_keep_ip_away_from_efa_only() {
+    let class = class(json!({
+        "associatePublicIPAddress": true, "ipPrefixCount": 2,
+        "connectionTracking": {"tcpEstablishedTimeout": 600},
+        "networkInterfaces": [
+            {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+            {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+        ],
+    }))
+    .await;
+    let choice = choice_of(&class, plain(), &ask(&json!([]), &[]), &settings());
+    let [ip, efa] = interfaces(&choice).try_into().unwrap();
+    assert_eq!((ip.kind, ip.associate_public_ip, ip.ipv4_prefixes), (InterfaceKind::Interface, Some(true), Some(2)));
+    let bare = NetworkInterface { device: 1, kind: InterfaceKind::EfaOnly, ..NetworkInterface::default() };
+    assert_eq!(efa, bare);
+    assert_eq!(choice.templates[0].connection_tracking.unwrap().tcp_established, Some(600));
+}
+
+#[tokio::test]
+async fn an_ipv6_cluster_has_ipv6_machines() {
+    let class = class(json!({"ipPrefixCount": 1, "associatePublicIPAddress": true})).await;
+    let settings = Settings { cluster_cidr: "fd00:10::/108".to_owned(), ..settings() };
+    let [one] = interfaces(&choice_of(&class, plain(), &ask(&json!([]), &[]), &settings)).try_into().unwrap();
+    assert_eq!((one.primary_ipv6, one.ipv6_addresses), (Some(true), Some(1)));
+    assert_eq!((one.ipv6_prefixes, one.ipv4_prefixes), (Some(1), None));
+    assert_eq!(one.associate_public_ip, Some(true));
+}
+
+#[tokio::test]
+async fn tenancy_enclaves_and_nested_virtualization_follow_what_is_asked() {
+    let class = class(json!({"cpuOptions": {"nestedVirtualization": "enabled"}})).await;
+    let dedicated = json!([{"key": label::INSTANCE_TENANCY, "operator": "In", "values": ["dedicated"]}]);
+    let choice = choice_of(&class, plain(), &ask(&dedicated, &[]), &settings());
+    let template = &choice.templates[0];
+    assert_eq!(template.placement.tenancy.as_deref(), Some("dedicated"));
+    assert_eq!(template.nested_virtualization, Some(true));
+    let both = json!([{"key": label::INSTANCE_TENANCY, "operator": "In", "values": ["dedicated", "default"]}]);
+    assert_eq!(choice_of(&class, plain(), &ask(&both, &[]), &settings()).templates[0].placement.tenancy, None);
+    let slots = "eks.amazonaws.com/nip-slots";
+    let mut types = plain();
+    types[0].allocatable = types[0].allocatable.iter().chain([(slots, 4)]).collect();
+    assert!(choice_of(&class, types, &ask(&json!([]), &[(slots, 1)]), &settings()).templates[0].enclave);
+}
+
+/// Rows: kind of reservation, DefaultTargetCapacityType, market type, what a fleet's reserved capacity may use.
+#[tokio::test]
+async fn reserved_capacity_is_bought_by_its_kind() {
+    let class = class(json!({})).await;
+    let settings = Settings { reserved_capacity: true, ..settings() };
+    let rows = [
+        ("default", None, None, None),
+        ("capacity-block", Some("capacity-block"), Some("capacity-block"), None),
+        (
+            "interruptible",
+            Some("reserved-capacity"),
+            Some("interruptible-capacity-reservation"),
+            Some("interruptible-capacity-reservation"),
+        ),
+    ];
+    for (what, target, market, option) in rows {
+        let offerings =
+            vec![reserved("us-west-2a", "cr-1", 2, what), offering("us-west-2a", CapacityType::OnDemand, 384_000)];
+        let choice = choice_of(&class, vec![kind("m5.2xlarge", 0, offerings)], &ask(&json!([]), &[]), &settings);
+        assert_eq!(choice.capacity_type, CapacityType::Reserved, "{what}");
+        let (request, template) = (request(&choice), &choice.templates[0]);
+        assert_eq!(request.default_target_capacity_type.as_deref(), target, "{what}");
+        assert_eq!(request.reserved_capacity_types.first().map(String::as_str), option, "{what}");
+        assert_eq!(request.capacity_type, "on-demand", "{what}");
+        assert_eq!(template.market_type.as_deref(), market, "{what}");
+        let said = template.capacity_reservation.clone().unwrap();
+        assert_eq!((said.preference.as_str(), said.id.as_deref()), ("capacity-reservations-only", Some("cr-1")));
+    }
+    let choice = choice_of(&class, plain(), &ask(&json!([]), &[]), &settings);
+    let said = choice.templates[0].capacity_reservation.clone().unwrap();
+    assert_eq!((said.preference.as_str(), said.id), ("none", None), "nothing reserved is used up by accident");
+}
+
+#[tokio::test]
+async fn one_kind_of_reservation_and_the_roomiest_of_a_zone() {
+    let class = class(json!({})).await;
+    let settings = Settings { reserved_capacity: true, ..settings() };
+    let used = |types: Vec<InstanceType>| -> Vec<String> {
+        let choice = choice_of(&class, types, &ask(&json!([]), &[]), &settings);
+        choice.reservations.into_values().collect()
+    };
+    let two = vec![reserved("us-west-2a", "cr-1", 1, "default"), reserved("us-west-2a", "cr-2", 5, "default")];
+    assert_eq!(used(vec![kind("m5.2xlarge", 0, two)]), ["cr-2"]);
+    let mixed = vec![reserved("us-west-2a", "cr-1", 1, "interruptible"), reserved("us-west-2b", "cr-2", 5, "default")];
+    assert_eq!(used(vec![kind("m5.2xlarge", 0, mixed)]), ["cr-2"], "of equal price the plain one goes first");
+    let blocks = |id: &str| vec![reserved("us-west-2a", id, 1, "capacity-block")];
+    let types = vec![kind("p5.48xlarge", 0, blocks("cr-1")), kind("p4d.24xlarge", 0, blocks("cr-2"))];
+    assert_eq!(used(types), ["cr-2"], "blocks are bought one type at a time");
+    let empty = vec![reserved("us-west-2a", "cr-1", 0, "default"), offering("us-west-2a", CapacityType::OnDemand, 9)];
+    assert_eq!(used(vec![kind("m5.2xlarge", 0, empty)]), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn a_reservation_that_is_used_up_does_not_put_its_type_out_of_stock() {
+    let class = class(json!({})).await;
+    let settings = Settings { reserved_capacity: true, ..settings() };
+    let types = vec![kind("m5.2xlarge", 0, vec![reserved("us-west-2a", "cr-1", 2, "default")])];
+    let choice = choice_of(&class, types, &ask(&json!([]), &[]), &settings);
+    let said = |code: &str| {
+        let error = FleetError {
+            code: code.to_owned(),
+            instance_type: "m5.2xlarge".to_owned(),
+            zone: "us-west-2a".to_owned(),
+            lifecycle: "on-demand".to_owned(),
+            ..FleetError::default()
+        };
+        judge(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.reservations).shortages
+    };
+    assert_eq!(said("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
+    assert_eq!(said("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
+    assert_eq!(said("RequestLimitExceeded"), []);
+}
+
+/// Two types of one image: with different numbers of pods two templates, with the same one.
+#[tokio::test]
+async fn templates_are_as_few_as_can_be() {
+    let class = class(json!({})).await;
+    let types = |pods| {
+        let mut all = plain();
+        all.push(kind("c5.2xlarge", 0, vec![offering("us-west-2b", CapacityType::OnDemand, 340_000)]));
+        all[1].capacity = all[1].capacity.iter().filter(|(name, _)| *name != Resources::PODS).collect();
+        all[1].capacity = all[1].capacity.iter().chain([(Resources::PODS, pods)]).collect();
+        all
+    };
+    let count = |pods| choice_of(&class, types(pods), &ask(&json!([]), &[]), &settings()).templates.len();
+    assert_eq!((count(29), count(58)), (1, 2));
+}
+
+#[test]
+fn sizes_of_volumes_are_rounded_up() {
+    let spec: EC2NodeClassSpec = serde_json::from_value(json!({
+        "subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": [],
+        "blockDeviceMappings": [
+            {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20G"}},
+            {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "20Gi"}},
+            {"deviceName": "/dev/xvdc", "ebs": {"volumeSize": "1"}},
+        ],
+    }))
+    .unwrap();
+    let sizes: Vec<Option<u32>> =
+        cloud::family::block_devices(&spec, spec.resolved_ami_family()).into_iter().map(|one| one.size_gib).collect();
+    assert_eq!(sizes, [Some(19), Some(20), Some(1)]);
+}

@@ -1,0 +1,240 @@
+//! Launches at EC2's pace: a thousand of them take as long as EC2's limits make them take, and what somebody waits for is
+//! not held up by what nobody waits for. Time is the fake's, so minutes pass in a moment.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use cloud::fake::{Clock, FakeCloud, ManualClock};
+use cloud::guard::{Guard, Guarded};
+use cloud::limit::{Limits, Line, Observer, Pace, Rate};
+use cloud::{Cloud, CloudError, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest, Tags};
+use jiff::{SignedDuration, Timestamp};
+
+/// EC2's own buckets, and how often it refused.
+struct Quota {
+    clock: ManualClock,
+    buckets: Mutex<BTreeMap<bool, (f64, Timestamp)>>,
+    refused: Mutex<u32>,
+    /// Calls of this action are refused whatever the buckets say, so many times.
+    grudge: Mutex<(&'static str, u32)>,
+}
+
+impl Quota {
+    fn new(clock: &ManualClock) -> Self {
+        let buckets = [(true, (50.0, clock.now())), (false, (100.0, clock.now()))];
+        Self {
+            clock: clock.clone(),
+            buckets: Mutex::new(buckets.into()),
+            refused: Mutex::default(),
+            grudge: Mutex::default(),
+        }
+    }
+
+    fn refuses(&self, call: &str) -> bool {
+        let mut grudge = self.grudge.lock().unwrap();
+        if grudge.0 == call && grudge.1 > 0 {
+            grudge.1 -= 1;
+            return true;
+        }
+        let changes = !call.starts_with("Describe");
+        let (burst, rate) = if changes { (50.0, 5.0) } else { (100.0, 20.0) };
+        let mut buckets = self.buckets.lock().unwrap();
+        let (level, at) = buckets.get_mut(&changes).unwrap();
+        let now = self.clock.now();
+        *level = (*level + now.duration_since(*at).as_secs_f64() * rate).min(burst);
+        *at = now;
+        // A token that is there but for a rounding of ours is there.
+        let refused = *level < 0.999_999;
+        if !refused {
+            *level -= 1.0;
+        }
+        refused
+    }
+}
+
+impl Guard for Quota {
+    fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
+        Box::pin(async move {
+            if !self.refuses(call) {
+                return Ok(());
+            }
+            *self.refused.lock().unwrap() += 1;
+            let (code, message) = ("RequestLimitExceeded".to_owned(), "Request limit exceeded.".to_owned());
+            Err(CloudError { call, kind: Kind::Throttled, code, message })
+        })
+    }
+
+    fn after(&self, _: &'static str, _: Option<&CloudError>) -> Option<CloudError> {
+        None
+    }
+}
+
+/// The fake's time: it passes when everybody sleeps, up to the first who is to wake.
+struct ManualPace {
+    clock: ManualClock,
+    start: Timestamp,
+    sleepers: Mutex<BTreeMap<(Duration, u64), ()>>,
+    came: Mutex<u64>,
+}
+
+impl ManualPace {
+    fn new(clock: &ManualClock) -> Self {
+        Self { clock: clock.clone(), start: clock.now(), sleepers: Mutex::default(), came: Mutex::default() }
+    }
+}
+
+impl Pace for ManualPace {
+    fn now(&self) -> Duration {
+        Duration::try_from(self.clock.now().duration_since(self.start)).unwrap()
+    }
+
+    fn sleep<'a>(&'a self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let id = {
+            let mut came = self.came.lock().unwrap();
+            *came += 1;
+            *came
+        };
+        let key = (self.now() + time, id);
+        let mut yielded = false;
+        self.sleepers.lock().unwrap().insert(key, ());
+        Box::pin(poll_fn(move |context| {
+            let mut sleepers = self.sleepers.lock().unwrap();
+            let first = sleepers.keys().next().is_some_and(|first| *first == key);
+            let late = self.now() >= key.0;
+            if late || (first && yielded) {
+                sleepers.remove(&key);
+                let left = key.0.saturating_sub(self.now());
+                self.clock.advance(SignedDuration::try_from(left).unwrap());
+                return Poll::Ready(());
+            }
+            yielded = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }))
+    }
+}
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn waited(&self, _: &'static str, _: Duration) {}
+
+    fn ended(&self, _: &'static str, _: Option<Kind>) {}
+}
+
+struct World {
+    ec2: FakeCloud,
+    cloud: Arc<dyn Cloud>,
+    quota: Arc<Quota>,
+    pace: Arc<ManualPace>,
+}
+
+async fn world(line: Line) -> World {
+    let clock = ManualClock::default();
+    let ec2 = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).clock(clock.clone()).build().unwrap();
+    let (quota, pace) = (Arc::new(Quota::new(&clock)), Arc::new(ManualPace::new(&clock)));
+    let limited = Guarded::new(Arc::new(ec2.clone()), Arc::clone(&quota));
+    let limits = Limits::new(line, Arc::clone(&pace) as Arc<dyn Pace>, Arc::new(Nobody));
+    let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(limited), Arc::new(limits)));
+    let image = ec2.images(&cloud::Filter::default()).await.unwrap().remove(0);
+    let template =
+        LaunchTemplateRequest { name: "template".to_owned(), image_id: image.id, ..LaunchTemplateRequest::default() };
+    ec2.create_launch_template(&template).await.unwrap();
+    World { ec2, cloud, quota, pace }
+}
+
+fn fleet(world: &World, number: u64) -> FleetRequest {
+    let subnet = world.ec2.subnet("subnet-00000000000000001").unwrap();
+    let choice = FleetOverride {
+        instance_type: "m5.large".to_owned(),
+        zone: subnet.zone,
+        subnet_id: subnet.id,
+        ..FleetOverride::default()
+    };
+    FleetRequest {
+        client_token: format!("launch-{number}"),
+        target: 1,
+        capacity_type: "on-demand".to_owned(),
+        configs: vec![FleetConfig { launch_template: "template".to_owned(), overrides: vec![choice] }],
+        ..FleetRequest::default()
+    }
+}
+
+/// What EC2's limit on changes allows at best for so many calls.
+fn best(calls: u64) -> Duration {
+    Duration::from_millis(calls.saturating_sub(50) * 200)
+}
+
+/// A thousand claims that all want something else, so that none can share a call.
+#[tokio::test]
+async fn a_thousand_launches_take_what_the_limits_make_them_take() {
+    let world = world(Line::default()).await;
+    for number in 0..1000 {
+        world.cloud.create_fleet(&fleet(&world, number)).await.unwrap();
+    }
+    let took = world.pace.now();
+    println!("1,000 launches in {took:?} of EC2's time; its limits allow {:?}", best(1000));
+    assert!(took <= best(1000) * 12 / 10, "{took:?}");
+    assert_eq!(*world.quota.refused.lock().unwrap(), 0, "EC2 had no reason to complain");
+    assert_eq!(world.ec2.machines().len(), 1000);
+}
+
+/// Tags and questions by the hundred stand in the line first; launches and the end of machines pass them.
+#[tokio::test]
+async fn launches_are_not_held_up_by_tags() {
+    let world = world(Line::default()).await;
+    let first = world.cloud.create_fleet(&fleet(&world, 0)).await.unwrap().instances.remove(0).id;
+    let ids = [first];
+    let tags = Tags::from([("a".to_owned(), "b".to_owned())]);
+    let tag = async || {
+        world.cloud.create_tags(&ids, &tags).await.unwrap();
+        Duration::ZERO
+    };
+    let ask = async || {
+        world.cloud.launch_templates(&tags).await.unwrap();
+        Duration::ZERO
+    };
+    let launch = async |number| {
+        world.cloud.create_fleet(&fleet(&world, number)).await.unwrap();
+        world.pace.now()
+    };
+    let mut calls: Vec<Pin<Box<dyn Future<Output = Duration> + '_>>> = Vec::new();
+    for number in 1..=100 {
+        calls.push(Box::pin(tag()));
+        calls.push(Box::pin(ask()));
+        calls.push(Box::pin(launch(number)));
+    }
+    let launched = futures::future::join_all(calls).await.into_iter().max().unwrap();
+    let whole = world.pace.now();
+    println!("100 launches among 100 tags and 100 questions: launched after {launched:?}, all done after {whole:?}");
+    // What came before the bucket was empty went out in the order in which it came.
+    assert!(launched <= best(100 + 50) * 12 / 10, "{launched:?}");
+    assert!(whole <= best(201) * 12 / 10, "{whole:?}");
+    assert_eq!(*world.quota.refused.lock().unwrap(), 0);
+}
+
+/// Somebody else spends the account's calls too: EC2 refuses, we slow down, and come back.
+#[tokio::test]
+async fn who_is_refused_slows_down() {
+    let generous = Rate { burst: 200, per_second: 20 };
+    let world = world(Line::new(generous, generous)).await;
+    let mut failed = 0;
+    for number in 0..300 {
+        while world.cloud.create_fleet(&fleet(&world, number)).await.is_err() {
+            failed += 1;
+        }
+    }
+    println!("300 launches with limits four times too high: {failed} refusals, {:?}", world.pace.now());
+    assert!(failed < 100, "{failed} refusals");
+    assert!(world.pace.now() <= best(300) * 3 / 2, "{:?}", world.pace.now());
+    *world.quota.grudge.lock().unwrap() = ("DescribeInstances", 3);
+    for _ in 0..3 {
+        assert!(world.cloud.instance("i-1").await.is_err());
+    }
+    assert!(world.cloud.instance("i-1").await.unwrap().is_none());
+}
