@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use api::nodeclass::AmiFamily;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
-use crate::settings::Settings;
+use crate::settings::{Settings, Sizes};
+use crate::types::Selector;
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -23,6 +25,8 @@ pub enum Verb {
     Plan(Plan),
     /// Tell the whole story of one pod
     Why(Why),
+    /// List instance types as nodes would be: labels, what pods get, offerings with prices
+    Types(Types),
     /// Fetch AWS's public on-demand prices of a region
     Prices(Prices),
 }
@@ -89,6 +93,38 @@ pub enum Format {
     Yaml,
 }
 
+/// `kerf types`.
+#[derive(Debug, Args)]
+pub struct Types {
+    /// Only these types, such as m7g.large; one alone is shown with everything that is known of it
+    #[arg(value_name = "TYPE")]
+    pub names: Vec<String>,
+    /// How to print them
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// Only types whose labels match, as kubectl has it: key=value, key!=value, key in (a,b), key>1, key, !key
+    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", value_parser = Selector::parse)]
+    pub selector: Selector,
+    /// The image family that nodes run: AL2023, AL2, Bottlerocket, Custom, Windows2019, Windows2022 or Windows2025
+    #[arg(long, value_name = "FAMILY", value_parser = family, conflicts_with = "class")]
+    pub family: Option<AmiFamily>,
+    /// A file with the EC2NodeClass whose kubelet settings, disks and images count
+    #[arg(long, value_name = "FILE")]
+    pub class: Option<PathBuf>,
+    /// us-east-1, us-west-2 or eu-west-2
+    #[arg(long, default_value = crate::catalogue::DEFAULT_REGION)]
+    pub region: String,
+    /// Spot prices, as `aws ec2 describe-spot-price-history` prints them
+    #[arg(long, value_name = "FILE")]
+    pub spot_prices: Option<PathBuf>,
+    /// On-demand prices, as `kerf prices` writes them [default: where it writes them]
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Settings on which sizes depend.
+    #[command(flatten)]
+    pub sizes: Sizes,
+}
+
 /// `kerf prices`.
 #[derive(Debug, Args)]
 pub struct Prices {
@@ -101,6 +137,16 @@ pub struct Prices {
     /// Where the price list is served
     #[arg(long, value_name = "URL", default_value = "https://pricing.us-east-1.amazonaws.com")]
     pub endpoint: String,
+}
+
+/// A family in any spelling of its letters.
+fn family(text: &str) -> Result<AmiFamily, String> {
+    let known = [AmiFamily::Custom].into_iter().chain(AmiFamily::ALIASES.map(|(_, family)| family));
+    let names: Vec<&str> = known.clone().map(AmiFamily::as_str).collect();
+    let mut known = known;
+    known
+        .find(|family| family.as_str().eq_ignore_ascii_case(text))
+        .ok_or_else(|| format!("there is no image family {text:?}; known are {}", names.join(", ")))
 }
 
 fn moment(text: &str) -> Result<Timestamp, String> {

@@ -1,7 +1,8 @@
 //! What can be bought, without asking EC2: the embedded types, zones and list prices, or a catalogue from a file.
 
-mod assumed;
+pub(crate) mod assumed;
 mod custom;
+mod embedded;
 mod spot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,23 +11,21 @@ use std::sync::Arc;
 
 use api::nodepool::NodeClassRef;
 use api::{EC2NodeClass, condition, label, status};
-use cloud::data;
 use cloud::shortage::Shortages;
-use cloud::types::{ClassSettings, Market, Source};
+use cloud::types::{ClassSettings, Source};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue};
 
 use crate::failure::Failure;
 use crate::input::Objects;
-use crate::prices::table::Table;
 
 pub use custom::{Custom, read as read_custom};
+pub(crate) use embedded::World;
+pub(crate) use spot::guess;
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
 /// Regions whose zones we know.
 pub const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-2"];
-/// Network interfaces that bypass the kernel, as pods ask for them.
-const EFA: &str = "vpc.amazonaws.com/efa";
 /// The region of a cluster that does not say its own.
 pub const DEFAULT_REGION: &str = REGIONS[0];
 
@@ -127,35 +126,22 @@ fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> Of
 
 fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
     let region = region(objects, wish.region.as_deref())?;
-    let facts = data::facts().map_err(Failure::internal)?;
-    let infos: Vec<_> = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
-    let offerings = data::type_offerings(&region).map_err(Failure::internal)?;
-    let zones: BTreeSet<String> = offerings.iter().map(|offering| offering.zone.clone()).collect();
-    let mut offer = Offer::default();
-    let prices = Table::find(wish.prices.as_deref(), &region, facts)?;
-    offer.sources.push(format!("{region}: {}", prices.source));
-    offer.warnings.extend(prices.warning(&region));
-    let mut market = Market::new(prices.on_demand.clone());
-    market.add_spot_prices(match &wish.spot_prices {
-        Some(path) => spot::read(path)?,
-        None => {
-            offer.warnings.extend(spot::warning(objects));
-            spot::estimate(&offerings, &prices.on_demand)
-        }
-    });
-    market.set_offerings(offerings);
+    let world = World::of(&region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
+    let mut offer = Offer { sources: vec![world.source.clone()], warnings: world.warnings.clone(), ..Offer::default() };
+    offer.warnings.extend(spot::warning(objects).filter(|_| world.spot_is_estimated));
     let settings = cloud::Settings { region: region.clone(), ..wish.settings.clone() };
-    if asks_for(objects, EFA) {
-        offer.warnings.push(format!("pods ask for {EFA}: planned for, but the controller does not attach it yet"));
-    }
     for reference in named(objects) {
         let known = known_class(objects, reference, &mut offer.warnings);
         let Some(known) = known else { continue };
         let images = assumed::images(&known);
-        let mut class = ClassSettings::of(&known, assumed::zones(&known, &zones)).map_err(Failure::input)?;
-        class.efa = asks_for(objects, EFA);
-        let source =
-            Source { infos: &infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
+        let class = ClassSettings::of(&known, assumed::zones(&known, &world.zones)).map_err(Failure::input)?;
+        let source = Source {
+            infos: &world.infos,
+            facts: world.facts,
+            market: &world.market,
+            shortages: &Shortages::default(),
+            images: &images,
+        };
         let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);
         assumed::forget_unknown_zone_ids(&mut catalogue);
         if wish.reserved {
@@ -164,12 +150,6 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
         offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
     Ok(offer)
-}
-
-/// Whether a pod's containers ask for the device.
-fn asks_for(objects: &Objects, device: &str) -> bool {
-    let containers = objects.pods.iter().flat_map(|pod| &pod.spec.containers);
-    containers.map(|it| &it.resources).any(|it| it.requests.contains_key(device) || it.limits.contains_key(device))
 }
 
 /// The class as it is given, or one that says nothing else than its name.

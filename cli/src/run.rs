@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
+use api::EC2NodeClass;
 use clap::Parser;
 use jiff::Timestamp;
 
@@ -12,7 +14,7 @@ use crate::catalogue::Wish;
 use crate::desk::{self, Answer, Conditions};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::outcome::{Outcome, outcome};
-use crate::{input, prices, table, why};
+use crate::{input, prices, table, types, why};
 
 /// Notes that are told one by one.
 const NOTES: usize = 20;
@@ -53,6 +55,11 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
             print(&story)?;
             Ok(code)
         }
+        Verb::Types(wish) => {
+            let class = wish.class.as_deref().map(read_class).transpose()?;
+            print(&types::text(&wish, class, Timestamp::now(), colours())?)?;
+            Ok(PLACED)
+        }
         Verb::Prices(wish) => {
             let done = prices::refresh(&wish.endpoint, &wish.region, wish.out.as_deref())?;
             print(&done)?;
@@ -71,6 +78,20 @@ fn answer(subject: &Subject) -> Result<Answer, Failure> {
     tell(&manifests.notes);
     manifests.warnings.extend(subject.settings.unmet());
     desk::answer(manifests, &conditions(subject))
+}
+
+/// The one class in a file.
+fn read_class(path: &Path) -> Result<EC2NodeClass, Failure> {
+    let manifests = input::read(&[path.to_owned()], &mut io::stdin().lock())?;
+    tell(&manifests.notes);
+    match manifests.objects.classes.as_slice() {
+        [class] => Ok(class.as_ref().clone()),
+        classes => Err(Failure::usage(format!(
+            "--class {}: {} of kind EC2NodeClass stand there; give a file with exactly one",
+            path.display(),
+            table::counted(classes.len(), "object")
+        ))),
+    }
 }
 
 /// Notes for people, as many as anyone reads.

@@ -21,15 +21,35 @@ pub struct Settings {
     /// Comma-separated NAME=true|false
     #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates)]
     pub feature_gates: Written,
+    /// What the size of machines depends on.
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Whether pods with ResourceClaims are left alone
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
+    pub ignore_dra_requests: bool,
+}
+
+/// Settings on which the size of machines depends.
+#[derive(Args, Clone, Debug)]
+pub struct Sizes {
     /// How much of an instance's memory the hypervisor keeps, as a fraction
     #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", default_value = "0.075", value_parser = per_mille)]
     pub vm_memory_overhead_percent: u32,
     /// Network interfaces that pods cannot use
     #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
     pub reserved_enis: u32,
-    /// Whether pods with ResourceClaims are left alone
-    #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
-    pub ignore_dra_requests: bool,
+}
+
+impl Sizes {
+    /// As crate `cloud` reads them.
+    #[must_use]
+    pub fn cloud(&self) -> cloud::Settings {
+        cloud::Settings {
+            reserved_enis: self.reserved_enis,
+            memory_overhead_thousandths: self.vm_memory_overhead_percent,
+            ..cloud::Settings::default()
+        }
+    }
 }
 
 /// Gates as written, known ones only; of several the last counts.
@@ -78,11 +98,7 @@ impl Settings {
     /// The settings on which the size of machines depends.
     #[must_use]
     pub fn cloud(&self) -> cloud::Settings {
-        cloud::Settings {
-            reserved_enis: self.reserved_enis,
-            memory_overhead_thousandths: self.vm_memory_overhead_percent,
-            ..cloud::Settings::default()
-        }
+        self.sizes.cloud()
     }
 }
 

@@ -19,6 +19,7 @@ pub mod launch;
 pub mod lease;
 pub mod lifecycle;
 pub mod market;
+pub mod memory;
 pub mod metrics;
 pub mod nominations;
 pub mod overlay;

@@ -1,6 +1,8 @@
 //! What can be bought now: instance types, zones, prices and shortages of the region, and the classes as they
 //! resolved last. Everything that a plan knows of EC2 comes from here, without a call.
 
+mod prices;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,19 +12,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud::launch::{Ask, Choice, InFlight, Offer, Templates, Token};
 use cloud::nodeclass::{Memory, Probe, ResolvedClass};
+use cloud::prices::PriceBook;
 use cloud::settings::Settings as CloudSettings;
 use cloud::shortage::{Scope, Shortages};
-use cloud::types::{ClassSettings, Market as Prices, Source};
+use cloud::types::{ClassSettings, LearnedMemory, Market as Prices, News, Source, image_set};
 use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
 
 use crate::cluster::Cluster;
 use crate::lifecycle;
+use crate::memory::Reading;
 use crate::settings::{Gates, Settings};
 use crate::work::Work;
 
-/// Types, zones and prices change slowly (aws 3.1, 5).
+/// Types and zones change slowly (aws 3.1).
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
 /// A launch that AWS allowed once is taken for allowed so long (aws 1.4).
 const TRIED: SignedDuration = SignedDuration::from_mins(30);
@@ -44,6 +48,9 @@ pub struct Market {
 struct State {
     infos: Arc<Vec<InstanceTypeInfo>>,
     prices: Prices,
+    /// Whether EC2 was asked for spot prices once, whatever it said: before, a plan would take on-demand prices for them.
+    spot_asked: bool,
+    learned: LearnedMemory,
     shortages: Shortages,
     in_flight: InFlight,
     classes: BTreeMap<String, Class>,
@@ -55,8 +62,15 @@ struct State {
     tried: BTreeMap<String, (u64, Timestamp)>,
     /// Catalogues of pools to which something of their own applies, as the last plan saw them; `None` before the first.
     pools: Option<BTreeMap<String, Arc<Catalogue>>>,
-    /// Grows with every refresh.
+    /// Grows with every refresh; 0 while EC2 has not told its types.
     version: u64,
+}
+
+impl State {
+    /// What was made of earlier answers is stale.
+    fn renew(&mut self) {
+        self.version += u64::from(self.version > 0);
+    }
 }
 
 /// A class that is ready, and its catalogue for the versions of what it was made from.
@@ -111,13 +125,15 @@ impl Market {
     /// A market that has not asked EC2 anything yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
+        let book = cloud::data::facts().map(PriceBook::embedded).unwrap_or_default();
+        let state = State { prices: Prices::with_prices(book), ..State::default() };
         Self {
             cloud,
             settings,
             gates,
             memory: Memory::default(),
             templates: Templates::default(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -173,13 +189,13 @@ impl Market {
         &self.memory
     }
 
-    /// Asks EC2 for types, zones and prices, soon again while it does not answer, then every 12 hours.
+    /// Asks EC2 for types and zones, soon again while it does not answer, then every 12 hours.
     pub async fn refresh_for_ever(self: Arc<Self>, cluster: Arc<Cluster>) {
         let mut retry = FIRST_RETRY;
         loop {
             match self.refresh().await {
                 Ok(types) => {
-                    log::info!(types = types as i64; "instance types, zones and prices are known");
+                    log::info!(types = types as i64; "instance types and zones are known");
                     retry = FIRST_RETRY;
                     let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                     classes.into_iter().for_each(|name| cluster.queue.add(Work::Class(name)));
@@ -195,24 +211,45 @@ impl Market {
         }
     }
 
-    /// One refresh. Spot prices may be missing: the list price stands in for them.
+    /// One refresh.
     async fn refresh(&self) -> Result<usize, CloudError> {
         let infos = self.cloud.instance_types().await?;
         let offerings = self.cloud.type_offerings().await?;
-        let spot = self.cloud.spot_prices().await;
-        if let Err(error) = &spot {
-            log::warn!(error = daemon::error::chain(error).as_str(); "no spot prices, using list prices in their place");
-        }
-        let on_demand = cloud::data::facts().map(|facts| facts.on_demand.clone()).unwrap_or_default();
         let mut state = self.state();
-        if state.version == 0 {
-            state.prices = Prices::new(on_demand);
-        }
         state.prices.set_offerings(offerings);
-        state.prices.add_spot_prices(spot.unwrap_or_default());
         state.infos = Arc::new(infos);
         state.version += 1;
         Ok(state.infos.len())
+    }
+
+    /// Takes in what a node told of its memory; `None` while nobody knows whether its image is still its class's.
+    pub fn learn_memory(&self, reading: &Reading, now: Timestamp) -> Option<News> {
+        let mut state = self.state();
+        let images = &state.classes.get(&reading.class)?.resolved.images;
+        if !images.iter().any(|known| known.image.id == reading.image) {
+            return Some(News::Nothing);
+        }
+        let images = image_set(images.iter().map(|known| known.image.id.as_str()));
+        let news = state.learned.learn(&images, &reading.instance_type, reading.memory, now);
+        if news == News::Changed {
+            state.renew();
+        }
+        Some(news)
+    }
+
+    /// Takes over what an earlier life of the controller learned.
+    pub fn restore_memory(&self, memory: LearnedMemory) {
+        let mut state = self.state();
+        state.learned = memory;
+        state.renew();
+    }
+
+    /// What was learned and is still believed, as a text.
+    #[must_use]
+    pub fn memory_text(&self, now: Timestamp) -> String {
+        let mut state = self.state();
+        state.learned.expire(now);
+        state.learned.text()
     }
 
     /// Takes over a class that is ready.
@@ -236,11 +273,11 @@ impl Market {
         self.state().judged.insert(class.to_owned());
     }
 
-    /// Whether EC2 has told its types and every one of these classes was looked at. Before, a plan would call pools unready
+    /// Whether EC2 has told its types, was asked for spot prices, and every one of these classes was looked at. Before, a plan would call pools unready
     /// that only nobody has asked about yet.
     pub fn knows<'c>(&self, mut classes: impl Iterator<Item = &'c String>) -> bool {
         let state = self.state();
-        state.version > 0 && classes.all(|class| state.judged.contains(class))
+        state.version > 0 && state.spot_asked && classes.all(|class| state.judged.contains(class))
     }
 
     /// Whether AWS allowed a launch from the class lately, as it looks now.
@@ -309,7 +346,7 @@ impl Market {
             return None;
         }
         state.shortages.expire(now);
-        let State { infos, prices, shortages, classes, version, .. } = &mut *state;
+        let State { infos, prices, learned, shortages, classes, version, .. } = &mut *state;
         let class = classes.get_mut(name)?;
         let made_from = (*version, shortages.sequence());
         if let Some((versions, catalogue)) = &class.catalogue
@@ -319,7 +356,9 @@ impl Market {
         }
         let facts = cloud::data::facts().ok()?;
         let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
-        let mut catalogue = cloud::types::catalogue(&source, &class.settings, &self.settings, now);
+        let images = image_set(class.resolved.images.iter().map(|image| image.image.id.as_str()));
+        let sizes = ClassSettings { learned_memory: learned.of(&images, now), ..class.settings.clone() };
+        let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
         cloud::types::add_reservations(&mut catalogue, &class.resolved, shortages, now);
         cloud::types::add_placement(&mut catalogue, &class.resolved);
         if !self.gates.reserved_capacity {

@@ -207,6 +207,34 @@ pub const USAGE_REPORTS: Metric = Metric {
     labels: &["state"],
 };
 
+/// Where prices come from.
+pub const PRICE_SOURCE: Metric = Metric {
+    name: "kerf_prices_source",
+    help: "1 for the source of the prices of a capacity type, else 0: aws (its own answer), embedded (the table of us-east-1 that the program carries), on-demand (standing in for spot), table",
+    kind: Kind::Gauge,
+    labels: &["capacity_type", "source"],
+};
+/// When prices were told.
+pub const PRICE_TIME: Metric = Metric {
+    name: "kerf_prices_updated_timestamp_seconds",
+    help: "When AWS last told the prices of a capacity type, in seconds since 1970: time() less this is their age; absent until it has",
+    kind: Kind::Gauge,
+    labels: &["capacity_type"],
+};
+/// How many prices are known.
+pub const PRICES: Metric = Metric {
+    name: "kerf_prices_count",
+    help: "Prices that are known, by capacity type: of spot one a type and zone",
+    kind: Kind::Gauge,
+    labels: &["capacity_type"],
+};
+/// Questions for prices.
+pub const PRICE_REFRESHES: Metric = Metric {
+    name: "kerf_prices_refreshes_total",
+    help: "Questions for prices, by capacity type and outcome: success, or failure, after which the known prices stay",
+    kind: Kind::Counter,
+    labels: &["capacity_type", "outcome"],
+};
 /// Calls to AWS.
 pub const CLOUD_CALLS: Metric = Metric {
     name: "kerf_cloud_calls_total",
@@ -251,6 +279,10 @@ pub const TABLE: &[Metric] = &[
     USAGE_PRESSURE,
     USAGE_OOM_KILLS,
     USAGE_REPORTS,
+    PRICE_SOURCE,
+    PRICE_TIME,
+    PRICES,
+    PRICE_REFRESHES,
     CLOUD_CALLS,
     CLOUD_WAITING,
 ];

@@ -13,6 +13,7 @@ use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
 use kube::{Client, Config};
+use planner::CapacityType;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
@@ -30,7 +31,7 @@ use crate::settings::{Gates, Settings};
 use crate::usage::Exported;
 use crate::verdicts::Verdicts;
 use crate::work::Consequences;
-use crate::{drift, eks, garbage, launch, metrics, pace, profiles, tagging, watch};
+use crate::{drift, eks, garbage, launch, memory, metrics, pace, profiles, tagging, watch};
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -65,6 +66,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
     tasks.spawn(eks::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
+    follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
     let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
     let verdicts = Arc::new(Verdicts::default());
@@ -85,6 +87,23 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         leadership.release().await;
     }
     outcome
+}
+
+/// What the market learns in the background: prices from AWS, real memory from nodes.
+fn follow_market(
+    settings: &Settings,
+    client: &Client,
+    cluster: &Arc<Cluster>,
+    market: &Arc<Market>,
+    metrics: &Arc<Metrics>,
+    tasks: &mut JoinSet<()>,
+) {
+    for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
+        let (cluster, metrics) = (Arc::clone(cluster), Arc::clone(metrics));
+        tasks.spawn(Arc::clone(market).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics));
+    }
+    let namespace = settings.namespace.clone();
+    tasks.spawn(memory::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(market)));
 }
 
 /// One client for everything, and one for evictions that must not retry by itself.

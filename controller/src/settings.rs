@@ -112,6 +112,8 @@ pub struct Settings {
     pub cluster_cidr: String,
     /// The AWS region.
     pub region: String,
+    /// The controller's own namespace.
+    pub namespace: String,
     /// Another EC2 endpoint.
     pub endpoint_url: Option<String>,
     /// Memory that the hypervisor keeps, in thousandths.
@@ -169,14 +171,15 @@ impl Args {
         let closed = self.feature_gates.unserved();
         let closed = closed.map(|name| format!("feature gate {name} is on, but Kerf does not have that feature yet"));
         let namespace = Some(self.leader_election_namespace).filter(|name| !name.is_empty());
-        let lease =
-            LeaseName { namespace: namespace.unwrap_or(self.system_namespace), name: self.leader_election_name };
+        let own = self.system_namespace;
+        let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name: self.leader_election_name };
         Settings {
             cluster_name: self.cluster_name,
             cluster_endpoint: self.cluster_endpoint,
             cluster_ca_bundle: self.cluster_ca_bundle,
             cluster_cidr: self.cluster_cidr,
             region: self.region,
+            namespace: own,
             endpoint_url: self.endpoint_url,
             memory_overhead_per_mille: self.vm_memory_overhead_percent,
             reserved_enis: self.reserved_enis,

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 
 /// A class of which only the name is known.
-pub(super) fn class(name: &str) -> EC2NodeClass {
+pub(crate) fn class(name: &str) -> EC2NodeClass {
     let term = AmiSelectorTerm { alias: Some("al2023@latest".to_owned()), ..AmiSelectorTerm::default() };
     EC2NodeClass::new(name, EC2NodeClassSpec { ami_selector_terms: vec![term], ..EC2NodeClassSpec::default() })
 }
 
 /// Why no machines of the class can be planned.
-pub(super) fn unsupported(class: &EC2NodeClass) -> Option<String> {
+pub(crate) fn unsupported(class: &EC2NodeClass) -> Option<String> {
     let name = class.metadata.name.as_deref().unwrap_or_default();
     let family = class.spec.resolved_ami_family();
     family
@@ -27,14 +27,16 @@ pub(super) fn unsupported(class: &EC2NodeClass) -> Option<String> {
 }
 
 /// The images that the class's status shows, else those that its family has.
-pub(super) fn images(class: &EC2NodeClass) -> Vec<ResolvedImage> {
+pub(crate) fn images(class: &EC2NodeClass) -> Vec<ResolvedImage> {
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.amis);
     if !shown.is_empty() {
         return shown.iter().map(image).collect();
     }
     let said = |key, operator| Requirement::new(key, operator, [""; 0]);
-    let kinds: Vec<Vec<Requirement>> = match class.spec.resolved_ami_family() {
+    let family = class.spec.resolved_ami_family();
+    let kinds: Vec<Vec<Requirement>> = match family {
         AmiFamily::Custom => vec![Vec::new()],
+        windows if windows.is_windows() => vec![Vec::new()],
         _ => vec![
             vec![
                 said(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
@@ -61,7 +63,7 @@ fn image(ami: &Ami) -> ResolvedImage {
 }
 
 /// The zones of the subnets that the class's status shows, else every zone of the region.
-pub(super) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<String, Zone> {
+pub(crate) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<String, Zone> {
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.subnets);
     let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
     for subnet in shown {
@@ -77,15 +79,15 @@ pub(super) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<St
 }
 
 /// Which id a zone has differs from account to account, so an offering in an assumed zone says none.
-pub(super) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
-    for offering in catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+pub(crate) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
+    for offering in catalogue.types.iter_mut().flat_map(|kind| kind.offerings.iter_mut().chain(&mut kind.unpriced)) {
         offering.labels.retain(|key, value| key != label::ZONE_ID || !value.is_empty());
     }
 }
 
 /// Adds the capacity reservations that the class's status shows. How much of them is left stands nowhere in a cluster's
 /// objects, so each counts as room for one machine, and a sentence says so.
-pub(super) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) -> Vec<String> {
+pub(crate) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) -> Vec<String> {
     let mut told = Vec::new();
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.capacity_reservations);
     let lasting = shown.iter().filter(|it| it.end_time.as_ref().is_none_or(|end| end.0 > now));

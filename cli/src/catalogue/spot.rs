@@ -90,10 +90,13 @@ pub(super) fn warning(objects: &Objects) -> Option<String> {
             }
         })
     });
-    allows.then(|| {
-        format!(
-            "spot prices are taken for {} % of the on-demand price; give --spot-prices for real ones",
-            SPOT_PER_MILLE / 10
-        )
-    })
+    allows.then(guess)
+}
+
+/// The sentence that says so.
+pub(crate) fn guess() -> String {
+    format!(
+        "spot prices are taken for {} % of the on-demand price; give --spot-prices for real ones",
+        SPOT_PER_MILLE / 10
+    )
 }

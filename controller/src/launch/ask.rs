@@ -2,6 +2,7 @@
 
 use api::{NodeClaim, annotation};
 use cloud::launch::Ask;
+use cloud::nodeclass::ResolvedClass;
 use planner::{Requirements, Resources};
 
 use crate::lifecycle::pool;
@@ -10,6 +11,13 @@ use crate::lifecycle::pool;
 fn says(claim: &NodeClaim, key: &str) -> bool {
     let annotations = claim.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(key)).is_some_and(|value| value == annotation::TRUE)
+}
+
+/// Whether the claim's machine has the interfaces for EFA that its type can have: somebody asked for them, or the class
+/// lists interfaces, which are the type's then.
+pub(super) fn got_efa(claim: &NodeClaim, class: Option<&ResolvedClass>) -> bool {
+    let listed = class.is_some_and(|class| class.spec.network_interfaces.is_some());
+    listed || claim.spec.resources.requests.contains_key(cloud::launch::EFA)
 }
 
 /// What the claim asks for, in the words of the shop.

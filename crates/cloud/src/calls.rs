@@ -144,6 +144,23 @@ pub struct InstanceTypeInfo {
     pub accelerators: Vec<Accelerator>,
     /// Neuron cores a device (first device), 0 without.
     pub neuron_cores_per_device: u32,
+    /// Network cards, the default one included, in EC2's order; empty where EC2 lists none.
+    pub network_cards: Vec<NetworkCard>,
+    /// Whether it has EC2's elastic network adapter.
+    pub ena: bool,
+    /// Strategies of placement groups that it can be in (`cluster`, `partition`, `spread`).
+    pub placement_strategies: Vec<String>,
+    /// Features of the processor that can be turned on, such as `nested-virtualization`.
+    pub processor_features: Vec<String>,
+}
+
+/// A network card of an instance type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkCard {
+    /// Its index.
+    pub index: u32,
+    /// Network interfaces that it carries.
+    pub max_interfaces: u32,
 }
 
 /// GPUs or accelerators of one kind.

@@ -6,6 +6,7 @@ use api::{Quantity, label, quantity};
 use planner::{CapacityType, InstanceType, Resources};
 
 use crate::calls::Instance;
+use crate::launch::EFA;
 use crate::settings::Settings;
 
 /// The parts of a NodeClaim that its instance decides.
@@ -23,12 +24,29 @@ pub struct ClaimParts {
     pub allocatable: BTreeMap<String, Quantity>,
 }
 
+impl ClaimParts {
+    /// The same without EFA: for machines that got no interfaces for it, because nobody asked for any and their class lists
+    /// none (aws 10.2, case 21).
+    #[must_use]
+    pub fn without_efa(mut self) -> Self {
+        self.capacity.remove(EFA);
+        self.allocatable.remove(EFA);
+        self
+    }
+}
+
 /// Describes an instance. `kind` is its type under its class, where the catalogue still has it.
 #[must_use]
 pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
     let mut labels = BTreeMap::new();
     for (key, values) in kind.into_iter().flat_map(|kind| &kind.labels) {
-        if let [value] = values.as_slice() {
+        let known = match values.as_slice() {
+            [value] => Some(value),
+            // Shared unless the claim asks for another, and then the claim's own label wins.
+            several if key == label::INSTANCE_TENANCY => several.first(),
+            _ => None,
+        };
+        if let Some(value) = known {
             labels.insert(key.clone(), value.clone());
         }
     }

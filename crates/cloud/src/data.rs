@@ -35,6 +35,9 @@ pub struct DataError {
 pub struct Facts {
     /// Branch interfaces of types that can trunk (resource `vpc.amazonaws.com/pod-eni`).
     pub branch_interfaces: BTreeMap<String, u32>,
+    /// IPv4 addresses of an interface, of types that the VPC resource controller knows (resource
+    /// `vpc.amazonaws.com/PrivateIPv4Address` of Windows).
+    pub ipv4_per_interface: BTreeMap<String, u32>,
     /// Network bandwidth in Mbit/s.
     pub network_mbps: BTreeMap<String, u64>,
     /// On-demand price of Linux in us-east-1, millionths of a dollar per hour.
@@ -90,6 +93,7 @@ fn load_facts() -> Result<Facts, DataError> {
     let mut facts = Facts::default();
     for row in rows("vpc-limits.csv", include_str!("../data/vpc-limits.csv"), 7) {
         let row = row?;
+        facts.ipv4_per_interface.insert(row.fields[0].to_owned(), row.number(2)?);
         if row.fields[3] == "true" {
             facts.branch_interfaces.insert(row.fields[0].to_owned(), row.number(4)?);
         }

@@ -65,7 +65,7 @@ pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 /// Beginning of the names of launch templates.
 pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
 /// The resource of EFA interfaces.
-const EFA: &str = "vpc.amazonaws.com/efa";
+pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// Instance types that one fleet may list, cheapest first.
 pub const MAX_TYPES: usize = 60;
 /// Instances that one fleet may ask for (aws 4.6): more claims become more fleets.

@@ -12,6 +12,7 @@ pub mod guard;
 pub mod launch;
 pub mod limit;
 pub mod nodeclass;
+pub mod prices;
 pub mod settings;
 pub mod shortage;
 pub mod types;

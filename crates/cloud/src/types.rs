@@ -3,8 +3,10 @@
 
 mod capacity;
 mod class;
+mod fit;
 mod labels;
 mod market;
+mod memory;
 mod reserved;
 
 use jiff::Timestamp;
@@ -18,8 +20,10 @@ use crate::shortage::Shortages;
 
 pub use capacity::{allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold, Zone};
+pub use fit::{Unfit, unfit};
 pub use labels::{is_exotic, labels};
-pub use market::Market;
+pub use market::{Market, Obstacle, Quote};
+pub use memory::{BELIEVED, LearnedMemory, News, image_set};
 pub use reserved::{add_placement, add_reservations};
 
 /// Everything that the catalogue of one class depends on.
@@ -56,12 +60,36 @@ pub fn instance_type(
     settings: &Settings,
     now: Timestamp,
 ) -> InstanceType {
-    let labels = labels(info, source.facts, settings);
-    let capacity = capacity(info, source.facts, class, settings);
-    let allocatable = allocatable(info, &capacity, class);
-    let runs = class.runs(info) && source.images.iter().any(|image| image.fits(&labels));
-    let offerings = source.market.offerings(info, class, source.shortages, runs, now);
-    InstanceType { name: info.name.clone(), labels, capacity, allocatable, offerings, ..InstanceType::default() }
+    listing(info, source, class, settings, now).0
+}
+
+/// As [`instance_type`], with everything that stands in the way of each offering.
+#[must_use]
+pub fn listing(
+    info: &InstanceTypeInfo,
+    source: &Source<'_>,
+    class: &ClassSettings,
+    settings: &Settings,
+    now: Timestamp,
+) -> (InstanceType, Vec<Quote>) {
+    let mut labels = labels(info, source.facts, settings);
+    labels.extend(class.system_labels(info));
+    let (capacity, allocatable) = capacity::sizes(info, source.facts, class, settings);
+    let imageless = || (!source.images.iter().any(|image| image.fits(&labels))).then_some(Obstacle::NoImage);
+    let standing = unfit(info, class).map(Obstacle::Unfit).or_else(imageless);
+    let quotes = source.market.quotes(info, class, source.shortages, standing.as_ref(), now);
+    let (priced, unpriced): (Vec<&Quote>, Vec<&Quote>) = quotes.iter().partition(|quote| quote.price.is_some());
+    let offerings = |quotes: Vec<&Quote>| quotes.into_iter().map(Quote::offering).collect();
+    let kind = InstanceType {
+        name: info.name.clone(),
+        labels,
+        capacity,
+        allocatable,
+        offerings: offerings(priced),
+        unpriced: offerings(unpriced),
+        ..InstanceType::default()
+    };
+    (kind, quotes)
 }
 
 /// Requirements as the planner computes with them; deprecated keys become the present ones.

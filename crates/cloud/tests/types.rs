@@ -61,7 +61,7 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn labels_and_resources_equal_the_published_table() {
-    let class = ClassSettings { efa: true, ..ClassSettings::default() };
+    let class = ClassSettings::default();
     let examples = examples();
     assert_eq!(examples.len(), 40);
     let mut differences = Vec::new();
@@ -69,7 +69,7 @@ fn labels_and_resources_equal_the_published_table() {
         let mut labels = types::labels(&info(&name), data::facts().unwrap(), &settings());
         // The table leaves out what is the same for all types of a region.
         assert_eq!(labels.remove(label::REGION), Some(vec!["us-west-2".to_owned()]));
-        assert_eq!(labels.remove(label::INSTANCE_TENANCY), Some(vec!["default".to_owned()]));
+        assert_eq!(labels.remove(label::INSTANCE_TENANCY), Some(["default", "dedicated"].map(str::to_owned).to_vec()));
         let (_, mut found) = allocatable(&name, &class, &settings());
         // The table rounds memory down to whole MiB.
         found.set(Resources::MEMORY, found.get(Resources::MEMORY) >> 20 << 20);
@@ -272,6 +272,10 @@ fn every_captured_type_makes_sense() {
             assert!((0..=capacity.get(resource)).contains(&amount), "{name} {resource} {amount}");
         }
         assert!(["amd64", "arm64"].contains(&labels[label::ARCH][0].as_str()), "{name}");
-        assert!(labels.values().all(|values| values.len() == 1), "{name}");
+        for (key, values) in &labels {
+            assert_eq!(values.len(), if key == label::INSTANCE_TENANCY { 2 } else { 1 }, "{name} {key}");
+            let may_be_empty = key == label::INSTANCE_HYPERVISOR && info.bare_metal;
+            assert!(may_be_empty || values.iter().all(|value| !value.is_empty()), "{name} {key}");
+        }
     }
 }

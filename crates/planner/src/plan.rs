@@ -290,6 +290,8 @@ pub struct TypesMiss {
     pub small: Vec<(String, usize)>,
     /// How many match and are large enough, but are sold out as required.
     pub unavailable: usize,
+    /// How many of those only for want of a known price: an overlay that says one would help.
+    pub unpriced: usize,
     /// The pod's requirements of which any one stands in the way of types that would do, those of most types first.
     pub reliefs: Vec<Relief>,
     /// Whether the pod asks for a million CPUs or more: `M` for `m`, most likely.

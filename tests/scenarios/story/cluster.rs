@@ -34,6 +34,7 @@ fn instance_type(statement: &Statement, name: String, dearer: MicroDollars) -> R
         offerings,
         performance: statement.number("performs")?,
         attach_limits: statement.counts("attaches")?,
+        ..InstanceType::default()
     })
 }
 

@@ -40,6 +40,7 @@ fn info(xml: &mut Xml, info: &InstanceTypeInfo) {
         xml.texts("supportedArchitectures", &info.architectures);
         xml.some("sustainedClockSpeedInGhz", gigahertz(info.clock_mhz));
         xml.text("manufacturer", &info.cpu_manufacturer);
+        xml.texts("supportedFeatures", &info.processor_features);
     });
     xml.element("vCpuInfo", |xml| xml.text("defaultVCpus", info.vcpus));
     xml.element("memoryInfo", |xml| xml.text("sizeInMiB", info.memory_mib));
@@ -56,6 +57,7 @@ fn info(xml: &mut Xml, info: &InstanceTypeInfo) {
         xml.element("gpuInfo", |xml| xml.items("gpus", &info.gpus, accelerator));
     }
     accelerators(xml, info);
+    xml.element("placementGroupInfo", |xml| xml.texts("supportedStrategies", &info.placement_strategies));
 }
 
 fn gigahertz(mhz: u32) -> Option<String> {
@@ -75,9 +77,10 @@ fn network(xml: &mut Xml, info: &InstanceTypeInfo) {
     xml.element("networkInfo", |xml| {
         xml.text("maximumNetworkInterfaces", info.max_interfaces);
         xml.text("defaultNetworkCardIndex", 0);
-        xml.items("networkCards", [info.max_interfaces], |xml, interfaces| {
-            xml.text("networkCardIndex", 0);
-            xml.text("maximumNetworkInterfaces", interfaces);
+        xml.text("enaSupport", if info.ena { "required" } else { "unsupported" });
+        xml.items("networkCards", &info.network_cards, |xml, card| {
+            xml.text("networkCardIndex", card.index);
+            xml.text("maximumNetworkInterfaces", card.max_interfaces);
         });
         xml.text("ipv4AddressesPerInterface", info.ipv4_per_interface);
         xml.text("efaSupported", info.max_efa > 0);

@@ -1,7 +1,7 @@
 //! One entry of DescribeInstanceTypes as Kerf reads it.
 
 use aws_sdk_ec2::types as ec2;
-use cloud::{Accelerator, InstanceTypeInfo};
+use cloud::{Accelerator, InstanceTypeInfo, NetworkCard};
 
 /// A count of EC2, which are signed and may be absent; absent and negative are 0.
 pub(crate) fn count(value: Option<i32>) -> u32 {
@@ -20,6 +20,8 @@ fn mib(value: Option<i32>) -> u64 {
 pub(crate) fn of_ec2(info: ec2::InstanceTypeInfo) -> InstanceTypeInfo {
     let processor = info.processor_info.unwrap_or_else(|| ec2::ProcessorInfo::builder().build());
     let architectures = processor.supported_architectures.unwrap_or_default();
+    let features = processor.supported_features.unwrap_or_default();
+    let strategies = info.placement_group_info.and_then(|info| info.supported_strategies).unwrap_or_default();
     let classes = info.supported_usage_classes.unwrap_or_default();
     let network = network(info.network_info);
     let neuron = info.neuron_info.and_then(|neuron| neuron.neuron_devices).unwrap_or_default();
@@ -46,6 +48,10 @@ pub(crate) fn of_ec2(info: ec2::InstanceTypeInfo) -> InstanceTypeInfo {
         gpus: gpus(info.gpu_info),
         accelerators: accelerators(info.inference_accelerator_info, neuron),
         neuron_cores_per_device: cores,
+        network_cards: network.cards,
+        ena: network.ena,
+        placement_strategies: strategies.iter().map(|name| name.as_str().to_owned()).collect(),
+        processor_features: features.iter().map(|name| name.as_str().to_owned()).collect(),
     }
 }
 
@@ -54,6 +60,8 @@ struct Network {
     ipv4: u32,
     efa: u32,
     encrypted: bool,
+    ena: bool,
+    cards: Vec<NetworkCard>,
 }
 
 /// Pods get their addresses from the default card only; types with several cards list each card's own limit.
@@ -63,7 +71,13 @@ fn network(info: Option<ec2::NetworkInfo>) -> Network {
     let cards = info.network_cards.unwrap_or_default();
     let card = cards.iter().find(|card| card.network_card_index.unwrap_or_default() == default_card);
     let interfaces = card.and_then(|card| card.maximum_network_interfaces).or(info.maximum_network_interfaces);
+    let known = |card: &ec2::NetworkCardInfo| NetworkCard {
+        index: count(card.network_card_index),
+        max_interfaces: count(card.maximum_network_interfaces),
+    };
     Network {
+        cards: cards.iter().map(known).collect(),
+        ena: info.ena_support.is_some_and(|support| support != ec2::EnaSupport::Unsupported),
         interfaces: count(interfaces),
         ipv4: count(info.ipv4_addresses_per_interface),
         efa: count(info.efa_info.and_then(|efa| efa.maximum_efa_interfaces)),

@@ -1,7 +1,7 @@
 //! Cases about what the Describe calls answer.
 
 use super::{Result, Stage, check, ok};
-use crate::calls::{Filter, InstanceTypeInfo, Tags};
+use crate::calls::{Filter, InstanceTypeInfo, NetworkCard, Tags};
 
 async fn type_named(stage: &Stage<'_>, name: &str) -> std::result::Result<InstanceTypeInfo, String> {
     let types = ok(stage.cloud.instance_types()).await?;
@@ -22,6 +22,9 @@ pub(super) async fn types(stage: &Stage<'_>) -> Result {
         max_interfaces: 3,
         ipv4_per_interface: 10,
         ebs_mbps: 4750,
+        network_cards: vec![NetworkCard { index: 0, max_interfaces: 3 }],
+        ena: true,
+        placement_strategies: ["cluster", "partition", "spread"].map(str::to_owned).to_vec(),
         ..InstanceTypeInfo::default()
     };
     check(info == expected, || format!("{info:?} instead of {expected:?}"))?;

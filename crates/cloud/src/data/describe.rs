@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::scaled;
-use crate::calls::{Accelerator, InstanceTypeInfo};
+use crate::calls::{Accelerator, InstanceTypeInfo, NetworkCard};
 
 /// What is wrong, and at which position (from 1) of the list.
 pub(super) struct ParseError {
@@ -53,6 +53,13 @@ struct Row {
     gpu_info: Option<Gpus>,
     inference_accelerator_info: Option<Inference>,
     neuron_info: Option<Neuron>,
+    placement_group_info: Option<Placement>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Placement {
+    supported_strategies: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +68,8 @@ struct Processor {
     #[serde(default)]
     manufacturer: String,
     supported_architectures: Vec<String>,
+    #[serde(default)]
+    supported_features: Vec<String>,
     sustained_clock_speed_in_ghz: Option<serde_json::Number>,
 }
 
@@ -98,6 +107,8 @@ struct Network {
     ipv4_addresses_per_interface: u32,
     #[serde(default)]
     encryption_in_transit_supported: bool,
+    #[serde(default)]
+    ena_support: String,
     efa_info: Option<Efa>,
 }
 
@@ -189,7 +200,17 @@ impl Row {
             gpus: self.gpu_info.map_or_else(Vec::new, |info| devices(info.gpus)),
             accelerators: accelerators(self.neuron_info, self.inference_accelerator_info),
             neuron_cores_per_device: cores,
+            network_cards: network.network_cards.iter().map(Card::known).collect(),
+            ena: matches!(network.ena_support.as_str(), "required" | "supported"),
+            placement_strategies: self.placement_group_info.map_or_else(Vec::new, |info| info.supported_strategies),
+            processor_features: self.processor_info.supported_features,
         })
+    }
+}
+
+impl Card {
+    fn known(&self) -> NetworkCard {
+        NetworkCard { index: self.network_card_index, max_interfaces: self.maximum_network_interfaces }
     }
 }
 

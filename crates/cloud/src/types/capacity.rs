@@ -4,12 +4,14 @@
 use machine::pods;
 use planner::Resources;
 
-use super::ClassSettings;
+use super::{ClassSettings, fit};
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::settings::Settings;
 
 const MIB: i64 = 1 << 20;
+/// The network card with the primary interface.
+const DEFAULT_CARD: i32 = 0;
 /// Memory that arm64 kernels keep for contiguous allocations and never show, MiB.
 const ARM_RESERVED_MIB: u64 = 64;
 
@@ -36,27 +38,61 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
         let first = info.accelerators.first().map_or(0, |one| one.count);
         device("aws.amazon.com/neuroncore", first * info.neuron_cores_per_device);
     }
-    if class.efa {
-        device("vpc.amazonaws.com/efa", info.max_efa);
+    device(crate::launch::EFA, efa(info, class));
+    if class.family.is_windows() {
+        let listed = facts.ipv4_per_interface.get(&info.name).copied().unwrap_or(0);
+        device("vpc.amazonaws.com/PrivateIPv4Address", listed.saturating_sub(1));
     }
     all
+}
+
+/// What the machine has and what pods may request of it. Where nodes have told their real memory it replaces the
+/// estimate; what kubelet keeps of it still follows from the estimate, which the node's settings were computed from.
+pub(super) fn sizes(
+    info: &InstanceTypeInfo,
+    facts: &Facts,
+    class: &ClassSettings,
+    settings: &Settings,
+) -> (Resources, Resources) {
+    let mut capacity = capacity(info, facts, class, settings);
+    let kept = overhead(info, &capacity, class);
+    if let Some(memory) = class.learned_memory.get(&info.name) {
+        capacity.set(Resources::MEMORY, *memory);
+    }
+    let allocatable = less(&capacity, &kept);
+    (capacity, allocatable)
+}
+
+/// EFA interfaces: those that the class lists, else as many as the type can have, for machines get them when asked.
+fn efa(info: &InstanceTypeInfo, class: &ClassSettings) -> u32 {
+    let listed = class.network_interfaces.as_deref();
+    listed.map_or(info.max_efa, |listed| fit::efa_only(listed, |_| true))
 }
 
 /// What pods may request: the capacity less kubelet's and the system's reservations and the eviction threshold.
 #[must_use]
 pub fn allocatable(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings) -> Resources {
-    let mut left = capacity.clone();
-    left.subtract(&kube_reserved(info, capacity, class));
-    left.subtract(&known(capacity, class.system_reserved.iter().map(|(name, amount)| (name.as_str(), *amount))));
-    left.subtract(&known(
+    less(capacity, &overhead(info, capacity, class))
+}
+
+/// What pods cannot have of this capacity.
+fn overhead(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings) -> Resources {
+    let mut kept = kube_reserved(info, capacity, class);
+    kept.add(&known(capacity, class.system_reserved.iter().map(|(name, amount)| (name.as_str(), *amount))));
+    kept.add(&known(
         capacity,
         [
             (Resources::MEMORY, class.memory_threshold.of(capacity.get(Resources::MEMORY))),
             (Resources::EPHEMERAL_STORAGE, class.disk_threshold.of(capacity.get(Resources::EPHEMERAL_STORAGE))),
         ],
     ));
-    let floor: Vec<(String, i64)> = left.iter().map(|(name, amount)| (name.to_owned(), amount.max(0))).collect();
-    floor.into_iter().collect()
+    kept
+}
+
+/// The capacity without what is kept of it, never less than nothing.
+fn less(capacity: &Resources, kept: &Resources) -> Resources {
+    let left = |(name, amount): (&str, i64)| (name.to_owned(), amount.saturating_sub(kept.get(name)).max(0));
+    capacity.iter().map(left).collect()
 }
 
 fn kube_reserved(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings) -> Resources {
@@ -88,10 +124,17 @@ fn memory_mib(info: &InstanceTypeInfo, settings: &Settings) -> u64 {
 }
 
 fn max_pods(info: &InstanceTypeInfo, class: &ClassSettings, settings: &Settings) -> u32 {
-    let limited = (!class.family.is_windows())
-        .then(|| pods::eni_limited_pods(info.max_interfaces, info.ipv4_per_interface, settings.reserved_enis));
+    let limited = (!class.family.is_windows()).then(|| {
+        pods::eni_limited_pods(info.max_interfaces, info.ipv4_per_interface, reserved_interfaces(class, settings))
+    });
     let per_core = class.pods_per_core.filter(|_| class.family != api::nodeclass::AmiFamily::Bottlerocket);
     pods::max_pods(class.max_pods, limited, per_core, info.vcpus)
+}
+
+/// Interfaces of the default card whose addresses no pod gets.
+fn reserved_interfaces(class: &ClassSettings, settings: &Settings) -> u32 {
+    let listed = class.network_interfaces.as_deref().unwrap_or_default();
+    settings.reserved_enis.saturating_add(fit::efa_only(listed, |card| card == DEFAULT_CARD))
 }
 
 fn disk(info: &InstanceTypeInfo, class: &ClassSettings) -> i64 {

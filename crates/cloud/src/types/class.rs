@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api::EC2NodeClass;
-use api::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClassSpec, InstanceStorePolicy};
+use api::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClassSpec, InstanceStorePolicy, NetworkInterface, Toggle};
+use api::{EC2NodeClass, label};
 use thiserror::Error;
 
 use crate::calls::InstanceTypeInfo;
@@ -79,8 +79,16 @@ pub struct ClassSettings {
     pub disk_bytes: i64,
     /// Whether instance storage holds pods' files where there is any.
     pub raid0: bool,
-    /// Whether machines get EFA interfaces when asked; until launch templates carry them, they do not.
-    pub efa: bool,
+    /// `networkInterfaces`; none is not the same as an empty list.
+    pub network_interfaces: Option<Vec<NetworkInterface>>,
+    /// Whether machines must be able to run virtual machines themselves.
+    pub nested_virtualization: bool,
+    /// Whether the class says how long connections are tracked.
+    pub connection_tracking: bool,
+    /// Strategy of the placement group that the class's selector resolved to.
+    pub placement_strategy: Option<String>,
+    /// Real memory of machines with the class's images as their nodes reported it, bytes by instance type.
+    pub learned_memory: BTreeMap<String, i64>,
     /// Zones with a subnet of the class.
     pub zones: BTreeMap<String, Zone>,
 }
@@ -141,16 +149,24 @@ impl ClassSettings {
             disk_threshold: threshold("nodefs.available", Threshold::Share(10_000))?,
             disk_bytes,
             raid0: spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
-            efa: false,
+            network_interfaces: spec.network_interfaces.clone(),
+            nested_virtualization: nested(spec),
+            connection_tracking: spec.connection_tracking.is_some(),
+            placement_strategy: None,
+            learned_memory: BTreeMap::new(),
             zones,
             name,
         })
     }
 
-    /// Whether the family's images run on the type at all: Amazon Linux 2023 lacks drivers for a1.
+    /// The labels that depend on the operating system. There is no Windows for arm64: the label has no value that a pod
+    /// could ask for.
     #[must_use]
-    pub fn runs(&self, info: &InstanceTypeInfo) -> bool {
-        !(self.family == AmiFamily::Al2023 && info.name.starts_with("a1."))
+    pub(super) fn system_labels(&self, info: &InstanceTypeInfo) -> BTreeMap<String, Vec<String>> {
+        let Some(build) = windows_build(self.family) else { return BTreeMap::new() };
+        let runs = super::labels::arch(info) == label::ARCH_AMD64;
+        let system = runs.then(|| label::OS_WINDOWS.to_owned()).into_iter().collect();
+        [(label::OS.to_owned(), system), (label::WINDOWS_BUILD.to_owned(), vec![build.to_owned()])].into()
     }
 
     /// Whether kubelet's memory reservation is computed from interface-limited pods even when the user sets maxPods.
@@ -174,9 +190,28 @@ impl Default for ClassSettings {
             disk_threshold: Threshold::Share(10_000),
             disk_bytes: default_disk(AmiFamily::Al2023),
             raid0: false,
-            efa: false,
+            network_interfaces: None,
+            nested_virtualization: false,
+            connection_tracking: false,
+            placement_strategy: None,
+            learned_memory: BTreeMap::new(),
             zones: BTreeMap::new(),
         }
+    }
+}
+
+fn nested(spec: &EC2NodeClassSpec) -> bool {
+    let options = spec.cpu_options.as_ref();
+    options.and_then(|options| options.nested_virtualization) == Some(Toggle::Enabled)
+}
+
+/// The build of Windows Server, as kubelet labels its nodes; `None` for Linux.
+fn windows_build(family: AmiFamily) -> Option<&'static str> {
+    match family {
+        AmiFamily::Windows2019 => Some("10.0.17763"),
+        AmiFamily::Windows2022 => Some("10.0.20348"),
+        AmiFamily::Windows2025 => Some("10.0.26100"),
+        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Bottlerocket | AmiFamily::Custom => None,
     }
 }
 

@@ -8,7 +8,13 @@ use crate::calls::{Accelerator, InstanceTypeInfo};
 use crate::data::Facts;
 use crate::settings::Settings;
 
-/// Labels by key; a key that is not there does not exist on the type's nodes.
+/// The value of the tenancy label that nodes have unless somebody asks for another.
+const SHARED: &str = "default";
+/// Machines on hardware that nobody else uses.
+const DEDICATED: &str = "dedicated";
+
+/// Labels of the type's Linux machines by key; a key that is not there does not exist on its nodes. Of several
+/// tenancies a node gets the first unless somebody asks for another.
 #[must_use]
 pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
@@ -32,7 +38,6 @@ pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BT
     set(label::INSTANCE_HYPERVISOR, info.hypervisor.clone());
     set(label::INSTANCE_ENCRYPTION, info.encryption_in_transit.to_string());
     set(label::INSTANCE_CAPABILITY_FLEX, family.contains("-flex").to_string());
-    set(label::INSTANCE_TENANCY, "default".to_owned());
     let mut set_known = |key: &str, amount: u64| {
         if amount > 0 {
             set(key, amount.to_string());
@@ -54,6 +59,7 @@ pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BT
         ];
         device(&mut set, accelerator, keys);
     }
+    all.insert(label::INSTANCE_TENANCY.to_owned(), vec![SHARED.to_owned(), DEDICATED.to_owned()]);
     all
 }
 
@@ -73,7 +79,7 @@ fn device(set: &mut impl FnMut(&str, String), one: &Accelerator, [name, manufact
 }
 
 /// Kubernetes' word for the first architecture that we know.
-fn arch(info: &InstanceTypeInfo) -> &'static str {
+pub(super) fn arch(info: &InstanceTypeInfo) -> &'static str {
     let known = info.architectures.iter().find_map(|arch| match arch.as_str() {
         "x86_64" => Some(label::ARCH_AMD64),
         "arm64" => Some(label::ARCH_ARM64),

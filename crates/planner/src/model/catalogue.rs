@@ -50,6 +50,10 @@ pub struct InstanceType {
     pub allocatable: Resources,
     /// Where, how and for how much it can be had.
     pub offerings: Vec<Offering>,
+    /// As `offerings`, of those whose price nobody knows: their `price` means nothing, and none of them is bought before an
+    /// overlay says what it costs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unpriced: Vec<Offering>,
     /// Work done for the money, in thousandths of the usual: 1,250 counts a price for four fifths when types compete.
     pub performance: Option<u32>,
     /// How many volumes a new node can attach, by CSI driver; a driver that is not named has no bound.

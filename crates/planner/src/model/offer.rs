@@ -55,11 +55,17 @@ impl<'a> Offer<'a> {
 
     /// The offerings that can be as required, whether they can be had now or not.
     pub fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+        self.among(&self.kind.offerings, requirements)
+    }
+
+    /// The offerings that can be as required and have no known price.
+    pub fn unpriced(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+        self.among(&self.kind.unpriced, requirements)
+    }
+
+    fn among(&self, all: &'a [Offering], requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         let asked: Vec<_> = requirements.iter().filter(|(key, _)| self.keys.contains(key)).collect();
-        self.kind
-            .offerings
-            .iter()
-            .filter(move |offering| asked.iter().all(|(key, set)| set.allows(offering.value(key))))
+        all.iter().filter(move |offering| asked.iter().all(|(key, set)| set.allows(offering.value(key))))
     }
 
     /// The price of the cheapest offering that is as required and can be had now.

@@ -67,7 +67,11 @@ impl Display for TypesMiss {
         let small = self.small.iter().map(|(name, count)| (*count, format!("lack {name}")));
         let labels = self.labels.iter().map(|miss| (miss.types, miss.to_string()));
         let mut parts: Vec<(usize, String)> = small.chain(labels).collect();
-        parts.push((self.unavailable, "cannot be had now".to_owned()));
+        let unpriced = match self.unpriced {
+            0 => String::new(),
+            count => format!(" (the price of {count} is not known: a NodeOverlay can say it)"),
+        };
+        parts.push((self.unavailable, format!("cannot be had now{unpriced}")));
         parts.retain(|(count, _)| *count > 0);
         for (position, (count, what)) in parts.iter().enumerate() {
             match position {

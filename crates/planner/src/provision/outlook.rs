@@ -24,7 +24,8 @@ pub(super) struct Outlook {
     pub(super) without: Vec<(String, Vec<usize>)>,
     /// For each label that some types fall out by, the first few values that they have.
     found: BTreeMap<String, BTreeSet<String>>,
-    requirements: Requirements,
+    /// What pool and pods ask for together.
+    pub(super) requirements: Requirements,
 }
 
 /// Values that a reason shows, and one more that says that there are others.
@@ -105,7 +106,8 @@ fn mismatch<'r>(template: &Template<'_>, offer: &Offer<'_>, requirements: &'r Re
 /// The first label by which a type is nowhere sold as required, now or later; none where only all of them together
 /// stand in the way.
 fn unsold<'r>(offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
-    if offer.kind.offerings.is_empty() || offer.offerings(requirements).next().is_some() {
+    let sold = offer.offerings(requirements).next().is_some() || offer.unpriced(requirements).next().is_some();
+    if offer.kind.offerings.is_empty() || sold {
         return None;
     }
     requirements.iter().find(|(key, set)| offer.offerings(&alone(key, set)).next().is_none()).map(|(key, _)| key)

@@ -139,13 +139,20 @@ impl Solver<'_> {
         let outlook = self.outlook(template, want);
         let own = &self.frames.templates[template];
         let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
-        let mut unavailable = outlook.others;
+        let (mut unavailable, mut unpriced) = (outlook.others, 0);
+        let priceless = |offer: &crate::Offer<'_>| {
+            offer.offerings(&outlook.requirements).next().is_none()
+                && offer.unpriced(&outlook.requirements).next().is_some()
+        };
         let mut labels = outlook.labels.clone();
         for (candidate, unsold) in &outlook.suitable {
             match (self.lacking(&own.candidates[*candidate], shape), unsold) {
                 (Some(lack), _) => *small.entry(lack).or_default() += 1,
                 (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
-                (None, None) => unavailable += 1,
+                (None, None) => {
+                    unavailable += 1;
+                    unpriced += usize::from(priceless(&own.candidates[*candidate].offer));
+                }
             }
         }
         let named: BTreeMap<String, usize> = small.into_iter().map(|(lack, types)| (self.name(lack), types)).collect();
@@ -159,6 +166,7 @@ impl Solver<'_> {
             labels: labels.into_iter().map(|(key, types)| outlook.told(key, types)).collect(),
             small: named.into_iter().collect(),
             unavailable,
+            unpriced,
             reliefs,
             suspicious_cpu: self.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
         }

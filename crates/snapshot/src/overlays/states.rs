@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{NodePool, PerformanceFactors};
+use api::{NodePool, PerformanceFactors, PriceChange};
 use planner::{Catalogue, InstanceType, MicroDollars, Offering, Requirements, label};
 
 use super::prepare::Prepared;
@@ -21,7 +21,7 @@ struct Said {
 /// What overlays have said of one type.
 #[derive(Clone, Debug, Default)]
 struct TypeState {
-    /// One entry an offering, in its place.
+    /// One entry an offering, in its place; those without a price follow the others.
     prices: Vec<Option<Said>>,
     capacity: BTreeMap<String, Said>,
     performance: Option<Said>,
@@ -49,7 +49,7 @@ impl<'a> PoolState<'a> {
         requirements: Requirements,
     ) -> Self {
         let untouched =
-            |kind: &InstanceType| TypeState { prices: vec![None; kind.offerings.len()], ..Default::default() };
+            |kind: &InstanceType| TypeState { prices: vec![None; every(kind).count()], ..Default::default() };
         let types = catalogue.types.iter().map(untouched).collect();
         Self { name, pool, catalogue, labels, requirements, types }
     }
@@ -60,7 +60,7 @@ impl<'a> PoolState<'a> {
             if !self.means(overlay, kind) {
                 return Vec::new();
             }
-            let all = kind.offerings.iter().enumerate();
+            let all = every(kind).enumerate();
             all.filter(|(_, offering)| offered(overlay, kind, offering)).map(|(position, _)| position).collect()
         };
         let all = self.catalogue.types.iter().enumerate().map(|(position, kind)| (position, offerings(kind)));
@@ -151,11 +151,16 @@ fn changed<'a>(
     overlaid: &mut Overlaid,
 ) -> InstanceType {
     let mut kind = kind.clone();
-    for (offering, by) in kind.offerings.iter_mut().zip(&state.prices) {
-        if let Some(change) = by.as_ref().and_then(said).and_then(|overlay| overlay.price) {
+    let change = |by: &Option<Said>| by.as_ref().and_then(said).and_then(|overlay| overlay.price);
+    let (priced, unpriced) = state.prices.split_at(kind.offerings.len().min(state.prices.len()));
+    for (offering, change) in kind.offerings.iter_mut().zip(priced.iter().map(change)) {
+        if let Some(change) = change {
             offering.price = MicroDollars(change.apply(offering.price.0));
             overlaid.price.insert(kind.name.clone());
         }
+    }
+    if priced_by_overlays(&mut kind, unpriced.iter().map(change)) {
+        overlaid.price.insert(kind.name.clone());
     }
     for (resource, by) in &state.capacity {
         let amounts = said(by).map(|overlay| overlay.capacity.as_slice()).unwrap_or_default();
@@ -178,6 +183,27 @@ fn changed<'a>(
     kind
 }
 
+/// Moves offerings without a price to those that have one where an overlay says it; whether there was any. A change of a
+/// price that nobody knows says nothing.
+fn priced_by_overlays(kind: &mut InstanceType, changes: impl Iterator<Item = Option<PriceChange>>) -> bool {
+    let (before, mut left) = (kind.offerings.len(), Vec::new());
+    for (offering, change) in std::mem::take(&mut kind.unpriced).into_iter().zip(changes) {
+        match change {
+            Some(PriceChange::Absolute(price)) => {
+                kind.offerings.push(Offering { price: MicroDollars(price), ..offering });
+            }
+            _ => left.push(offering),
+        }
+    }
+    kind.unpriced = left;
+    kind.offerings.len() > before
+}
+
+/// Every offering, those without a price after the others.
+fn every(kind: &InstanceType) -> impl Iterator<Item = &Offering> {
+    kind.offerings.iter().chain(&kind.unpriced)
+}
+
 /// Gives the type an amount of a resource, all of it for pods.
 fn enlarge(kind: &mut InstanceType, resource: &str, amount: i64) {
     if resource.starts_with(HUGE_PAGES) {
@@ -190,7 +216,7 @@ fn enlarge(kind: &mut InstanceType, resource: &str, amount: i64) {
 }
 
 fn decided_by_offering(kind: &InstanceType, key: &str) -> bool {
-    key == label::ZONE || key == label::CAPACITY_TYPE || kind.offerings.iter().any(|it| it.labels.contains_key(key))
+    key == label::ZONE || key == label::CAPACITY_TYPE || every(kind).any(|it| it.labels.contains_key(key))
 }
 
 /// Whether the offering has the labels that the overlay asks for, of those that offerings decide.

@@ -36,6 +36,8 @@ pub struct Cluster {
     pub deployments: Vec<Value>,
     pub nominations: Vec<(&'static str, &'static str)>,
     pub now: Option<&'static str>,
+    /// In place of [`catalogue`].
+    pub catalogue: Option<Catalogue>,
     pub settings: Settings,
 }
 
@@ -70,7 +72,7 @@ impl Cluster {
             buffers: read(&self.buffers),
             pod_templates: read(&self.pod_templates),
             deployments: read(&self.deployments),
-            catalogue: Arc::new(catalogue()),
+            catalogue: Arc::new(self.catalogue.clone().unwrap_or_else(catalogue)),
         }
     }
 

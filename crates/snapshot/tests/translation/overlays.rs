@@ -239,3 +239,31 @@ fn static_pools_count_their_nodes() {
     cluster.settings.static_pools = false;
     assert!(cluster.build().snapshot.pools.is_empty());
 }
+
+/// A type without a price is bought once an overlay says what it costs; a change of an unknown price says nothing.
+#[test]
+fn an_overlay_prices_what_nobody_has_priced() {
+    let unpriced = |overlays: Vec<Value>| {
+        let mut cluster = Cluster { overlays, pools: vec![pool("a", json!({}))], ..Cluster::default() };
+        let mut catalogue = crate::objects::catalogue();
+        catalogue.types[1].unpriced = std::mem::take(&mut catalogue.types[1].offerings);
+        cluster.catalogue = Some(catalogue);
+        let built = cluster.build();
+        let kind = kind(&built, 0, "m7i.large");
+        let shown =
+            kind.offerings.iter().map(|one| (one.zone.clone(), one.capacity_type, one.price.0)).collect::<Vec<_>>();
+        let said = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
+        assert_eq!(said, !shown.is_empty());
+        (shown, kind.unpriced.len())
+    };
+    let large = || only("node.kubernetes.io/instance-type", "In", json!(["m7i.large"]));
+    let spot = || only("karpenter.sh/capacity-type", "In", json!(["spot"]));
+    let (a, b) = (|| "us-west-2a".to_owned(), || "us-west-2b".to_owned());
+    let price = || json!({"price": "0.5"});
+    assert_eq!(unpriced(Vec::new()), (Vec::new(), 3));
+    let bought = [(a(), CapacityType::OnDemand), (a(), CapacityType::Spot), (b(), CapacityType::Spot)];
+    let bought: Vec<_> = bought.into_iter().map(|(zone, bought)| (zone, bought, 500_000)).collect();
+    assert_eq!(unpriced(vec![overlay("o", 1, large(), price())]), (bought.clone(), 0));
+    assert_eq!(unpriced(vec![overlay("o", 1, spot(), price())]), (bought[1..].to_vec(), 1));
+    assert_eq!(unpriced(vec![overlay("o", 1, large(), json!({"priceAdjustment": "+10%"}))]), (Vec::new(), 3));
+}

@@ -1,0 +1,155 @@
+//! `kerf types`: instance types as nodes of a class would be, without asking EC2.
+
+mod listing;
+mod selector;
+mod table;
+
+use std::collections::BTreeSet;
+
+use api::nodeclass::{AmiFamily, AmiSelectorTerm};
+use api::{EC2NodeClass, EC2NodeClassSpec, label};
+use cloud::shortage::Shortages;
+use cloud::types::{ClassSettings, Quote, Source};
+use jiff::Timestamp;
+use planner::{InstanceType, Requirements, ValueSet};
+
+use crate::args::{Format, Types};
+use crate::catalogue::{World, assumed, guess};
+use crate::failure::Failure;
+
+pub use selector::Selector;
+
+/// Labels that offerings decide.
+const OF_OFFERINGS: [&str; 3] = [label::ZONE, label::ZONE_ID, label::CAPACITY_TYPE];
+
+/// One type with every way to buy it.
+pub(crate) struct Listed {
+    kind: InstanceType,
+    quotes: Vec<Quote>,
+    /// The region's zones that sell it, whether the class has a subnet there or not.
+    zones: usize,
+}
+
+/// What was found, with a word on where it comes from.
+struct Found {
+    listed: Vec<Listed>,
+    region: String,
+    family: AmiFamily,
+    notes: Vec<String>,
+}
+
+/// The whole answer as it is printed.
+///
+/// # Errors
+/// When a flag or a file cannot be used; the sentence names it.
+pub(crate) fn text(
+    wish: &Types,
+    class: Option<EC2NodeClass>,
+    now: Timestamp,
+    colours: bool,
+) -> Result<String, Failure> {
+    let found = find(wish, class, now)?;
+    if wish.output != Format::Table {
+        found.notes.iter().for_each(|note| eprintln!("kerf: note: {note}"));
+    }
+    match wish.output {
+        Format::Table => Ok(table::table(&found, colours)),
+        Format::Json => {
+            let entries = listing::entries(&found.listed);
+            Ok(serde_json::to_string_pretty(&entries).map_err(Failure::internal)? + "\n")
+        }
+        Format::Yaml => {
+            serde_saphyr::to_string(&listing::entries(&found.listed)).map_err(|error| Failure::fault(error.to_string()))
+        }
+    }
+}
+
+fn find(wish: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Found, Failure> {
+    let world = World::of(&wish.region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
+    let class = class.unwrap_or_else(|| of_family(wish.family.unwrap_or(AmiFamily::Al2023)));
+    let settings = cloud::Settings { region: world.region.clone(), ..wish.sizes.cloud() };
+    let sizes = ClassSettings::of(&class, assumed::zones(&class, &world.zones)).map_err(Failure::input)?;
+    let images = assumed::images(&class);
+    let source = Source {
+        infos: &world.infos,
+        facts: world.facts,
+        market: &world.market,
+        shortages: &Shortages::default(),
+        images: &images,
+    };
+    let listed = world.infos.iter().map(|info| {
+        let (kind, quotes) = cloud::types::listing(info, &source, &sizes, &settings, now);
+        Listed { kind, quotes, zones: world.market.zones(&info.name).count() }
+    });
+    let all: Vec<Listed> = listed.collect();
+    let named = pick(all, &wish.names)?;
+    let listed = select(named, &wish.selector)?;
+    let mut notes = vec![world.source];
+    notes.extend(world.warnings);
+    notes.extend(world.spot_is_estimated.then(guess));
+    Ok(Found { listed, region: world.region, family: sizes.family, notes })
+}
+
+/// A class of the family that says nothing else.
+fn of_family(family: AmiFamily) -> EC2NodeClass {
+    let alias = AmiFamily::ALIASES.iter().find(|(_, known)| *known == family);
+    let term = AmiSelectorTerm { alias: alias.map(|(name, _)| format!("{name}@latest")), ..AmiSelectorTerm::default() };
+    let spec =
+        EC2NodeClassSpec { ami_selector_terms: vec![term], ami_family: Some(family), ..EC2NodeClassSpec::default() };
+    EC2NodeClass::new("", spec)
+}
+
+/// The types of these names; all without a name.
+fn pick(all: Vec<Listed>, names: &[String]) -> Result<Vec<Listed>, Failure> {
+    let known = |name: &&String| all.iter().any(|one| one.kind.name == **name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        let family = name.split('.').next().unwrap_or_default();
+        let mut alike =
+            all.iter().map(|one| one.kind.name.as_str()).filter(|own| own.split('.').next() == Some(family));
+        let cure = match alike.next() {
+            Some(one) => {
+                format!("one of its family is {one}; kerf types -l {}={family} lists them", label::INSTANCE_FAMILY)
+            }
+            None => "kerf types lists those that are known".to_owned(),
+        };
+        return Err(Failure::usage(format!("there is no instance type {name:?} here; {cure}")));
+    }
+    Ok(all.into_iter().filter(|one| names.is_empty() || names.contains(&one.kind.name)).collect())
+}
+
+/// The types whose labels match, each with the offerings that match.
+fn select(all: Vec<Listed>, selector: &Selector) -> Result<Vec<Listed>, Failure> {
+    let carried: BTreeSet<&str> = all.iter().flat_map(|one| one.kind.labels.keys()).map(String::as_str).collect();
+    let known = |key: &&str| carried.contains(key) || label::is_well_known(key) || OF_OFFERINGS.contains(key);
+    if let Some(key) = selector.keys().find(|key| !known(key)) {
+        let name = key.rsplit('/').next().unwrap_or(key);
+        let meant = carried.iter().chain(&OF_OFFERINGS).find(|own| own.rsplit('/').next() == Some(name));
+        let cure = match meant {
+            Some(own) => format!("is {own} meant?"),
+            None => "kerf types m5.large shows those that there are".to_owned(),
+        };
+        return Err(Failure::usage(format!("--selector: no instance type has a label {key}; {cure}")));
+    }
+    let requirements = selector.requirements();
+    Ok(all.into_iter().filter_map(|one| narrowed(one, &requirements)).collect())
+}
+
+/// The type with the offerings that are as required, if there are any where offerings were asked about.
+fn narrowed(mut one: Listed, requirements: &Requirements) -> Option<Listed> {
+    let own =
+        |set: &ValueSet, key: &str| one.kind.labels.get(key).map_or_else(|| set.allows(None), |it| set.allows_any(it));
+    if !requirements.iter().filter(|(key, _)| !OF_OFFERINGS.contains(key)).all(|(key, set)| own(set, key)) {
+        return None;
+    }
+    let asked: Vec<_> = requirements.iter().filter(|(key, _)| OF_OFFERINGS.contains(key)).collect();
+    if asked.is_empty() {
+        return Some(one);
+    }
+    let value = |quote: &Quote, key: &str| match key {
+        label::ZONE => Some(quote.zone.clone()),
+        label::CAPACITY_TYPE => Some(quote.capacity_type.as_str().to_owned()),
+        _ => Some(quote.zone_id.clone()).filter(|id| !id.is_empty()),
+    };
+    one.quotes.retain(|quote| asked.iter().all(|(key, set)| set.allows(value(quote, key).as_deref())));
+    (!one.quotes.is_empty()).then_some(one)
+}

@@ -1,0 +1,71 @@
+//! Instance types for programs.
+
+use std::collections::BTreeMap;
+
+use api::quantity;
+use cloud::types::Quote;
+use planner::{InstanceType, Resources};
+use serde::Serialize;
+use serde_json::Number;
+
+use super::Listed;
+use crate::money;
+
+/// One instance type.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Entry<'a> {
+    name: &'a str,
+    labels: BTreeMap<&'a str, &'a str>,
+    capacity: BTreeMap<&'a str, String>,
+    allocatable: BTreeMap<&'a str, String>,
+    offerings: Vec<Sold<'a>>,
+}
+
+/// One offering.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sold<'a> {
+    zone: &'a str,
+    capacity_type: &'static str,
+    /// Dollars per hour.
+    price: Option<Number>,
+    available: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// All of them.
+pub(super) fn entries(listed: &[Listed]) -> Vec<Entry<'_>> {
+    listed.iter().map(|one| entry(&one.kind, &one.quotes)).collect()
+}
+
+fn entry<'a>(kind: &'a InstanceType, quotes: &'a [Quote]) -> Entry<'a> {
+    Entry {
+        name: &kind.name,
+        labels: labels(kind),
+        capacity: quantities(&kind.capacity),
+        allocatable: quantities(&kind.allocatable),
+        offerings: quotes.iter().map(sold).collect(),
+    }
+}
+
+/// Labels that a node gets unless somebody asks for others: of several values the first, and none where there is none.
+pub(super) fn labels(kind: &InstanceType) -> BTreeMap<&str, &str> {
+    kind.labels.iter().filter_map(|(key, values)| Some((key.as_str(), values.first()?.as_str()))).collect()
+}
+
+/// Amounts as Kubernetes writes them.
+pub(super) fn quantities(resources: &Resources) -> BTreeMap<&str, String> {
+    resources.iter().map(|(name, amount)| (name, quantity::text(name, amount))).collect()
+}
+
+fn sold(quote: &Quote) -> Sold<'_> {
+    Sold {
+        zone: &quote.zone,
+        capacity_type: quote.capacity_type.as_str(),
+        price: quote.price.and_then(|price| serde_json::from_str(&money::dollars(price.0)).ok()),
+        available: quote.obstacle.is_none(),
+        reason: quote.obstacle.as_ref().map(ToString::to_string),
+    }
+}

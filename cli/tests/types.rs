@@ -1,0 +1,105 @@
+//! `kerf types -o json` from a clean clone: its shape, and what upstream's published table says of forty types.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+#[path = "support/kerf.rs"]
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Deserialize;
+use support::kerf;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    labels: BTreeMap<String, String>,
+    capacity: BTreeMap<String, String>,
+    allocatable: BTreeMap<String, String>,
+    offerings: Vec<Sold>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Sold {
+    zone: String,
+    capacity_type: String,
+    price: Option<f64>,
+    available: bool,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Example {
+    labels: BTreeMap<String, String>,
+    resources: BTreeMap<String, String>,
+}
+
+fn listed(arguments: &[&str]) -> Vec<Entry> {
+    let answer = kerf(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, "", &[]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    serde_json::from_str(&answer.stdout).unwrap()
+}
+
+fn examples() -> BTreeMap<String, Example> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/instance-type-examples.json");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("the published table is expected at {}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Types with a fact that is another in EC2's answer than in the table, which is older; `crates/cloud/tests/types.rs` has
+/// every one of them with its reason.
+const OTHER_FACTS: [&str; 6] =
+    ["c9g.16xlarge", "i7i.2xlarge", "i8ge.48xlarge", "m8ib.metal-96xl", "m9g.16xlarge", "m9gd.metal-48xl"];
+
+#[test]
+fn the_list_says_of_each_type_what_the_published_table_says() {
+    let all: BTreeMap<String, Entry> =
+        listed(&["types", "-o", "json"]).into_iter().map(|entry| (entry.name.clone(), entry)).collect();
+    assert!(all.len() > 1300, "{}", all.len());
+    let mut others = BTreeSet::new();
+    for (name, example) in examples() {
+        let entry = &all[&name];
+        let amount = |resource: &str, text: &str| match resource {
+            // The table rounds memory down to MiB.
+            "memory" => api::quantity::amount(resource, text).unwrap() >> 20,
+            _ => api::quantity::amount(resource, text).unwrap(),
+        };
+        let amounts = |list: &BTreeMap<String, String>| -> BTreeMap<String, i64> {
+            list.iter().map(|(resource, text)| (resource.clone(), amount(resource, text))).collect()
+        };
+        let mut labels = entry.labels.clone();
+        assert_eq!(labels.remove("topology.kubernetes.io/region").as_deref(), Some("us-east-1"));
+        assert_eq!(labels.remove("karpenter.k8s.aws/instance-tenancy").as_deref(), Some("default"));
+        if labels != example.labels || amounts(&entry.allocatable) != amounts(&example.resources) {
+            others.insert(name);
+        }
+    }
+    assert_eq!(others, OTHER_FACTS.map(str::to_owned).into());
+}
+
+#[test]
+fn every_offering_has_a_price_or_a_reason() {
+    let mut unpriced = 0;
+    for entry in listed(&["types", "-o", "json", "--region", "eu-west-2"]) {
+        assert!(entry.capacity.keys().eq(entry.allocatable.keys()), "{}", entry.name);
+        for sold in &entry.offerings {
+            assert!(sold.zone.starts_with("eu-west-2") && !sold.capacity_type.is_empty());
+            assert_eq!(sold.available, sold.reason.is_none(), "{}", entry.name);
+            assert!(sold.price.is_some_and(|price| price > 0.0) || sold.reason.is_some(), "{}", entry.name);
+            unpriced += usize::from(sold.price.is_none());
+        }
+    }
+    assert!(unpriced > 0, "types without a price are in the list too");
+}
+
+#[test]
+fn lines_fit_eighty_columns() {
+    for arguments in [&["types"][..], &["types", "--family", "Windows2019"], &["types", "u7i-12tb.224xlarge"]] {
+        let answer = kerf(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, "", &[]);
+        let long: Vec<&str> = answer.stdout.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty() && answer.code == 0, "{long:?}");
+    }
+}

@@ -1,0 +1,259 @@
+//! What machines cost: every price that is known, where it came from and how old it is (aws 5).
+//!
+//! Pure: whoever asks AWS lays the answers in here. A new answer is laid over the old one, so that a type which a
+//! partial answer leaves out keeps its price; an answer without a single price is an error and changes nothing.
+
+mod schedule;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use planner::{CapacityType, MicroDollars};
+use thiserror::Error;
+
+use crate::calls::SpotPrice;
+use crate::data::Facts;
+
+pub use schedule::{REFRESH, Schedule};
+
+/// The region whose on-demand prices the program carries.
+pub const EMBEDDED_REGION: &str = "us-east-1";
+
+/// An answer that names no price at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the answer names no {market} price, the known prices stay; check that the region sells Linux machines")]
+pub struct NoPrices {
+    /// `on-demand` or `spot`.
+    pub market: &'static str,
+}
+
+/// What came of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Prices in the answer.
+    pub told: usize,
+    /// Prices that were not known or are others now; with none there is nothing to plan anew.
+    pub changed: usize,
+}
+
+/// Where the prices of one market come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A table that somebody gave, of the region.
+    Table,
+    /// The table that the program carries; of [`EMBEDDED_REGION`], whatever the region is.
+    Embedded,
+    /// AWS's answer: the Pricing API's, or the spot price history.
+    Answer {
+        /// When it came.
+        at: Timestamp,
+    },
+    /// On-demand prices stand in for spot prices, because no history has come yet.
+    OnDemand,
+}
+
+impl Origin {
+    /// One word for metrics.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Embedded => "embedded",
+            Self::Answer { .. } => "aws",
+            Self::OnDemand => "on-demand",
+        }
+    }
+
+    /// Every word of [`Origin::as_str`].
+    pub const WORDS: [&'static str; 4] = ["table", "embedded", "aws", "on-demand"];
+
+    /// Seconds since AWS said so; `None` for prices that have no age.
+    #[must_use]
+    pub fn age(&self, now: Timestamp) -> Option<i64> {
+        match self {
+            Self::Answer { at } => Some(now.duration_since(*at).as_secs().max(0)),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of one market.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// `on-demand` or `spot`.
+    pub market: CapacityType,
+    /// Where its prices come from.
+    pub origin: Origin,
+    /// How many there are.
+    pub prices: usize,
+}
+
+/// All prices of one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceBook {
+    on_demand: BTreeMap<String, i64>,
+    on_demand_origin: Origin,
+    /// By type and zone; `None` until the first history came: until then spot costs what on-demand does.
+    spot: Option<BTreeMap<(String, String), i64>>,
+    spot_origin: Origin,
+}
+
+impl Default for PriceBook {
+    fn default() -> Self {
+        Self::of_table(BTreeMap::new())
+    }
+}
+
+impl PriceBook {
+    /// A book with a table of on-demand prices, millionths of a dollar per hour by type.
+    #[must_use]
+    pub fn of_table(on_demand: BTreeMap<String, i64>) -> Self {
+        Self { on_demand, on_demand_origin: Origin::Table, spot: None, spot_origin: Origin::OnDemand }
+    }
+
+    /// A book with the table that the program carries.
+    #[must_use]
+    pub fn embedded(facts: &Facts) -> Self {
+        Self { on_demand_origin: Origin::Embedded, ..Self::of_table(facts.on_demand.clone()) }
+    }
+
+    /// Lays on-demand prices, in millionths of a dollar per hour, over the known ones. Prices of zero and less say nothing.
+    ///
+    /// # Errors
+    /// When there is no price among them; nothing changes then.
+    pub fn learn_on_demand(
+        &mut self,
+        prices: impl IntoIterator<Item = (String, i64)>,
+        now: Timestamp,
+    ) -> Result<Learned, NoPrices> {
+        let learned = lay(&mut self.on_demand, prices).ok_or(NoPrices { market: "on-demand" })?;
+        self.on_demand_origin = Origin::Answer { at: now };
+        Ok(learned)
+    }
+
+    /// Lays spot prices over the known ones. From then on a type and zone that no history named has no spot price.
+    ///
+    /// # Errors
+    /// When there is no price among them; nothing changes then.
+    pub fn learn_spot(
+        &mut self,
+        prices: impl IntoIterator<Item = SpotPrice>,
+        now: Timestamp,
+    ) -> Result<Learned, NoPrices> {
+        self.lay_spot(prices, Origin::Answer { at: now }).ok_or(NoPrices { market: "spot" })
+    }
+
+    /// As [`Self::learn_spot`], of whatever origin; `None` without a price.
+    pub(crate) fn lay_spot(&mut self, prices: impl IntoIterator<Item = SpotPrice>, origin: Origin) -> Option<Learned> {
+        let mut known = self.spot.clone().unwrap_or_default();
+        let keyed = prices.into_iter().map(|price| ((price.instance_type, price.zone), price.micro_dollars));
+        let learned = lay(&mut known, keyed)?;
+        self.spot = Some(known);
+        self.spot_origin = origin;
+        Some(learned)
+    }
+
+    /// The price per hour of a type in a zone, where it is known; on-demand prices are the same in all zones.
+    #[must_use]
+    pub fn price(&self, capacity_type: CapacityType, instance_type: &str, zone: &str) -> Option<MicroDollars> {
+        let price = match (capacity_type, &self.spot) {
+            (CapacityType::Spot, Some(spot)) => spot.get(&(instance_type.to_owned(), zone.to_owned())),
+            _ => self.on_demand.get(instance_type),
+        };
+        price.copied().map(MicroDollars)
+    }
+
+    /// Where the prices of both markets come from, on-demand first.
+    #[must_use]
+    pub fn standings(&self) -> [Standing; 2] {
+        let spot = self.spot.as_ref().map_or(self.on_demand.len(), BTreeMap::len);
+        [
+            (CapacityType::OnDemand, &self.on_demand_origin, self.on_demand.len()),
+            (CapacityType::Spot, &self.spot_origin, spot),
+        ]
+        .map(|(market, origin, prices)| Standing { market, origin: origin.clone(), prices })
+    }
+}
+
+/// Whether the Pricing API can be asked: it has no endpoint inside an isolated network, and none for AWS GovCloud.
+#[must_use]
+pub fn has_pricing_api(region: &str, isolated_network: bool) -> bool {
+    !isolated_network && !region.starts_with("us-gov-")
+}
+
+/// Lays positive prices over known ones; `None` when there are none.
+fn lay<K: Ord>(known: &mut BTreeMap<K, i64>, prices: impl IntoIterator<Item = (K, i64)>) -> Option<Learned> {
+    let mut learned = Learned { told: 0, changed: 0 };
+    for (key, price) in prices.into_iter().filter(|(_, price)| *price > 0) {
+        learned.told += 1;
+        learned.changed += usize::from(known.insert(key, price) != Some(price));
+    }
+    (learned.told > 0).then_some(learned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_790_000_000, 0);
+
+    fn book() -> PriceBook {
+        PriceBook::of_table([("a.large".to_owned(), 100), ("b.large".to_owned(), 200)].into())
+    }
+
+    fn spot(instance_type: &str, zone: &str, micro_dollars: i64) -> SpotPrice {
+        SpotPrice { instance_type: instance_type.to_owned(), zone: zone.to_owned(), micro_dollars }
+    }
+
+    #[test]
+    fn a_partial_answer_leaves_the_other_prices_as_they_were() {
+        let mut book = book();
+        let learned = book.learn_on_demand([("a.large".to_owned(), 90), ("c.large".to_owned(), 0)], NOW);
+        assert_eq!(learned, Ok(Learned { told: 1, changed: 1 }));
+        let price = |name| book.price(CapacityType::OnDemand, name, "z").map(|price| price.0);
+        assert_eq!((price("a.large"), price("b.large"), price("c.large")), (Some(90), Some(200), None));
+        let again = book.learn_on_demand([("a.large".to_owned(), 90)], NOW);
+        assert_eq!(again, Ok(Learned { told: 1, changed: 0 }), "nothing to plan anew");
+    }
+
+    #[test]
+    fn an_answer_without_prices_is_an_error_and_changes_nothing() {
+        let (mut book, before) = (book(), book());
+        assert_eq!(book.learn_on_demand([("a.large".to_owned(), 0)], NOW), Err(NoPrices { market: "on-demand" }));
+        assert_eq!(book.learn_spot([], NOW), Err(NoPrices { market: "spot" }));
+        assert_eq!(book.learn_spot([spot("a.large", "z", -1)], NOW), Err(NoPrices { market: "spot" }));
+        assert_eq!(book, before);
+    }
+
+    #[test]
+    fn spot_costs_what_on_demand_does_until_a_history_came() {
+        let mut book = book();
+        let price = |book: &PriceBook, name, zone| book.price(CapacityType::Spot, name, zone).map(|price| price.0);
+        assert_eq!(price(&book, "a.large", "z"), Some(100));
+        book.learn_spot([spot("a.large", "z", 30)], NOW).unwrap();
+        assert_eq!((price(&book, "a.large", "z"), price(&book, "a.large", "y")), (Some(30), None));
+        assert_eq!(price(&book, "b.large", "z"), None, "no history, no price");
+        book.learn_spot([spot("b.large", "z", 60)], NOW).unwrap();
+        assert_eq!(price(&book, "a.large", "z"), Some(30), "a later history that leaves a zone out says nothing of it");
+    }
+
+    #[test]
+    fn every_market_says_where_its_prices_are_from_and_how_old_they_are() {
+        let mut book = book();
+        let shown = |book: &PriceBook, seconds: i64| {
+            let now = NOW.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
+            book.standings().map(|it| (it.market.as_str(), it.origin.as_str(), it.origin.age(now), it.prices))
+        };
+        assert_eq!(shown(&book, 0), [("on-demand", "table", None, 2), ("spot", "on-demand", None, 2)]);
+        book.learn_spot([spot("a.large", "z", 30)], NOW).unwrap();
+        book.learn_on_demand([("a.large".to_owned(), 90)], NOW).unwrap();
+        assert_eq!(shown(&book, 60), [("on-demand", "aws", Some(60), 2), ("spot", "aws", Some(60), 1)]);
+        assert!(book.standings().iter().all(|it| Origin::WORDS.contains(&it.origin.as_str())));
+    }
+
+    #[test]
+    fn the_pricing_api_is_asked_where_there_is_one() {
+        assert!(has_pricing_api("eu-west-2", false));
+        assert!(!has_pricing_api("eu-west-2", true) && !has_pricing_api("us-gov-west-1", false));
+    }
+}

@@ -1,0 +1,258 @@
+//! What a class makes of a type: interfaces that it lists, Windows, learned memory, types that do not suit it, and what
+//! holds for every type under every class.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeMap;
+
+use api::label;
+use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
+use cloud::nodeclass::ResolvedImage;
+use cloud::prices::PriceBook;
+use cloud::shortage::Shortages;
+use cloud::types::{self, ClassSettings, Market, Obstacle, Quote, Source, Threshold, Unfit, Zone};
+use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
+use jiff::Timestamp;
+use planner::{CapacityType, InstanceType, Resources};
+
+const NOW: Timestamp = Timestamp::constant(1_790_000_000, 0);
+const EFA: &str = "vpc.amazonaws.com/efa";
+const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
+const PRIVATE_IPV4: &str = "vpc.amazonaws.com/PrivateIPv4Address";
+const FAMILIES: [AmiFamily; 7] = [
+    AmiFamily::Al2,
+    AmiFamily::Al2023,
+    AmiFamily::Bottlerocket,
+    AmiFamily::Custom,
+    AmiFamily::Windows2019,
+    AmiFamily::Windows2022,
+    AmiFamily::Windows2025,
+];
+
+fn info(name: &str) -> InstanceTypeInfo {
+    data::instance_types().unwrap()[name].clone()
+}
+
+fn class() -> ClassSettings {
+    let zone = Zone { id: "use1-az1".to_owned(), subnets: vec!["subnet-1".to_owned()] };
+    ClassSettings { zones: [("us-east-1a".to_owned(), zone)].into(), ..ClassSettings::default() }
+}
+
+/// A market of us-east-1 without spot prices, and one image for everything.
+fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
+    let facts = data::facts().unwrap();
+    let mut market = Market::with_prices(PriceBook::embedded(facts));
+    market.set_offerings(data::type_offerings("us-east-1").unwrap());
+    let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
+    let source = Source {
+        infos: std::slice::from_ref(info),
+        facts,
+        market: &market,
+        shortages: &Shortages::default(),
+        images: &images,
+    };
+    types::listing(info, &source, class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)
+}
+
+fn kind(name: &str, class: &ClassSettings) -> InstanceType {
+    listing(&info(name), class).0
+}
+
+fn interface(network_card_index: i32, device_index: i32, interface_type: InterfaceType) -> NetworkInterface {
+    NetworkInterface { network_card_index, device_index, interface_type }
+}
+
+#[test]
+fn interfaces_that_the_class_lists_take_room_and_give_efa() {
+    let amount = |class: &ClassSettings, resource: &str| kind("m6idn.32xlarge", class).capacity.get(resource);
+    let listed = |list: Vec<NetworkInterface>| ClassSettings { network_interfaces: Some(list), ..class() };
+    let primary = || interface(0, 0, InterfaceType::Interface);
+    let rows = [
+        (class(), 394, 2),
+        (listed(Vec::new()), 394, 0),
+        (listed(vec![primary()]), 394, 0),
+        (listed(vec![primary(), interface(0, 1, InterfaceType::EfaOnly)]), 345, 1),
+        (listed(vec![primary(), interface(1, 1, InterfaceType::EfaOnly)]), 394, 1),
+    ];
+    for (class, pods, efa) in rows {
+        assert_eq!((amount(&class, Resources::PODS), amount(&class, EFA)), (pods, efa), "{class:?}");
+    }
+    let busy = listed(vec![primary(), interface(0, 1, InterfaceType::EfaOnly)]);
+    let kept = |class: &ClassSettings| {
+        let kind = kind("m6idn.32xlarge", class);
+        kind.capacity.get(Resources::MEMORY) - kind.allocatable.get(Resources::MEMORY)
+    };
+    assert_eq!(kept(&busy), kept(&class()), "the node computes its reservation without looking at EFA");
+}
+
+#[test]
+fn branch_interfaces_and_addresses_of_windows() {
+    assert!(!kind("t3.large", &class()).capacity.names(POD_ENI));
+    assert_eq!(kind("m5.large", &class()).capacity.get(POD_ENI), 9);
+    let windows = ClassSettings { family: AmiFamily::Windows2022, ..class() };
+    assert_eq!(kind("m5.large", &windows).capacity.get(PRIVATE_IPV4), 9);
+    assert!(!kind("m5.large", &class()).capacity.names(PRIVATE_IPV4));
+    let unlisted = "t8i.small";
+    assert!(!data::facts().unwrap().ipv4_per_interface.contains_key(unlisted));
+    assert!(!kind(unlisted, &windows).capacity.names(PRIVATE_IPV4));
+}
+
+#[test]
+fn the_operating_system_follows_the_family() {
+    let shown = |name: &str, family| {
+        let kind = kind(name, &ClassSettings { family, ..class() });
+        (kind.labels[label::OS].clone(), kind.labels.get(label::WINDOWS_BUILD).cloned())
+    };
+    let one = |text: &str| vec![text.to_owned()];
+    for (family, build) in [
+        (AmiFamily::Windows2019, "10.0.17763"),
+        (AmiFamily::Windows2022, "10.0.20348"),
+        (AmiFamily::Windows2025, "10.0.26100"),
+    ] {
+        assert_eq!(shown("m5.large", family), (one("windows"), Some(one(build))));
+        assert_eq!(shown("m7g.large", family).0, Vec::<String>::new(), "there is no Windows for arm64");
+    }
+    assert_eq!(shown("m7g.large", AmiFamily::Bottlerocket), (one("linux"), None));
+}
+
+#[test]
+fn machines_are_shared_unless_somebody_asks_for_dedicated_ones() {
+    let kind = kind("m5.large", &class());
+    assert_eq!(kind.labels[label::INSTANCE_TENANCY], ["default", "dedicated"]);
+    let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
+    let mut several = kind.clone();
+    several.labels.insert("example.com/either".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
+    let labels = cloud::claim::describe(&instance, Some(&several), &Settings::default()).labels;
+    assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
+    assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
+}
+
+#[test]
+fn a_machine_without_interfaces_for_efa_does_not_show_any() {
+    let kind = kind("m6idn.32xlarge", &class());
+    let parts = cloud::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
+    assert!(parts.capacity.contains_key(EFA) && parts.allocatable.contains_key(EFA));
+    let parts = parts.without_efa();
+    assert!(!parts.capacity.contains_key(EFA) && !parts.allocatable.contains_key(EFA));
+    assert!(parts.capacity.contains_key("memory"));
+}
+
+#[test]
+fn types_that_cannot_be_what_the_class_says_tell_why() {
+    let listed = |list: &[NetworkInterface]| ClassSettings { network_interfaces: Some(list.to_vec()), ..class() };
+    let efa = |device| interface(0, device, InterfaceType::EfaOnly);
+    let strategy = |name: &str| ClassSettings { placement_strategy: Some(name.to_owned()), ..class() };
+    let nested = ClassSettings { nested_virtualization: true, ..class() };
+    let tracking = ClassSettings { connection_tracking: true, ..class() };
+    let windows = ClassSettings { family: AmiFamily::Windows2025, ..class() };
+    let al2 = ClassSettings { family: AmiFamily::Al2, ..class() };
+    let rows = [
+        ("a1.large", class(), Some(Unfit::FirstGraviton)),
+        ("a1.large", al2, None),
+        ("m7g.large", windows, Some(Unfit::WindowsOnArm)),
+        ("m5.large", listed(&[efa(1)]), Some(Unfit::TooManyEfa { asked: 1, has: 0 })),
+        ("m6idn.32xlarge", listed(&[efa(1)]), None),
+        ("m6idn.32xlarge", listed(&[efa(8)]), Some(Unfit::CardFull { card: 0, carries: 8 })),
+        (
+            "m6idn.32xlarge",
+            listed(&[interface(2, 1, InterfaceType::Interface)]),
+            Some(Unfit::NoNetworkCard { card: 2 }),
+        ),
+        ("m1.small", listed(&[interface(0, 0, InterfaceType::Interface)]), Some(Unfit::NoNetworkAdapter)),
+        ("m1.small", listed(&[]), None),
+        ("m5.large", strategy("partition"), None),
+        ("c7i-flex.large", strategy("cluster"), Some(Unfit::PlacementStrategy("cluster".to_owned()))),
+        ("m5.large", nested.clone(), Some(Unfit::NoNestedVirtualization)),
+        ("m8i.large", nested, None),
+        ("m5.large", tracking.clone(), None),
+        ("m5.metal", tracking, Some(Unfit::NoConnectionTracking)),
+    ];
+    for (name, class, expected) in rows {
+        assert_eq!(types::unfit(&info(name), &class), expected, "{name}");
+        let (kind, quotes) = listing(&info(name), &class);
+        assert!(expected.is_none() || kind.offerings.iter().all(|offering| !offering.available), "{name}");
+        let told = |quote: &Quote| quote.obstacle == expected.clone().map(Obstacle::Unfit);
+        assert!(expected.is_none() || quotes.iter().all(told), "{name}");
+    }
+}
+
+#[test]
+fn learned_memory_replaces_the_estimate_and_nothing_else() {
+    let percent = ClassSettings { memory_threshold: Threshold::Share(5000), ..class() };
+    let estimated = kind("m5.large", &percent);
+    let real = 8_000_000_000;
+    let learned = ClassSettings { learned_memory: [("m5.large".to_owned(), real)].into(), ..percent };
+    let found = kind("m5.large", &learned);
+    let kept = |kind: &InstanceType| kind.capacity.get(Resources::MEMORY) - kind.allocatable.get(Resources::MEMORY);
+    assert_eq!(found.capacity.get(Resources::MEMORY), real);
+    assert_eq!(kept(&found), kept(&estimated), "a threshold in percent is of the estimate");
+    assert_eq!(kind("m5.xlarge", &learned), kind("m5.xlarge", &class_with(Threshold::Share(5000))));
+}
+
+fn class_with(memory_threshold: Threshold) -> ClassSettings {
+    ClassSettings { memory_threshold, ..class() }
+}
+
+#[test]
+fn a_type_without_a_price_stays_and_says_so() {
+    let unpriced = info("r9g.large");
+    assert!(!data::facts().unwrap().on_demand.contains_key(&unpriced.name));
+    let (kind, quotes) = listing(&unpriced, &class());
+    assert!(kind.offerings.is_empty());
+    let shown: Vec<_> = kind.unpriced.iter().map(|one| (one.zone.as_str(), one.capacity_type, one.available)).collect();
+    let sold = quotes.iter().all(|quote| quote.price.is_none() && quote.obstacle == Some(Obstacle::NoPrice));
+    assert!(sold && shown.iter().all(|(zone, _, available)| *zone == "us-east-1a" && *available), "{shown:?}");
+    assert_eq!(shown.len(), quotes.len());
+    assert_eq!(
+        shown.iter().map(|(_, bought, _)| *bought).collect::<Vec<_>>(),
+        [CapacityType::Spot, CapacityType::OnDemand]
+    );
+}
+
+/// For every type under every family: what pods get is never negative and never more than there is, labels are not empty
+/// but for the hypervisor of metal, and offerings come in a fixed order.
+#[test]
+fn what_holds_for_every_type_and_family() {
+    let mut seen = 0;
+    for family in FAMILIES {
+        let plain = ClassSettings { family, ..class() };
+        let greedy = ClassSettings {
+            max_pods: Some(3),
+            kube_reserved: BTreeMap::from([("memory".to_owned(), 1 << 50), ("cpu".to_owned(), 1 << 30)]),
+            system_reserved: BTreeMap::from([("pid".to_owned(), 100), ("ephemeral-storage".to_owned(), 1 << 50)]),
+            memory_threshold: Threshold::Share(99_999),
+            raid0: true,
+            ..plain.clone()
+        };
+        for (class, info) in [&plain, &greedy]
+            .into_iter()
+            .flat_map(|class| data::instance_types().unwrap().values().map(move |info| (class, info)))
+        {
+            let (kind, quotes) = listing_of(info, class);
+            seen += 1;
+            for (resource, amount) in kind.allocatable.iter() {
+                assert!((0..=kind.capacity.get(resource)).contains(&amount), "{} {resource} {amount}", info.name);
+            }
+            let empty = |(_, values): &(&String, &Vec<String>)| values.iter().any(String::is_empty);
+            let empty: Vec<&String> = kind.labels.iter().filter(empty).map(|(key, _)| key).collect();
+            let expected: &[&str] = if info.bare_metal { &[label::INSTANCE_HYPERVISOR] } else { &[] };
+            assert_eq!(empty, expected, "{}", info.name);
+            let order: Vec<_> = quotes.iter().map(|quote| (quote.zone.clone(), quote.capacity_type)).collect();
+            assert!(order.is_sorted(), "{}: {order:?}", info.name);
+        }
+    }
+    assert!(seen > 14 * 1300, "{seen}");
+}
+
+/// As [`listing`], without reading the zones of the region again for every type.
+fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
+    let facts = data::facts().unwrap();
+    let mut market = Market::with_prices(PriceBook::of_table([(info.name.clone(), 1000)].into()));
+    let sold = |zone: &str| cloud::TypeOffering { instance_type: info.name.clone(), zone: zone.to_owned() };
+    market.set_offerings(vec![sold("us-east-1b"), sold("us-east-1a")]);
+    let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
+    let infos = std::slice::from_ref(info);
+    let source = Source { infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
+    let zone = |name: &str| (name.to_owned(), Zone { id: name.to_owned(), subnets: vec!["subnet-1".to_owned()] });
+    let class = ClassSettings { zones: ["us-east-1b", "us-east-1a"].map(zone).into(), ..class.clone() };
+    types::listing(info, &source, &class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)
+}
