@@ -14,6 +14,7 @@ pub mod limit;
 pub mod nodeclass;
 pub mod settings;
 pub mod shortage;
+pub mod terminations;
 pub mod types;
 pub mod user_data;
 

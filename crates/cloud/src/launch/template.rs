@@ -56,7 +56,7 @@ pub(super) fn request(
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
         network_interfaces: interfaces(offer, efa),
         connection_tracking: connection_tracking(offer),
-        placement: Placement { tenancy: tenancy(ask), ..Placement::default() },
+        placement: placement(ask, offer),
         nested_virtualization: nested_virtualization(offer),
         enclave: ask.requests.get(ENCLAVE_SLOTS) > 0,
         capacity_reservation: reservation_specification(offer.settings, reservation),
@@ -120,6 +120,13 @@ fn connection_tracking(offer: &Offer<'_>) -> Option<ConnectionTracking> {
         udp_stream: seconds(said.udp_stream_timeout),
         udp: seconds(said.udp_timeout),
     })
+}
+
+/// Where the machines may stand.
+pub(super) fn placement(ask: &Ask, offer: &Offer<'_>) -> Placement {
+    let selector = offer.class.spec.placement_group_selector.as_ref();
+    let group_id = selector.and_then(|selector| selector.id.clone());
+    Placement { tenancy: tenancy(ask), group_id, ..Placement::default() }
 }
 
 /// Dedicated only for those who do not accept the usual.
