@@ -10,6 +10,7 @@ use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use cloud::nodeclass::ProfileStep;
+use cloud::terminations::Terminations;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -127,6 +128,7 @@ pub struct Act {
     /// Without retries of its own: a blocked eviction must come back at once.
     eviction_client: Client,
     cloud: Arc<dyn Cloud>,
+    terminations: Arc<Terminations>,
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     leading: Arc<AtomicBool>,
@@ -143,7 +145,8 @@ impl Act {
         leading: Arc<AtomicBool>,
     ) -> Self {
         let (client, eviction_client) = clients;
-        Self { client, eviction_client, cloud, cluster, metrics, leading }
+        let terminations = Arc::new(Terminations::new(Arc::clone(&cloud)));
+        Self { client, eviction_client, cloud, terminations, cluster, metrics, leading }
     }
 
     /// Carries out the steps in order and stops at the first that fails.
@@ -185,7 +188,7 @@ impl Act {
             Step::Delete(target, uid) => self.delete(target, uid).await,
             Step::Evict(pod, grace) => self.evict(&pod, grace).await,
             Step::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
-            Step::Terminate(id) => gone_is_fine(self.cloud.terminate_instances(&[id]).await),
+            Step::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
             Step::Tag(id, tags) => Ok(self.cloud.create_tags(&[id], &tags).await?),
             Step::DeleteLaunchTemplate(name) => gone_is_fine(self.cloud.delete_launch_template(&name).await),
             Step::Profile(step) => self.change_profile(step).await,

@@ -249,10 +249,11 @@ impl Launcher {
         let (cloud, templates) = (self.market.cloud(), self.market.templates());
         match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
-                let verdict = cloud::launch::judge(&answer, &open.choice.reservations);
+                let verdict = cloud::launch::judge(&answer, &open.choice.within());
                 outcome::count_errors(&self.metrics, &answer);
                 let learned = !verdict.shortages.is_empty();
-                self.market.end_launch(&Token::read(token), &answer, verdict.shortages, now);
+                let served = cloud::launch::served(&answer, &open.choice.within());
+                self.market.end_launch(&Token::read(token), &answer, (served, verdict.shortages), now);
                 log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
                 let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
                 let outcome = Outcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };

@@ -112,6 +112,8 @@ mod tests {
     use crate::act::Step;
     use crate::fixture;
 
+    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
     /// Rows: tags that the instance has, and those that are written.
     #[test]
     fn only_what_is_missing_is_written() {
@@ -122,7 +124,7 @@ mod tests {
             ("kerf.sh/nodeclaim-uid", "claim-uid"),
             ("eks:eks-cluster-name", "kerf"),
         ];
-        let rows: [(&[(&str, &str)], &[&str]); 4] = [
+        let rows: [Row<'_>; 4] = [
             (&[], &["Name", "eks:eks-cluster-name", "karpenter.sh/nodeclaim", "kerf.sh/nodeclaim-uid"]),
             (&whole[..1], &["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "kerf.sh/nodeclaim-uid"]),
             (&whole[1..], &["Name"]),

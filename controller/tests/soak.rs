@@ -5,7 +5,7 @@
 //! The launcher, the reconciler, the collector and the fake of EC2 are the real ones. The API server is a map that speaks
 //! enough of its language, and the clock runs twenty times as fast, so that what waits a minute takes three seconds.
 //! `make soak` plays 2,000 claims and 20 kills (`KERF_SOAK_CLAIMS`, `KERF_SOAK_KILLS`, `KERF_SOAK_SEED`).
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "soak/api_server.rs"]
 mod api_server;

@@ -91,6 +91,32 @@ fn the_condition_says_why_while_it_fails() {
     });
 }
 
+/// The nodes' tags come later, once, and leave alone what is there.
+#[test]
+fn a_node_gives_its_instance_a_name() {
+    play(async |scene| {
+        scene.pod("named", "1", json!({})).await?;
+        let node = scene.runs("named").await?;
+        let claim = scene.only_claim().await?;
+        let name = claim.metadata.name.context("no name")?;
+        eventually("its instance's tags", LIMIT, async || {
+            let launched = scene.launched();
+            let tags = &launched.first().context("no instance")?.instance.tags;
+            let says = |key: &str, value: &str| tags.get(key).is_some_and(|found| found == value);
+            ensure!(says("Name", &node) && says("karpenter.sh/nodeclaim", &name), "{tags:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        eventually("the claim to say so", LIMIT, async || {
+            let claim = scene.only_claim().await?;
+            let said = claim.metadata.annotations.as_ref().and_then(|all| all.get(api::annotation::INSTANCE_TAGGED));
+            ensure!(said.is_some_and(|value| value == "true"), "{:?}", claim.metadata.annotations);
+            Ok(Some(()))
+        })
+        .await
+    });
+}
+
 /// Spot is sold out everywhere: the claim says so and is on-demand a moment later. It is still the same claim.
 #[test]
 fn out_of_stock() {
@@ -108,6 +134,24 @@ fn out_of_stock() {
         let claim = scene.only_claim().await?;
         ensure!(claim.labels_say(label::CAPACITY_TYPE, label::CAPACITY_ON_DEMAND), "{:?}", claim.metadata.labels);
         Ok(())
+    });
+}
+
+/// Somebody cleaned up our launch templates: the launch that misses them makes them again, and nobody hears of it.
+#[test]
+fn templates_deleted_behind_our_back() {
+    play(async |scene| {
+        scene.pod("before", "1", json!({label::ZONE: "us-west-2a"})).await?;
+        scene.runs("before").await?;
+        let made = scene.stage.ec2.template_names();
+        ensure!(!made.is_empty(), "nothing was launched from a template");
+        made.iter().for_each(|name| scene.stage.ec2.remove_template(name));
+        scene.pod("after", "1", json!({label::ZONE: "us-west-2b"})).await?;
+        scene.runs("after").await?;
+        let told = scene.events_on("default-").await?;
+        ensure!(!told.iter().any(|message| message.contains("LaunchTemplate")), "{told:?}");
+        ensure!(scene.launched().len() == 2, "{} instances were launched", scene.launched().len());
+        eventually("one claim, one instance", LIMIT, async || Ok(Some(scene.one_instance_each().await?))).await
     });
 }
 

@@ -13,7 +13,7 @@ use api::objects::{
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::fake::{Clock, FakeCloud};
 use cloud::guard::{Guard, Guarded};
-use cloud::nodeclass::{fetch, queries, resolve};
+use cloud::nodeclass::{Memory, fetch, queries, resolve};
 use cloud::{Cloud, CloudError, Kind};
 use controller::act::{Act, Step};
 use controller::cluster::Cluster;
@@ -193,8 +193,9 @@ async fn learn(ec2: &FakeCloud, market: &Market) {
         },
     }))
     .unwrap();
-    let answers = fetch(ec2, &queries(&class.spec, &settings())).await;
-    let resolution = resolve(&class, answers, &settings());
+    let now = Timestamp::now();
+    let answers = fetch(ec2, &queries(&class, &settings()), &Memory::default(), now).await;
+    let resolution = resolve(&class, answers, &settings(), now);
     market.learn(&class, resolution.class).unwrap();
 }
 

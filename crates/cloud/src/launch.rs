@@ -8,12 +8,13 @@
 //!    written on every claim of the fleet as annotation `kerf.sh/launch-token` **before** the call.
 //! 3. [`Choice::request`] makes the request. The token is its client token and a tag of every instance, so that the
 //!    instances can be found however the call ends. A fleet for one claim also carries the claim's name and UID as tags
-//!    from the launch on; a shared one cannot (all instances of a fleet have the same tags), so its instances get them
-//!    from [`ownership_tags`] once they are dealt out.
+//!    from the launch on; a shared one cannot (all instances of a fleet have the same tags), so its instances get
+//!    [`ownership_tags`] when they are nodes.
 //! 4. [`buy`] carries it out. An unknown outcome is tried again with the **same request**, which EC2 answers as before.
 //!    Other parameters need a new token: EC2 refuses the old one.
 //! 5. [`deal`] gives the instances to the claims: those with a claim's UID to that claim, the rest in the order of their
-//!    ids to the claims in the order of their names. Whoever deals again deals the same.
+//!    ids to the claims in the order of their names. What some claim's status names is not dealt. Whoever deals again
+//!    deals the same.
 //! 6. Claims that got nothing because something was out of stock choose again at once, now that this is known, under a new
 //!    token that replaces the old one. Only when nothing is left that they accept do they go.
 //!
@@ -52,7 +53,7 @@ pub use reserved::ReservationKind;
 pub use templates::Templates;
 pub(crate) use token::fingerprint;
 pub use token::{SETTLE, Token};
-pub use verdict::{Failure, FleetVerdict, judge, judge_error, served};
+pub use verdict::{Failure, FleetVerdict, Within, judge, judge_error, served};
 
 /// Tag with the owning claim's name.
 pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
@@ -166,7 +167,9 @@ impl Choice {
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<Scope> {
         let mut scopes = BTreeSet::from([Scope::CapacityType(self.capacity_type)]);
+        let within = self.within();
         for one in self.configs.iter().flat_map(|config| &config.overrides) {
+            scopes.extend(within.placed(self.capacity_type, &one.instance_type, &one.zone));
             let class = family_class(&one.instance_type);
             scopes.insert(Scope::Quota { capacity_type: self.capacity_type, class });
             scopes.insert(Scope::offering(self.capacity_type, &one.instance_type, &one.zone));
@@ -174,6 +177,14 @@ impl Choice {
         }
         scopes.extend(self.reservations.values().cloned().map(Scope::Reservation));
         scopes
+    }
+
+    /// What its pools are part of.
+    #[must_use]
+    pub fn within(&self) -> Within<'_> {
+        let placement = self.templates.first().map(|template| &template.placement);
+        let group = placement.and_then(|place| Some((place.group_id.as_deref()?, place.partition)));
+        Within { reservations: Some(&self.reservations), group }
     }
 
     /// The request for these claims under a token.

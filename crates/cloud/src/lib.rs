@@ -15,6 +15,7 @@ pub mod nodeclass;
 pub mod prices;
 pub mod settings;
 pub mod shortage;
+pub mod terminations;
 pub mod types;
 pub mod user_data;
 

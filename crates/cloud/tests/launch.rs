@@ -8,7 +8,7 @@ use base64::Engine as _;
 use cloud::fake::{Drought, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
     Ask, BuyError, Choice, ClaimId, Failure, Held, InFlight, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG,
-    Offer, Refusal, Resume, SETTLE, Templates, Token, buy, choose, cluster_tags, deal, judge, resume, served,
+    Offer, Refusal, Resume, SETTLE, Templates, Token, Within, buy, choose, cluster_tags, deal, judge, resume, served,
     template_tags,
 };
 use cloud::nodeclass::{Memory, ResolvedClass, fetch, queries, resolve};
@@ -402,10 +402,13 @@ async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
     let claims = claims(&["a", "b"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let answer = world.buy(&choice, &request).await.unwrap();
-    assert_eq!((answer.instances.len(), judge(&answer, &choice.reservations).failure), (2, None));
+    assert_eq!((answer.instances.len(), judge(&answer, &choice.within()).failure), (2, None));
     let pool = &answer.instances[0];
     let pool = Scope::offering(CapacityType::Spot, &pool.instance_type, &pool.zone);
-    assert!(served(&answer).contains(&pool) && choice.scopes().is_superset(&served(&answer).into_iter().collect()));
+    assert!(
+        served(&answer, &choice.within()).contains(&pool)
+            && choice.scopes().is_superset(&served(&answer, &choice.within()).into_iter().collect())
+    );
     world.clock.advance(SignedDuration::from_secs(5));
     let found = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
     assert_eq!(found.len(), 2);
@@ -575,7 +578,6 @@ fn errors_become_shortages_and_reasons() {
         lifecycle: "spot".to_owned(),
     };
     let pool = || Scope::offering(CapacityType::Spot, "m5.large", "a");
-    let none = BTreeMap::new();
     let quota = || Scope::Quota { capacity_type: CapacityType::Spot, class: FamilyClass::Standard };
     let rows = [
         (vec!["InsufficientInstanceCapacity"], vec![pool()], None),
@@ -596,7 +598,7 @@ fn errors_become_shortages_and_reasons() {
     ];
     for (codes, shortages, reason) in rows {
         let answer = FleetAnswer { errors: codes.iter().map(|code| error(code)).collect(), ..FleetAnswer::default() };
-        let verdict = judge(&answer, &none);
+        let verdict = judge(&answer, &Within::default());
         assert_eq!(verdict.shortages, shortages, "{codes:?}");
         let found = match verdict.failure {
             Some(Failure::Create { reason, .. }) => Some(reason),
@@ -605,7 +607,7 @@ fn errors_become_shortages_and_reasons() {
         };
         assert_eq!(found, reason, "{codes:?}");
     }
-    assert_eq!(judge(&FleetAnswer::default(), &none).failure, None);
+    assert_eq!(judge(&FleetAnswer::default(), &Within::default()).failure, None);
 }
 
 #[tokio::test]
@@ -616,7 +618,7 @@ async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
     let claims = claims(&["a"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let answer = world.buy(&choice, &request).await.unwrap();
-    let verdict = judge(&answer, &choice.reservations);
+    let verdict = judge(&answer, &choice.within());
     assert!(matches!(verdict.failure, Some(Failure::InsufficientCapacity { .. })) && world.alive().is_empty());
     let pools: usize = choice.configs.iter().map(|config| config.overrides.len()).sum();
     assert_eq!(verdict.shortages.len(), pools);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::label;
 use api::nodeclass::EC2NodeClassSpec;
-use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, choose, judge};
+use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, Within, choose, judge};
 use cloud::nodeclass::{Answers, Memory, ResolvedClass, fetch, queries, resolve};
 use cloud::shortage::{Scope, Shortages};
 use cloud::{FleetAnswer, FleetError, FleetRequest, InterfaceKind, NetworkInterface, Settings, fake::FakeCloud};
@@ -260,11 +260,64 @@ async fn a_reservation_that_is_used_up_does_not_put_its_type_out_of_stock() {
             lifecycle: "on-demand".to_owned(),
             ..FleetError::default()
         };
-        judge(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.reservations).shortages
+        judge(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.within()).shortages
     };
     assert_eq!(said("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
     assert_eq!(said("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
     assert_eq!(said("RequestLimitExceeded"), []);
+}
+
+/// What is out of stock in the class's group is looked for elsewhere by its machines, and by nobody else's.
+#[tokio::test]
+async fn a_full_zone_of_a_placement_group_is_left_alone() {
+    let grouped = class(json!({"placementGroupSelector": {"id": "pg-1"}})).await;
+    let free = class(json!({})).await;
+    let mut shortages = Shortages::default();
+    shortages.mark(Scope::Group { group: "pg-1".to_owned(), zone: "us-west-2a".to_owned() }, NOW);
+    let zones = |class: &ResolvedClass| -> Vec<String> {
+        let offerings = ["us-west-2a", "us-west-2b"].map(|zone| offering(zone, CapacityType::OnDemand, 1)).to_vec();
+        let catalogue = Catalogue { name: "default".to_owned(), types: vec![kind("m5.2xlarge", 0, offerings)] };
+        let (in_flight, settings) = (InFlight::default(), settings());
+        let offer = Offer {
+            class,
+            catalogue: &catalogue,
+            shortages: &shortages,
+            in_flight: &in_flight,
+            settings: &settings,
+            now: NOW,
+        };
+        let choice = choose(&ask(&json!([]), &[]), &offer).unwrap();
+        choice.configs.into_iter().flat_map(|config| config.overrides).map(|one| one.zone).collect()
+    };
+    assert_eq!(zones(&grouped), ["us-west-2b"]);
+    assert_eq!(zones(&free), ["us-west-2a", "us-west-2b"]);
+}
+
+#[test]
+fn a_placement_group_that_is_full_puts_nothing_else_out_of_stock() {
+    let said = |message: &str, partition| {
+        let error = FleetError {
+            code: "InsufficientInstanceCapacity".to_owned(),
+            message: message.to_owned(),
+            instance_type: "m5.2xlarge".to_owned(),
+            zone: "us-west-2a".to_owned(),
+            lifecycle: "spot".to_owned(),
+            ..FleetError::default()
+        };
+        let within = Within { group: Some(("pg-1", partition)), ..Within::default() };
+        judge(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &within).shortages
+    };
+    let (group, zone) = ("pg-1".to_owned(), "us-west-2a".to_owned());
+    let placed = Scope::Placed {
+        capacity_type: CapacityType::Spot,
+        instance_type: "m5.2xlarge".to_owned(),
+        zone: zone.clone(),
+        group: group.clone(),
+        partition: Some(2),
+    };
+    assert_eq!(said("There is no capacity available.", Some(2)), [placed]);
+    let full = "The placement group takes at most 7 running instances per Availability Zone.";
+    assert_eq!(said(full, None), [Scope::Group { group, zone }]);
 }
 
 /// Two types of one image: with different numbers of pods two templates, with the same one.

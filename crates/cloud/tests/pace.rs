@@ -238,3 +238,25 @@ async fn who_is_refused_slows_down() {
     }
     assert!(world.cloud.instance("i-1").await.unwrap().is_none());
 }
+
+/// Ends that come together are one call, and one that EC2 does not know spoils it for nobody.
+#[tokio::test]
+async fn ends_share_a_call() {
+    let world = world(Line::default()).await;
+    let mut request = fleet(&world, 0);
+    request.target = 30;
+    let ids: Vec<String> =
+        world.cloud.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
+    let ends = cloud::terminations::Terminations::new(Arc::clone(&world.cloud));
+    let answers = futures::future::join_all(ids[..20].iter().map(|id| ends.end(id))).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert!(world.ec2.count("TerminateInstances") <= 2, "{} calls", world.ec2.count("TerminateInstances"));
+    let some: Vec<&str> = ids[20..].iter().map(String::as_str).chain(["i-unknown"]).collect();
+    let answers = futures::future::join_all(some.iter().map(|id| ends.end(id))).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10, "{answers:?}");
+    assert_eq!(answers[10].as_ref().unwrap_err().kind, Kind::NotFound);
+    assert!(world.ec2.machines().iter().all(|machine| machine.instance.is_ending()));
+    world.ec2.fail("TerminateInstances", 1, cloud::fake::Fault::Lost);
+    let answers = futures::future::join_all(ids[..3].iter().map(|id| ends.end(id))).await;
+    assert!(answers.iter().any(Result::is_err), "what is not known to have happened is told");
+}

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
-use planner::{CapacityType, InstanceType, MicroDollars, Offer as TypeOffer, Offering, Resources};
+use planner::{CapacityType, InstanceType, MicroDollars, Offer as TypeOffer, Offering, Reservation, Resources};
 
 use super::reserved::{self, ReservationKind};
 use super::template::{self, Mould};
 use super::{Ask, Choice, EFA, MAX_TYPES, Offer, Refusal};
-use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Subnet};
+use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Placement, Subnet};
 use crate::types::is_exotic;
 
 /// A type that could become the claim, with its compatible available offerings.
@@ -81,6 +81,7 @@ fn candidates<'a>(
     let mut given = ask.labels.clone();
     given.insert(label::NODEPOOL.to_owned(), ask.pool.clone());
     given.insert(label::EC2_NODE_CLASS.to_owned(), offer.class.name.clone());
+    let place = template::placement(ask, offer);
     let (mut fitting, mut small) = (0usize, 0usize);
     let mut candidates = Vec::new();
     for kind in &offer.catalogue.types {
@@ -93,12 +94,10 @@ fn candidates<'a>(
             continue;
         }
         fitting += 1;
-        let free = |offering: &Offering| match &offering.reservation {
-            Some(one) => one.remaining > 0 && !offer.shortages.holds_reservation(&one.id, offer.now),
-            None => true,
+        let open = |offering: &&Offering| {
+            let reachable = offering.available && subnets.contains_key(offering.zone.as_str());
+            reachable && has_room(offer, &place, kind, offering)
         };
-        let open =
-            |offering: &&Offering| offering.available && subnets.contains_key(offering.zone.as_str()) && free(offering);
         let offerings: Vec<&Offering> = offered.offerings(&ask.requirements).filter(open).collect();
         if !offerings.is_empty() {
             candidates.push(Candidate { kind, offerings });
@@ -113,6 +112,15 @@ fn candidates<'a>(
         return Err(Refusal::InsufficientCapacity(message));
     }
     Ok(candidates)
+}
+
+/// Whether the reservation behind an offering, or the placement group before it, has room as far as we know.
+fn has_room(offer: &Offer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
+    let reserved = offering.reservation.as_ref();
+    let used_up = |one: &Reservation| one.remaining == 0 || offer.shortages.holds_reservation(&one.id, offer.now);
+    let pool = (offering.capacity_type, kind.name.as_str(), offering.zone.as_str());
+    let full = |group: &String| offer.shortages.holds_placed(pool, (group, place.partition), offer.now);
+    !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
 }
 
 /// The requests without the count of nodes, which no machine has.

@@ -123,7 +123,7 @@ fn connection_tracking(offer: &Offer<'_>) -> Option<ConnectionTracking> {
 }
 
 /// The class's placement group, and in one with partitions the first that is asked for; else EC2 spreads machines over them.
-fn placement(ask: &Ask, offer: &Offer<'_>) -> Placement {
+pub(super) fn placement(ask: &Ask, offer: &Offer<'_>) -> Placement {
     let group = offer.class.placement_group.as_ref();
     let asked = ask.requirements.get(label::PLACEMENT_GROUP_PARTITION);
     let partitions = group.map_or(0, |group| group.partitions);

@@ -67,6 +67,28 @@ pub enum Failure {
     },
 }
 
+/// What the pools of a launch are part of, so that a refusal is not held against the pool itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Within<'a> {
+    /// The reservations that it buys from.
+    pub reservations: Option<&'a Reservations>,
+    /// The placement group's id, and its partition in a group that has some.
+    pub group: Option<(&'a str, Option<u32>)>,
+}
+
+impl Within<'_> {
+    /// The scope of an offering inside the group, if there is one.
+    pub(super) fn placed(&self, capacity_type: CapacityType, kind: &str, zone: &str) -> Option<Scope> {
+        self.group.map(|(group, partition)| Scope::Placed {
+            capacity_type,
+            instance_type: kind.to_owned(),
+            zone: zone.to_owned(),
+            group: group.to_owned(),
+            partition,
+        })
+    }
+}
+
 /// What a fleet's answer means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetVerdict {
@@ -77,10 +99,10 @@ pub struct FleetVerdict {
 }
 
 /// Reads an answer, whether or not it launched something: claims that got no instance share `failure`. Where reserved
-/// capacity was bought, it is the reservation that has nothing left, not the type.
+/// capacity was bought, it is the reservation that has nothing left, not the type; in a placement group, it is the group.
 #[must_use]
-pub fn judge(answer: &FleetAnswer, reservations: &Reservations) -> FleetVerdict {
-    let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(|error| scope(error, reservations)).collect();
+pub fn judge(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
+    let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(|error| scope(error, within)).collect();
     shortages.sort();
     shortages.dedup();
     let short = |error: &FleetError| UNFULFILLABLE.contains(&error.code.as_str()) || error.code == NO_SPOT_ROLE;
@@ -104,13 +126,14 @@ pub fn judge_error(error: &CloudError) -> Failure {
 }
 
 /// What an error says of the world, in the scope of its cause: not every refusal is the pool's fault.
-fn scope(error: &FleetError, reservations: &Reservations) -> Option<Scope> {
+fn scope(error: &FleetError, within: &Within<'_>) -> Option<Scope> {
     let capacity_type = match error.lifecycle.as_str() {
         "spot" => CapacityType::Spot,
         _ => CapacityType::OnDemand,
     };
     let kind = error.instance_type.as_str();
-    let reservation = reservations.get(&(error.instance_type.clone(), error.zone.clone()));
+    let pool = (error.instance_type.clone(), error.zone.clone());
+    let reservation = within.reservations.and_then(|all| all.get(&pool));
     if let Some(id) = reservation.filter(|_| UNFULFILLABLE.contains(&error.code.as_str()) && error.code != NO_ADDRESSES)
     {
         return Some(Scope::Reservation(id.clone()));
@@ -123,26 +146,37 @@ fn scope(error: &FleetError, reservations: &Reservations) -> Option<Scope> {
         }
         VCPU_LIMIT if !kind.is_empty() => Some(Scope::Quota { capacity_type, class: family_class(kind) }),
         code if UNFULFILLABLE.contains(&code) && !kind.is_empty() && !error.zone.is_empty() => {
-            Some(Scope::offering(capacity_type, kind, &error.zone))
+            let group = within.group.filter(|_| is_full_group(error));
+            let full = group.map(|(id, _)| Scope::Group { group: id.to_owned(), zone: error.zone.clone() });
+            let placed = || within.placed(capacity_type, kind, &error.zone);
+            Some(full.or_else(placed).unwrap_or_else(|| Scope::offering(capacity_type, kind, &error.zone)))
         }
         _ => None,
     }
 }
 
+/// A spread group takes seven machines a zone, of whatever type; EC2 calls that a lack of capacity too.
+fn is_full_group(error: &FleetError) -> bool {
+    let message = error.message.to_lowercase();
+    message.contains("placement group") && message.contains("7 ")
+}
+
 /// The pools that a fleet's instances came from: whatever was said against them is over.
 #[must_use]
-pub fn served(answer: &FleetAnswer) -> Vec<Scope> {
+pub fn served(answer: &FleetAnswer, within: &Within<'_>) -> Vec<Scope> {
     let mut scopes: Vec<Scope> = answer
         .instances
         .iter()
         .flat_map(|one| {
             let capacity_type = if one.lifecycle == "spot" { CapacityType::Spot } else { CapacityType::OnDemand };
-            [
+            let placed = within.placed(capacity_type, &one.instance_type, &one.zone);
+            let scopes = [
                 Scope::offering(capacity_type, &one.instance_type, &one.zone),
                 Scope::Quota { capacity_type, class: family_class(&one.instance_type) },
                 Scope::CapacityType(capacity_type),
                 Scope::Subnet(one.subnet_id.clone()),
-            ]
+            ];
+            scopes.into_iter().chain(placed)
         })
         .collect();
     scopes.sort();

@@ -1,3 +1,5 @@
+//! What the line of calls promises, row by row: bursts, rates, turns, cuts.
+
 use super::*;
 
 fn second(count: u64) -> Duration {

@@ -1,3 +1,5 @@
+//! What the memory of shortages promises, second by second.
+
 use super::*;
 
 const SPOT: CapacityType = CapacityType::Spot;
