@@ -257,7 +257,7 @@ impl Market {
     /// # Errors
     /// A sentence when its kubelet settings cannot be read.
     pub fn learn(&self, class: &EC2NodeClass, resolved: ResolvedClass) -> Result<(), String> {
-        let settings = ClassSettings::of(class, resolved.zones()).map_err(|error| daemon::error::chain(&error))?;
+        let settings = resolved.sizes(class).map_err(|error| daemon::error::chain(&error))?;
         let mut state = self.state();
         let known = state.classes.get(&resolved.name);
         if known.is_some_and(|known| *known.resolved == resolved && known.settings == settings) {
@@ -302,7 +302,7 @@ impl Market {
         pools: &[Ask],
         now: Timestamp,
     ) -> Option<Probe> {
-        let settings = ClassSettings::of(class, resolved.zones()).ok()?;
+        let settings = resolved.sizes(class).ok()?;
         let state = self.state();
         if state.version == 0 {
             return None;
@@ -359,7 +359,7 @@ impl Market {
         let images = image_set(class.resolved.images.iter().map(|image| image.image.id.as_str()));
         let sizes = ClassSettings { learned_memory: learned.of(&images, now), ..class.settings.clone() };
         let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
-        cloud::types::add_reservations(&mut catalogue, &class.resolved, shortages, now);
+        cloud::types::add_reservations(&mut catalogue, &class.resolved, &sizes, &source, now);
         cloud::types::add_placement(&mut catalogue, &class.resolved);
         if !self.gates.reserved_capacity {
             drop_reserved(&mut catalogue);

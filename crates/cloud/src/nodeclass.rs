@@ -24,7 +24,7 @@ use crate::calls::{CapacityReservation, InstanceProfile, PlacementGroup, Securit
 use crate::error::CloudError;
 use crate::launch::fingerprint;
 use crate::settings::Settings;
-use crate::types::Zone;
+use crate::types::{ClassError, ClassSettings, Zone};
 use jiff::Timestamp;
 
 pub use drift::{Drift, Group, Untold, drift};
@@ -107,6 +107,15 @@ impl ResolvedClass {
             zone.subnets.extend((subnet.free_addresses > 0).then(|| subnet.id.clone()));
         }
         zones
+    }
+
+    /// What the size of the class's machines depends on.
+    ///
+    /// # Errors
+    /// When a quantity or a threshold of the class cannot be read.
+    pub fn sizes(&self, class: &EC2NodeClass) -> Result<ClassSettings, ClassError> {
+        let placement_strategy = self.placement_group.as_ref().map(|group| group.strategy.clone());
+        Ok(ClassSettings { placement_strategy, ..ClassSettings::of(class, self.zones())? })
     }
 
     /// The first image that runs on a type with these labels.

@@ -5,19 +5,27 @@ use api::label;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 
+use super::{ClassSettings, Source, unfit};
 use crate::calls::CapacityReservation;
 use crate::nodeclass::{ResolvedClass, is_expiring};
-use crate::shortage::Shortages;
 
-/// Adds the reservations of a class to its catalogue. One that is used up, about to end, or in a zone where the class has no
-/// address left stays in it, unavailable, so that a report can say why it was not taken.
-pub fn add_reservations(catalogue: &mut Catalogue, class: &ResolvedClass, shortages: &Shortages, now: Timestamp) {
+/// Adds the reservations of a class to its catalogue. One that is used up, about to end, of a type that cannot be what the class
+/// describes, or in a zone where the class has no address left stays in it, unavailable, so that a report can say why it was
+/// not taken.
+pub fn add_reservations(
+    catalogue: &mut Catalogue,
+    class: &ResolvedClass,
+    sizes: &ClassSettings,
+    source: &Source<'_>,
+    now: Timestamp,
+) {
+    let fits = |name: &str| source.infos.iter().any(|info| info.name == name && unfit(info, sizes).is_none());
     let zones = class.zones();
     for reservation in &class.reservations {
         let kind = catalogue.types.iter_mut().find(|kind| kind.name == reservation.instance_type);
         let Some((kind, zone)) = kind.zip(zones.get(&reservation.zone)) else { continue };
-        let addresses = zone.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));
-        let runs = class.image_for(&kind.labels).is_some();
+        let addresses = zone.subnets.iter().any(|subnet| !source.shortages.holds_subnet(subnet, now));
+        let runs = fits(&kind.name) && class.image_for(&kind.labels).is_some();
         kind.offerings.push(Offering {
             zone: reservation.zone.clone(),
             capacity_type: CapacityType::Reserved,

@@ -2,8 +2,11 @@
 
 use api::condition;
 use cloud::nodeclass::{Answers, Resolution, is_expiring, queries, resolve};
+use cloud::shortage::Shortages;
+use cloud::types::{ClassSettings, Market, Source, add_reservations};
 use cloud::{CapacityReservation, CloudError, Kind, PlacementGroup, PlacementGroupQuery, ReservationFilter, Settings};
 use jiff::Timestamp;
+use planner::Offering;
 use serde_json::json;
 
 use super::{class, conditions, settings};
@@ -155,24 +158,34 @@ async fn reservations_become_offerings() {
         super::fetch(&cloud, &queries(&class, &settings()), &cloud::nodeclass::Memory::default(), now()).await;
     let resolved = resolve(&class, Answers { reservations: Ok(found), ..answers }, &settings(), now()).class;
     let facts = cloud::data::facts().unwrap();
+    let info = cloud::data::instance_types().unwrap()["m5.large"].clone();
     let kind = planner::InstanceType {
-        name: "m5.large".to_owned(),
-        labels: cloud::types::labels(&cloud::data::instance_types().unwrap()["m5.large"], facts, &settings()),
+        name: info.name.clone(),
+        labels: cloud::types::labels(&info, facts, &settings()),
         ..planner::InstanceType::default()
     };
-    let mut catalogue = planner::Catalogue { name: "default".to_owned(), types: vec![kind] };
-    cloud::types::add_reservations(&mut catalogue, &resolved, &cloud::shortage::Shortages::default(), now());
-    let offered: Vec<(String, u32, bool)> = catalogue.types[0]
-        .offerings
-        .iter()
-        .map(|offering| {
-            let reservation = offering.reservation.as_ref().unwrap();
-            (reservation.id.clone(), reservation.remaining, offering.available)
-        })
-        .collect();
+    let (market, shortages) = (Market::default(), Shortages::default());
+    let source = Source { infos: &[info], facts, market: &market, shortages: &shortages, images: &resolved.images };
+    let offers = |sizes: &ClassSettings| {
+        let mut catalogue = planner::Catalogue { name: "default".to_owned(), types: vec![kind.clone()] };
+        add_reservations(&mut catalogue, &resolved, sizes, &source, now());
+        catalogue.types.remove(0).offerings
+    };
+    let told = |offering: &Offering| {
+        let reservation = offering.reservation.as_ref().unwrap();
+        (reservation.id.clone(), reservation.remaining, offering.available)
+    };
+    let sizes = resolved.sizes(&class).unwrap();
+    let offerings = offers(&sizes);
     let expected = [("cr-1", 2, true), ("cr-2", 0, false), ("cr-3", 2, false)];
+    let offered: Vec<(String, u32, bool)> = offerings.iter().map(told).collect();
     assert_eq!(offered, expected.map(|(id, left, available)| (id.to_owned(), left, available)));
-    let labels = json!(catalogue.types[0].offerings[0].labels);
+    let unknown = ClassSettings { placement_strategy: Some("circle".to_owned()), ..sizes };
+    assert!(
+        offers(&unknown).iter().all(|offering| !offering.available),
+        "a type that cannot stand in the class's group"
+    );
+    let labels = json!(offerings[0].labels);
     let expected = json!({
         "topology.k8s.aws/zone-id": "usw2-az1",
         "karpenter.k8s.aws/capacity-reservation-id": "cr-1",
