@@ -14,6 +14,7 @@ pub mod prices;
 mod run;
 mod settings;
 pub mod table;
+mod userdata;
 pub mod view;
 mod why;
 pub mod workload;

@@ -12,7 +12,7 @@ use crate::catalogue::Wish;
 use crate::desk::{self, Answer, Conditions};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::outcome::{Outcome, outcome};
-use crate::{input, prices, table, why};
+use crate::{input, prices, table, userdata, why};
 
 /// Notes that are told one by one.
 const NOTES: usize = 20;
@@ -52,6 +52,12 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
             let (story, code) = why::story(&answer, &why.pod, colours())?;
             print(&story)?;
             Ok(code)
+        }
+        Verb::UserData(wish) => {
+            let answer = userdata::answer(&wish, &mut io::stdin().lock())?;
+            tell(&answer.notes);
+            print(&answer.text)?;
+            Ok(PLACED)
         }
         Verb::Prices(wish) => {
             let done = prices::refresh(&wish.endpoint, &wish.region, wish.out.as_deref())?;
