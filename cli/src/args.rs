@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use api::label;
 use api::nodeclass::AmiFamily;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -27,6 +28,9 @@ pub enum Verb {
     Why(Why),
     /// List instance types as nodes would be: labels, what pods get, offerings with prices
     Types(Types),
+    /// Print the user data of a machine, as the controller would send it
+    #[command(name = "userdata", next_line_help = true)]
+    UserData(UserData),
     /// Fetch AWS's public on-demand prices of a region
     Prices(Prices),
 }
@@ -123,6 +127,75 @@ pub struct Types {
     /// Settings on which sizes depend.
     #[command(flatten)]
     pub sizes: Sizes,
+}
+
+/// `kerf userdata`.
+#[derive(Debug, Args)]
+pub struct UserData {
+    /// The EC2NodeClass, - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub class: PathBuf,
+    /// The NodePool; may be the same file
+    #[arg(long, value_name = "FILE")]
+    pub pool: PathBuf,
+    /// The instance type, on which the number of pods depends
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kind: Option<String>,
+    /// How it is bought [default: spot where the pool allows it]
+    #[arg(long, value_name = "WORD", value_enum)]
+    pub capacity_type: Option<Bought>,
+    /// Print it in base64, as a launch template takes it
+    #[arg(long)]
+    pub base64: bool,
+    /// Network interfaces that pods cannot use
+    #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
+    pub reserved_enis: u32,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// The cluster that machines join, under the controller's names.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Cluster {
+    /// The EKS cluster's name
+    #[arg(long, env = "CLUSTER_NAME", value_name = "NAME")]
+    pub cluster_name: Option<String>,
+    /// The API server's address
+    #[arg(long, env = "CLUSTER_ENDPOINT", value_name = "URL")]
+    pub cluster_endpoint: Option<String>,
+    /// Base64 of the cluster's CA certificate
+    #[arg(long, env = "CLUSTER_CA_BUNDLE", value_name = "BASE64", hide_env_values = true)]
+    pub cluster_ca_bundle: Option<String>,
+    /// The cluster's service CIDR, which only AL2023 is told
+    #[arg(long, env = "CLUSTER_CIDR", value_name = "CIDR")]
+    pub cluster_cidr: Option<String>,
+    /// Addresses of its DNS [default: the class's, else the machine's]
+    #[arg(long, env = "CLUSTER_DNS", value_name = "IP", value_delimiter = ',')]
+    pub cluster_dns: Vec<String>,
+}
+
+/// How a machine is bought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Bought {
+    /// From spare capacity
+    Spot,
+    /// At the list price
+    OnDemand,
+    /// From a reservation
+    Reserved,
+}
+
+impl Bought {
+    /// The value of label `karpenter.sh/capacity-type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Spot => label::CAPACITY_SPOT,
+            Self::OnDemand => label::CAPACITY_ON_DEMAND,
+            Self::Reserved => label::CAPACITY_RESERVED,
+        }
+    }
 }
 
 /// `kerf prices`.

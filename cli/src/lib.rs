@@ -15,6 +15,7 @@ mod run;
 mod settings;
 pub mod table;
 mod types;
+mod userdata;
 pub mod view;
 mod why;
 pub mod workload;

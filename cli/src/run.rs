@@ -14,7 +14,7 @@ use crate::catalogue::Wish;
 use crate::desk::{self, Answer, Conditions};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::outcome::{Outcome, outcome};
-use crate::{input, prices, table, types, why};
+use crate::{input, prices, table, types, userdata, why};
 
 /// Notes that are told one by one.
 const NOTES: usize = 20;
@@ -58,6 +58,12 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
         Verb::Types(wish) => {
             let class = wish.class.as_deref().map(read_class).transpose()?;
             print(&types::text(&wish, class, Timestamp::now(), colours())?)?;
+            Ok(PLACED)
+        }
+        Verb::UserData(wish) => {
+            let answer = userdata::answer(&wish, &mut io::stdin().lock())?;
+            tell(&answer.notes);
+            print(&answer.text)?;
             Ok(PLACED)
         }
         Verb::Prices(wish) => {

@@ -55,7 +55,7 @@ macro_rules! cases {
     };
 }
 
-cases! { catalogue covered crowd empty gates good ignored moving older refused stdin told types unplaced unpriced unready volumes wrong }
+cases! { catalogue covered crowd empty gates good ignored moving older refused stdin told told_machine types unplaced unpriced unready volumes wrong }
 
 /// Lines of every table fit 80 columns, and nothing is coloured where nobody looks.
 #[test]
@@ -67,4 +67,28 @@ fn tables_fit_eighty_columns() {
             assert!(line.chars().count() <= 80, "{name}: {line}");
         }
     }
+}
+
+/// Pipes get the document alone, and it joins a machine once the cluster is known.
+#[test]
+fn user_data_is_read_by_the_machine() {
+    let case = cases().join("told_machine");
+    let cluster = [
+        ("CLUSTER_NAME", "shop"),
+        ("CLUSTER_ENDPOINT", "https://10.0.0.1"),
+        ("CLUSTER_CA_BUNDLE", "aGVsbG8="),
+        ("CLUSTER_CIDR", "10.100.0.0/16"),
+    ];
+    let ask = ["userdata", "--class", "al2023.yaml", "--pool", "pool.yaml", "--type", "m5.large", "--base64"];
+    let answer = kerf(&case, &ask, "", &cluster);
+    assert_eq!((answer.code, answer.stderr.as_str()), (0, ""));
+    let read = machine::userdata::parse(answer.stdout.as_bytes()).unwrap();
+    read.config.validate().unwrap();
+    assert_eq!(read.config.spec.kubelet.config["maxPods"], 29);
+    assert_eq!(read.warnings, Vec::<String>::new());
+    let both = ["al2023.yaml", "pool.yaml"].map(|name| std::fs::read_to_string(case.join(name)).unwrap()).join("---\n");
+    let ask = ["userdata", "--class", "-", "--pool", "-", "--type", "m5.large", "--base64"];
+    assert_eq!(kerf(&case, &ask, &both, &cluster).stdout, answer.stdout, "both objects from standard input");
+    let help = kerf(&case, &["userdata", "--help"], "", &[]).stdout;
+    assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
 }

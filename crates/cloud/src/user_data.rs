@@ -1,8 +1,8 @@
 //! What a machine is told before it exists: from a class, and what is asked of one of its machines, to the document that crate
 //! `machine` writes and the machine reads (aws 2.4).
 
-use api::nodeclass::{AmiFamily, InstanceStorePolicy};
-use api::{Taint, label, taint};
+use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
+use api::{EC2NodeClass, Taint, label, taint};
 use machine::userdata::{self, Bootstrap, Document, RenderError};
 
 use crate::launch::Ask;
@@ -43,49 +43,90 @@ pub fn document(
     ask: &Ask,
     machine: Machine<'_>,
 ) -> Result<Document, RenderError> {
-    userdata::render(class.family, &bootstrap(class, settings, ask, machine))
+    let image = class.images.iter().map(|image| &image.image).find(|image| image.id == machine.image_id);
+    let told = Told {
+        spec: &class.spec,
+        agent: class.agent,
+        agent_settings: class.agent_settings.as_deref(),
+        image: image.map_or("", |image| &image.name),
+        capacity_type: machine.capacity_type,
+        max_pods: Some(machine.max_pods),
+    };
+    told.document(settings, ask)
 }
 
-/// Everything that a machine of the class is told, whatever the form.
+/// What machines of a class are told as far as the class itself says, without asking EC2: of images the first of its status counts,
+/// and without a number of pods they have as many as the class or else the image says.
 ///
-/// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
-#[must_use]
-pub fn bootstrap(class: &ResolvedClass, settings: &Settings, ask: &Ask, machine: Machine<'_>) -> Bootstrap {
-    let mut labels = ask.labels.clone();
-    labels.insert(label::CAPACITY_TYPE.to_owned(), machine.capacity_type.to_owned());
-    Bootstrap {
-        cluster_name: settings.cluster_name.clone(),
-        cluster_endpoint: settings.cluster_endpoint.clone(),
-        cluster_ca: settings.cluster_ca.clone(),
-        cluster_cidr: settings.cluster_cidr.clone(),
-        labels,
-        taints: taints(class, ask),
-        max_pods: Some(machine.max_pods),
-        cluster_dns: settings.cluster_dns.clone(),
-        kubelet: class.spec.kubelet.clone().unwrap_or_default(),
-        raid0: class.spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
-        image_release: image_release(class, machine.image_id),
-        user_data: class.spec.user_data.clone(),
-        agent: class.agent_settings.clone().or_else(|| class.agent.then(String::new)),
+/// # Errors
+/// As [`render`].
+pub fn of_class(
+    class: &EC2NodeClass,
+    settings: &Settings,
+    ask: &Ask,
+    capacity_type: &str,
+    max_pods: Option<u32>,
+) -> Result<Document, RenderError> {
+    let image = class.status.as_ref().and_then(|status| status.amis.first());
+    let told = Told {
+        spec: &class.spec,
+        agent: class.has_agent(),
+        agent_settings: class.agent_settings(),
+        image: image.map_or("", |image| &image.name),
+        capacity_type,
+        max_pods,
+    };
+    told.document(settings, ask)
+}
+
+/// Everything of class and machine that the document depends on.
+struct Told<'a> {
+    spec: &'a EC2NodeClassSpec,
+    agent: bool,
+    agent_settings: Option<&'a str>,
+    /// The image's name.
+    image: &'a str,
+    capacity_type: &'a str,
+    max_pods: Option<u32>,
+}
+
+impl Told<'_> {
+    /// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
+    fn document(&self, settings: &Settings, ask: &Ask) -> Result<Document, RenderError> {
+        let mut labels = ask.labels.clone();
+        labels.insert(label::CAPACITY_TYPE.to_owned(), self.capacity_type.to_owned());
+        let bootstrap = Bootstrap {
+            cluster_name: settings.cluster_name.clone(),
+            cluster_endpoint: settings.cluster_endpoint.clone(),
+            cluster_ca: settings.cluster_ca.clone(),
+            cluster_cidr: settings.cluster_cidr.clone(),
+            labels,
+            taints: taints(self.agent, ask),
+            max_pods: self.max_pods,
+            cluster_dns: settings.cluster_dns.clone(),
+            kubelet: self.spec.kubelet.clone().unwrap_or_default(),
+            raid0: self.spec.instance_store_policy == Some(InstanceStorePolicy::Raid0),
+            image_release: image_release(self.spec, self.image),
+            user_data: self.spec.user_data.clone(),
+            agent: self.agent_settings.map(str::to_owned).or_else(|| self.agent.then(String::new)),
+        };
+        userdata::render(self.spec.resolved_ami_family(), &bootstrap)
     }
 }
 
-fn taints(class: &ResolvedClass, ask: &Ask) -> Vec<Taint> {
+fn taints(with_agent: bool, ask: &Ask) -> Vec<Taint> {
     let mut all: Vec<Taint> = ask.taints.iter().chain(&ask.startup_taints).cloned().collect();
     let agent = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
-    if class.agent && !all.iter().any(|one| one.matches(&agent)) {
+    if with_agent && !all.iter().any(|one| one.matches(&agent)) {
         all.push(agent);
     }
     all
 }
 
 /// Which release of Bottlerocket the image is: as the alias says, else by the image's name.
-fn image_release(class: &ResolvedClass, image_id: &str) -> Option<String> {
-    if let Some(alias) = class.spec.alias().filter(|alias| alias.family == AmiFamily::Bottlerocket) {
-        return Some(alias.version);
-    }
-    let image = class.images.iter().map(|image| &image.image).find(|image| image.id == image_id)?;
-    release_in(&image.name)
+fn image_release(spec: &EC2NodeClassSpec, image: &str) -> Option<String> {
+    let alias = spec.alias().filter(|alias| alias.family == AmiFamily::Bottlerocket);
+    alias.map_or_else(|| release_in(image), |alias| Some(alias.version))
 }
 
 /// The release in a name such as `bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-6db9a3e8`.

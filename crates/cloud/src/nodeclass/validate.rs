@@ -79,7 +79,10 @@ fn agent_problem(family: AmiFamily, text: &str) -> Option<String> {
 fn render_reason(error: &RenderError) -> &'static str {
     match error {
         RenderError::TooLarge { .. } => reason::USER_DATA_SIZE_LIMIT_EXCEEDED,
-        RenderError::AgentNotServed { .. } | RenderError::NoAgentSource => AGENT_SETTINGS_INVALID,
+        RenderError::Agent(_)
+        | RenderError::AgentNotServed { .. }
+        | RenderError::NoAgentPart
+        | RenderError::NoAgentSource => AGENT_SETTINGS_INVALID,
         _ => USER_DATA_INVALID,
     }
 }

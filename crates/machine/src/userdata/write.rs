@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::LIMIT;
+use crate::agent;
 
 pub use wrong::{RenderError, Warning};
 
@@ -67,10 +68,14 @@ pub struct Document {
 /// # Errors
 /// [`RenderError`], also for a document beyond [`LIMIT`].
 pub fn render(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderError> {
+    if let Some(settings) = input.agent_settings() {
+        agent::parse(settings).map_err(RenderError::Agent)?;
+    }
     let mut document = match family {
         AmiFamily::Al2 => al2::render(input)?.into(),
         AmiFamily::Al2023 => al2023::render(input)?.into(),
         AmiFamily::Bottlerocket => bottlerocket::render(input)?,
+        AmiFamily::Custom if input.agent_settings().is_some() => return Err(RenderError::NoAgentPart),
         AmiFamily::Custom => input.user_data.clone().unwrap_or_default().into(),
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => windows::render(input)?.into(),
     };

@@ -4,8 +4,9 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::agent::HOST_CONTAINER;
+use crate::agent::{HOST_CONTAINER, MEDIA_TYPE};
 use crate::mime::MimeError;
+use crate::nodeconfig::NodeConfigError;
 use crate::userdata::LIMIT;
 
 /// Why user data could not be written.
@@ -54,6 +55,15 @@ pub enum RenderError {
         "spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs one block, put all into one"
     )]
     InnerPowerShell,
+    /// The agent could not follow its settings.
+    #[error("annotation kerf.sh/agent-settings of the EC2NodeClass")]
+    Agent(#[source] NodeConfigError),
+    /// The class has settings for the agent, but its user data is not ours to write.
+    #[error(
+        "annotation kerf.sh/agent-settings of the EC2NodeClass: Kerf writes no user data for amiFamily Custom; put the settings into \
+         spec.userData as a part {MEDIA_TYPE}"
+    )]
+    NoAgentPart,
     /// The class asks for the agent where there is none.
     #[error(
         "the Kerf agent does not run on images of family {family}; use {instead}, or take the annotations kerf.sh/agent and \

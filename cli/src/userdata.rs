@@ -1,0 +1,181 @@
+//! What a machine of a class and a pool is told before it exists: the very document that the controller would send.
+
+use std::error::Error;
+use std::io::Read;
+use std::path::Path;
+
+use api::nodeclass::AmiFamily;
+use api::{EC2NodeClass, NodePool, Operator, label};
+use cloud::launch::Ask;
+use cloud::types::{self, ClassSettings};
+use cloud::{Settings, data, user_data};
+use planner::Resources;
+
+use crate::args::{Cluster, UserData};
+use crate::failure::Failure;
+use crate::input::{self, Objects};
+
+/// The document, and what its reader should know of it.
+pub struct Answer {
+    /// As it reaches the machine.
+    pub text: String,
+    /// One sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Renders the user data of a machine.
+///
+/// # Errors
+/// When a file cannot be read, does not hold what it should, or the class's user data cannot be merged; the file is named.
+pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<Answer, Failure> {
+    let (classes, pools, mut notes) = objects(wish, stdin)?;
+    let pool = pool(&pools, &wish.pool)?;
+    let class = class(&classes, pool, &wish.class)?;
+    let name = class.metadata.name.as_deref().unwrap_or_default();
+    let at = |problem: String| Failure::usage(format!("{}: EC2NodeClass {name}: {problem}", shown(&wish.class)));
+    let family = class.spec.resolved_ami_family();
+    notes.extend(wish.cluster.missing(family));
+    let settings = Settings { reserved_enis: wish.reserved_enis, ..wish.cluster.settings() };
+    let pods = pods(class, wish.kind.as_deref(), &settings, &at)?;
+    if pods.is_none() && !matches!(family, AmiFamily::Custom) {
+        notes.push("how many pods the machine takes depends on its instance type; name one with --type".to_owned());
+    }
+    let capacity_type = wish.capacity_type.map_or_else(|| capacity_type(pool), |wish| wish.as_str());
+    let document = user_data::of_class(class, &settings, &ask(pool), capacity_type, pods)
+        .map_err(|error| at(error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))))?;
+    notes.extend(document.warnings.iter().map(|warning| format!("EC2NodeClass {name}: {warning}")));
+    let text = if wish.base64 { machine::userdata::encode(&document.text) + "\n" } else { document.text };
+    Ok(Answer { text, notes })
+}
+
+/// What lies at both places; standard input is read once for both.
+fn objects(wish: &UserData, stdin: &mut dyn Read) -> Result<(Objects, Objects, Vec<String>), Failure> {
+    let classes = input::read(std::slice::from_ref(&wish.class), stdin).map_err(Failure::from)?;
+    if wish.class == wish.pool {
+        return Ok((classes.objects.clone(), classes.objects, classes.notes));
+    }
+    let pools = input::read(std::slice::from_ref(&wish.pool), stdin).map_err(Failure::from)?;
+    Ok((classes.objects, pools.objects, [classes.notes, pools.notes].concat()))
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn pool<'a>(objects: &'a Objects, path: &Path) -> Result<&'a NodePool, Failure> {
+    match objects.pools.as_slice() {
+        [pool] => Ok(pool),
+        [] => Err(Failure::usage(format!("{}: there is no NodePool in it; name a file that has one", shown(path)))),
+        several => {
+            let names: Vec<&str> = several.iter().filter_map(|pool| pool.metadata.name.as_deref()).collect();
+            let names = names.join(", ");
+            Err(Failure::usage(format!("{}: there are several NodePools in it ({names}); leave one", shown(path))))
+        }
+    }
+}
+
+fn class<'a>(objects: &'a Objects, pool: &NodePool, path: &Path) -> Result<&'a EC2NodeClass, Failure> {
+    let wanted = &pool.spec.template.spec.node_class_ref.name;
+    let found = objects.classes.iter().find(|class| class.metadata.name.as_ref() == Some(wanted));
+    found.map(AsRef::as_ref).ok_or_else(|| {
+        let names: Vec<&str> = objects.classes.iter().filter_map(|class| class.metadata.name.as_deref()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let pool = pool.metadata.name.as_deref().unwrap_or_default();
+        Failure::usage(format!(
+            "{}: NodePool {pool}: spec.template.spec.nodeClassRef.name is {wanted}, but the EC2NodeClass there is {there}; \
+             name the file that has {wanted}",
+            shown(path)
+        ))
+    })
+}
+
+/// How many pods a machine of the type takes under the class.
+fn pods(
+    class: &EC2NodeClass,
+    kind: Option<&str>,
+    settings: &Settings,
+    at: &impl Fn(String) -> Failure,
+) -> Result<Option<u32>, Failure> {
+    let Some(kind) = kind else {
+        let own = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.max_pods);
+        return Ok(own.and_then(|pods| u32::try_from(pods).ok()));
+    };
+    let infos = data::instance_types().map_err(Failure::internal)?;
+    let info = infos.get(kind).ok_or_else(|| {
+        Failure::usage(format!(
+            "--type: there is no instance type {kind} in the embedded table; write one such as m7g.large"
+        ))
+    })?;
+    let facts = data::facts().map_err(Failure::internal)?;
+    let sizes = ClassSettings::of(class, std::collections::BTreeMap::new()).map_err(|error| at(error.to_string()))?;
+    let capacity = types::capacity(info, facts, &sizes, settings);
+    Ok(u32::try_from(capacity.get(Resources::PODS)).ok())
+}
+
+/// What a launch would choose where prices do not speak against it: spot where the pool allows it.
+fn capacity_type(pool: &NodePool) -> &'static str {
+    let requirements = types::requirements(&pool.template_requirements());
+    let allows = |value: &str| requirements.get(label::CAPACITY_TYPE).is_none_or(|set| set.allows(Some(value)));
+    let all = [label::CAPACITY_SPOT, label::CAPACITY_ON_DEMAND, label::CAPACITY_RESERVED];
+    all.into_iter().find(|value| allows(value)).unwrap_or(label::CAPACITY_ON_DEMAND)
+}
+
+/// What a claim of the pool asks for, before any pod narrows it.
+fn ask(pool: &NodePool) -> Ask {
+    let template = &pool.spec.template;
+    let name = pool.metadata.name.clone().unwrap_or_default();
+    let mut labels = template.metadata.labels.clone().unwrap_or_default();
+    for wanted in pool.template_requirements() {
+        let own = !label::is_well_known(&wanted.key) && !label::is_restricted(&wanted.key);
+        if let [value] = wanted.values.as_slice()
+            && own
+            && wanted.operator == Operator::In
+        {
+            labels.entry(wanted.key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    let class = &template.spec.node_class_ref;
+    labels.insert(label::NODEPOOL.to_owned(), name.clone());
+    labels.insert(label::node_class_key(&class.group, &class.kind), class.name.clone());
+    Ask {
+        pool: name,
+        labels,
+        taints: template.spec.taints.clone().unwrap_or_default(),
+        startup_taints: template.spec.startup_taints.clone().unwrap_or_default(),
+        ..Ask::default()
+    }
+}
+
+impl Cluster {
+    /// What is known of the cluster, with a word that anyone sees where something is not.
+    fn settings(&self) -> Settings {
+        let text = |said: &Option<String>, or: &str| said.clone().unwrap_or_else(|| or.to_owned());
+        Settings {
+            cluster_name: text(&self.cluster_name, "CLUSTER_NAME"),
+            cluster_endpoint: text(&self.cluster_endpoint, "https://CLUSTER_ENDPOINT"),
+            cluster_ca: text(&self.cluster_ca_bundle, "CLUSTER_CA_BUNDLE"),
+            cluster_cidr: text(&self.cluster_cidr, "CLUSTER_CIDR"),
+            cluster_dns: self.cluster_dns.clone(),
+            ..Settings::default()
+        }
+    }
+
+    /// A sentence about what stands for something else, where the family is told of it.
+    fn missing(&self, family: AmiFamily) -> Option<String> {
+        let told = family != AmiFamily::Custom;
+        let all = [
+            ("CLUSTER_NAME", told && self.cluster_name.is_none()),
+            ("CLUSTER_ENDPOINT", told && self.cluster_endpoint.is_none()),
+            ("CLUSTER_CA_BUNDLE", told && self.cluster_ca_bundle.is_none()),
+            ("CLUSTER_CIDR", family == AmiFamily::Al2023 && self.cluster_cidr.is_none()),
+        ];
+        let names: Vec<&str> = all.into_iter().filter(|(_, missing)| *missing).map(|(name, _)| name).collect();
+        let verb = if names.len() == 1 { "stands" } else { "stand" };
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} {verb} for what is not known here; set variables of these names, or the flags",
+                names.join(", ")
+            )
+        })
+    }
+}
