@@ -112,7 +112,7 @@ fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Ste
     };
     let name = before.metadata.name.clone().unwrap_or_default();
     let patch = patch::status(&before.metadata, &claim.status);
-    (claim.status != before.status).then(|| Step::PatchStatus(Target::Claim(name), patch))
+    (claim.status != before.status).then_some(Step::PatchStatus(Target::Claim(name), patch))
 }
 
 #[cfg(test)]
