@@ -73,7 +73,7 @@ enum State {
 #[derive(Clone)]
 struct Outcome {
     failure: Failure,
-    /// Whether something was learned that makes the next choice another one.
+    /// Whether something is out of stock that this choice wanted, so that the next one is another.
     learned: bool,
 }
 
@@ -251,7 +251,8 @@ impl Launcher {
             Ok(answer) => {
                 let verdict = cloud::launch::judge(&answer, &open.choice.within());
                 outcome::count_errors(&self.metrics, &answer);
-                let learned = !verdict.shortages.is_empty();
+                let scopes = open.choice.scopes();
+                let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
                 self.market.end_launch(&Token::read(token), &answer, (served, verdict.shortages), now);
                 log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
