@@ -81,7 +81,9 @@ pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp
 pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Step> {
     let mut steps = Vec::new();
     let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
-    let tokens: BTreeSet<&str> = index.claims.values().filter_map(|claim| launch_token(claim)).collect();
+    // A claim that has its instance awaits no other: what else its launch brought is nobody's.
+    let waiting = index.claims.values().filter(|claim| provider_id(claim).is_none());
+    let tokens: BTreeSet<&str> = waiting.filter_map(|claim| launch_token(claim)).collect();
     for instance in instances.iter().filter(|instance| !instance.is_ending()) {
         let id = instance.provider_id();
         let awaited =

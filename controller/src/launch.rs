@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, finalizer};
-use cloud::launch::{Ask, BuyError, Choice, ClaimId, Failure, Held, MAX_TARGET, Offer, Refusal, Resume, Token};
+use cloud::launch::{Ask, BuyError, Choice, ClaimId, Failure, Held, MAX_TARGET, Offer, Refusal, Resume, SETTLE, Token};
 use cloud::{FleetRequest, Instance};
 use daemon::metric::Metrics;
 use futures::future::join_all;
@@ -44,6 +44,8 @@ pub struct Launcher {
     act: Act,
     metrics: Arc<Metrics>,
     now: fn() -> Timestamp,
+    /// When this life began: until then another one may have called, however old its token is.
+    began: Timestamp,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
@@ -73,7 +75,7 @@ enum State {
 #[derive(Clone)]
 struct Outcome {
     failure: Failure,
-    /// Whether something was learned that makes the next choice another one.
+    /// Whether something is out of stock that this choice wanted, so that the next one is another.
     learned: bool,
 }
 
@@ -89,13 +91,13 @@ impl Launcher {
     /// A launcher with no launches under way.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, market, act, metrics, now: Timestamp::now, open: Mutex::default() }
+        Self { cluster, market, act, metrics, now: Timestamp::now, began: Timestamp::now(), open: Mutex::default() }
     }
 
     /// The same under another clock.
     #[must_use]
     pub fn with_clock(self, now: fn() -> Timestamp) -> Self {
-        Self { now, ..self }
+        Self { now, began: now(), ..self }
     }
 
     /// Gathers claims without a token into fleets and writes the tokens.
@@ -251,7 +253,8 @@ impl Launcher {
             Ok(answer) => {
                 let verdict = cloud::launch::judge(&answer, &open.choice.within());
                 outcome::count_errors(&self.metrics, &answer);
-                let learned = !verdict.shortages.is_empty();
+                let scopes = open.choice.scopes();
+                let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
                 self.market.end_launch(&Token::read(token), &answer, (served, verdict.shortages), now);
                 log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
@@ -393,6 +396,7 @@ impl Launcher {
                     let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
                     next = Next::After(left.min(NOT_YET));
                 }
+                Resume::LaunchAnew(_) if now.duration_since(self.began) < SETTLE => next = Next::After(NOT_YET),
                 Resume::LaunchAnew(claim) => {
                     let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
                     self.act.run(Step::Patch(Target::Claim(claim.name), patch)).await?;

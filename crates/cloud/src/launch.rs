@@ -170,6 +170,7 @@ impl Choice {
         let within = self.within();
         for one in self.configs.iter().flat_map(|config| &config.overrides) {
             scopes.extend(within.placed(self.capacity_type, &one.instance_type, &one.zone));
+            scopes.extend(within.group_in(&one.zone));
             let class = family_class(&one.instance_type);
             scopes.insert(Scope::Quota { capacity_type: self.capacity_type, class });
             scopes.insert(Scope::offering(self.capacity_type, &one.instance_type, &one.zone));

@@ -26,7 +26,8 @@ impl Profiles {
             name: name.to_owned(),
             path: "/".to_owned(),
             roles: vec![role],
-            ..InstanceProfile::default()
+            tags: Tags::new(),
+            created: "2026-01-01T00:00:00Z".to_owned(),
         };
         self.profiles.insert(name.to_owned(), profile);
     }

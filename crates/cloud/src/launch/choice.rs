@@ -114,13 +114,16 @@ fn candidates<'a>(
     Ok(candidates)
 }
 
-/// Whether the reservation behind an offering, or the placement group before it, has room as far as we know.
+/// Whether an offering, the reservation behind it, and the placement group before it have room as far as we know now: the
+/// catalogue may be older.
 fn has_room(offer: &Offer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
     let reserved = offering.reservation.as_ref();
     let used_up = |one: &Reservation| one.remaining == 0 || offer.shortages.holds_reservation(&one.id, offer.now);
     let pool = (offering.capacity_type, kind.name.as_str(), offering.zone.as_str());
     let full = |group: &String| offer.shortages.holds_placed(pool, (group, place.partition), offer.now);
-    !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
+    let (capacity_type, name, zone) = pool;
+    let dry = offer.shortages.holds(capacity_type, name, zone, offer.now);
+    !dry && !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
 }
 
 /// The requests without the count of nodes, which no machine has.

@@ -77,6 +77,11 @@ pub struct Within<'a> {
 }
 
 impl Within<'_> {
+    /// The scope of the group in a zone, if there is one.
+    pub(super) fn group_in(&self, zone: &str) -> Option<Scope> {
+        self.group.map(|(group, _)| Scope::Group { group: group.to_owned(), zone: zone.to_owned() })
+    }
+
     /// The scope of an offering inside the group, if there is one.
     pub(super) fn placed(&self, capacity_type: CapacityType, kind: &str, zone: &str) -> Option<Scope> {
         self.group.map(|(group, partition)| Scope::Placed {
@@ -146,8 +151,7 @@ fn scope(error: &FleetError, within: &Within<'_>) -> Option<Scope> {
         }
         VCPU_LIMIT if !kind.is_empty() => Some(Scope::Quota { capacity_type, class: family_class(kind) }),
         code if UNFULFILLABLE.contains(&code) && !kind.is_empty() && !error.zone.is_empty() => {
-            let group = within.group.filter(|_| is_full_group(error));
-            let full = group.map(|(id, _)| Scope::Group { group: id.to_owned(), zone: error.zone.clone() });
+            let full = within.group_in(&error.zone).filter(|_| is_full_group(error));
             let placed = || within.placed(capacity_type, kind, &error.zone);
             Some(full.or_else(placed).unwrap_or_else(|| Scope::offering(capacity_type, kind, &error.zone)))
         }
