@@ -13,6 +13,7 @@ mod fixture;
 pub mod garbage;
 pub mod health;
 pub mod index;
+pub mod interruption;
 pub mod launch;
 pub mod lease;
 pub mod lifecycle;
