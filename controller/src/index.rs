@@ -70,6 +70,7 @@ pub struct Index {
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
+    claims_by_instance: BTreeMap<String, BTreeSet<Key>>,
     pod_events: BTreeMap<String, Timestamp>,
 }
 
@@ -199,6 +200,12 @@ impl Index {
         claims.next().is_none().then(|| self.claims.get(claim)).flatten()
     }
 
+    /// The claim of an instance, by EC2's id.
+    #[must_use]
+    pub fn claim_of_instance(&self, id: &str) -> Option<&Arc<NodeClaim>> {
+        self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
+    }
+
     /// Claims that carry a launch token, in the order of their names.
     pub fn claims_of_launch<'a>(&'a self, token: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
         self.claims.values().filter(move |claim| launch_token(claim) == Some(token))
@@ -215,6 +222,12 @@ impl Index {
 #[must_use]
 pub fn provider_id(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref().map(|status| status.provider_id.as_str()).filter(|id| !id.is_empty())
+}
+
+/// The claim's instance in EC2's words, once it was launched.
+#[must_use]
+pub fn instance_id(claim: &NodeClaim) -> Option<&str> {
+    provider_id(claim)?.rsplit('/').next()
 }
 
 /// The client token of the CreateFleet call that launches the claim.

@@ -15,6 +15,7 @@ mod fixture;
 pub mod garbage;
 pub mod health;
 pub mod index;
+pub mod interruption;
 pub mod launch;
 pub mod lease;
 pub mod lifecycle;

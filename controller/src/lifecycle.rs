@@ -23,6 +23,7 @@ pub use gates::Limit;
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::health::Registration;
+use crate::interruption::{Kind, Notice};
 use crate::patch;
 use crate::queue::Next;
 use crate::work::Work;
@@ -49,6 +50,8 @@ pub struct View {
     pub last_pod_event: Option<Timestamp>,
     /// How long the gates of the claim's node may stay closed; `None` for ever.
     pub gates: Option<Limit>,
+    /// What the controller itself heard of the end of the claim's instance.
+    pub notice: Option<Notice>,
     /// The moment of the look.
     pub now: Timestamp,
 }
@@ -170,19 +173,32 @@ fn delete(claim: &NodeClaim) -> Step {
     Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())
 }
 
-/// A notice that EC2 takes the instance back, as the agent wrote it on the node: reason and deadline.
+/// A notice that the instance goes: as the agent wrote it on the node, or as the controller heard it.
 struct Interruption {
     reason: String,
     deadline: Option<String>,
+    kind: Kind,
 }
 
+/// The agent's word comes first: it knows the deadline from the machine itself.
 fn interruption(view: &View) -> Option<Interruption> {
+    agents_word(view).or_else(|| {
+        view.notice.as_ref().map(|notice| Interruption {
+            reason: notice.kind.as_str().to_owned(),
+            deadline: notice.deadline.map(|deadline| deadline.to_string()),
+            kind: notice.kind,
+        })
+    })
+}
+
+fn agents_word(view: &View) -> Option<Interruption> {
     let node = view.nodes.first()?;
     let found = node.condition(condition::INTERRUPTED).filter(|found| found.status == condition::TRUE)?;
     // A recommendation to rebalance is no notice: the instance may stay for hours.
     (found.reason != reason::REBALANCE_RECOMMENDATION).then(|| Interruption {
         reason: found.reason.clone(),
         deadline: node.annotation(api::annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
+        kind: Kind::SpotInterrupted,
     })
 }
 
@@ -194,13 +210,20 @@ fn give_up_interrupted(view: &View, interruption: &Interruption) -> Decision {
         let annotations = json!({api::annotation::TERMINATION_TIMESTAMP: deadline});
         steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }
+    let kind = interruption.kind;
+    if view.notice.is_some() {
+        let objects = view.nodes.iter().map(|node| Object::of(node.as_ref()));
+        let objects = std::iter::once(Object::of(claim.as_ref())).chain(objects);
+        steps.extend(objects.map(|object| Step::Note(Note::warning(object, kind.event(), kind.sentence().to_owned()))));
+    }
     let message = match &interruption.deadline {
-        Some(deadline) => format!("EC2 takes the instance back at {deadline} ({})", interruption.reason),
-        None => format!("EC2 takes the instance back ({})", interruption.reason),
+        Some(deadline) => format!("the instance goes at {deadline} ({})", interruption.reason),
+        None => format!("the instance goes ({})", interruption.reason),
     };
     steps.push(Step::Note(Note::warning(Object::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
     steps.push(delete(claim));
-    Decision { steps, disrupted: Some("spot_interrupted"), short: offering(claim), ..Decision::default() }
+    let short = offering(claim).filter(|_| kind == Kind::SpotInterrupted);
+    Decision { steps, disrupted: Some(kind.as_str()), short, ..Decision::default() }
 }
 
 /// Whether `deadline` comes before the one that the claim carries, if it carries one that can be read.

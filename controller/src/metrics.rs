@@ -170,6 +170,41 @@ pub const LAUNCH_FAILURES: Metric = Metric {
     kind: Kind::Counter,
     labels: &["zone", "capacity_type", "reason"],
 };
+/// Messages of the interruption queue.
+pub const MESSAGES_RECEIVED: Metric = Metric {
+    name: "karpenter_interruption_received_messages_total",
+    help: "Messages received from the interruption queue, by kind (no_op: nothing for us, malformed: dropped unread)",
+    kind: Kind::Counter,
+    labels: &["message_type"],
+};
+/// Messages that are dealt with.
+pub const MESSAGES_DELETED: Metric = Metric {
+    name: "karpenter_interruption_deleted_messages_total",
+    help: "Messages deleted from the interruption queue once nothing was left to do about them",
+    kind: Kind::Counter,
+    labels: &[],
+};
+/// How long a message takes.
+pub const MESSAGE_DURATION: Metric = Metric {
+    name: "karpenter_interruption_message_queue_duration_seconds",
+    help: "From an event to the moment when its claim was on its way out, in seconds",
+    kind: Kind::Histogram(DURATIONS),
+    labels: &[],
+};
+/// Instances that fail checks.
+pub const STATUS_UNHEALTHY: Metric = Metric {
+    name: "karpenter_interruption_instance_status_unhealthy_total",
+    help: "Instances of ours that DescribeInstanceStatus called unwell, once an instance and kind until it is over",
+    kind: Kind::Counter,
+    labels: &["category"],
+};
+/// Whether the queue answers.
+pub const QUEUE_REACHABLE: Metric = Metric {
+    name: "kerf_interruption_queue_reachable",
+    help: "1 while the interruption queue answers, 0 while it is missing, forbidden or silent; no value without a queue",
+    kind: Kind::Gauge,
+    labels: &[],
+};
 
 /// CPU that nodes stay within.
 pub const USAGE_CPU: Metric = Metric {
@@ -274,6 +309,11 @@ pub const TABLE: &[Metric] = &[
     ACT_STEPS,
     PLAN_FINDINGS,
     LAUNCH_FAILURES,
+    MESSAGES_RECEIVED,
+    MESSAGES_DELETED,
+    MESSAGE_DURATION,
+    STATUS_UNHEALTHY,
+    QUEUE_REACHABLE,
     USAGE_CPU,
     USAGE_MEMORY,
     USAGE_PRESSURE,

@@ -18,6 +18,7 @@ use crate::class;
 use crate::cluster::Cluster;
 use crate::health::{Registration, Registrations, Verdict};
 use crate::index::{Index, provider_id};
+use crate::interruption::Notices;
 use crate::launch::Launcher;
 use crate::lifecycle::{self, Instance};
 use crate::market::Market;
@@ -39,6 +40,7 @@ pub struct Reconciler {
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
     verdicts: Arc<Verdicts>,
+    notices: Arc<Notices>,
 }
 
 impl Reconciler {
@@ -50,7 +52,7 @@ impl Reconciler {
         act: Act,
         launcher: Launcher,
         metrics: Arc<Metrics>,
-        verdicts: Arc<Verdicts>,
+        (verdicts, notices): (Arc<Verdicts>, Arc<Notices>),
     ) -> Self {
         Self {
             cluster,
@@ -61,6 +63,7 @@ impl Reconciler {
             drains: Mutex::default(),
             registrations: Registrations::default(),
             verdicts,
+            notices,
         }
     }
 
@@ -131,7 +134,11 @@ impl Reconciler {
     }
 
     async fn claim(&self, name: &str) -> Result<Next, ActError> {
-        let Some(mut view) = self.cluster.read(|index| claim_view(index, name)) else { return Ok(Next::Wait) };
+        let Some(mut view) = self.cluster.read(|index| claim_view(index, name)) else {
+            self.notices.settle(name);
+            return Ok(Next::Wait);
+        };
+        view.notice = self.notices.of(name);
         if view.claim.metadata.deletion_timestamp.is_some() && view.nodes.is_empty() {
             view.instance = self.instance(provider_id(&view.claim)).await?;
         }
@@ -144,6 +151,9 @@ impl Reconciler {
             self.market.interrupted(scope, Timestamp::now());
         }
         self.act.run_all(decision.steps).await?;
+        if disrupted.is_some() || view.claim.metadata.deletion_timestamp.is_some() {
+            self.notices.settle(name);
+        }
         for work in decision.work {
             self.cluster.queue.add(work);
         }
@@ -291,6 +301,7 @@ fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {
         nodes,
         claim,
         instance: Instance::Unknown,
+        notice: None,
         now,
     })
 }

@@ -22,6 +22,8 @@ use crate::act::Act;
 use crate::cluster::Cluster;
 use crate::event::{self, Notes};
 use crate::index::{Index, Kept};
+use crate::interruption::queue::Listener;
+use crate::interruption::{Notices, health};
 use crate::lease::Leadership;
 use crate::market::Market;
 use crate::provision::{Provisioner, Rules};
@@ -77,7 +79,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, verdicts)).run());
+    let notices = Arc::new(Notices::default());
+    let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
+    listen(settings.interruption_queue.clone(), &heard, &mut tasks);
+    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, (verdicts, notices))).run());
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(&mut leadership).await;
@@ -156,6 +161,26 @@ impl Kinds<'_> {
                 Consequences::default()
             });
         }
+    }
+}
+
+/// What those who listen to EC2 share.
+struct Heard<'a> {
+    cluster: &'a Arc<Cluster>,
+    market: &'a Arc<Market>,
+    notices: &'a Arc<Notices>,
+    metrics: &'a Arc<Metrics>,
+}
+
+/// Listens to what EC2 says of its instances, by the queue if there is one.
+fn listen(queue: Option<String>, heard: &Heard<'_>, tasks: &mut JoinSet<()>) {
+    let Heard { cluster, market, notices, metrics } = heard;
+    let all = || (Arc::clone(cluster), Arc::clone(market), Arc::clone(notices), Arc::clone(metrics));
+    let (cluster, market, notices, metrics) = all();
+    tasks.spawn(health::watch_for_ever(cluster, market, notices, metrics));
+    if let Some(queue) = queue {
+        let (cluster, market, notices, metrics) = all();
+        tasks.spawn(Arc::new(Listener { queue, cluster, market, notices, metrics }).run());
     }
 }
 

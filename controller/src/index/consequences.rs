@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::{Index, Key, Table, key_of, launch_token, provider_id};
+use super::{Index, Key, Table, instance_id, key_of, launch_token, provider_id};
 use crate::work::{Consequences, Work};
 
 /// A kind that the index keeps.
@@ -173,6 +173,8 @@ impl Kept for NodeClaim {
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
         let (from, to) = (before.and_then(provider_id), after.and_then(provider_id));
         move_between(&mut index.claims_by_provider, before.or(after), from, to);
+        let (from, to) = (before.and_then(instance_id), after.and_then(instance_id));
+        move_between(&mut index.claims_by_instance, before.or(after), from, to);
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{CapacityType, Decision, Instance, Limit, Scope, View, decide};
 use crate::act::Step;
 use crate::fixture::{at, body, claim, condition as cond, merge, node, status, words, written};
+use crate::interruption::{Kind, Notice};
 use crate::work::Work;
 
 /// The claim with one look at it, so many seconds after its creation.
@@ -17,6 +18,7 @@ fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {
         instance: Instance::Unknown,
         last_pod_event: None,
         gates: None,
+        notice: None,
         now: at(seconds),
     }
 }
@@ -285,6 +287,35 @@ fn a_notice_takes_the_claim_away_with_its_deadline() {
 
     let advice = decide(&look(&registered("True"), &[noticed(reason::REBALANCE_RECOMMENDATION)], 60));
     assert!(advice.steps.is_empty(), "a recommendation is no notice");
+}
+
+#[test]
+fn what_the_controller_heard_takes_the_claim_away_too() {
+    let labels = json!({"metadata": {"labels": {
+        label::CAPACITY_TYPE: "spot",
+        label::INSTANCE_TYPE: "m5.large",
+        label::ZONE: "us-west-2a",
+    }}});
+    let hears = |kind: Kind, deadline: Option<i64>| {
+        let mut view = look(&merged(&[registered("True"), labels.clone()]), &[json!({})], 60);
+        view.notice = Some(Notice { kind, deadline: deadline.map(at) });
+        decide(&view)
+    };
+    let spot = hears(Kind::SpotInterrupted, Some(180));
+    let told = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
+    assert_eq!(
+        words(&spot.steps),
+        ["patch claim default-1", told[0], told[1], told[2], "delete claim default-1 (claim-uid)"],
+        "on claim and node"
+    );
+    assert_eq!(spot.disrupted, Some("spot_interrupted"));
+    assert!(spot.short.is_some());
+    let stopped = hears(Kind::InstanceStopped, None);
+    assert_eq!(words(&stopped.steps)[0], "event InstanceStopping", "no deadline, no patch");
+    assert_eq!((stopped.disrupted, stopped.short), (Some("instance_stopped"), None));
+    let forced = hears(Kind::SystemStatus, Some(60));
+    let annotations = &body(&forced.steps)["metadata"]["annotations"];
+    assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());
 }
 
 /// Where EC2 takes a spot machine back it has none to give; of on-demand it says nothing about the pool.

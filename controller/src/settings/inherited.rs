@@ -6,9 +6,6 @@ use clap::Args;
 /// Flags and environment as written.
 #[derive(Args, Clone, Debug)]
 pub struct Inherited {
-    /// Name of an SQS queue with EC2's notices; agents hear of them without one.
-    #[arg(long, env = "INTERRUPTION_QUEUE", default_value = "")]
-    interruption_queue: String,
     /// ResourceClaims of pods are not looked at, whatever this says.
     #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
     ignore_dra_requests: bool,
@@ -52,7 +49,6 @@ impl Inherited {
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
         let wishes = [
-            (!self.interruption_queue.is_empty(), "INTERRUPTION_QUEUE is not read: spot notices come from the agents"),
             (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT is not supported yet: zonal shifts are not followed"),
             (
                 !self.ignore_dra_requests,

@@ -201,6 +201,14 @@ pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpir
 pub const SPOT_INTERRUPTED: &str = "SpotInterrupted";
 /// Event on Node and claim: EC2 expects to take back a spot machine.
 pub const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
+/// Event on Node and claim: their machine is stopping, not by us.
+pub const INSTANCE_STOPPING: &str = "InstanceStopping";
+/// Event on Node and claim: their machine ends, not by us.
+pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+/// Event on Node and claim: their machine fails EC2's checks, or EC2 has maintenance ahead for it.
+pub const INSTANCE_UNHEALTHY: &str = "InstanceUnhealthy";
+/// Event on Node and claim: the reservation that their machine runs in is taken back.
+pub const CAPACITY_RESERVATION_INSTANCE_INTERRUPTED: &str = "CapacityReservationInstanceInterrupted";
 /// Event on Node and claim: they go because their machine does.
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 /// Event: an object of a watch could not be read and was skipped.

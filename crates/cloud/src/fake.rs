@@ -7,6 +7,7 @@
 mod builder;
 mod clock;
 mod controls;
+mod events;
 mod faults;
 mod find;
 mod fleet;
@@ -30,6 +31,7 @@ pub use faults::{Fault, Input, Logged};
 pub use find::{ACCOUNT, AMAZON};
 pub use world::{Drought, Machine, Pool, Timing};
 
+use events::Told;
 use faults::no_answer;
 use world::World;
 
@@ -109,12 +111,12 @@ impl FakeCloud {
 
     /// Publishes a spot interruption: notice now, end at `deadline`. False when there is no such running instance.
     pub fn interrupt(&self, id: &str, deadline: Timestamp) -> bool {
-        self.notice(id, |machine, _| machine.interruption = Some(deadline))
+        self.notice(id, Told::SpotInterruption, |machine, _| machine.interruption = Some(deadline))
     }
 
     /// Publishes a rebalance recommendation. False when there is no such running instance.
     pub fn recommend_rebalance(&self, id: &str) -> bool {
-        self.notice(id, |machine, now| machine.rebalance = Some(now))
+        self.notice(id, Told::Rebalance, |machine, now| machine.rebalance = Some(now))
     }
 
     /// Ends an instance as a person or the hardware would, without any call of ours. False when it has ended before.
@@ -214,13 +216,17 @@ impl FakeCloud {
     fn announce(&self, changed: bool) {
         if changed {
             self.revision.send_modify(|revision| *revision += 1);
+            self.sent.send_modify(|count| *count += 1);
         }
     }
 
-    fn notice(&self, id: &str, publish: impl FnOnce(&mut Machine, Timestamp)) -> bool {
+    fn notice(&self, id: &str, told: Told<'_>, publish: impl FnOnce(&mut Machine, Timestamp)) -> bool {
         let (mut world, now) = self.at_present();
         let machine = world.machines.get_mut(id).filter(|machine| !machine.instance.is_ending());
         let found = machine.map(|machine| publish(machine, now)).is_some();
+        if found {
+            world.tell(id, told, now);
+        }
         drop(world);
         self.announce(found);
         found

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::events::Told;
 use super::faults::{Logged, Script};
 use super::profiles::Profiles;
 use super::queue::Queues;
@@ -120,6 +121,8 @@ pub(super) struct World {
     pub(super) profiles: Profiles,
     pub(super) clusters: BTreeMap<String, ClusterDescription>,
     pub(super) queues: Queues,
+    /// The queue that hears what happens to instances.
+    pub(super) event_queue: Option<String>,
     pub(super) statuses: BTreeMap<String, InstanceStatus>,
     pub(super) templates: BTreeMap<String, (LaunchTemplate, LaunchTemplateRequest)>,
     pub(super) machines: BTreeMap<String, Machine>,
@@ -150,8 +153,15 @@ impl World {
         for (id, deadline) in due {
             changed |= self.shut_down(&id, deadline);
         }
+        let mut moved = Vec::new();
         for machine in self.machines.values_mut() {
-            changed |= machine.advance(now, self.timing);
+            if machine.advance(now, self.timing) {
+                moved.push((machine.instance.id.clone(), machine.instance.state.clone()));
+            }
+        }
+        changed |= !moved.is_empty();
+        for (id, state) in moved {
+            self.tell(&id, Told::State(&state), now);
         }
         let before = self.machines.len();
         self.machines.retain(|_, machine| !machine.forgotten(now));
@@ -181,6 +191,7 @@ impl World {
         if let Some(subnet) = self.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
             subnet.free_addresses += 1;
         }
+        self.tell(id, Told::State("shutting-down"), at);
         true
     }
 

@@ -1,0 +1,198 @@
+//! Messages of the queue: EventBridge's envelopes, and what else an account's rules put there (aws 6.2).
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Kind;
+
+/// The envelope's version that EventBridge sends.
+const VERSION: &str = "0";
+
+/// A message that could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Something about these instances.
+    Notice {
+        /// What.
+        kind: Kind,
+        /// `i-...`.
+        instances: Vec<String>,
+        /// When it happened.
+        at: Option<Timestamp>,
+    },
+    /// Nothing that concerns us: another service, another kind of event, a state that is no end, an empty body.
+    Nothing,
+}
+
+impl Message {
+    /// The word in metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Notice { kind, .. } => kind.as_str(),
+            Self::Nothing => "no_op",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Envelope {
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    detail_type: String,
+    #[serde(default)]
+    time: String,
+    #[serde(default)]
+    detail: Value,
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// A sentence when the body is no envelope, or one of a kind that concerns us lacks what it must have.
+pub fn parse(body: &str) -> Result<Message, String> {
+    if body.trim().is_empty() {
+        return Ok(Message::Nothing);
+    }
+    let complaint = |error: serde_json::Error| format!("it is no envelope of EventBridge: {error}");
+    // A list would pass for an envelope whose fields are all left out.
+    let object: Map<String, Value> = serde_json::from_str(body).map_err(complaint)?;
+    let envelope: Envelope = serde_json::from_value(Value::Object(object)).map_err(complaint)?;
+    if envelope.version != VERSION {
+        return Ok(Message::Nothing);
+    }
+    let detail = &envelope.detail;
+    let kind = match (envelope.source.as_str(), envelope.detail_type.as_str()) {
+        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => Some(Kind::SpotInterrupted),
+        ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Some(Kind::RebalanceRecommendation),
+        ("aws.ec2", "EC2 Instance State-change Notification") => ending(text(detail, "state")?),
+        ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
+            Some(Kind::CapacityReservationInterrupted)
+        }
+        ("aws.health", "AWS Health Event") => scheduled(detail)?,
+        _ => None,
+    };
+    let Some(kind) = kind else { return Ok(Message::Nothing) };
+    let instances = match kind {
+        Kind::ScheduledChange => affected(detail)?,
+        _ => vec![text(detail, "instance-id")?.to_owned()],
+    };
+    Ok(Message::Notice { kind, instances, at: envelope.time.parse().ok() })
+}
+
+/// A state from which an instance does not come back by itself. EC2's letters may be of either case.
+fn ending(state: &str) -> Option<Kind> {
+    match state.to_ascii_lowercase().as_str() {
+        "stopping" | "stopped" => Some(Kind::InstanceStopped),
+        "shutting-down" | "terminated" => Some(Kind::InstanceTerminated),
+        _ => None,
+    }
+}
+
+/// AWS Health tells of all services and of all that is over, too.
+fn scheduled(detail: &Value) -> Result<Option<Kind>, String> {
+    let ours = text(detail, "service")? == "EC2" && text(detail, "eventTypeCategory")? == "scheduledChange";
+    Ok(ours.then_some(Kind::ScheduledChange))
+}
+
+/// An event without entities is about the account.
+fn affected(detail: &Value) -> Result<Vec<String>, String> {
+    let Some(entities) = detail.get("affectedEntities") else { return Ok(Vec::new()) };
+    let entities = entities.as_array().ok_or_else(|| "detail.affectedEntities is no list".to_owned())?;
+    entities.iter().map(|entity| text(entity, "entityValue").map(str::to_owned)).collect()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
+    value.get(field).and_then(Value::as_str).ok_or_else(|| format!("its detail has no {field}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Kind, Message, parse};
+
+    fn envelope(source: &str, kind: &str, detail: &Value) -> String {
+        json!({
+            "version": "0", "id": "x", "detail-type": kind, "source": source, "account": "123456789012",
+            "time": "2026-03-01T12:00:00Z", "region": "us-west-2", "resources": ["arn:x"], "detail": detail,
+        })
+        .to_string()
+    }
+
+    fn ec2(kind: &str, detail: &Value) -> String {
+        envelope("aws.ec2", kind, detail)
+    }
+
+    #[test]
+    fn every_kind_is_known_by_source_and_type() {
+        let one = json!({"instance-id": "i-1", "instance-action": "terminate"});
+        let state =
+            |state: &str| ec2("EC2 Instance State-change Notification", &json!({"instance-id": "i-1", "state": state}));
+        let health = |service: &str, category: &str| {
+            let entities = json!([{"entityValue": "i-1"}, {"entityValue": "i-2"}]);
+            let detail = json!({"service": service, "eventTypeCategory": category, "affectedEntities": entities});
+            envelope("aws.health", "AWS Health Event", &detail)
+        };
+        let rows = [
+            (ec2("EC2 Spot Instance Interruption Warning", &one), Some((Kind::SpotInterrupted, 1))),
+            (ec2("EC2 Instance Rebalance Recommendation", &one), Some((Kind::RebalanceRecommendation, 1))),
+            (
+                ec2("EC2 Capacity Reservation Instance Interruption Warning", &one),
+                Some((Kind::CapacityReservationInterrupted, 1)),
+            ),
+            (state("stopping"), Some((Kind::InstanceStopped, 1))),
+            (state("STOPPED"), Some((Kind::InstanceStopped, 1))),
+            (state("Shutting-Down"), Some((Kind::InstanceTerminated, 1))),
+            (state("terminated"), Some((Kind::InstanceTerminated, 1))),
+            (state("running"), None),
+            (state("pending"), None),
+            (health("EC2", "scheduledChange"), Some((Kind::ScheduledChange, 2))),
+            (health("EC2", "issue"), None),
+            (health("RDS", "scheduledChange"), None),
+            (ec2("EC2 Fleet Instance Change", &one), None),
+            (envelope("aws.other", "EC2 Spot Instance Interruption Warning", &one), None),
+            ("{\"version\": \"1\"}".to_owned(), None),
+            ("{}".to_owned(), None),
+            (" ".to_owned(), None),
+        ];
+        for (body, expected) in rows {
+            match (parse(&body), expected) {
+                (Ok(Message::Notice { kind, instances, at }), Some((expected, count))) => {
+                    assert_eq!((kind, instances.len()), (expected, count), "{body}");
+                    assert!(at.is_some());
+                }
+                (Ok(Message::Nothing), None) => {}
+                (other, _) => panic!("{body}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let rows = [
+            ("garbage".to_owned(), "no envelope"),
+            ("[]".to_owned(), "no envelope"),
+            (ec2("EC2 Spot Instance Interruption Warning", &json!({})), "instance-id"),
+            (ec2("EC2 Spot Instance Interruption Warning", &Value::Null), "instance-id"),
+            (ec2("EC2 Instance State-change Notification", &json!({"instance-id": "i-1"})), "state"),
+            (
+                envelope(
+                    "aws.health",
+                    "AWS Health Event",
+                    &json!({"service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": [{}]}),
+                ),
+                "entityValue",
+            ),
+        ];
+        for (body, word) in rows {
+            let error = parse(&body).err().unwrap_or_default();
+            assert!(error.contains(word), "{body}: {error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! EventBridge's messages about instances, as a rule of the account would put them into a queue.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::FakeCloud;
+use super::find::ACCOUNT;
+use super::world::World;
+
+/// What EC2 tells of an instance.
+#[derive(Clone, Copy)]
+pub(super) enum Told<'a> {
+    /// EC2 takes a spot instance back.
+    SpotInterruption,
+    /// EC2 recommends to leave it.
+    Rebalance,
+    /// It has come to this state.
+    State(&'a str),
+}
+
+/// The message in EventBridge's envelope.
+fn envelope(region: &str, number: u64, instance: &str, told: Told<'_>, now: Timestamp) -> String {
+    let (kind, detail) = match told {
+        Told::SpotInterruption => {
+            ("EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"}))
+        }
+        Told::Rebalance => ("EC2 Instance Rebalance Recommendation", json!({"instance-id": instance})),
+        Told::State(state) => {
+            ("EC2 Instance State-change Notification", json!({"instance-id": instance, "state": state}))
+        }
+    };
+    let message: Value = json!({
+        "version": "0",
+        "id": format!("00000000-0000-4000-8000-{number:012}"),
+        "detail-type": kind,
+        "source": "aws.ec2",
+        "account": ACCOUNT,
+        "time": now.to_string(),
+        "region": region,
+        "resources": [format!("arn:aws:ec2:{region}:{ACCOUNT}:instance/{instance}")],
+        "detail": detail,
+    });
+    message.to_string()
+}
+
+impl World {
+    /// Tells the rule's queue, if there is a rule; a queue that is not there hears nothing.
+    pub(super) fn tell(&mut self, instance: &str, told: Told<'_>, now: Timestamp) {
+        let Some(queue) = self.event_queue.clone() else { return };
+        self.made += 1;
+        let message = envelope(&self.region, self.made, instance, told, now);
+        self.queues.send(&queue, &message, now);
+    }
+}
+
+impl FakeCloud {
+    /// Makes a rule that puts what happens to instances from now on into a queue; `None` takes the rule away.
+    pub fn events_to(&self, queue: Option<&str>) {
+        self.at_present().0.event_queue = queue.map(str::to_owned);
+    }
+}
