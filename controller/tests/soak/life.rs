@@ -18,6 +18,7 @@ use cloud::{Cloud, CloudError, Kind};
 use controller::act::{Act, Step};
 use controller::cluster::Cluster;
 use controller::event::Notes;
+use controller::interruption::Notices;
 use controller::launch::Launcher;
 use controller::market::Market;
 use controller::reconcile::Reconciler;
@@ -129,7 +130,8 @@ impl Life {
         tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
         tasks.spawn(collect(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
         let parts = (Arc::clone(&cluster), Arc::clone(&market), act.clone());
-        let reconciler = Reconciler::new(parts.0, parts.1, parts.2, launcher, metrics, Arc::new(Verdicts::default()));
+        let reports = (Arc::new(Verdicts::default()), Arc::new(Notices::default()));
+        let reconciler = Reconciler::new(parts.0, parts.1, parts.2, launcher, metrics, reports);
         tasks.spawn(Arc::new(reconciler).run());
         let life = Self { alive, leading, cluster, market, act, tasks };
         life.gather();
