@@ -62,7 +62,7 @@ mod tests {
     fn all_who_said_it_hear_when_it_is_done() {
         let notices = Notices::default();
         let soon = Notice { kind: Kind::SpotInterrupted, deadline: Some(at(10)) };
-        let mut answers = vec![
+        let mut answers = [
             notices.post("a", Notice { kind: Kind::ScheduledChange, deadline: None }),
             notices.post("a", soon.clone()),
             notices.post("a", Notice { kind: Kind::SpotInterrupted, deadline: Some(at(20)) }),
