@@ -16,5 +16,7 @@ mod launches;
 mod leftovers;
 #[path = "faults/placement.rs"]
 mod placement;
+#[path = "faults/queue.rs"]
+mod queue;
 #[path = "faults/scene.rs"]
 mod scene;

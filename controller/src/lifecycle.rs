@@ -222,7 +222,11 @@ fn give_up_interrupted(view: &View, interruption: &Interruption) -> Decision {
     };
     steps.push(Step::Note(Note::warning(Object::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
     steps.push(delete(claim));
-    let short = offering(claim).filter(|_| kind == Kind::SpotInterrupted);
+    let short = match kind {
+        Kind::SpotInterrupted => offering(claim),
+        Kind::CapacityReservationInterrupted => reservation(claim),
+        _ => None,
+    };
     Decision { steps, disrupted: Some(kind.as_str()), short, ..Decision::default() }
 }
 
@@ -241,6 +245,11 @@ fn offering(claim: &NodeClaim) -> Option<Scope> {
     let spot = labels.get(label::CAPACITY_TYPE).is_some_and(|found| found == label::CAPACITY_SPOT);
     let (kind, zone) = (labels.get(label::INSTANCE_TYPE)?, labels.get(label::ZONE)?);
     spot.then(|| Scope::offering(CapacityType::Spot, kind, zone))
+}
+
+/// The reservation that the claim's machine runs in.
+fn reservation(claim: &NodeClaim) -> Option<Scope> {
+    claim.metadata.labels.as_ref()?.get(label::CAPACITY_RESERVATION_ID).cloned().map(Scope::Reservation)
 }
 
 /// Liveness (core 3.1): both clocks start when the condition last changed its status, which at first is the

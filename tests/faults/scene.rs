@@ -20,6 +20,9 @@ use tokio::sync::{Mutex, OnceCell};
 use world::eventually;
 use world::stage::Stage;
 
+/// The interruption queue that the controller is told of; it is there as soon as a scenario makes it.
+pub const QUEUE: &str = "kerf-interruptions";
+
 /// How long anything may take. Generous: the machine may be building something else.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
@@ -65,6 +68,7 @@ impl Scene {
             stage.apply(file).await?;
         }
         stage.set_gates("NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true");
+        stage.set_queue(QUEUE);
         stage.start_controller()?;
         let client = stage.client.clone();
         let scene = Self { stage, client, before: BTreeSet::new(), told_before: BTreeSet::new() };

@@ -47,6 +47,7 @@ pub struct Stage {
     ccm: CloudController,
     controller: Option<Process>,
     gates: String,
+    queue: String,
     ports: (u16, u16),
 }
 
@@ -79,8 +80,8 @@ impl Stage {
         let options = RoomOptions { real, eks: Some(Arc::clone(&eks)), ..usual };
         let room = MachineRoom::start(options).await?;
         let ports = (free_port()?, free_port()?);
-        let gates = String::new();
-        Ok(Self { control_plane, client, ec2, wire, eks, room, ccm, controller: None, gates, ports })
+        let (gates, queue) = (String::new(), String::new());
+        Ok(Self { control_plane, client, ec2, wire, eks, room, ccm, controller: None, gates, queue, ports })
     }
 
     /// The folder with every log.
@@ -96,6 +97,11 @@ impl Stage {
     /// Sets the feature gates, such as `NodeOverlay=true`, of controllers that start from now on.
     pub fn set_gates(&mut self, gates: &str) {
         gates.clone_into(&mut self.gates);
+    }
+
+    /// Names the interruption queue of controllers that start from now on; empty for none.
+    pub fn set_queue(&mut self, queue: &str) {
+        queue.clone_into(&mut self.queue);
     }
 
     /// Starts the controller, also after it was killed.
@@ -118,6 +124,7 @@ impl Stage {
             .env("METRICS_PORT", self.ports.0.to_string())
             .env("HEALTH_PROBE_PORT", self.ports.1.to_string())
             .env("FEATURE_GATES", &self.gates)
+            .env("INTERRUPTION_QUEUE", &self.queue)
             .env("LOG_LEVEL", "debug");
         self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
         Ok(())

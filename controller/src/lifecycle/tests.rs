@@ -295,6 +295,7 @@ fn what_the_controller_heard_takes_the_claim_away_too() {
         label::CAPACITY_TYPE: "spot",
         label::INSTANCE_TYPE: "m5.large",
         label::ZONE: "us-west-2a",
+        label::CAPACITY_RESERVATION_ID: "cr-1",
     }}});
     let hears = |kind: Kind, deadline: Option<i64>| {
         let mut view = look(&merged(&[registered("True"), labels.clone()]), &[json!({})], 60);
@@ -313,6 +314,8 @@ fn what_the_controller_heard_takes_the_claim_away_too() {
     let stopped = hears(Kind::InstanceStopped, None);
     assert_eq!(words(&stopped.steps)[0], "event InstanceStopping", "no deadline, no patch");
     assert_eq!((stopped.disrupted, stopped.short), (Some("instance_stopped"), None));
+    let taken = hears(Kind::CapacityReservationInterrupted, None);
+    assert_eq!(taken.short, Some(Scope::Reservation("cr-1".to_owned())), "nothing is left of what is taken back");
     let forced = hears(Kind::SystemStatus, Some(60));
     let annotations = &body(&forced.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());

@@ -8,6 +8,7 @@ use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 use super::{ClassSettings, Source, unfit};
 use crate::calls::CapacityReservation;
 use crate::nodeclass::{ResolvedClass, is_expiring};
+use crate::shortage::Shortages;
 
 /// Adds the reservations of a class to its catalogue. One that is used up, about to end, of a type that cannot be what the class
 /// describes, or in a zone where the class has no address left stays in it, unavailable, so that a report can say why it was
@@ -30,11 +31,16 @@ pub fn add_reservations(
             zone: reservation.zone.clone(),
             capacity_type: CapacityType::Reserved,
             price: MicroDollars(0),
-            available: runs && addresses && reservation.available > 0 && !is_expiring(reservation, now),
+            available: runs && addresses && has_capacity(reservation, source.shortages, now),
             labels: labels(reservation, &zone.id),
             reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.available }),
         });
     }
+}
+
+fn has_capacity(reservation: &CapacityReservation, shortages: &Shortages, now: Timestamp) -> bool {
+    let short = shortages.holds_reservation(&reservation.id, now);
+    reservation.available > 0 && !short && !is_expiring(reservation, now)
 }
 
 fn labels(reservation: &CapacityReservation, zone_id: &str) -> std::collections::BTreeMap<String, String> {

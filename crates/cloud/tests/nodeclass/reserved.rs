@@ -2,7 +2,7 @@
 
 use api::condition;
 use cloud::nodeclass::{Answers, Resolution, is_expiring, queries, resolve};
-use cloud::shortage::Shortages;
+use cloud::shortage::{Scope, Shortages};
 use cloud::types::{ClassSettings, Market, Source, add_reservations};
 use cloud::{CapacityReservation, CloudError, Kind, PlacementGroup, PlacementGroupQuery, ReservationFilter, Settings};
 use jiff::Timestamp;
@@ -152,6 +152,7 @@ async fn reservations_become_offerings() {
         reservation("cr-3", true, Some("2026-11-01T12:30:00Z")),
         elsewhere,
         unknown,
+        reservation("cr-6", false, None),
     ];
     let class = class("");
     let answers =
@@ -164,7 +165,8 @@ async fn reservations_become_offerings() {
         labels: cloud::types::labels(&info, facts, &settings()),
         ..planner::InstanceType::default()
     };
-    let (market, shortages) = (Market::default(), Shortages::default());
+    let (market, mut shortages) = (Market::default(), Shortages::default());
+    shortages.mark(Scope::Reservation("cr-6".to_owned()), now());
     let source = Source { infos: &[info], facts, market: &market, shortages: &shortages, images: &resolved.images };
     let offers = |sizes: &ClassSettings| {
         let mut catalogue = planner::Catalogue { name: "default".to_owned(), types: vec![kind.clone()] };
@@ -177,7 +179,7 @@ async fn reservations_become_offerings() {
     };
     let sizes = resolved.sizes(&class).unwrap();
     let offerings = offers(&sizes);
-    let expected = [("cr-1", 2, true), ("cr-2", 0, false), ("cr-3", 2, false)];
+    let expected = [("cr-1", 2, true), ("cr-2", 0, false), ("cr-3", 2, false), ("cr-6", 2, false)];
     let offered: Vec<(String, u32, bool)> = offerings.iter().map(told).collect();
     assert_eq!(offered, expected.map(|(id, left, available)| (id.to_owned(), left, available)));
     let unknown = ClassSettings { placement_strategy: Some("circle".to_owned()), ..sizes };
