@@ -57,6 +57,8 @@ struct Open {
     state: State,
     /// How often in a row EC2 refused these claims for a reason other than stock.
     refusals: u32,
+    /// When a call last ended without telling what became of it.
+    doubt: Option<Timestamp>,
 }
 
 #[derive(Clone)]
@@ -69,6 +71,8 @@ enum State {
     Bought(Arc<Vec<Instance>>, Outcome),
     /// EC2 refused: the claims are to choose anew, but not before this moment.
     Refused(Instant),
+    /// EC2 refuses, but a call before that may have bought something, the last one at this moment: the instances will tell.
+    Doubtful(Timestamp),
 }
 
 /// Why claims of a launch stay without an instance.
@@ -194,6 +198,7 @@ impl Launcher {
             request: Arc::new(request),
             state,
             refusals,
+            doubt: None,
         };
         self.open().insert(key.clone(), open(choice.request(&token, &all), State::Preparing));
         let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: key}}});
@@ -233,7 +238,7 @@ impl Launcher {
             }
             return Ok(Next::Wait);
         }
-        let Some(open) = open else { return self.resume(&claims).await };
+        let Some(open) = open else { return self.resume(&claims, self.began).await };
         match &open.state {
             State::Preparing => Ok(Next::Wait),
             State::Refused(until) => match until.saturating_duration_since(Instant::now()) {
@@ -243,6 +248,13 @@ impl Launcher {
             },
             State::Bought(instances, outcome) => self.settle(token, instances, outcome).await,
             State::Ready => self.buy(token, &open).await,
+            State::Doubtful(since) => {
+                let next = self.resume(&claims, *since).await?;
+                if next == Next::Wait {
+                    self.open().remove(token);
+                }
+                Ok(next)
+            }
         }
     }
 
@@ -271,6 +283,7 @@ impl Launcher {
     async fn refused(&self, token: &str, error: &BuyError, now: Timestamp) -> Result<Next, ActError> {
         let claims = self.cluster.read(|index| waiting(index, token));
         let failure = cloud::launch::judge_error(error.cause());
+        let doubt = self.doubt(token, error);
         if error.may_have_bought() || error.cause().kind == cloud::Kind::Throttled {
             let text = daemon::error::chain(error);
             log::warn!(token = token, error = text.as_str(); "no answer from CreateFleet, asking again with the same token");
@@ -280,10 +293,23 @@ impl Launcher {
             return Ok(Next::Retry);
         }
         self.market.give_up_launch(&Token::read(token));
-        match error.cause().kind {
-            cloud::Kind::IdempotencyMismatch => self.choose_anew(token, &claims, 0).await,
-            _ => self.fail(token, &claims, &failure).await,
+        if let Some(since) = doubt {
+            self.set_state(token, State::Doubtful(since));
+            return Ok(Next::After(NOT_YET));
         }
+        self.fail(token, &claims, &failure).await
+    }
+
+    /// Since when it is open whether a launch bought something, if it is: a refusal says nothing of the calls before it. A token
+    /// that was used with other parameters was used.
+    fn doubt(&self, token: &str, error: &BuyError) -> Option<Timestamp> {
+        let used = error.may_have_bought() || error.cause().kind == cloud::Kind::IdempotencyMismatch;
+        let mut open = self.open();
+        let doubt = &mut open.get_mut(token)?.doubt;
+        if used {
+            *doubt = Some((self.now)());
+        }
+        *doubt
     }
 
     /// Gives what was bought to the claims; what is to become of the others depends on why there was not enough.
@@ -378,8 +404,9 @@ impl Launcher {
         Ok(Next::Wait)
     }
 
-    /// A launch that another life of this program began: was anything bought?
-    async fn resume(&self, claims: &[Arc<NodeClaim>]) -> Result<Next, ActError> {
+    /// A launch whose calls nobody knows the end of, or which another life of this program began: was anything bought? The last
+    /// call was not after `since`.
+    async fn resume(&self, claims: &[Arc<NodeClaim>], since: Timestamp) -> Result<Next, ActError> {
         let instances = self.market.own_instances().await?;
         let instances = self.cluster.read(|index| unclaimed(index, &instances));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
@@ -396,7 +423,7 @@ impl Launcher {
                     let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
                     next = Next::After(left.min(NOT_YET));
                 }
-                Resume::LaunchAnew(_) if now.duration_since(self.began) < SETTLE => next = Next::After(NOT_YET),
+                Resume::LaunchAnew(_) if now.duration_since(since) < SETTLE => next = Next::After(NOT_YET),
                 Resume::LaunchAnew(claim) => {
                     let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
                     self.act.run(Step::Patch(Target::Claim(claim.name), patch)).await?;

@@ -8,7 +8,9 @@ use api::nodeclass::EC2NodeClassSpec;
 use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, Within, choose, judge};
 use cloud::nodeclass::{Answers, Memory, ResolvedClass, fetch, queries, resolve};
 use cloud::shortage::{Scope, Shortages};
-use cloud::{FleetAnswer, FleetError, FleetRequest, InterfaceKind, NetworkInterface, Settings, fake::FakeCloud};
+use cloud::{
+    FleetAnswer, FleetError, FleetRequest, InterfaceKind, NetworkInterface, PlacementGroup, Settings, fake::FakeCloud,
+};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 use serde_json::{Value, json};
@@ -270,7 +272,8 @@ async fn a_reservation_that_is_used_up_does_not_put_its_type_out_of_stock() {
 /// What is out of stock in the class's group is looked for elsewhere by its machines, and by nobody else's.
 #[tokio::test]
 async fn a_full_zone_of_a_placement_group_is_left_alone() {
-    let grouped = class(json!({"placementGroupSelector": {"id": "pg-1"}})).await;
+    let group = PlacementGroup { id: "pg-1".to_owned(), strategy: "spread".to_owned(), ..PlacementGroup::default() };
+    let grouped = ResolvedClass { placement_group: Some(group), ..class(json!({})).await };
     let free = class(json!({})).await;
     let mut shortages = Shortages::default();
     shortages.mark(Scope::Group { group: "pg-1".to_owned(), zone: "us-west-2a".to_owned() }, NOW);
