@@ -1,5 +1,6 @@
 //! How we buy machines, without the SDK: the calls that we use as a trait, what we know about instance
-//! types and prices, how a node class resolves, what a launch asks for, and what was out of stock lately.
+//! types and prices, how a node class resolves, what a launch asks for, what was out of stock lately,
+//! and the rights that all this takes.
 
 pub mod calls;
 pub mod claim;
@@ -12,6 +13,7 @@ pub mod guard;
 pub mod launch;
 pub mod limit;
 pub mod nodeclass;
+pub mod policy;
 pub mod prices;
 pub mod settings;
 pub mod shortage;
