@@ -130,6 +130,7 @@ mod tests {
             (&whole[1..], &["Name"]),
             (&whole, &[]),
         ];
+        assert_eq!(rows[0].1, cloud::policy::LATER_TAGS, "IAM allows these and no others");
         for (has, written) in rows {
             let tags = has.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let instance = Instance { id: "i-1".to_owned(), tags, ..Instance::default() };

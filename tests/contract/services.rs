@@ -130,6 +130,7 @@ async fn questions_launch_nothing() {
         launch_template: text("karpenter.k8s.aws/asked"),
         instance_type: text("m5.large"),
         subnet_id: subnets(&line.fake).await.remove(0).id,
+        tags: request.tags.clone(),
     };
     line.aws.dry_run_create_fleet(&request).await.unwrap();
     assert_eq!(line.fake.log().last().map(|logged| &logged.input), Some(&Input::Fleet(Box::new(request.clone()))));

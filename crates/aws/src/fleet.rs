@@ -16,6 +16,8 @@ const CALL: &str = "CreateFleet";
 /// Everything a launch makes that can carry tags.
 const TAGGED: [ec2::ResourceType; 3] =
     [ec2::ResourceType::Instance, ec2::ResourceType::Volume, ec2::ResourceType::Fleet];
+/// The part of that which RunInstances makes itself.
+const TAGGED_BY_RUN: [ec2::ResourceType; 2] = [ec2::ResourceType::Instance, ec2::ResourceType::Volume];
 
 pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
     let answer = call(client, request)?.send().await.map_err(|error| failure(CALL, error))?;
@@ -51,6 +53,7 @@ pub(crate) async fn probe(client: &Client, probe: &RunInstancesProbe) -> Result<
         .launch_template(template)
         .instance_type(probe.instance_type.as_str().into())
         .network_interfaces(interface)
+        .set_tag_specifications(tags::specifications(&TAGGED_BY_RUN, &probe.tags))
         .customize()
         .config_override(once());
     rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))

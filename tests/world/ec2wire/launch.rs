@@ -94,6 +94,7 @@ pub(super) async fn probe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failu
         launch_template: form.owned("LaunchTemplate.LaunchTemplateName"),
         instance_type: form.owned("InstanceType"),
         subnet_id: form.owned("NetworkInterface.1.SubnetId"),
+        tags: specified(form, "instance"),
     };
     cloud.dry_run_run_instances(&probe).await?;
     Err(dry_run())

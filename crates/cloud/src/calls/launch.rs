@@ -132,6 +132,8 @@ pub struct RunInstancesProbe {
     pub instance_type: String,
     /// Subnet.
     pub subnet_id: String,
+    /// Tags of the instance and its volumes; those of the interfaces are the template's.
+    pub tags: Tags,
 }
 
 /// A volume of a launch template.

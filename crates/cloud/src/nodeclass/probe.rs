@@ -51,13 +51,15 @@ pub fn probe(pools: &[Ask], offer: &Offer<'_>) -> Option<Probe> {
     let choice = asks.find_map(|ask| launch::choose(ask, offer).ok())?;
     let template = choice.templates.first()?.clone();
     let instance_type = choice.configs.first()?.overrides.first()?.instance_type.clone();
+    let fleet = fleet(choice, offer);
     let run = |subnet: &crate::calls::Subnet| RunInstancesProbe {
         launch_template: template.name.clone(),
         instance_type: instance_type.clone(),
         subnet_id: subnet.id.clone(),
+        tags: fleet.tags.clone(),
     };
     let runs = offer.class.subnets.iter().map(run).collect();
-    Some(Probe { fleet: fleet(choice, offer), runs, template })
+    Some(Probe { fleet, runs, template })
 }
 
 fn on_demand() -> Requirements {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use api::{EC2NodeClass, label};
+use cloud::fake::Input;
 use cloud::launch::{
     Ask, CLUSTER_TAG, Choice, ClaimId, InFlight, Offer, Token, choose, cluster_tags, ownership_tags, template_tags,
 };
-use cloud::nodeclass::{Memory, ProfileStep, Resolution, fetch, queries, resolve};
+use cloud::nodeclass::{Memory, ProfileStep, Resolution, fetch, probe, queries, resolve, try_out};
 use cloud::policy::Condition;
 use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Market, Source, catalogue};
@@ -47,11 +48,20 @@ async fn resolved(cloud: &FakeCloud, class: &EC2NodeClass) -> Resolution {
     resolve(class, answers, &settings(), NOW)
 }
 
+fn cloud() -> FakeCloud {
+    FakeCloud::builder("us-west-2").only_types(&["m5.large", "m6g.large"]).build().unwrap()
+}
+
 /// A launch of pool `general` from class `default`.
 async fn choice() -> Choice {
-    let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large", "m6g.large"]).build().unwrap();
+    let ask = Ask { pool: "general".to_owned(), ..Ask::default() };
+    offered(&cloud(), |offer| choose(&ask, offer).unwrap()).await
+}
+
+/// What becomes of the offer of class `default`.
+async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&Offer<'_>) -> T) -> T {
     let object = class(r#""instanceProfile": "nodes""#);
-    let class = resolved(&cloud, &object).await.class;
+    let class = resolved(cloud, &object).await.class;
     let (infos, facts) = (cloud.instance_types().await.unwrap(), data::facts().unwrap());
     let mut market = Market::new(facts.on_demand.clone());
     market.set_offerings(cloud.type_offerings().await.unwrap());
@@ -69,7 +79,7 @@ async fn choice() -> Choice {
         settings: &settings,
         now: NOW,
     };
-    choose(&Ask { pool: "general".to_owned(), ..Ask::default() }, &offer).unwrap()
+    look(&offer)
 }
 
 fn claim(name: &str) -> ClaimId {
@@ -137,6 +147,28 @@ async fn launches_carry_the_tags_that_are_asked_for() {
             let unmet = unmet(statement("AllowScopedEC2InstanceActionsWithTags"), &context("RequestTag", &fewer, &[]));
             assert_eq!(unmet, [format!("aws:RequestTag/{key}")], "each tag counts");
         }
+    }
+}
+
+/// EC2 judges a question as it would judge the call: without the tags the answer is no.
+#[tokio::test]
+async fn what_is_only_asked_about_carries_them_too() {
+    let cloud = cloud();
+    let probe = offered(&cloud, |offer| probe(&[], offer).unwrap()).await;
+    try_out(&cloud, &probe).await.unwrap();
+    let asked: Vec<Tags> = cloud
+        .log()
+        .into_iter()
+        .filter_map(|logged| match logged.input {
+            Input::LaunchTemplate(template) => Some(template.tags),
+            Input::Fleet(fleet) => Some(fleet.tags),
+            Input::Probe(run) => Some(run.tags),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked.len(), 3, "template, fleet and instance");
+    for tags in asked {
+        check("AllowScopedEC2InstanceActionsWithTags", &context("RequestTag", &tags, &[]));
     }
 }
 
