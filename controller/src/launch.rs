@@ -134,6 +134,12 @@ impl Launcher {
             if let Ok(choice) = &choice {
                 self.market.try_out(choice, now);
             }
+            // Who asks for something else may still be offered the same.
+            let alike = |group: &&mut Group| matches!((&group.choice, &choice), (Ok(known), Ok(own)) if known == own);
+            if let Some(known) = groups.iter_mut().find(alike) {
+                known.members.push(Arc::clone(claim));
+                continue;
+            }
             groups.push(Group { class: class.clone(), ask, choice, members: vec![Arc::clone(claim)] });
         }
         for Group { choice, members, .. } in groups {

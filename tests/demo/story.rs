@@ -5,6 +5,7 @@ mod end;
 mod interruption;
 mod provisioning;
 mod second_wave;
+mod shortage;
 mod starts;
 
 use std::path::PathBuf;
@@ -71,6 +72,7 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
     }
     interruption::tell(told).await?;
     crash::tell(told).await?;
+    shortage::tell(told).await?;
     starts::tell(told).await?;
     end::tell(told).await
 }

@@ -194,11 +194,11 @@ impl FakeCloud {
         self.at_present().0.log.iter().filter(|logged| logged.call == call).count()
     }
 
-    /// The inputs of every CreateFleet so far.
+    /// The inputs of every CreateFleet so far that was meant.
     #[must_use]
     pub fn fleets(&self) -> Vec<FleetRequest> {
         let fleet = |logged: &Logged| match &logged.input {
-            Input::Fleet(request) => Some((**request).clone()),
+            Input::Fleet(request) if logged.call == "CreateFleet" => Some((**request).clone()),
             _ => None,
         };
         self.at_present().0.log.iter().filter_map(fleet).collect()

@@ -1,0 +1,66 @@
+//! EC2 runs out of what is cheapest: the same NodeClaim is launched another way at once, and nothing is asked for twice.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use api::label;
+use cloud::FleetRequest;
+use cloud::fake::Drought;
+use kube::ResourceExt;
+use world::eventually;
+
+use super::{PATIENCE, Told};
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    teller.chapter("5. EC2 runs out of spot machines");
+    let spot = Drought { capacity_type: Some(label::CAPACITY_SPOT.to_owned()), ..Drought::default() };
+    let dry = async {
+        stage.ec2.dry_up(spot);
+        Ok(())
+    };
+    teller.line("no zone has spot machines of any type left", dry).await?;
+    let before: Vec<String> = look.claims().await?.iter().map(ResourceExt::name_any).collect();
+    let fleets = stage.ec2.fleets().len();
+    let free: usize = look.free_cpus().await?.iter().map(|(_, free)| free).sum();
+    let wanted = look.running().await?.len() + free + 1;
+    teller.line(&format!("inflate is scaled to {wanted}, one more than there is room for"), look.scale(wanted)).await?;
+    let running = eventually("all pods to run", PATIENCE, async || {
+        let running = look.running().await?.len();
+        ensure!(running == wanted, "{running} of {wanted} pods run");
+        Ok(Some(()))
+    });
+    teller.line("all of them run", running).await?;
+    let calls = stage.ec2.fleets().split_off(fleets);
+    let tried = async { on_demand_at_last(&calls) };
+    teller
+        .line("CreateFleet for spot was refused, no pool was asked twice, and the last asked for on-demand", tried)
+        .await?;
+    let one = async {
+        let claims = look.claims().await?;
+        let new: Vec<_> = claims.iter().filter(|claim| !before.contains(&claim.name_any())).collect();
+        ensure!(new.len() == 1, "{} new NodeClaims", new.len());
+        let bought = new[0].labels().get(label::CAPACITY_TYPE).context("it has no capacity type")?;
+        ensure!(bought == label::CAPACITY_ON_DEMAND, "it was bought as {bought}");
+        Ok(())
+    };
+    teller.line("all for the same NodeClaim, which nobody had to write again", one).await?;
+    stage.ec2.end_droughts();
+    Ok(())
+}
+
+fn on_demand_at_last(calls: &[FleetRequest]) -> Result<()> {
+    let bought: Vec<&str> = calls.iter().map(|call| call.capacity_type.as_str()).collect();
+    let (last, refused) = bought.split_last().context("nobody called CreateFleet")?;
+    let spot_first = !refused.is_empty() && refused.iter().all(|one| *one == label::CAPACITY_SPOT);
+    ensure!(spot_first && *last == label::CAPACITY_ON_DEMAND, "CreateFleet asked for {bought:?}");
+    let overrides = calls
+        .iter()
+        .flat_map(|call| call.configs.iter().flat_map(|config| &config.overrides).zip(std::iter::repeat(call)));
+    let mut asked = BTreeSet::new();
+    for (pool, call) in overrides {
+        let name = (&call.capacity_type, &pool.instance_type, &pool.zone);
+        ensure!(asked.insert(name), "{name:?} was asked twice");
+    }
+    Ok(())
+}
