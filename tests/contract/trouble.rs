@@ -75,15 +75,29 @@ async fn a_lost_reply_launches_once() {
     assert_eq!(line.fake.machines().len(), 1);
 }
 
+/// Its caller tries again under the same token, and knows of each outcome: a refusal afterwards hides no lost reply.
 #[tokio::test]
-async fn the_sdk_tries_again_without_launching_twice() {
+async fn a_launch_is_tried_once_a_call() {
     let line = Line::with_attempts(3).await;
     let request = launchable(&line.fake, "again").await;
     line.wire.order(LAUNCH, 1, Fault::LoseReply);
-    line.wire.order(LAUNCH, 2, Fault::throttled());
+    line.wire.order(LAUNCH, 2, Fault::unauthorized());
+    let lost = line.aws.create_fleet(&request).await.unwrap_err();
+    assert!(lost.outcome_unknown(), "{lost}");
+    assert_eq!(line.wire.exchanges(LAUNCH).len(), 1);
+    let refused = line.aws.create_fleet(&request).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Unauthorized);
     let answer = line.aws.create_fleet(&request).await.unwrap();
     assert_eq!((answer.instances.len(), line.fake.machines().len()), (1, 1));
-    assert_eq!(line.wire.exchanges(LAUNCH).len(), 3);
+}
+
+#[tokio::test]
+async fn the_sdk_tries_questions_again() {
+    let line = Line::with_attempts(3).await;
+    line.wire.order("DescribeSubnets", 1, Fault::LoseReply);
+    line.wire.order("DescribeSubnets", 2, Fault::throttled());
+    line.aws.subnets(&cloud::Filter::default()).await.unwrap();
+    assert_eq!(line.wire.exchanges("DescribeSubnets").len(), 3);
 }
 
 #[tokio::test]
@@ -100,11 +114,10 @@ async fn the_sdk_gives_up() {
 #[tokio::test]
 async fn what_no_retry_helps_is_not_retried() {
     let line = Line::with_attempts(3).await;
-    let request = launchable(&line.fake, "forbidden").await;
-    line.wire.order(LAUNCH, 1, Fault::unauthorized());
-    let error = line.aws.create_fleet(&request).await.unwrap_err();
+    line.wire.order("DescribeSubnets", 1, Fault::unauthorized());
+    let error = line.aws.subnets(&cloud::Filter::default()).await.unwrap_err();
     assert_eq!(error.kind, Kind::Unauthorized);
-    assert_eq!(line.wire.exchanges(LAUNCH).len(), 1);
+    assert_eq!(line.wire.exchanges("DescribeSubnets").len(), 1);
 }
 
 /// The client token that the SDK makes up for CreateLaunchTemplate stays the same over its attempts.

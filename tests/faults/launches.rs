@@ -13,7 +13,7 @@ use world::eventually;
 
 use crate::scene::{LIMIT, Scene, play};
 
-/// More than the SDK tries within one call, so that the failure reaches the controller, and then once more.
+/// More than once: what fails is tried again under the same token, later each time.
 const OFTEN: u64 = 4;
 
 /// A pod waits while CreateFleet fails `times` times with `fault`; an event on the claim must contain `said`. In the end the
@@ -62,6 +62,20 @@ fn a_dropped_connection() {
 #[test]
 fn a_lost_reply() {
     launch_under(Fault::LoseReply, OFTEN, "CreateFleet failed");
+}
+
+/// The first call launches and nobody is told; the next is not allowed. That says nothing of the first: its instance is found.
+#[test]
+fn a_refusal_after_a_lost_reply() {
+    play(async |scene| {
+        scene.stage.wire.order("CreateFleet", 1, Fault::LoseReply);
+        scene.stage.wire.order("CreateFleet", 2, Fault::unauthorized());
+        scene.pod("doubtful", "1", json!({})).await?;
+        let claim = eventually("a claim", LIMIT, async || Ok(Some(scene.only_claim().await?))).await?;
+        scene.runs("doubtful").await?;
+        ensure!(scene.stage.wire.waiting_faults() == 0, "not all faults struck");
+        once(scene, &claim.metadata.name.unwrap_or_default()).await
+    });
 }
 
 /// Waiting does not help until a person acts, so the claim says so in its condition, and is tried again.

@@ -20,7 +20,8 @@ const TAGGED: [ec2::ResourceType; 3] =
 const TAGGED_BY_RUN: [ec2::ResourceType; 2] = [ec2::ResourceType::Instance, ec2::ResourceType::Volume];
 
 pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
-    let answer = call(client, request)?.send().await.map_err(|error| failure(CALL, error))?;
+    let call = call(client, request)?.customize().config_override(once());
+    let answer = call.send().await.map_err(|error| failure(CALL, error))?;
     Ok(FleetAnswer {
         fleet_id: answer.fleet_id.unwrap_or_default(),
         instances: answer.instances.unwrap_or_default().into_iter().flat_map(launched).collect(),
@@ -59,7 +60,8 @@ pub(crate) async fn probe(client: &Client, probe: &RunInstancesProbe) -> Result<
     rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
 }
 
-/// A question is asked once: who asks comes back anyway, and may as well serve others in between.
+/// A question is asked once: who asks comes back anyway, and may as well serve others in between. So is the call that buys: the
+/// error of a second attempt, one that is not allowed any more for instance, would hide that the first one may have bought.
 fn once() -> aws_sdk_ec2::config::Builder {
     aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled())
 }

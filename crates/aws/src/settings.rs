@@ -1,7 +1,8 @@
 //! How the SDK is set up: where calls go, how long they may take, how often they are tried.
 //!
-//! Every call of Kerf may be tried again after an unknown outcome. CreateFleet and CreateLaunchTemplate carry a client
-//! token that stays the same over the attempts of one call, so EC2 acts once; TerminateInstances, CreateTags and
+//! Every call of Kerf may be tried again after an unknown outcome. CreateFleet is tried again by its caller, who must know of
+//! each unknown outcome; its client token stays the same, as that of CreateLaunchTemplate over the attempts of one call, so EC2
+//! acts once. TerminateInstances, CreateTags and
 //! DeleteLaunchTemplate end in the same state however often they happen. So do the calls to IAM and SQS: what a second
 //! attempt finds done is an error of its own kind (`AlreadyExists`, `NotFound`), which their callers take for done.
 
