@@ -214,8 +214,7 @@ fn a_node_at_risk_is_emptied_once_its_replacement_is_up() {
         let nodes = scene.api::<Node>();
         let policy = json!({"metadata": {"annotations": {annotation::REBALANCE: "replace"}}});
         nodes.patch(&held.node, &PatchParams::default(), &Patch::Merge(policy)).await?;
-        let imds = scene.stage.room.imds(&held.instance).context("it has no metadata")?;
-        imds.update(|facts| facts.rebalance = Some(jiff::Timestamp::now()));
+        ensure!(scene.stage.ec2.recommend_rebalance(&held.instance), "EC2 does not know {}", held.instance);
         let replacement = eventually("a second claim", LIMIT, async || {
             let claims = scene.claims().await?;
             let names = claims.into_iter().filter_map(|claim| claim.metadata.name);
