@@ -142,7 +142,7 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
 fn quiet(after: &Snapshot, what: &str) -> Result<(), String> {
     let told = tell(after)?;
     let again = plan(after);
-    if again.launches.is_empty() && again.removals.is_empty() {
+    if again.launches.is_empty() && again.moves.is_empty() {
         return Ok(());
     }
     Err(format!("{what}:\n{told}"))

@@ -151,12 +151,13 @@ fn warnings(answer: &Answer) -> Vec<String> {
 }
 
 fn removals(answer: &Answer) -> Vec<GivenBack> {
-    let one = |removal: &planner::Removal| GivenBack {
-        node: removal.node.clone(),
-        reason: removal.reason.to_string(),
-        price_per_hour: removal.saving.map(|saving| dollars(saving.0)),
+    let one = |it: &planner::Move, leaver: &planner::Leaver| GivenBack {
+        node: leaver.node.clone(),
+        reason: it.reason.to_string(),
+        price_per_hour: it.saving.map(|saving| dollars(saving.0)),
     };
-    let mut list: Vec<GivenBack> = answer.plan.removals.iter().map(one).collect();
+    let all = answer.plan.moves.iter().flat_map(|it| it.nodes.iter().map(move |leaver| one(it, leaver)));
+    let mut list: Vec<GivenBack> = all.collect();
     list.sort_by(|one, other| one.node.cmp(&other.node));
     list
 }

@@ -28,18 +28,18 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         after.pods[*pod].nominated_after = position;
     }
     spend_budgets(&mut after, plan);
-    for removal in &plan.removals {
-        let node = after.nodes.iter_mut().find(|node| node.name == removal.node).unwrap();
+    for leaver in plan.moves.iter().flat_map(|it| &it.nodes) {
+        let node = after.nodes.iter_mut().find(|node| node.name == leaver.node).unwrap();
         Arc::make_mut(node).leaving = Some(Leaving::Deleting);
     }
     after
 }
 
 pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
-    for removal in &plan.removals {
-        let node = after.nodes.iter().find(|node| node.name == removal.node).unwrap();
+    for leaver in plan.moves.iter().flat_map(|it| &it.nodes) {
+        let node = after.nodes.iter().find(|node| node.name == leaver.node).unwrap();
         let pool = after.pools.iter_mut().find(|pool| Some(&pool.name) == node.pool.as_ref()).unwrap();
-        pool.disruption.empty_budget -= 1;
+        pool.disruption.budgets.empty -= 1;
     }
 }
 

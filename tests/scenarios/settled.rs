@@ -11,7 +11,7 @@ use crate::applied::{Bought, account, draw, spend_budgets};
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut after = snapshot.clone();
     spend_budgets(&mut after, plan);
-    after.nodes.retain(|node| plan.removals.iter().all(|removal| removal.node != node.name));
+    after.nodes.retain(|node| plan.moves.iter().flat_map(|it| &it.nodes).all(|leaver| leaver.node != node.name));
     let mut places: Vec<Option<String>> = vec![None; snapshot.pods.len()];
     for nomination in &plan.nominations {
         places[nomination.pod] = Some(nomination.node.clone());

@@ -216,6 +216,7 @@ impl Reader {
             shape: Arc::new(shape.clone()),
             claims: claims.clone(),
             ending: statement.has("ending"),
+            ..BoundPod::default()
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
         let stays = ["held", "stuck"].iter().any(|word| statement.has(word));

@@ -12,9 +12,10 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
     for (position, launch) in plan.launches.iter().enumerate() {
         tell_launch(&mut out, position, launch);
     }
-    for removal in &plan.removals {
-        let saving = removal.saving.map_or_else(|| "an unknown amount".to_owned(), price);
-        writeln!(out, "remove {} ({}), which saves {saving}", removal.node, removal.reason).unwrap();
+    for it in &plan.moves {
+        let saving = it.saving.map_or_else(|| "an unknown amount".to_owned(), price);
+        let nodes: Vec<&str> = it.nodes.iter().map(|leaver| leaver.node.as_str()).collect();
+        writeln!(out, "remove {} ({}), which saves {saving}", nodes.join(" and "), it.reason).unwrap();
     }
     let mut pods: Vec<(usize, String)> =
         plan.report.pods.iter().enumerate().map(|(pod, verdict)| (pod, verdict.to_string())).collect();

@@ -101,7 +101,7 @@ proptest! {
         let after = applied::to(&snapshot, &first);
         let again = plan(&after);
         prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first.launches);
-        prop_assert!(again.removals.is_empty(), "{:#?}", again.removals);
+        prop_assert!(again.moves.is_empty(), "{:#?}", again.moves);
         let found = findings(&after, &again);
         prop_assert!(found.is_empty(), "{}", found);
     }

@@ -2,15 +2,20 @@
 
 use api::NodePool;
 use api::nodepool::DisruptionReason;
-use planner::Stage;
+use planner::{Budgets, Stage};
 
 use crate::Problem;
 use crate::nodes::Kept;
 
+/// What the pool's budgets leave, by reason.
+pub(crate) fn left(pool: &NodePool, nodes: &[&Kept], problems: &mut Vec<Problem>) -> Budgets {
+    Budgets { empty: empty(pool, nodes, problems), ..Budgets::NONE }
+}
+
 /// The least over the pool's budgets for reason `Empty`, less the nodes that are disturbed already.
 ///
 /// Budgets with a schedule count as if they were active all the time: without a calendar that errs towards keeping nodes.
-pub(crate) fn empty(pool: &NodePool, nodes: &[&Kept], problems: &mut Vec<Problem>) -> u32 {
+fn empty(pool: &NodePool, nodes: &[&Kept], problems: &mut Vec<Problem>) -> u32 {
     let settled = || nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
     let total = u32::try_from(settled().count()).unwrap_or(u32::MAX);
     let disturbed = settled().filter(|kept| kept.node.leaving.is_some() || !kept.ready).count();

@@ -79,6 +79,8 @@ pub struct Settings {
     pub min_values: MinValuesPolicy,
     /// Types that a launch which allows spot keeps where its pods' requirements do.
     pub least_spot_types: usize,
+    /// Whether spot may be replaced by cheaper spot (feature gate `SpotToSpotConsolidation`).
+    pub spot_to_spot: bool,
     /// Whether pools with `replicas` get their nodes (feature gate `StaticCapacity`); without it such pools are left out.
     pub static_pools: bool,
 }
@@ -92,6 +94,7 @@ impl Default for Settings {
             preferences: policy.preferences,
             min_values: policy.min_values,
             least_spot_types: policy.least_spot_types,
+            spot_to_spot: policy.spot_to_spot,
             static_pools: true,
         }
     }

@@ -180,6 +180,7 @@ fn policy(input: &Input<'_>) -> Policy {
         preferences: settings.preferences,
         min_values: settings.min_values,
         least_spot_types: settings.least_spot_types,
+        spot_to_spot: settings.spot_to_spot,
     }
 }
 

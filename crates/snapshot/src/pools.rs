@@ -117,6 +117,7 @@ fn disruption(pool: &NodePool, name: &str, own: &Own<'_>, problems: &mut Vec<Pro
     let dynamic = pool.spec.replicas.is_none();
     Disruption {
         consolidate_after: nanos.filter(|_| dynamic).map(|nanos| nanos.div_euclid(1_000_000)),
-        empty_budget: budget::empty(pool, own, problems),
+        budgets: budget::left(pool, own, problems),
+        ..Disruption::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use planner::{Disruption, InstanceType, Leaving, MicroDollars, Millis, Node, Pool, Resources, Stage, label};
+use planner::{Budgets, Disruption, InstanceType, Leaving, MicroDollars, Millis, Node, Pool, Resources, Stage, label};
 
 use super::NOW;
 use super::statement::Statement;
@@ -56,7 +56,11 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
         taints: statement.taints()?,
         limits: statement.get("limits").map(words::resources).transpose()?,
         usage: Resources::default(),
-        disruption: Disruption { consolidate_after, empty_budget: statement.number("may-lose")?.unwrap_or(u32::MAX) },
+        disruption: Disruption {
+            consolidate_after,
+            budgets: Budgets { empty: statement.number("may-lose")?.unwrap_or(u32::MAX), ..Budgets::NONE },
+            ..Disruption::default()
+        },
         replicas: statement.number("replicas")?,
         running: 0,
         node_fee: statement.word("fee").map(words::dollars).transpose()?.unwrap_or_default(),

@@ -16,8 +16,8 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
         let of_pool = |name: &str| {
             snapshot.nodes.iter().any(|node| node.name == name && node.pool.as_deref() == Some(pool.name.as_str()))
         };
-        let removed = plan.removals.iter().filter(|removal| of_pool(&removal.node)).count();
-        let budget = pool.disruption.empty_budget as usize;
+        let removed = plan.moves.iter().flat_map(|it| &it.nodes).filter(|leaver| of_pool(&leaver.node)).count();
+        let budget = pool.disruption.budgets.empty as usize;
         findings.expect(removed <= budget, &subject, || format!("loses {removed} nodes, its budget is {budget}"));
     }
 }

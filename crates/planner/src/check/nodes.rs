@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, NodeVerdict, Plan, PodShape, RemovalReason, Resources, Snapshot, Stage};
+use crate::{MoveReason, Node, NodeVerdict, Plan, PodShape, Resources, Snapshot, Stage};
 
 use super::kept::{KeptOff, is_there};
 use super::labels::{lacking, unborne};
@@ -32,16 +32,16 @@ pub(super) fn check(
             Receiving { snapshot, node, mould: mould.as_ref(), kept_off, guests }.check(findings);
         }
     }
-    for removal in &plan.removals {
-        let subject = format!("node {}", removal.node);
-        match snapshot.nodes.iter().find(|node| node.name == removal.node) {
+    for (leaver, saving) in plan.moves.iter().flat_map(|it| it.nodes.iter().map(|leaver| (leaver, it.saving))) {
+        let subject = format!("node {}", leaver.node);
+        match snapshot.nodes.iter().find(|node| node.name == leaver.node) {
             None => findings.add(subject, "is removed but not in the snapshot"),
             Some(node) => {
                 let guests = guests.contains_key(node.name.as_str());
                 removable(snapshot, node, guests, &subject, findings);
-                findings.expect(removal.saving == node.price, &subject, || "the saving is not its price".to_owned());
+                findings.expect(saving == node.price, &subject, || "the saving is not its price".to_owned());
                 findings
-                    .expect(Some(&removal.claim) == node.claim.as_ref(), &subject, || "has another claim".to_owned());
+                    .expect(Some(&leaver.claim) == node.claim.as_ref(), &subject, || "has another claim".to_owned());
             }
         }
     }
@@ -137,8 +137,8 @@ fn reported(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     let said: Vec<&str> = plan.report.nodes.iter().map(|(name, _)| name.as_str()).collect();
     findings.expect(managed == said, "report", || format!("verdicts for {said:?}, managed are {managed:?}"));
     for (name, verdict) in &plan.report.nodes {
-        let goes = *verdict == NodeVerdict::Remove(RemovalReason::Empty);
-        let removed = plan.removals.iter().filter(|removal| removal.node == *name).count();
+        let goes = *verdict == NodeVerdict::Remove(MoveReason::Empty);
+        let removed = plan.moves.iter().flat_map(|it| &it.nodes).filter(|leaver| leaver.node == *name).count();
         let expected = usize::from(goes);
         findings.expect(removed == expected, &format!("node {name}"), || {
             format!("is removed {removed} times, the verdict says {expected}")

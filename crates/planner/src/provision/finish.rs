@@ -33,7 +33,7 @@ impl Solver<'_> {
         let launches: Vec<Launch> = claims.into_iter().map(|claim| self.close(claim)).collect();
         Plan {
             nominations: std::mem::take(&mut self.nominations),
-            removals: Vec::new(),
+            moves: Vec::new(),
             report: Report {
                 pods: self.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
                 nodes: Vec::new(),

@@ -22,7 +22,7 @@ pub fn place(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Option<String> 
 
 fn nominated(decided: &Plan, pod: usize, node: &str) -> Plan {
     let mut plan = decided.clone();
-    plan.removals.retain(|it| it.node != node);
+    plan.moves.retain(|it| it.nodes.iter().all(|leaver| leaver.node != node));
     for (name, verdict) in &mut plan.report.nodes {
         if name == node && matches!(verdict, planner::NodeVerdict::Remove(_)) {
             *verdict = planner::NodeVerdict::Nominated;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, CapacityType, Catalogue, Daemon, Disruption, Effect, InstanceType, Leaving, MicroDollars, Millis, Node,
-    Offering, Operator, Pod, PodShape, Policy, Pool, Requirement, Resources, Snapshot, Stage, Taint, Toleration,
-    TolerationOperator, label,
+    BoundPod, Budgets, CapacityType, Catalogue, Daemon, Disruption, Effect, InstanceType, Leaving, MicroDollars,
+    Millis, Node, Offering, Operator, Pod, PodShape, Policy, Pool, Requirement, Resources, Snapshot, Stage, Taint,
+    Toleration, TolerationOperator, label,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, option, sample};
@@ -131,7 +131,11 @@ fn pool() -> impl Strategy<Value = Pool> {
                 limits: limits.map(|(cpu, nodes)| {
                     Resources::from_iter([(Resources::CPU, cpu * 1000), (Resources::NODES, nodes)])
                 }),
-                disruption: Disruption { consolidate_after, empty_budget },
+                disruption: Disruption {
+                    consolidate_after,
+                    budgets: Budgets { empty: empty_budget, ..Budgets::NONE },
+                    ..Disruption::default()
+                },
                 ..Pool::default()
             }
         },

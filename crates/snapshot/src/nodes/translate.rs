@@ -79,6 +79,7 @@ pub(super) fn node(
             || attached.any(|record| asks_not_to_be_disrupted(&record.pod, now)),
         nominated_until: scene.nominated_until(machine),
         pods: pods.iter().map(|record| bound(record, now)).collect(),
+        ..planner::Node::default()
     }
 }
 
@@ -93,6 +94,7 @@ fn bound(record: &Record, now: Timestamp) -> BoundPod {
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
         ending: pod.is_terminating(),
+        ..BoundPod::default()
     }
 }
 

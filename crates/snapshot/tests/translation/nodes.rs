@@ -245,7 +245,7 @@ fn budgets_for_empty_nodes() {
         let mut cluster = with(nodes(), vec![]);
         cluster.pools = vec![pool("default", json!({"disruption": {"budgets": budgets}}))];
         let built = cluster.build();
-        assert_eq!(built.snapshot.pools[0].disruption.empty_budget, expected, "{budgets}");
+        assert_eq!(built.snapshot.pools[0].disruption.budgets.empty, expected, "{budgets}");
         assert_eq!(built.problems.len(), problems, "{budgets}");
     }
 }
