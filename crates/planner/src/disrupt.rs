@@ -33,7 +33,9 @@ use scene::Scene;
 use worth::{Scales, cost_of};
 
 use crate::provision::Foreseen;
-use crate::{Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Snapshot, Stage, Utilization, WhyMove};
+use crate::{
+    MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Snapshot, Stage, Utilization, WhyMove,
+};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
@@ -51,13 +53,14 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
             }
         }
     }
-    let mut going = Going { snapshot, purse: Purse::of(snapshot), moves: Vec::new(), verdicts };
+    let scales = Scales::of(snapshot);
+    let mut going = Going { snapshot, scales: &scales, purse: Purse::of(snapshot), moves: Vec::new(), verdicts };
     going.sick(free.remove(&MoveReason::Unhealthy).unwrap_or_default());
-    going.surplus();
+    going.surplus(&judge);
     going.empty(free.remove(&MoveReason::Empty).unwrap_or_default());
     let Going { purse, mut moves, mut verdicts, .. } = going;
     if !free.is_empty() {
-        let found = relocate(snapshot, plan, &judge, purse, &mut free, &moves);
+        let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, &moves);
         let first = plan.launches.len();
         moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
         plan.launches.extend(found.launches);
@@ -80,6 +83,7 @@ fn expecting(plan: &Plan) -> BTreeSet<String> {
 /// Nodes that go without anybody looking for places first.
 struct Going<'a> {
     snapshot: &'a Snapshot,
+    scales: &'a Scales<'a>,
     purse: Purse<'a>,
     moves: Vec<Move>,
     verdicts: BTreeMap<Position, NodeVerdict>,
@@ -94,7 +98,8 @@ impl<'a> Going<'a> {
         let node = self.node(position);
         self.purse.spend(&[node]);
         self.verdicts.insert(position, NodeVerdict::Remove(reason));
-        let (replacements, pods, saving) = (Vec::new(), Vec::new(), node.price);
+        let (replacements, pods) = (Vec::new(), Vec::new());
+        let saving = self.scales.price_of(node).map(MicroDollars);
         let cost = if reason == MoveReason::Empty { 0 } else { cost_of(node) };
         self.moves.push(Move { reason, nodes: vec![leaver(node)], replacements, pods, saving, cost, why });
     }
@@ -106,8 +111,8 @@ impl<'a> Going<'a> {
         }
     }
 
-    fn surplus(&mut self) {
-        for position in surplus::of(self.snapshot) {
+    fn surplus(&mut self, judge: &Judge<'_>) {
+        for position in surplus::of(self.snapshot, judge) {
             self.go(position, MoveReason::Static, WhyMove::Surplus);
         }
     }
@@ -127,18 +132,17 @@ impl<'a> Going<'a> {
 
 /// Places for pods of nodes that are free to go for other reasons than that nothing runs there.
 fn relocate(
-    snapshot: &Snapshot,
+    (snapshot, scales): (&Snapshot, &Scales<'_>),
     plan: &Plan,
     judge: &Judge<'_>,
     purse: Purse<'_>,
     free: &mut BTreeMap<MoveReason, Vec<Position>>,
     going: &[Move],
 ) -> Moves {
-    let scales = Scales::of(snapshot);
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
         match reason {
-            MoveReason::Underutilized => consolidate::in_order(nodes, node, &scales),
+            MoveReason::Underutilized => consolidate::in_order(nodes, node, scales),
             _ => nodes.sort_by_key(|position| age(&snapshot.nodes[*position])),
         }
     }
@@ -152,7 +156,7 @@ fn relocate(
     loop {
         // Pods go to nodes that stay, else to those that would go last.
         let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
-        let mut agenda = Agenda::new(&scene, &scales, purse.clone(), rank, &foreseen);
+        let mut agenda = Agenda::new(&scene, scales, purse.clone(), rank, &foreseen);
         agenda.close(|node| node.stage != Stage::Initialized || gone.contains(node.name.as_str()));
         outdated(&mut agenda, free);
         agenda.close(|node| {
@@ -161,7 +165,7 @@ fn relocate(
                 fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
             })
         });
-        consolidate::consolidate(&mut agenda, &scales, free.get(&MoveReason::Underutilized).map_or(&[], Vec::as_slice));
+        consolidate::consolidate(&mut agenda, scales, free.get(&MoveReason::Underutilized).map_or(&[], Vec::as_slice));
         let found = agenda.finish();
         attempts += 1;
         if found.surprises == Foreseen::default() {

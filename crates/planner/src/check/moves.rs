@@ -70,7 +70,7 @@ impl<'a> View<'a> {
             (forced || node.stage == Stage::Initialized, "goes before it is initialized"),
             (forced || !node.do_not_disrupt, "goes against do-not-disrupt"),
             (forced || ends || !held, "goes though something holds one of its pods"),
-            (forced || !self.receiving().contains(node.name.as_str()), "goes while pods are sent there"),
+            (!self.receiving().contains(node.name.as_str()), "goes while pods are sent there"),
             (forced || node.nominated_until.is_none_or(|until| until <= now), "goes while a promise holds"),
             (self.justified(node, it.reason), "goes for a reason that it has not"),
         ];

@@ -88,7 +88,8 @@ impl<'a> Judge<'a> {
         Some((pod.name.clone(), until.0))
     }
 
-    fn is_expected(&self, node: &Node) -> bool {
+    /// Whether this plan or a recent one sends pods there.
+    pub(super) fn is_expected(&self, node: &Node) -> bool {
         let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
         promised || self.expecting.contains(&node.name)
     }
@@ -102,7 +103,7 @@ impl<'a> Judge<'a> {
     /// Whether a node is sick, has been for as long as it may, and is no case of many.
     fn is_past_help(&self, node: &Node) -> bool {
         let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
-        due && !self.ailing.contains(node.pool.as_deref().unwrap_or_default())
+        due && !self.is_expected(node) && !self.ailing.contains(node.pool.as_deref().unwrap_or_default())
     }
 
     /// Whether none of its pods holds a node.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{
-    Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Snapshot, Stage, label,
+    BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Snapshot,
+    Stage, ValueSet, label,
 };
 
 /// A snapshot in which pods of some nodes count twice: where they run, and as pods that may be given another place.
@@ -31,7 +32,9 @@ impl Scene {
 
     fn take_in(&mut self, position: usize, known: &mut BTreeMap<*const PodShape, usize>) {
         let node = Arc::clone(&self.snapshot.nodes[position]);
-        for pod in node.pods.iter().filter(|pod| pod.reschedulable) {
+        let mut pods: Vec<&BoundPod> = node.pods.iter().filter(|pod| pod.reschedulable).collect();
+        pods.sort_by_key(|pod| (&pod.name, &pod.uid));
+        for pod in pods {
             let shapes = &mut self.snapshot.shapes;
             let shape = *known.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
                 shapes.push(Arc::clone(&pod.shape));
@@ -54,6 +57,7 @@ impl Scene {
 /// Notes the plan's places as promises; what it launches is on its way.
 fn settle(settled: &mut Snapshot, plan: &Plan) {
     for (position, launch) in plan.launches.iter().enumerate() {
+        draw(settled, launch);
         if let Some(node) = on_its_way(settled, position, launch) {
             settled.nodes.push(Arc::new(node));
         }
@@ -67,6 +71,21 @@ fn settle(settled: &mut Snapshot, plan: &Plan) {
     }
     for (turn, pod) in plan.report.order.iter().enumerate() {
         settled.pods[*pod].nominated_after = turn;
+    }
+}
+
+/// Takes what a launch draws on off its capacity reservation.
+fn draw(settled: &mut Snapshot, launch: &Launch) {
+    let requirements: Requirements = launch.requirements.iter().collect();
+    let Some(id) = requirements.get(label::RESERVATION_ID).and_then(ValueSet::single) else { return };
+    for catalogue in &mut settled.catalogues {
+        let types = &mut Arc::make_mut(catalogue).types;
+        for offering in types.iter_mut().flat_map(|kind| &mut kind.offerings) {
+            if let Some(reservation) = offering.reservation.as_mut().filter(|it| it.id == id) {
+                reservation.remaining = reservation.remaining.saturating_sub(1);
+                offering.available &= reservation.remaining > 0;
+            }
+        }
     }
 }
 

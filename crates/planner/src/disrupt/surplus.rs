@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::{Node, Snapshot, Stage};
 
 use super::agenda::Position;
+use super::judge::Judge;
 use super::worth::cost_of;
 
-/// Nodes that static pools have too many of.
-pub(super) fn of(snapshot: &Snapshot) -> Vec<Position> {
+/// Nodes that static pools have too many of, but for those that expect pods.
+pub(super) fn of(snapshot: &Snapshot, judge: &Judge<'_>) -> Vec<Position> {
     let mut by_pool: BTreeMap<&str, Vec<Position>> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate() {
         if node.claim.is_some() && node.leaving.is_none() {
@@ -20,6 +21,7 @@ pub(super) fn of(snapshot: &Snapshot) -> Vec<Position> {
         let Some(replicas) = pool.replicas else { continue };
         let mut own = by_pool.remove(pool.name.as_str()).unwrap_or_default();
         let surplus = own.len().saturating_sub(replicas as usize);
+        own.retain(|position| !judge.is_expected(&snapshot.nodes[*position]));
         own.sort_by_cached_key(|position| dearness(snapshot, &snapshot.nodes[*position]));
         gone.extend(own.into_iter().take(surplus));
     }

@@ -188,7 +188,8 @@ impl<'a> Mover<'a> {
             runs.entry(shape).or_insert_with(|| Run { shape, pods: Vec::new() }).pods.push(pod);
         }
         let mut queue: Vec<Run> = runs.into_values().collect();
-        queue.sort_by_cached_key(|run| (self.solver.greatness(run), run.shape));
+        let name = |run: &Run| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
+        queue.sort_by_cached_key(|run| (self.solver.greatness(run), name(run)));
         queue
     }
 
