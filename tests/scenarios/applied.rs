@@ -9,8 +9,12 @@ use planner::{
 
 /// The next snapshot, with the clock as it was. Nodes on their way out still count for the limits.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+    let before = snapshot;
     let (mut after, done) = planner::carried_out(snapshot, plan);
     let (snapshot, plan) = (&after.clone(), &Plan { moves: plan.moves.clone(), ..done });
+    for (pool, before) in after.pools.iter_mut().zip(&before.pools) {
+        pool.usage = before.usage.clone();
+    }
     for nomination in &plan.nominations {
         after.pods[nomination.pod].nominated = Some(nomination.node.clone());
     }

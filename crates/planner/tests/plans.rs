@@ -13,6 +13,8 @@ mod judged;
 mod large;
 #[path = "plans/spoilt.rs"]
 mod spoilt;
+#[path = "plans/spoilt_moves.rs"]
+mod spoilt_moves;
 
 use std::sync::Arc;
 

@@ -84,18 +84,18 @@ const ROWS: [(&str, Spoil); 27] = [
     ("is overfull", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 1900)),
     ("is leaving and gets pods", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).leaving = Some(Leaving::Deleting)),
     ("is cordoned and gets pods", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).unschedulable = true),
-    ("its budget is 0", |snapshot, _| snapshot.pools[0].disruption.budgets.empty = 0),
-    ("is removed while pods are sent there", |_, plan| {
+    ("its budget for Empty is 0", |snapshot, _| snapshot.pools[0].disruption.budgets.empty = 0),
+    ("goes while pods are sent there", |_, plan| {
         let claim = "busy-claim".to_owned();
         let saving = Some(MicroDollars(7));
         let leaver = Leaver { node: "busy".to_owned(), claim };
         plan.moves = vec![Move { nodes: vec![leaver], saving, ..plan.moves[0].clone() }];
     }),
-    ("is removed before it was quiet", |snapshot, _| {
+    ("goes for a reason that it has not", |snapshot, _| {
         Arc::make_mut(&mut snapshot.nodes[1]).quiet_since = Some(snapshot.now)
     }),
-    ("is removed against do-not-disrupt", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).do_not_disrupt = true),
-    ("the saving is not its price", |_, plan| plan.moves[0].saving = None),
+    ("goes against do-not-disrupt", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).do_not_disrupt = true),
+    ("saves Some(7), and says None", |_, plan| plan.moves[0].saving = None),
     ("leaves only", |snapshot, plan| {
         let asked = Requirement::new(label::ZONE, Operator::Exists, [""; 0]);
         snapshot.pools[0].requirements.push(Requirement { min_values: Some(3), ..asked });
