@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::{MicroDollars, Operator, Requirement};
 
-use super::{LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why};
+use super::{
+    LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why, WhyMove,
+};
 
 impl Display for PodVerdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -226,6 +228,20 @@ impl Display for NodeVerdict {
             }
             Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
+        }
+    }
+}
+
+impl Display for WhyMove {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingRuns => out.write_str("nothing runs there that would need another place"),
+            Self::RoomElsewhere => out.write_str("all its pods have room on other nodes"),
+            Self::Cheaper => out.write_str("its pods have places for less money"),
+            Self::Drifted { reason } => write!(out, "it is not any more what its pool and class ask for ({reason})"),
+            Self::Expired => out.write_str("it is as old as it may get"),
+            Self::Sick { condition } => write!(out, "it is sick (condition {condition})"),
+            Self::Surplus => out.write_str("its static pool has more nodes than replicas"),
         }
     }
 }
