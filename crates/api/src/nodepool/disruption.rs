@@ -169,9 +169,10 @@ impl NodePool {
     #[must_use]
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
         let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
-        let of_annotations = [self.min_saving().err(), self.min_saving_per_pod().err(), self.utilization().err()];
+        let money = [self.min_saving().err(), self.min_saving_per_pod().err()];
+        let of_annotations = [self.budget_zone().err()].into_iter().chain(money).chain([self.utilization().err()]);
         let mut faults = Vec::new();
-        for fault in of_budgets.chain(of_annotations.into_iter().flatten()) {
+        for fault in of_budgets.chain(of_annotations.flatten()) {
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
