@@ -220,7 +220,6 @@ impl Reader {
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
             cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
             rests_until: statement.word("rests").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
-            ..BoundPod::default()
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
         let stays = ["held", "stuck"].iter().any(|word| statement.has(word));

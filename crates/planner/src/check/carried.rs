@@ -9,7 +9,6 @@ use crate::{
 };
 
 /// The snapshot and the plan after all moves of the plan; nothing is left to move.
-#[must_use]
 pub fn carried_out(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     let (mut after, mut done) = (snapshot.clone(), plan.clone());
     done.moves.clear();

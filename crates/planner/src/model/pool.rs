@@ -37,7 +37,7 @@ pub struct Pool {
 }
 
 /// A NodePool's disruption block, with what its budgets leave at this moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disruption {
     /// How long a node must have been quiet, in milliseconds; `None` is `Never`.
@@ -117,17 +117,5 @@ impl Default for Worth {
     /// One percent, and a twentieth of a cent for each pod.
     fn default() -> Self {
         Self { share: 10, per_pod: MicroDollars(500) }
-    }
-}
-
-impl Default for Disruption {
-    fn default() -> Self {
-        Self {
-            consolidate_after: None,
-            policy: ConsolidationPolicy::default(),
-            budgets: Budgets::default(),
-            worth: Worth::default(),
-            utilization: Utilization::default(),
-        }
     }
 }
