@@ -157,7 +157,8 @@ fn relocate(
         // Pods go to nodes that stay, else to those that would go last.
         let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
         let mut agenda = Agenda::new(&scene, scales, purse.clone(), rank, &foreseen);
-        agenda.close(|node| node.stage != Stage::Initialized || gone.contains(node.name.as_str()));
+        agenda.retire(|node| gone.contains(node.name.as_str()));
+        agenda.close(|node| node.stage != Stage::Initialized);
         outdated(&mut agenda, free);
         agenda.close(|node| {
             judge.pool(node).is_some_and(|pool| {

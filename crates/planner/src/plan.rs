@@ -474,6 +474,8 @@ pub enum NodeVerdict {
     Busy,
     /// This plan or a recent one sends pods there.
     Nominated,
+    /// The places of pods that wait rest on pods that run there, or the other way round.
+    Watched,
     /// It could go, but not yet: something happened there not long ago.
     Quiet {
         /// Milliseconds until it may go.

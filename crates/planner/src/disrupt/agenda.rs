@@ -61,11 +61,23 @@ impl<'a> Agenda<'a> {
         }
     }
 
+    /// Takes nodes off the scene that go anyway, with all that runs there.
+    pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
+        for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
+            if gone(node) {
+                self.mover.retire(position);
+            }
+        }
+    }
+
     /// What speaks against looking for other places for a node's pods now.
     pub(super) fn hindrance(&self, nodes: &[Position], reason: MoveReason) -> Option<NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         if objects.iter().any(|node| self.expecting.contains(&node.name)) {
             return Some(NodeVerdict::Nominated);
+        }
+        if nodes.iter().any(|node| self.mover.is_entangled(*node)) {
+            return Some(NodeVerdict::Watched);
         }
         if self.mover.is_spent() {
             return Some(NodeVerdict::Postponed);

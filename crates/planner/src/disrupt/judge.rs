@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Pool, Snapshot, Stage, Utilization};
+use crate::{
+    BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, PodTerm, Pool, Snapshot, Stage, Utilization,
+};
 
 use super::usage;
 
@@ -14,12 +16,25 @@ pub(super) struct Judge<'a> {
     expecting: BTreeSet<String>,
     /// Pools of which too many nodes are sick at once for that to be their own fault.
     ailing: BTreeSet<&'a str>,
+    /// What pods with a place in this plan must be near, with their namespaces.
+    near: Vec<(&'a str, &'a PodTerm)>,
 }
 
 impl<'a> Judge<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, expecting: BTreeSet<String>) -> Self {
         let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-        Self { snapshot, pools, expecting, ailing: ailing(snapshot) }
+        Self { snapshot, pools, expecting, ailing: ailing(snapshot), near: near(snapshot) }
+    }
+
+    /// Whether a pod that waits has its place because of one that runs on a node.
+    fn is_leaned_on(&self, node: &Node) -> bool {
+        node.pods.iter().any(|pod| {
+            let shape = &pod.shape;
+            let means = |(own, term): &(&str, &PodTerm)| {
+                term.means(own, &shape.namespace, &shape.labels, &self.snapshot.namespaces)
+            };
+            self.near.iter().any(means)
+        })
     }
 
     /// The pool of a node.
@@ -88,10 +103,10 @@ impl<'a> Judge<'a> {
         Some((pod.name.clone(), until.0))
     }
 
-    /// Whether this plan or a recent one sends pods there.
+    /// Whether this plan or a recent one sends pods there, or somewhere because of pods there.
     pub(super) fn is_expected(&self, node: &Node) -> bool {
         let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
-        promised || self.expecting.contains(&node.name)
+        promised || self.expecting.contains(&node.name) || self.is_leaned_on(node)
     }
 
     fn is_outdated(&self, node: &Node) -> Option<MoveReason> {
@@ -124,6 +139,13 @@ impl<'a> Judge<'a> {
         let remaining = since.0.saturating_add(after).saturating_sub(self.snapshot.now.0);
         if remaining > 0 { Err(NodeVerdict::Quiet { remaining }) } else { Ok(()) }
     }
+}
+
+/// What pods to be placed must be near: terms with the namespaces that they are of.
+fn near(snapshot: &Snapshot) -> Vec<(&str, &PodTerm)> {
+    let shapes: BTreeSet<usize> = snapshot.pods.iter().map(|pod| pod.shape).collect();
+    let shapes = shapes.into_iter().map(|shape| &snapshot.shapes[shape]);
+    shapes.flat_map(|shape| shape.near.iter().map(|term| (shape.namespace.as_str(), term))).collect()
 }
 
 /// How many pods run on a node that would need another place, if any do.

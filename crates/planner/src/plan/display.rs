@@ -193,6 +193,7 @@ impl Display for NodeVerdict {
             Self::NotInitialized => out.write_str("is not initialized yet"),
             Self::InUse { pods } => write!(out, "is in use by {}", counted(*pods)),
             Self::Nominated => out.write_str("is expecting pods"),
+            Self::Watched => out.write_str("stays until pods that wait are bound, whose places rest on pods there"),
             Self::Quiet { remaining } => {
                 write!(out, "was in use not long ago, and may go in {} s", seconds(*remaining))
             }

@@ -4,7 +4,7 @@
 //! nodes, or also on new ones. It is kept or taken back as a whole, and the next one goes on from there; so what is kept holds
 //! together, whatever is kept after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::dimensions::add;
 use super::limits::{Footprint, Headroom, footprint};
@@ -31,6 +31,9 @@ pub(crate) struct Mover<'a> {
     /// By node, the positions of its pods that need another place when it goes.
     own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
+    /// Groups that pods of the plan look at, and those that count them.
+    watched: BTreeSet<GroupId>,
+    watching: BTreeSet<GroupId>,
     /// Launches of trials that were kept, in the order of the solver's.
     launches: Vec<Launch>,
     before: Option<Before<'a>>,
@@ -76,13 +79,39 @@ impl<'a> Mover<'a> {
         solver.keep_promises(Kind::Buffer);
         let rooms = solver.rooms.list.iter().enumerate();
         let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
-        Self { solver, own, room_of, launches: Vec::new(), before: None }
+        let (watched, watching) = solver.groups_of_plan(own);
+        Self { solver, own, room_of, watched, watching, launches: Vec::new(), before: None }
+    }
+
+    /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.
+    pub(crate) fn is_entangled(&self, node: usize) -> bool {
+        let demands = &self.solver.demands;
+        self.own[node].iter().map(|pod| &demands[self.solver.demand_of[*pod]]).any(|demand| {
+            let mut rules = demand.levels.iter().flat_map(|level| &level.rules);
+            demand.counts.iter().any(|group| self.watched.contains(group))
+                || rules.any(|rule| self.watching.contains(&rule.group))
+        })
     }
 
     /// Lets nobody go to a node.
     pub(crate) fn close(&mut self, node: usize) {
         if let Some(room) = self.room_of.get(&node) {
             self.solver.rooms.close(*room);
+        }
+    }
+
+    /// Takes a node off the scene for good, with all that runs there.
+    pub(crate) fn retire(&mut self, node: usize) {
+        self.close(node);
+        let Ok(site) = Domain::try_from(node) else { return };
+        let solver = &mut self.solver;
+        let object: &'a Node = &solver.snapshot.nodes[node];
+        if solver.topology.is_empty() || object.stage != crate::Stage::Initialized {
+            return;
+        }
+        for pod in object.pods.iter().filter(|pod| !pod.ending) {
+            let (counts, holds) = solver.membership_of(&pod.shape);
+            solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
         }
     }
 
@@ -94,6 +123,9 @@ impl<'a> Mover<'a> {
     /// Places on other nodes for all pods of some nodes; `None` when one of them finds none, and who that is.
     pub(crate) fn try_rooms(&mut self, nodes: &[usize]) -> Result<Outcome, Option<usize>> {
         let mut queue = self.begin(nodes);
+        if let Some(pod) = self.uprooted() {
+            return Err(Some(pod));
+        }
         let mut left = self.pods_in(&queue);
         loop {
             for run in &mut queue {
@@ -112,6 +144,9 @@ impl<'a> Mover<'a> {
     /// The same with new nodes, made in one of [`MANNERS`].
     pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Option<usize>> {
         let mut queue = self.begin(nodes);
+        if let Some(pod) = self.uprooted() {
+            return Err(Some(pod));
+        }
         self.solver.manner = manner;
         queue.iter().for_each(|run| self.solver.waiting[run.shape] = run.pods.len());
         let shapes: Vec<usize> = queue.iter().map(|run| run.shape).collect();
@@ -191,6 +226,23 @@ impl<'a> Mover<'a> {
         let name = |run: &Run| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
         queue.sort_by_cached_key(|run| (self.solver.greatness(run), name(run)));
         queue
+    }
+
+    /// One of several pods that must be near each other in a zone, if all of them would move at once: they leave one after
+    /// another, so the first must find its place beside those who are still where they were.
+    fn uprooted(&self) -> Option<usize> {
+        let moved = &self.before.as_ref()?.moved;
+        let demand = |pod: &usize| &self.solver.demands[self.solver.demand_of[*pod]];
+        let mut counts: BTreeMap<GroupId, usize> = BTreeMap::new();
+        for group in moved.iter().flat_map(|pod| &demand(pod).counts) {
+            *counts.entry(*group).or_default() += 1;
+        }
+        let several = |group: &GroupId| counts.get(group).is_some_and(|count| *count > 1);
+        let torn = |pod: &&usize| {
+            let mut rules = demand(pod).strict_rules().iter();
+            rules.any(|rule| several(&rule.group) && self.solver.topology.is_deserted(rule))
+        };
+        moved.iter().find(torn).copied()
     }
 
     fn vacate(&mut self, node: usize) {
@@ -281,6 +333,17 @@ impl<'a> Solver<'a> {
                 }
             }
         }
+    }
+
+    /// Groups that pods with a place in the plan look at, and those that count them.
+    fn groups_of_plan(&self, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
+        let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
+        let planned = (0..self.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
+        let shapes: BTreeSet<usize> = planned.map(|pod| self.demand_of[pod]).collect();
+        let demands = || shapes.iter().map(|shape| &self.demands[*shape]);
+        let rules = demands().flat_map(|demand| &demand.levels).flat_map(|level| &level.rules).map(|rule| rule.group);
+        let counted = demands().flat_map(|demand| demand.counts.iter().copied());
+        (rules.collect(), counted.collect())
     }
 
     fn membership_of(&mut self, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {

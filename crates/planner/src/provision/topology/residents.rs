@@ -1,6 +1,6 @@
 //! Pods that run on nodes which may go: counted where they are, and taken back when their node is vacated.
 
-use super::{Counts, Domain, HOST, Kind, Membership, Pods, Shelf, Spot, Topology, domain_at, slot};
+use super::{Counts, Domain, HOST, Kind, Membership, Pods, Rule, RuleKind, Shelf, Spot, Topology, domain_at, slot};
 
 /// One pod that is there.
 const ONE: Pods = Pods { count: 1, there: Counts::Surely };
@@ -25,15 +25,19 @@ impl<'a> Topology<'a> {
         self.record(membership, Spot { site: Some(site), pins: None }, ONE, |_, _| Counts::Surely);
     }
 
-    /// Takes back a pod that was counted on a node of the snapshot whose labels are known. Who must be near it finds it in
-    /// its zone until the last of its group has left, for pods leave one after another.
+    /// Whether a rule is to be near others in some zone or the like, and nobody is left of them.
+    pub(in crate::provision) fn is_deserted(&self, rule: &Rule) -> bool {
+        let group = &self.groups[rule.group];
+        rule.kind == RuleKind::Near && group.keys != [HOST] && group.total == 0
+    }
+
+    /// Takes back a pod that was counted on a node of the snapshot whose labels are known.
     pub(in crate::provision) fn move_out(&mut self, membership: Membership<'_>, site: Domain) {
         let spot = Spot { site: Some(site), pins: None };
         for id in membership.counts {
             let group = &mut self.groups[*id];
             let is_spread = matches!(group.kind, Kind::Spread(_));
-            let stays_near = matches!(group.kind, Kind::Near { .. }) && group.keys != [HOST];
-            if stays_near || (is_spread && group.eligible[site as usize] != Counts::Surely) {
+            if is_spread && group.eligible[site as usize] != Counts::Surely {
                 continue;
             }
             let mut somewhere = false;
