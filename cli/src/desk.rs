@@ -141,6 +141,16 @@ impl Cluster {
     }
 }
 
+impl Answer {
+    /// The same once all moves are done: pods that moved are pods with a place like others.
+    #[must_use]
+    pub fn after_moves(&self) -> Self {
+        let mut after = self.clone();
+        (after.built.snapshot, after.plan) = planner::carried_out(&self.built.snapshot, &self.plan);
+        after
+    }
+}
+
 /// Plans, and checks the plan with code that shares nothing with the planner.
 ///
 /// # Errors

@@ -1,16 +1,18 @@
 //! A plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
 
 pub(crate) mod cost;
+mod disruption;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{label, quantity};
-use planner::{Launch, PodVerdict, Requirement, Resources};
+use planner::{Launch, PodVerdict, Purpose, Requirement, Resources};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::desk::Answer;
 use crate::money::dollars;
+pub use disruption::{Disruption, Moved, Place, Stay};
 
 /// Everything that a plan says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +28,8 @@ pub struct Outcome {
     pub ignored: Vec<LeftAlone>,
     /// Nodes that the plan gives back.
     pub removals: Vec<GivenBack>,
+    /// What goes, what it takes and saves, and why the rest stays.
+    pub disruption: Disruption,
     /// What all nodes cost.
     pub cost: Cost,
     /// What deserves a word.
@@ -105,7 +109,7 @@ pub struct GivenBack {
     pub node: String,
     /// Karpenter's word for it.
     pub reason: String,
-    /// What is saved per hour, dollars; `null` when the node's type is unknown.
+    /// What it costs per hour, dollars; `null` when the node's type is unknown.
     pub price_per_hour: Option<String>,
 }
 
@@ -122,12 +126,14 @@ pub struct Cost {
 #[must_use]
 pub fn outcome(answer: &Answer) -> Outcome {
     let (before, after) = cost::before_and_after(answer);
+    let names = names(answer);
     Outcome {
-        node_claims: claims(answer),
+        node_claims: claims(answer, &names),
         existing: existing(answer),
         unschedulable: unschedulable(answer),
         ignored: ignored(answer),
         removals: removals(answer),
+        disruption: disruption::disruption(answer, &names),
         cost: Cost { before: dollars(before), after: dollars(after) },
         warnings: warnings(answer),
     }
@@ -151,12 +157,17 @@ fn warnings(answer: &Answer) -> Vec<String> {
 }
 
 fn removals(answer: &Answer) -> Vec<GivenBack> {
-    let one = |removal: &planner::Removal| GivenBack {
-        node: removal.node.clone(),
-        reason: removal.reason.to_string(),
-        price_per_hour: removal.saving.map(|saving| dollars(saving.0)),
+    let price = |name: &str| {
+        let node = answer.built.snapshot.nodes.iter().find(|node| node.name == name);
+        node.and_then(|node| cost::price(answer, node)).map(dollars)
     };
-    let mut list: Vec<GivenBack> = answer.plan.removals.iter().map(one).collect();
+    let one = |it: &planner::Move, leaver: &planner::Leaver| GivenBack {
+        node: leaver.node.clone(),
+        reason: it.reason.to_string(),
+        price_per_hour: price(&leaver.node),
+    };
+    let all = answer.plan.moves.iter().flat_map(|it| it.nodes.iter().map(move |leaver| one(it, leaver)));
+    let mut list: Vec<GivenBack> = all.collect();
     list.sort_by(|one, other| one.node.cmp(&other.node));
     list
 }
@@ -186,12 +197,19 @@ pub fn names(answer: &Answer) -> Vec<String> {
     names
 }
 
-fn claims(answer: &Answer) -> Vec<NewClaim> {
-    let named = names(answer).into_iter().zip(&answer.plan.launches);
-    named.map(|(name, launch)| claim(answer, name, launch)).collect()
+fn claims(answer: &Answer, names: &[String]) -> Vec<NewClaim> {
+    let mut arriving = disruption::arriving(answer);
+    let named = names.iter().zip(&answer.plan.launches).enumerate();
+    let one = |(position, (name, launch)): (usize, (&String, &Launch))| {
+        let mut pods = pods(answer, launch.pods.iter().copied());
+        pods.extend(arriving.remove(&position).into_iter().flatten());
+        pods.sort();
+        claim(name.clone(), launch, pods)
+    };
+    named.map(one).collect()
 }
 
-fn claim(answer: &Answer, name: String, launch: &Launch) -> NewClaim {
+fn claim(name: String, launch: &Launch, pods: Vec<String>) -> NewClaim {
     let mut requirements: Vec<Need> = launch.requirements.iter().map(need).collect();
     // Instance types have a list of their own; they stand here too where their number matters.
     requirements.extend(launch.min_instance_types.map(|count| Need {
@@ -210,8 +228,8 @@ fn claim(answer: &Answer, name: String, launch: &Launch) -> NewClaim {
         instance_types: launch.instance_types.to_vec(),
         requests: amounts(&launch.requests),
         price_per_hour: dollars(launch.price.0),
-        pods: pods(answer, launch.pods.iter().copied()),
-        purpose: "provision",
+        pods,
+        purpose: if launch.purpose == Purpose::Replacement { "replacement" } else { "provision" },
     }
 }
 

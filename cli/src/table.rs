@@ -22,9 +22,12 @@ const MONTH: i64 = 730;
 pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
     let mut table = Table { paint: Paint(colours), lines: Vec::new() };
     table.headline(answer, outcome);
-    table.machines("NEW NODES", answer, &view::launched(answer));
-    table.machines("NODES THAT ARE THERE", answer, &view::existing(answer));
-    table.removals(outcome);
+    let after = answer.after_moves();
+    table.machines("NEW NODES", &after, &view::launched(&after));
+    table.machines("NODES THAT ARE THERE", &after, &view::existing(&after));
+    table.moves(outcome);
+    let stays = outcome.disruption.stays.iter();
+    table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
     table.list("WITHOUT A PLACE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
     table.list("LEFT ALONE", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
     table.list("WARNINGS", outcome.warnings.iter().map(|text| ("", text.as_str())));
@@ -107,15 +110,28 @@ impl Table {
         format!("{name} {} {percent:>3} %", self.paint.level(&bar, percent))
     }
 
-    fn removals(&mut self, outcome: &Outcome) {
-        if outcome.removals.is_empty() {
+    fn moves(&mut self, outcome: &Outcome) {
+        if outcome.disruption.moves.is_empty() {
             return;
         }
         self.heading("GIVEN BACK");
-        for removal in &outcome.removals {
-            let price =
-                removal.price_per_hour.as_deref().map(|price| format!(", saves ${price}/h")).unwrap_or_default();
-            self.lines.push(fit(&format!("{}: {}{price}", removal.node, removal.reason), WIDTH));
+        for it in &outcome.disruption.moves {
+            let price = match it.saving_per_hour.as_deref() {
+                None => String::new(),
+                Some(price) => match price.strip_prefix('-') {
+                    Some(more) => format!(", costs ${more}/h more"),
+                    None => format!(", saves ${price}/h"),
+                },
+            };
+            self.lines.push(fit(&format!("{}: {}{price}", it.nodes.join(" and "), it.reason), WIDTH));
+            let mut why = it.why.clone();
+            if !it.replacements.is_empty() {
+                why = format!("{why}, once {} up", is_up(&it.replacements));
+            }
+            if !it.pods.is_empty() {
+                why = format!("{why}; {} to move", counted(it.pods.len(), "pod"));
+            }
+            self.lines.extend(wrap(&why, WIDTH, "  "));
         }
     }
 
@@ -189,6 +205,11 @@ fn alike<'a>(answer: &Answer, machines: &'a [Machine]) -> Vec<Group<'a>> {
         group
     };
     groups.into_iter().map(named).collect()
+}
+
+/// `a is`, `a and b are`.
+fn is_up(claims: &[String]) -> String {
+    format!("{} {}", claims.join(" and "), if claims.len() == 1 { "is" } else { "are" })
 }
 
 /// `1 node`, `2 nodes`.

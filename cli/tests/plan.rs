@@ -255,7 +255,7 @@ status:
 #[test]
 fn every_field_is_in_the_page_of_the_format() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plan-format.md")).unwrap();
-    let answers = ["good", "unplaced", "ignored", "covered"]
+    let answers = ["good", "unplaced", "ignored", "covered", "consolidated"]
         .map(|case| plan(&cases().join(case), &["--catalogue", "../catalogue.json"], &[]));
     let mut fields = std::collections::BTreeSet::new();
     answers.iter().for_each(|answer| gather(&json(answer), &mut fields));

@@ -10,7 +10,8 @@ use crate::desk::Answer;
 /// Millionths of a dollar per hour of all nodes whose type is known: as they are, and once everything in the plan is
 /// done, with the nodes gone that were leaving anyway.
 pub(crate) fn before_and_after(answer: &Answer) -> (i64, i64) {
-    let removed: BTreeSet<&str> = answer.plan.removals.iter().map(|removal| removal.node.as_str()).collect();
+    let removed: BTreeSet<&str> =
+        answer.plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let (mut before, mut after) = (0, 0);
     for node in &answer.built.snapshot.nodes {
         let price = price(answer, node).unwrap_or(0);

@@ -58,7 +58,11 @@ pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
     tell_pods(index, built, plan, &names, &mut outcome);
     tell_ignored(index, built, &mut outcome);
     tell_pools(index, built, plan, &mut outcome);
-    outcome.removals = plan.removals.iter().filter_map(|removal| remove(index, removal)).collect();
+    outcome.removals = plan
+        .moves
+        .iter()
+        .flat_map(|it| it.nodes.iter().filter_map(|leaver| remove(index, leaver, it.reason)))
+        .collect();
     outcome.approvals = approvals(index, built, plan);
     outcome.repairs = stale_taints(index, plan);
     outcome
@@ -162,18 +166,18 @@ fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut Outcome) 
 }
 
 /// First no new pods, in the version of the node that was judged; then the claim goes, and termination does the rest.
-fn remove(index: &Index, removal: &planner::Removal) -> Option<(Removed, Vec<Step>)> {
-    let claim = index.claims.get(&removal.claim)?;
-    let node = index.nodes.get(&removal.node)?;
+fn remove(index: &Index, leaver: &planner::Leaver, why: planner::MoveReason) -> Option<(Removed, Vec<Step>)> {
+    let claim = index.claims.get(&leaver.claim)?;
+    let node = index.nodes.get(&leaver.node)?;
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
     taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
-    let message = format!("Disrupting Node: {}", removal.reason);
+    let message = format!("Disrupting Node: {why}");
     let note = Note::normal(Object::of::<Node>(node.as_ref()), reason::DISRUPTION_TERMINATING, message);
     let uid = claim.metadata.uid.clone().unwrap_or_default();
     let steps =
-        vec![set_taints(node, &taints), Step::Delete(Target::Claim(removal.claim.clone()), uid), Step::Note(note)];
-    Some((Removed { node: removal.node.clone(), pool: crate::lifecycle::pool(claim).to_owned() }, steps))
+        vec![set_taints(node, &taints), Step::Delete(Target::Claim(leaver.claim.clone()), uid), Step::Note(note)];
+    Some((Removed { node: leaver.node.clone(), pool: crate::lifecycle::pool(claim).to_owned() }, steps))
 }
 
 /// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
@@ -204,7 +208,7 @@ fn set_taints(node: &Node, taints: &[Taint]) -> Step {
 
 /// A node that was closed for removal by a process which died before it deleted the claim opens again.
 fn stale_taints(index: &Index, plan: &Plan) -> Vec<Step> {
-    let going = |name: &str| plan.removals.iter().any(|removal| removal.node == name);
+    let going = |name: &str| plan.moves.iter().flat_map(|it| &it.nodes).any(|leaver| leaver.node == name);
     let kept = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_none();
     index
         .nodes

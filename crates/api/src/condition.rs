@@ -78,6 +78,8 @@ pub const METADATA_REACHABLE: &str = "kerf.sh/MetadataReachable";
 pub const POD_SCHEDULED: &str = "PodScheduled";
 /// NodePool: whether every DaemonSet tolerates the taint with which nodes that run the agent start. Only there when one does not.
 pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";
+/// NodePool: whether everything that it says of disruption can be read. Only there when something cannot.
+pub const DISRUPTION_VALID: &str = "kerf.sh/DisruptionValid";
 /// Pod: is about to be ended by a disruption.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

@@ -1,7 +1,10 @@
 //! NodePool (`karpenter.sh/v1`): which machines may be made for which pods, and how they may be taken away.
 
+mod disruption;
+
 use std::collections::BTreeMap;
 
+pub use disruption::{DisruptionFault, Utilization};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -162,10 +165,11 @@ pub struct Budget {
     /// A number of nodes, or a percentage of the pool, rounded up.
     #[serde(default = "default_budget_nodes")]
     pub nodes: String,
-    /// The kinds of disruption that the budget is for. Absent: all.
+    /// The kinds of disruption that the budget is for. Absent or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasons: Option<Vec<DisruptionReason>>,
-    /// When the budget begins to apply: five cron fields or a descriptor such as `@daily`, in UTC. Absent: always.
+    /// When the budget begins to apply: five cron fields or a descriptor such as `@daily`, in UTC or in the zone
+    /// that annotation `kerf.sh/budget-timezone` names. Absent: always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
     /// How long the budget applies from each beginning, in hours and minutes.

@@ -213,6 +213,8 @@ pub const CAPACITY_RESERVATION_INSTANCE_INTERRUPTED: &str = "CapacityReservation
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
 /// Event: an object of a watch could not be read and was skipped.
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
+/// NodePool: a budget or an annotation of it cannot be read.
+pub const DISRUPTION_INVALID: &str = "DisruptionInvalid";
 /// NodePool: DaemonSets that would only start after the agent has called the node ready.
 pub const TOLERATION_MISSING: &str = "TolerationMissing";
 /// Event on a Node: the agent cannot follow what the machine was told at its launch.

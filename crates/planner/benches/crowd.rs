@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use planner::{
-    CapacityType, Catalogue, InstanceType, MicroDollars, Millis, Node, NodePreference, Offering, Operator, Pod,
-    PodPreference, PodShape, PodTerm, Pool, Requirement, Resources, Selector, Snapshot, Spread, label,
+    BoundPod, Budgets, CapacityType, Catalogue, InstanceType, MicroDollars, Millis, Node, NodePreference, Offering,
+    Operator, Pod, PodPreference, PodShape, PodTerm, Pool, Requirement, Resources, Selector, Snapshot, Spread, label,
 };
 
 const GIB: i64 = 1 << 30;
@@ -94,25 +94,43 @@ impl Crowd {
             let Some(kind) = catalogue.types.iter().find(|kind| kind.name == name(cpus)) else { continue };
             let tenths = 1 + self.draw(9) as i64;
             let used: Resources = kind.allocatable.iter().map(|(name, amount)| (name, amount * tenths / 10)).collect();
-            let node = format!("node-{index:05}");
-            let labels = [
-                (label::HOSTNAME, node.as_str()),
-                (label::ZONE, ZONES[index % 3]),
-                (label::CAPACITY_TYPE, "on-demand"),
-                (label::INSTANCE_TYPE, kind.name.as_str()),
-                ("kubernetes.io/arch", "amd64"),
-            ];
-            self.snapshot.nodes.push(Arc::new(Node {
-                labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
-                pool: Some("default".to_owned()),
-                claim: Some(format!("claim-{index:05}")),
-                instance_type: Some(kind.name.clone()),
-                allocatable: kind.allocatable.clone(),
-                price: Some(kind.offerings[0].price),
-                used,
-                name: node,
-                ..Node::default()
-            }));
+            self.snapshot.nodes.push(Arc::new(Node { used, ..bare(index, kind) }));
+        }
+        self
+    }
+
+    /// So many nodes of 8 to 64 CPUs on which pods of 500 sizes run, until each is three to nine tenths full; all may go.
+    pub fn running(mut self, nodes: usize, budget: u32) -> Self {
+        self.snapshot.now = Millis(1_000_000);
+        let disruption = &mut self.snapshot.pools[0].disruption;
+        disruption.consolidate_after = Some(0);
+        disruption.budgets = Budgets { empty: budget, underutilized: budget, drifted: budget, expired: budget };
+        let shapes: Vec<Arc<PodShape>> =
+            (0..500).map(|size| Arc::new(sized(50 + size * 37 % 1950, (64 + size * 101 % 4000) * MIB))).collect();
+        let catalogue = Arc::clone(&self.snapshot.catalogues[0]);
+        for index in 0..nodes {
+            let cpus = [8, 16, 32, 64][self.draw(4)];
+            let Some(kind) = catalogue.types.iter().find(|kind| kind.name == name(cpus)) else { continue };
+            let tenths = 3 + self.draw(7) as i64;
+            let mut node = bare(index, kind);
+            while node.used.get(Resources::CPU) < kind.allocatable.get(Resources::CPU) * tenths / 10 {
+                let shape = &shapes[self.draw(shapes.len())];
+                let mut used = node.used.clone();
+                used.add(&shape.requests);
+                if !used.fits(&node.allocatable) {
+                    break;
+                }
+                let pod = format!("default/pod-{index:05}-{:02}", node.pods.len());
+                node.used = used;
+                node.pods.push(BoundPod {
+                    uid: pod.clone(),
+                    name: pod,
+                    reschedulable: true,
+                    shape: Arc::clone(shape),
+                    ..BoundPod::default()
+                });
+            }
+            self.snapshot.nodes.push(Arc::new(node));
         }
         self
     }
@@ -186,6 +204,29 @@ impl Crowd {
         let mut mixed = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ (mixed >> 31)) % below as u64) as usize
+    }
+}
+
+/// A node on which nothing runs.
+fn bare(index: usize, kind: &InstanceType) -> Node {
+    let node = format!("node-{index:05}");
+    let labels = [
+        (label::HOSTNAME, node.as_str()),
+        (label::ZONE, ZONES[index % 3]),
+        (label::CAPACITY_TYPE, "on-demand"),
+        (label::INSTANCE_TYPE, kind.name.as_str()),
+        ("kubernetes.io/arch", "amd64"),
+    ];
+    Node {
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        pool: Some("default".to_owned()),
+        claim: Some(format!("claim-{index:05}")),
+        instance_type: Some(kind.name.clone()),
+        allocatable: kind.allocatable.clone(),
+        price: Some(kind.offerings[0].price),
+        quiet_since: Some(Millis(0)),
+        name: node,
+        ..Node::default()
     }
 }
 

@@ -54,5 +54,19 @@ fn strangers(criterion: &mut Criterion) {
     measure(criterion, "strangers", rows);
 }
 
-criterion_group!(benches, curve, workloads, strangers);
+/// A look at every node of a cluster in which most could be given back, and the budget allows ten in a hundred or all.
+fn disruption(criterion: &mut Criterion) {
+    let row = |nodes: usize, budget: u32| {
+        (format!("{nodes}-nodes-{budget}-may-go"), Crowd::empty().running(nodes, budget).finish())
+    };
+    let rows = vec![row(500, 50), row(500, u32::MAX), row(5_000, 500), row(5_000, u32::MAX)];
+    for (name, snapshot) in &rows {
+        let pods: usize = snapshot.nodes.iter().map(|node| node.pods.len()).sum();
+        let plan = planner::plan(snapshot);
+        println!("{name}: {pods} pods, {} moves, {} new nodes", plan.moves.len(), plan.launches.len());
+    }
+    measure(criterion, "disruption", rows);
+}
+
+criterion_group!(benches, curve, workloads, strangers, disruption);
 criterion_main!(benches);

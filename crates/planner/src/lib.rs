@@ -6,18 +6,18 @@
 #![deny(clippy::float_arithmetic)]
 
 pub mod check;
+mod disrupt;
 pub mod model;
 pub mod plan;
 mod provision;
-mod removal;
 
-pub use check::{Finding, check};
+pub use check::{Finding, carried_out, check};
 pub use model::*;
 pub use plan::*;
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut plan = provision::provision(snapshot);
-    removal::remove_empty(snapshot, &mut plan);
+    disrupt::disrupt(snapshot, &mut plan);
     plan
 }

@@ -10,12 +10,12 @@ mod resources;
 mod topology;
 
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
-pub use node::{BoundPod, Leaving, Node, Stage};
+pub use node::{BoundPod, Drifted, Leaving, Node, Sick, Stage, Usage};
 pub use offer::Offer;
 pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
 };
-pub use pool::{Disruption, Pool};
+pub use pool::{Budgets, ConsolidationPolicy, Disruption, Pool, Utilization, Worth};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
 pub use topology::{PodPreference, PodTerm, Selector, Spread};
@@ -74,6 +74,8 @@ pub struct Policy {
     pub min_values: MinValuesPolicy,
     /// Types that a launch which allows spot keeps where its pods' requirements do: the fewer, the surer an interruption.
     pub least_spot_types: usize,
+    /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
+    pub spot_to_spot: bool,
 }
 
 /// Karpenter's `PREFERENCE_POLICY`.
@@ -105,6 +107,7 @@ impl Default for Policy {
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
             least_spot_types: 15,
+            spot_to_spot: false,
         }
     }
 }

@@ -18,8 +18,8 @@ pub struct Plan {
     pub launches: Vec<Launch>,
     /// Pods that an existing or in-flight node has room for; kube-scheduler binds them.
     pub nominations: Vec<Nomination>,
-    /// Nodes to give back.
-    pub removals: Vec<Removal>,
+    /// Nodes to give back, with what that takes.
+    pub moves: Vec<Move>,
     /// Why.
     pub report: Report,
 }
@@ -59,6 +59,8 @@ pub enum Purpose {
     Provision,
     /// A static pool has fewer nodes than replicas: the claim is made straight from the template.
     Static,
+    /// A move waits for it: the pods that have room there run on nodes that go.
+    Replacement,
 }
 
 /// A pod that has room on a node.
@@ -71,32 +73,137 @@ pub struct Nomination {
     pub node: String,
 }
 
-/// A node to give back.
+/// Nodes that go together: their pods need places that only the whole of it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Removal {
+pub struct Move {
+    /// Why.
+    pub reason: MoveReason,
+    /// The nodes that go, by name.
+    pub nodes: Vec<Leaver>,
+    /// Positions of the launches that must be up before any of the nodes goes.
+    pub replacements: Vec<usize>,
+    /// Where the nodes' pods have room then.
+    pub pods: Vec<Relocation>,
+    /// What is saved per hour: negative where the replacements cost more; `None` where a price is unknown.
+    pub saving: Option<MicroDollars>,
+    /// What it counts for to disrupt these nodes, in units of [`crate::BoundPod::COST`].
+    pub cost: i64,
+    /// Why these nodes, in a sentence's worth.
+    pub why: WhyMove,
+}
+
+/// A node that goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaver {
     /// The node's name in the snapshot.
     pub node: String,
     /// Its NodeClaim.
     pub claim: String,
-    /// Why it goes.
-    pub reason: RemovalReason,
-    /// What is saved per hour, where known.
-    pub saving: Option<MicroDollars>,
 }
 
-/// Why a node goes, in Karpenter's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RemovalReason {
+/// Where a pod of a leaving node has room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Relocation {
+    /// The pod's UID.
+    pub uid: String,
+    /// `namespace/name`.
+    pub pod: String,
+    /// The node that it leaves.
+    pub from: String,
+    /// The node or launch that has room.
+    pub to: Destination,
+}
+
+/// A place for a pod that moves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Destination {
+    /// The node's name in the snapshot.
+    Node(String),
+    /// Position in `Plan::launches`.
+    Launch(usize),
+}
+
+/// Why nodes go, in Karpenter's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MoveReason {
     /// Nothing runs there that would need another place.
     Empty,
+    /// Their pods have cheaper places.
+    Underutilized,
+    /// They are not what their pool and class ask for.
+    Drifted,
+    /// They are as old as they may get.
+    Expired,
+    /// They are sick.
+    Unhealthy,
+    /// EC2 takes the instance.
+    Interrupted,
+    /// A static pool has more nodes than it asks for.
+    Static,
 }
 
-impl fmt::Display for RemovalReason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
+/// What made the planner choose a move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WhyMove {
+    /// Nothing runs there that would need another place.
+    NothingRuns,
+    /// All pods have room on nodes that are there.
+    RoomElsewhere,
+    /// Fewer dollars for the same pods.
+    Cheaper,
+    /// The node's condition `Drifted` has this reason.
+    Drifted {
+        /// Such as `NodePoolDrifted`.
+        reason: String,
+    },
+    /// Its `expireAfter` is over.
+    Expired,
+    /// A condition says that it is sick.
+    Sick {
+        /// Such as `Ready`.
+        condition: String,
+    },
+    /// The static pool has so many nodes too many.
+    Surplus,
+}
+
+impl Move {
+    /// The same where launches are counted from another number on.
+    pub(crate) fn counted_from(mut self, first: usize) -> Self {
+        self.replacements.iter_mut().for_each(|launch| *launch += first);
+        for pod in &mut self.pods {
+            if let Destination::Launch(launch) = &mut pod.to {
+                *launch += first;
+            }
+        }
+        self
+    }
+}
+
+impl MoveReason {
+    /// As Karpenter writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Empty => "Empty",
-        })
+            Self::Underutilized => "Underutilized",
+            Self::Drifted => "Drifted",
+            Self::Expired => "Expired",
+            Self::Unhealthy => "Unhealthy",
+            Self::Interrupted => "Interrupted",
+            Self::Static => "Static",
+        }
+    }
+}
+
+impl fmt::Display for MoveReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
     }
 }
 
@@ -327,19 +434,49 @@ pub struct Relief {
 #[serde(rename_all = "camelCase")]
 pub enum NodeVerdict {
     /// It goes.
-    Remove(RemovalReason),
+    Remove(MoveReason),
     /// It is on its way out already.
     Leaving,
     /// Not initialized yet.
     NotInitialized,
-    /// Pods run there that would need another place.
+    /// Nothing cheaper would do for its pods.
+    Cheapest {
+        /// How many.
+        pods: usize,
+    },
+    /// A pod there has no other place.
+    NoPlace {
+        /// `namespace/name` of the first.
+        pod: String,
+    },
+    /// There is a cheaper way, which saves too little for what it disturbs.
+    NotWorthIt {
+        /// What it would save per hour.
+        saving: MicroDollars,
+        /// What it would have to.
+        asked: MicroDollars,
+    },
+    /// Spot may be replaced by cheaper spot only with the feature gate, and only with choice enough.
+    SpotToSpot {
+        /// How many cheaper types there are; `None` while the gate is closed.
+        types: Option<usize>,
+    },
+    /// The pool weighs savings against disruption, and this one does not hold.
+    Unbalanced,
+    /// Pods run there that would need another place, and the pool gives back only nodes on which nothing runs.
     InUse {
         /// How many.
         pods: usize,
     },
+    /// What it costs is not known.
+    UnknownPrice,
+    /// It is busy, or short of something.
+    Busy,
     /// This plan or a recent one sends pods there.
     Nominated,
-    /// Empty, but not for long enough.
+    /// The places of pods that wait rest on pods that run there, or the other way round.
+    Watched,
+    /// It could go, but not yet: something happened there not long ago.
     Quiet {
         /// Milliseconds until it may go.
         remaining: i64,
@@ -348,12 +485,36 @@ pub enum NodeVerdict {
     ConsolidationDisabled,
     /// The pool keeps a fixed number of nodes.
     Static,
-    /// `karpenter.sh/do-not-disrupt` on the node or on one of its pods.
+    /// `karpenter.sh/do-not-disrupt` on the node.
     DoNotDisrupt,
+    /// `karpenter.sh/do-not-disrupt` on one of its pods.
+    PodDoNotDisrupt {
+        /// `namespace/name`.
+        pod: String,
+    },
+    /// A PodDisruptionBudget lets one of its pods not go.
+    PodHeld {
+        /// `namespace/name` of the pod.
+        pod: String,
+        /// Names of the budgets.
+        budgets: Vec<String>,
+    },
+    /// One of its pods was moved not long ago.
+    Resting {
+        /// `namespace/name`.
+        pod: String,
+        /// Milliseconds until it may be moved again.
+        remaining: i64,
+    },
     /// The pool's budget for this reason is used up.
-    Budget,
+    Budget {
+        /// For which it would go.
+        reason: MoveReason,
+    },
     /// The pool is unknown or not ready.
     NoPool,
+    /// `Policy::max_steps` was used up before its turn came.
+    Postponed,
 }
 
 impl Miss {

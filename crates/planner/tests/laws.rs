@@ -25,12 +25,12 @@ use std::sync::Arc;
 
 use clusters::Cluster;
 use planner::{
-    Effect, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Snapshot, Taint, Toleration,
-    TolerationOperator, check, plan,
+    Effect, MoveReason, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Snapshot, Taint,
+    Toleration, TolerationOperator, check, plan,
 };
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::test_runner::{FileFailurePersistence, RngSeed};
-use proptest::{prop_assert, prop_assert_eq};
+use proptest::{prop_assert, prop_assert_eq, prop_assume};
 
 /// A few cases that are always the same, unless `PROPTEST_CASES` asks for another number: then they are of chance, or
 /// follow from `PROPTEST_RNG_SEED`. Failures are kept beside this file.
@@ -98,10 +98,12 @@ proptest! {
     #[test]
     fn planning_again_changes_nothing(Cluster(snapshot) in crowds::crowd()) {
         let first = plan(&snapshot);
+        // Pods of a static pool's surplus get their places by the next plan.
+        prop_assume!(first.moves.iter().all(|it| it.reason != MoveReason::Static));
         let after = applied::to(&snapshot, &first);
         let again = plan(&after);
         prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first.launches);
-        prop_assert!(again.removals.is_empty(), "{:#?}", again.removals);
+        prop_assert!(again.moves.is_empty(), "{:#?}", again.moves);
         let found = findings(&after, &again);
         prop_assert!(found.is_empty(), "{}", found);
     }

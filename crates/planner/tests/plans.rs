@@ -13,6 +13,8 @@ mod judged;
 mod large;
 #[path = "plans/spoilt.rs"]
 mod spoilt;
+#[path = "plans/spoilt_moves.rs"]
+mod spoilt_moves;
 
 use std::sync::Arc;
 
@@ -105,7 +107,7 @@ proptest! {
         let after = applied::to(&snapshot, &plan(&snapshot));
         let again = plan(&after);
         prop_assert!(again.launches.is_empty(), "{:#?}", again.launches);
-        prop_assert!(again.removals.is_empty(), "{:#?}", again.removals);
+        prop_assert!(again.moves.is_empty(), "{:#?}", again.moves);
         let findings = check(&after, &again);
         prop_assert!(findings.is_empty(), "{:#?}", findings);
     }
@@ -117,7 +119,7 @@ proptest! {
         let (before, after) = (plan(&snapshot), plan(&more));
         prop_assert_eq!(&before.launches, &after.launches);
         prop_assert_eq!(&before.nominations, &after.nominations);
-        prop_assert_eq!(&before.removals, &after.removals);
+        prop_assert_eq!(&before.moves, &after.moves);
         prop_assert_eq!(&before.report.pods[..], &after.report.pods[..snapshot.pods.len()]);
     }
 

@@ -17,8 +17,9 @@ mod storage;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use api::annotation;
 use jiff::Timestamp;
-use planner::Catalogue;
+use planner::{Catalogue, Plan};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use snapshot::{Built, Input};
@@ -127,6 +128,41 @@ impl Cluster {
         pods::add_pending(&mut dice, &mut cluster);
         extras::add(&mut dice, &mut cluster);
         cluster
+    }
+
+    /// The same cluster, in every second seed with pools that give back and replace whatever they can.
+    #[must_use]
+    pub fn restless(mut self) -> Self {
+        if self.seed.is_multiple_of(2) {
+            return self;
+        }
+        for pool in &mut self.pools {
+            pool["spec"]["disruption"] = json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]});
+            pool["metadata"]["annotations"] = json!({
+                annotation::CONSOLIDATION_MIN_SAVING: "0%", annotation::CONSOLIDATION_MIN_SAVING_PER_POD: "0",
+            });
+        }
+        for (number, claim) in self.node_claims.iter_mut().enumerate() {
+            let conditions = claim.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+            if let Some(conditions) = conditions.filter(|_| number % 3 == 1) {
+                conditions.push(json!({"type": "Drifted", "status": "True", "reason": "AMIDrift", "message": "",
+                                       "lastTransitionTime": "2026-01-01T11:00:00Z"}));
+            }
+        }
+        self
+    }
+
+    /// The cluster when the nodes that a plan takes away are on their way out.
+    #[must_use]
+    pub fn after(&self, plan: &Plan) -> Self {
+        let mut after = self.clone();
+        let goes = |node: &Value| {
+            plan.moves.iter().flat_map(|it| &it.nodes).any(|leaver| node["metadata"]["name"] == json!(leaver.node))
+        };
+        after.settled.retain(|node| !goes(node));
+        after.settled_csi_nodes.retain(|node| !goes(node));
+        after.leaving.extend(plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.clone()));
+        after
     }
 
     /// The planner's snapshot of the cluster, by the way that the controller and the command take.

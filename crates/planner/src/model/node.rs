@@ -79,6 +79,50 @@ pub struct Node {
     pub nominated_until: Option<Millis>,
     /// What it costs; `None` when its type is unknown.
     pub price: Option<MicroDollars>,
+    /// When its NodeClaim was made.
+    pub created: Millis,
+    /// When it expires, if ever.
+    pub expires: Option<Millis>,
+    /// `terminationGracePeriod` in milliseconds: drift and expiry need not heed what holds its pods, for the drain ends.
+    pub termination_grace: Option<i64>,
+    /// Set when it is not any more what its pool and class ask for.
+    pub drifted: Option<Drifted>,
+    /// Set when it is sick and node repair is on: from when on it may be replaced, and why.
+    pub sick: Option<Sick>,
+    /// What it really uses, by a report that is fresh and its own.
+    pub usage: Option<Usage>,
+}
+
+/// A node that is not any more what its pool and class ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Drifted {
+    /// Since when; those that drifted first are replaced first.
+    pub since: Millis,
+    /// The condition's reason, such as `NodePoolDrifted`.
+    pub reason: String,
+}
+
+/// A node that is sick.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Sick {
+    /// From when on it is replaced if it does not get well.
+    pub due: Millis,
+    /// The condition that says so, such as `Ready`.
+    pub condition: String,
+}
+
+/// What a node really uses, as its agent reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// 95th percentile of the CPU that its pods use, in millicores.
+    pub cpu: i64,
+    /// 95th percentile of their working set, in bytes.
+    pub memory: i64,
+    /// Whether it is short of something already: stalls, or pods that were killed for want of memory.
+    pub pressed: bool,
 }
 
 impl Node {
@@ -94,7 +138,7 @@ impl Node {
 }
 
 /// A pod that runs on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BoundPod {
     /// The pod's UID.
@@ -106,10 +150,45 @@ pub struct BoundPod {
     pub reschedulable: bool,
     /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
     pub do_not_disrupt: bool,
+    /// The PodDisruptionBudgets that would not let it go now: one that allows none, or more than one, which no eviction passes.
+    pub held_by: Vec<String>,
+    /// What evicting it counts for: [`BoundPod::COST`] as a rule, more or less by its deletion cost and priority.
+    pub cost: i64,
+    /// Until when its workload is left alone, because it was moved not long ago.
+    pub rests_until: Option<Millis>,
     /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it.
     pub shape: Arc<PodShape>,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`.
     pub claims: Vec<String>,
     /// On its way out: it still has its room, ports and volumes, but counts for no topology.
     pub ending: bool,
+}
+
+impl BoundPod {
+    /// What evicting a pod counts for that says nothing of it: Karpenter's 1.0, in units of 2^-27.
+    pub const COST: i64 = 1 << 27;
+
+    /// What evicting a pod of this deletion cost and priority counts for.
+    #[must_use]
+    pub fn cost_of(deletion_cost: i32, priority: i32) -> i64 {
+        let cost = Self::COST + i64::from(deletion_cost) + 4 * i64::from(priority);
+        cost.clamp(-10 * Self::COST, 10 * Self::COST)
+    }
+}
+
+impl Default for BoundPod {
+    fn default() -> Self {
+        Self {
+            uid: String::new(),
+            name: String::new(),
+            reschedulable: false,
+            do_not_disrupt: false,
+            held_by: Vec::new(),
+            cost: Self::COST,
+            rests_until: None,
+            shape: Arc::default(),
+            claims: Vec::new(),
+            ending: false,
+        }
+    }
 }

@@ -36,12 +36,86 @@ pub struct Pool {
     pub node_fee: MicroDollars,
 }
 
-/// The part of a NodePool's disruption block that emptiness needs.
+/// A NodePool's disruption block, with what its budgets leave at this moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disruption {
     /// How long a node must have been quiet, in milliseconds; `None` is `Never`.
     pub consolidate_after: Option<i64>,
-    /// How many more nodes may be disrupted now for reason `Empty`; the translator has applied the budgets to the node count.
-    pub empty_budget: u32,
+    /// Which nodes may be given back to save money.
+    pub policy: ConsolidationPolicy,
+    /// How many more nodes may be disrupted now, by reason; the translator has applied budgets and calendars.
+    pub budgets: Budgets,
+    /// What a move must save to be worth it.
+    pub worth: Worth,
+    /// What reports of real use count for.
+    pub utilization: Utilization,
+}
+
+/// Karpenter's `consolidationPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConsolidationPolicy {
+    /// Only nodes on which nothing runs.
+    WhenEmpty,
+    /// Also nodes whose pods fit elsewhere for less.
+    #[default]
+    WhenEmptyOrUnderutilized,
+    /// The same, where the saving's share of the pool's cost is at least half of the disruption's share of the pool's.
+    Balanced,
+}
+
+/// How many more nodes of a pool may be disrupted now. Every disruption uses up one of each, whatever its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budgets {
+    /// For reason `Empty`.
+    pub empty: u32,
+    /// For reason `Underutilized`.
+    pub underutilized: u32,
+    /// For reason `Drifted`.
+    pub drifted: u32,
+    /// For nodes that have expired: what budgets say that name no reason.
+    pub expired: u32,
+}
+
+/// What a move must save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Worth {
+    /// Of what its nodes cost, in thousandths.
+    pub share: u32,
+    /// Per hour, for each pod that it evicts.
+    pub per_pod: MicroDollars,
+}
+
+/// `kerf.sh/utilization` of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Utilization {
+    /// Requests are all that counts.
+    Ignore,
+    /// Idle nodes go first; busy ones are left alone, and nothing is sent to them.
+    #[default]
+    Observe,
+    /// The same, and requests of pods that stay are lowered in place to what they need.
+    Pack,
+}
+
+impl Budgets {
+    /// As many nodes as one likes, whatever the reason.
+    pub const UNLIMITED: Self = Self { empty: u32::MAX, underutilized: u32::MAX, drifted: u32::MAX, expired: u32::MAX };
+    /// None, whatever the reason.
+    pub const NONE: Self = Self { empty: 0, underutilized: 0, drifted: 0, expired: 0 };
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Default for Worth {
+    /// One percent, and a twentieth of a cent for each pod.
+    fn default() -> Self {
+        Self { share: 10, per_pod: MicroDollars(500) }
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{Operator, Requirement};
+use crate::{MicroDollars, Operator, Requirement};
 
-use super::{LabelMiss, Miss, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why};
+use super::{
+    LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why, WhyMove,
+};
 
 impl Display for PodVerdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -189,17 +191,83 @@ impl Display for NodeVerdict {
             Self::Remove(reason) => write!(out, "goes: {reason}"),
             Self::Leaving => out.write_str("is on its way out"),
             Self::NotInitialized => out.write_str("is not initialized yet"),
-            Self::InUse { pods: 1 } => out.write_str("is in use by 1 pod"),
-            Self::InUse { pods } => write!(out, "is in use by {pods} pods"),
+            Self::InUse { pods } => write!(out, "is in use by {}", counted(*pods)),
             Self::Nominated => out.write_str("is expecting pods"),
-            Self::Quiet { remaining } => write!(out, "is empty, and may go in {} s", seconds(*remaining)),
+            Self::Watched => out.write_str("stays until pods that wait are bound, whose places rest on pods there"),
+            Self::Quiet { remaining } => {
+                write!(out, "was in use not long ago, and may go in {} s", seconds(*remaining))
+            }
             Self::ConsolidationDisabled => out.write_str("stays, since its pool never consolidates"),
             Self::Static => out.write_str("stays, since its pool keeps a fixed number of nodes"),
-            Self::DoNotDisrupt => out.write_str("stays, since it or a pod on it asks not to be disrupted"),
-            Self::Budget => out.write_str("is empty, but its pool's disruption budget is used up"),
+            Self::DoNotDisrupt => out.write_str("stays, since it asks not to be disrupted"),
+            Self::Budget { reason } => {
+                write!(out, "{}, but its pool's disruption budget is used up", would_go(*reason))
+            }
+            Self::Cheapest { pods } => write!(out, "stays: nothing cheaper would do for its {}", counted(*pods)),
+            Self::NoPlace { pod } => write!(out, "stays, since pod {pod} has no other place"),
+            Self::NotWorthIt { saving, asked } => {
+                write!(out, "stays: moving its pods would save {}, less than {}", hourly(*saving), hourly(*asked))
+            }
+            Self::SpotToSpot { types: None } => out
+                .write_str("stays: cheaper spot may take its place only with the feature gate SpotToSpotConsolidation"),
+            Self::SpotToSpot { types: Some(types) } => {
+                write!(out, "stays: there are but {types} cheaper spot types, too few to replace spot by spot")
+            }
+            Self::Unbalanced => {
+                out.write_str("stays: what it would save is too little for what it disturbs of its pool")
+            }
+            Self::UnknownPrice => out.write_str("stays, since its price is unknown"),
+            Self::Busy => out.write_str("stays, since it is busy"),
+            Self::PodDoNotDisrupt { pod } => write!(out, "stays, since pod {pod} asks not to be disrupted"),
+            Self::PodHeld { pod, budgets } => {
+                write!(out, "stays, since pod {pod} may not be evicted now (PodDisruptionBudget ")?;
+                list(out, budgets, ", ")?;
+                out.write_str(")")
+            }
+            Self::Resting { pod, remaining } => {
+                write!(out, "stays, since pod {pod} was moved not long ago, for {} s more", seconds(*remaining))
+            }
+            Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
         }
     }
+}
+
+impl Display for WhyMove {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingRuns => out.write_str("nothing runs there that would need another place"),
+            Self::RoomElsewhere => out.write_str("all its pods have room on other nodes"),
+            Self::Cheaper => out.write_str("its pods have places for less money"),
+            Self::Drifted { reason } => write!(out, "it is not any more what its pool and class ask for ({reason})"),
+            Self::Expired => out.write_str("it is as old as it may get"),
+            Self::Sick { condition } => write!(out, "it is sick (condition {condition})"),
+            Self::Surplus => out.write_str("its static pool has more nodes than replicas"),
+        }
+    }
+}
+
+fn would_go(reason: MoveReason) -> &'static str {
+    match reason {
+        MoveReason::Empty => "is empty",
+        MoveReason::Underutilized => "might go for a cheaper way",
+        MoveReason::Drifted => "has drifted",
+        MoveReason::Expired => "has expired",
+        MoveReason::Unhealthy => "is sick",
+        MoveReason::Interrupted => "is about to be interrupted",
+        MoveReason::Static => "is one too many",
+    }
+}
+
+/// Dollars per hour, to the hundredth of a cent.
+fn hourly(price: MicroDollars) -> String {
+    let sign = if price.0 < 0 { "-" } else { "" };
+    let whole = price.0.unsigned_abs();
+    format!("{sign}${}.{:04}/h", whole / 1_000_000, whole % 1_000_000 / 100)
+}
+
+fn counted(pods: usize) -> String {
+    if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
 }
 
 /// Whole seconds, rounded up, so that "in 0 s" never stands for "not yet".

@@ -33,7 +33,7 @@ impl Solver<'_> {
         let launches: Vec<Launch> = claims.into_iter().map(|claim| self.close(claim)).collect();
         Plan {
             nominations: std::mem::take(&mut self.nominations),
-            removals: Vec::new(),
+            moves: Vec::new(),
             report: Report {
                 pods: self.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
                 nodes: Vec::new(),
@@ -57,7 +57,7 @@ impl Solver<'_> {
         names
     }
 
-    fn close(&mut self, claim: Claim) -> Launch {
+    pub(super) fn close(&mut self, claim: Claim) -> Launch {
         let (seated, used) = self.seated(&claim);
         let listed = self.listed(&claim, &used);
         let list = self.list(claim.frame, listed);

@@ -9,6 +9,7 @@ use planner::{
 
 /// A place that the plan overlooked, as it is, for a pod that it left pending.
 pub fn place(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Option<String> {
+    let decided = &unmoved(decided);
     let fits =
         |plan: &Plan| check(snapshot, plan).is_empty() && !leans(snapshot, plan, pod) && !torn(snapshot, plan, pod);
     let on_node = snapshot.nodes.iter().find(|node| fits(&nominated(decided, pod, &node.name)));
@@ -20,14 +21,21 @@ pub fn place(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Option<String> 
     Some(format!("on launch {launch}: {:#?}", beside.launches[launch]))
 }
 
-fn nominated(decided: &Plan, pod: usize, node: &str) -> Plan {
+/// The plan without its moves: they come after pods have their places, and never take one from a pod that waits.
+fn unmoved(decided: &Plan) -> Plan {
     let mut plan = decided.clone();
-    plan.removals.retain(|it| it.node != node);
-    for (name, verdict) in &mut plan.report.nodes {
-        if name == node && matches!(verdict, planner::NodeVerdict::Remove(_)) {
+    plan.moves.clear();
+    plan.launches.retain(|launch| launch.purpose != Purpose::Replacement);
+    for (_, verdict) in &mut plan.report.nodes {
+        if matches!(verdict, planner::NodeVerdict::Remove(_)) {
             *verdict = planner::NodeVerdict::Nominated;
         }
     }
+    plan
+}
+
+fn nominated(decided: &Plan, pod: usize, node: &str) -> Plan {
+    let mut plan = decided.clone();
     plan.nominations.push(Nomination { pod, node: node.to_owned() });
     plan.report.pods[pod] = PodVerdict::Existing { node: node.to_owned(), why: Why::Room, dropped: Vec::new() };
     plan.report.order.push(pod);

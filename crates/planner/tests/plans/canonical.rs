@@ -16,5 +16,5 @@ pub fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
     pods.sort();
     let mut nodes: Vec<String> = plan.report.nodes.iter().map(|it| format!("{it:?}")).collect();
     nodes.sort();
-    format!("{:#?}", (launches.collect::<Vec<_>>(), nominations, &plan.removals, pods, nodes))
+    format!("{:#?}", (launches.collect::<Vec<_>>(), nominations, &plan.moves, pods, nodes))
 }

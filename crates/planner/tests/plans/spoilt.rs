@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use planner::{
-    Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PodShape, PodVerdict, Pool, Removal,
-    RemovalReason, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
+    Budgets, Disruption, Effect, Leaver, Leaving, MicroDollars, Millis, Move, Node, Operator, Plan, PodShape,
+    PodVerdict, Pool, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
 use crate::large;
@@ -14,7 +14,11 @@ fn cluster() -> Snapshot {
     let mut snapshot = large::large(10, 10);
     let kind = snapshot.catalogues[0].types[0].clone();
     let pool: &mut Pool = &mut snapshot.pools[0];
-    pool.disruption = Disruption { consolidate_after: Some(1000), empty_budget: 1 };
+    pool.disruption = Disruption {
+        consolidate_after: Some(1000),
+        budgets: Budgets { empty: 1, ..Budgets::NONE },
+        ..Disruption::default()
+    };
     let node = |name: &str| Node {
         name: name.to_owned(),
         claim: Some(format!("{name}-claim")),
@@ -80,17 +84,18 @@ const ROWS: [(&str, Spoil); 27] = [
     ("is overfull", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 1900)),
     ("is leaving and gets pods", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).leaving = Some(Leaving::Deleting)),
     ("is cordoned and gets pods", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).unschedulable = true),
-    ("its budget is 0", |snapshot, _| snapshot.pools[0].disruption.empty_budget = 0),
-    ("is removed while pods are sent there", |_, plan| {
+    ("its budget for Empty is 0", |snapshot, _| snapshot.pools[0].disruption.budgets.empty = 0),
+    ("goes while pods are sent there", |_, plan| {
         let claim = "busy-claim".to_owned();
         let saving = Some(MicroDollars(7));
-        plan.removals = vec![Removal { node: "busy".to_owned(), claim, reason: RemovalReason::Empty, saving }];
+        let leaver = Leaver { node: "busy".to_owned(), claim };
+        plan.moves = vec![Move { nodes: vec![leaver], saving, ..plan.moves[0].clone() }];
     }),
-    ("is removed before it was quiet", |snapshot, _| {
+    ("goes for a reason that it has not", |snapshot, _| {
         Arc::make_mut(&mut snapshot.nodes[1]).quiet_since = Some(snapshot.now)
     }),
-    ("is removed against do-not-disrupt", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).do_not_disrupt = true),
-    ("the saving is not its price", |_, plan| plan.removals[0].saving = None),
+    ("goes against do-not-disrupt", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[1]).do_not_disrupt = true),
+    ("saves Some(7), and says None", |_, plan| plan.moves[0].saving = None),
     ("leaves only", |snapshot, plan| {
         let asked = Requirement::new(label::ZONE, Operator::Exists, [""; 0]);
         snapshot.pools[0].requirements.push(Requirement { min_values: Some(3), ..asked });
@@ -103,7 +108,7 @@ fn the_case_itself_is_sound() {
     let snapshot = cluster();
     let decided = plan(&snapshot);
     assert_eq!(check(&snapshot, &decided), Vec::new());
-    assert!(decided.launches.len() >= 2 && !decided.nominations.is_empty() && decided.removals.len() == 1);
+    assert!(decided.launches.len() >= 2 && !decided.nominations.is_empty() && decided.moves.len() == 1);
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! What a plan takes away: moves with everything that belongs to them, and why each other node stays.
+
+use std::collections::BTreeMap;
+
+use planner::{Destination, Move, NodeVerdict};
+use serde::Serialize;
+
+use crate::desk::Answer;
+use crate::money::dollars;
+
+/// Moves, and nodes that stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Disruption {
+    /// In the order in which they were decided.
+    pub moves: Vec<Moved>,
+    /// By name.
+    pub stays: Vec<Stay>,
+}
+
+/// Nodes that go together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Moved {
+    /// Karpenter's word.
+    pub reason: String,
+    /// Names of the Nodes.
+    pub nodes: Vec<String>,
+    /// Names of the claims that must be up before.
+    pub replacements: Vec<String>,
+    /// Where the nodes' pods have room then.
+    pub pods: Vec<Place>,
+    /// Dollars; negative where the replacements cost more, `null` where a price is not known.
+    pub saving_per_hour: Option<String>,
+    /// A sentence.
+    pub why: String,
+}
+
+/// A pod and the Node or claim that has room for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// `namespace/name`.
+    pub pod: String,
+    /// The Node's or claim's name.
+    pub to: String,
+}
+
+/// A node that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stay {
+    /// The Node's name, or the NodeClaim's while it has no Node.
+    pub node: String,
+    /// A sentence.
+    pub why: String,
+}
+
+/// What the plan takes away; `names` are those of its launches.
+pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
+    let plan = &answer.plan;
+    let stays = plan.report.nodes.iter();
+    let stays = stays.filter(|(_, verdict)| !matches!(verdict, NodeVerdict::Remove(_) | NodeVerdict::Leaving));
+    let mut stays: Vec<Stay> =
+        stays.map(|(node, verdict)| Stay { node: node.clone(), why: verdict.to_string() }).collect();
+    stays.sort_by(|one, other| one.node.cmp(&other.node));
+    Disruption { moves: plan.moves.iter().map(|it| moved(it, names)).collect(), stays }
+}
+
+fn moved(it: &Move, names: &[String]) -> Moved {
+    let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
+    let mut pods: Vec<Place> = it
+        .pods
+        .iter()
+        .map(|pod| Place {
+            pod: pod.pod.clone(),
+            to: match &pod.to {
+                Destination::Node(node) => node.clone(),
+                Destination::Launch(launch) => name(launch),
+            },
+        })
+        .collect();
+    pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));
+    Moved {
+        reason: it.reason.to_string(),
+        nodes: it.nodes.iter().map(|leaver| leaver.node.clone()).collect(),
+        replacements: it.replacements.iter().map(name).collect(),
+        pods,
+        saving_per_hour: it.saving.map(|saving| dollars(saving.0)),
+        why: it.why.to_string(),
+    }
+}
+
+/// Names of pods that move to a launch, by its position.
+pub(super) fn arriving(answer: &Answer) -> BTreeMap<usize, Vec<String>> {
+    let mut pods: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for pod in answer.plan.moves.iter().flat_map(|it| &it.pods) {
+        if let Destination::Launch(launch) = pod.to {
+            pods.entry(launch).or_default().push(pod.pod.clone());
+        }
+    }
+    pods
+}

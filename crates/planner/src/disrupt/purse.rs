@@ -1,0 +1,48 @@
+//! What the budgets of each pool still allow while a plan spends them.
+
+use std::collections::BTreeMap;
+
+use crate::{Budgets, MoveReason, Node, Snapshot};
+
+/// Budgets by pool, and how many nodes of each the plan has taken so far.
+#[derive(Clone)]
+pub(super) struct Purse<'a> {
+    pools: BTreeMap<&'a str, (Budgets, u32)>,
+}
+
+impl<'a> Purse<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let own = snapshot.pools.iter().map(|pool| (pool.name.as_str(), (pool.disruption.budgets, 0)));
+        Self { pools: own.collect() }
+    }
+
+    /// Whether all these nodes may go for this reason.
+    pub(super) fn allows(&self, nodes: &[&Node], reason: MoveReason) -> bool {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        nodes.iter().for_each(|node| *counts.entry(node.pool.as_deref().unwrap_or_default()).or_default() += 1);
+        counts.iter().all(|(pool, count)| {
+            let known = self.pools.get(pool);
+            known.is_some_and(|(budgets, spent)| spent.saturating_add(*count) <= allowance(budgets, reason))
+        })
+    }
+
+    /// Counts nodes that go, whatever the reason.
+    pub(super) fn spend(&mut self, nodes: &[&Node]) {
+        for node in nodes {
+            if let Some((_, spent)) = node.pool.as_deref().and_then(|pool| self.pools.get_mut(pool)) {
+                *spent = spent.saturating_add(1);
+            }
+        }
+    }
+}
+
+/// How many nodes a pool may lose for a reason. What nobody may put off has no budget.
+fn allowance(budgets: &Budgets, reason: MoveReason) -> u32 {
+    match reason {
+        MoveReason::Empty => budgets.empty,
+        MoveReason::Underutilized => budgets.underutilized,
+        MoveReason::Drifted => budgets.drifted,
+        MoveReason::Expired => budgets.expired,
+        MoveReason::Unhealthy | MoveReason::Interrupted | MoveReason::Static => u32::MAX,
+    }
+}

@@ -1,0 +1,134 @@
+//! The checker sees what it should of moves: a good plan that gives nodes back, spoilt in one way each.
+
+use std::sync::Arc;
+
+use planner::{
+    BoundPod, Budgets, CapacityType, Catalogue, Destination, Disruption, InstanceType, MicroDollars, Millis,
+    MoveReason, Node, Offering, Plan, PodShape, Pool, Purpose, Resources, Snapshot, Stage, check, plan,
+};
+
+fn amounts(cpu: i64) -> Resources {
+    Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, 1 << 30), (Resources::PODS, 1)])
+}
+
+fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
+    let room = Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, 64 << 30), (Resources::PODS, 20)]);
+    InstanceType {
+        name: name.to_owned(),
+        capacity: room.clone(),
+        allocatable: room,
+        offerings: vec![Offering {
+            zone: "a".to_owned(),
+            capacity_type: CapacityType::OnDemand,
+            price: MicroDollars(price),
+            available: true,
+            labels: [].into(),
+            reservation: None,
+        }],
+        ..InstanceType::default()
+    }
+}
+
+fn node(name: &str, kind: &InstanceType, pods: &[i64]) -> Node {
+    let mut node = Node {
+        name: name.to_owned(),
+        claim: Some(format!("{name}-claim")),
+        pool: Some("pool".to_owned()),
+        stage: Stage::Initialized,
+        instance_type: Some(kind.name.clone()),
+        allocatable: kind.allocatable.clone(),
+        quiet_since: Some(Millis(0)),
+        price: Some(kind.offerings[0].price),
+        ..Node::default()
+    };
+    for (position, cpu) in pods.iter().enumerate() {
+        let name = format!("n/{name}-{position}");
+        let shape = Arc::new(PodShape { requests: amounts(*cpu), ..PodShape::default() });
+        node.used.add(&shape.requests);
+        node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, shape, ..BoundPod::default() });
+    }
+    node
+}
+
+/// `spare` goes, for its pod fits on `full`; `large` is replaced by a small machine.
+fn cluster() -> Snapshot {
+    let (small, large) = (kind("small", 4000, 100_000), kind("large", 16_000, 400_000));
+    let mut pool = Pool { name: "pool".to_owned(), ..Pool::default() };
+    pool.disruption =
+        Disruption { consolidate_after: Some(1000), budgets: Budgets::UNLIMITED, ..Disruption::default() };
+    let mut full = node("full", &small, &[3000]);
+    full.pods[0].cost = 3 * BoundPod::COST;
+    let nodes = [full, node("large", &large, &[3900]), node("spare", &small, &[1000])];
+    Snapshot {
+        now: Millis(1_000_000),
+        pools: vec![pool],
+        catalogues: vec![Arc::new(Catalogue { name: "default".to_owned(), types: vec![large, small] })],
+        nodes: nodes.map(Arc::new).into(),
+        ..Snapshot::default()
+    }
+}
+
+type Spoil = fn(&mut Snapshot, &mut Plan);
+
+fn of<'s>(snapshot: &'s mut Snapshot, name: &str) -> &'s mut Node {
+    Arc::make_mut(snapshot.nodes.iter_mut().find(|node| node.name == name).unwrap())
+}
+
+/// Each row: what is done to the good case, and a part of what the checker must say of it.
+const ROWS: [(&str, Spoil); 22] = [
+    ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = MoveReason::Drifted),
+    ("goes for a reason that it has not", |snapshot, _| {
+        snapshot.pools[0].disruption.policy = planner::ConsolidationPolicy::WhenEmpty;
+    }),
+    ("goes for a reason that it has not", |snapshot, _| {
+        of(snapshot, "spare").pods[0].rests_until = Some(Millis(2_000_000));
+    }),
+    ("goes for a reason that it has not", |snapshot, _| of(snapshot, "spare").quiet_since = Some(Millis(999_999))),
+    ("goes though something holds one of its pods", |snapshot, _| {
+        of(snapshot, "spare").pods[0].held_by = vec!["budget".to_owned()];
+    }),
+    ("goes though something holds one of its pods", |snapshot, _| of(snapshot, "spare").pods[0].do_not_disrupt = true),
+    ("goes before it is initialized", |snapshot, _| of(snapshot, "spare").stage = Stage::Registered),
+    ("has another claim", |_, plan| plan.moves[0].nodes[0].claim = "x".to_owned()),
+    ("is not in the snapshot", |_, plan| plan.moves[0].nodes[0].node = "x".to_owned()),
+    ("has places for []", |_, plan| plan.moves[0].pods.clear()),
+    ("which is no place for it", |_, plan| plan.moves[0].pods[0].to = Destination::Node("x".to_owned())),
+    ("which is no place for it", |snapshot, _| of(snapshot, "full").quiet_since = Some(Millis(999_999))),
+    ("sends n/large-0 to a launch of another move", |_, plan| plan.moves[1].replacements.clear()),
+    ("by its purpose of 1", |_, plan| plan.moves[1].replacements.clear()),
+    ("by its purpose of 0", |_, plan| plan.launches[0].purpose = Purpose::Provision),
+    ("has replacements that are not launched", |_, plan| plan.moves[1].replacements.push(7)),
+    ("and says Some", |_, plan| plan.moves[1].saving = Some(MicroDollars(1))),
+    ("may cost Some(400000) in place of Some(400000)", |_, plan| {
+        Arc::make_mut(&mut plan.launches[0].instance_types).push("large".to_owned());
+    }),
+    ("loses 1 nodes by then, its budget for Underutilized is 0", |snapshot, _| {
+        snapshot.pools[0].disruption.budgets.underutilized = 0;
+    }),
+    ("loses 2 nodes by then, its budget for Underutilized is 1", |snapshot, _| {
+        snapshot.pools[0].disruption.budgets.underutilized = 1;
+    }),
+    ("is overfull", |snapshot, _| of(snapshot, "full").used.set(Resources::CPU, 3500)),
+    ("the verdict says []", |_, plan| plan.report.nodes[1].1 = planner::NodeVerdict::Nominated),
+];
+
+#[test]
+fn the_case_itself_is_sound() {
+    let snapshot = cluster();
+    let decided = plan(&snapshot);
+    assert_eq!(check(&snapshot, &decided), Vec::new());
+    let told: Vec<(&str, usize, usize)> =
+        decided.moves.iter().map(|it| (it.nodes[0].node.as_str(), it.replacements.len(), it.pods.len())).collect();
+    assert_eq!(told, [("spare", 0, 1), ("large", 1, 1)]);
+}
+
+#[test]
+fn every_fault_is_found() {
+    for (expected, spoil) in ROWS {
+        let mut snapshot = cluster();
+        let mut decided = plan(&snapshot);
+        spoil(&mut snapshot, &mut decided);
+        let findings: Vec<String> = check(&snapshot, &decided).iter().map(ToString::to_string).collect();
+        assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
+    }
+}
