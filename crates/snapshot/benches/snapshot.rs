@@ -1,8 +1,8 @@
 //! How long it takes to take a snapshot from objects in memory, and how much memory it needs: `cargo bench -p snapshot`.
 //!
 //! A cluster of as many pods as the issue speaks of, 20 on a node, of 200 workloads and four DaemonSets; one pod in
-//! twenty has a volume. "first" translates everything, "again" what is left to do when a hundred pods and ten nodes have
-//! changed, in milliseconds of one processor. Bytes are what the process grew by, from the objects to the snapshot. Figures are for comparing two versions
+//! twenty has a volume, each workload a PodDisruptionBudget, each node a report of its use. "first" translates everything,
+//! "again" what is left to do when a hundred pods, ten nodes, ten budgets' figures and twenty reports have changed, in milliseconds of one processor. Bytes are what the process grew by, from the objects to the snapshot. Figures are for comparing two versions
 //! of this program in one run on one machine, not for quoting.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the benchmark")]
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::{CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use api::objects::{CSINode, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget};
 use api::{NodeClaim, NodePool};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
@@ -32,6 +32,8 @@ struct World {
     volume_claims: Vec<Arc<PersistentVolumeClaim>>,
     volumes: Vec<Arc<PersistentVolume>>,
     csi_nodes: Vec<Arc<CSINode>>,
+    budgets: Vec<Arc<PodDisruptionBudget>>,
+    usages: Vec<Arc<NodeReport>>,
     pools: Vec<Arc<NodePool>>,
     catalogue: Arc<Catalogue>,
 }
@@ -97,8 +99,11 @@ impl World {
             read(json!({"metadata": {"name": node.name()}, "spec": {"drivers": [driver]}}))
         };
         let csi_nodes = nodes.iter().map(csi).collect();
+        let budgets = (0..WORKLOADS).map(|workload| budget(workload, 1)).collect();
+        let usages = nodes.iter().map(|node| usage(node.name())).collect();
         let pools = vec![pool()];
-        Self { pods, nodes, claims, volume_claims, volumes, csi_nodes, pools, catalogue: Arc::new(catalogue()) }
+        let catalogue = Arc::new(catalogue());
+        Self { pods, nodes, claims, volume_claims, volumes, csi_nodes, budgets, usages, pools, catalogue }
     }
 
     fn input(&self) -> Input<'_> {
@@ -109,13 +114,16 @@ impl World {
             volume_claims: self.volume_claims.iter().collect(),
             volumes: self.volumes.iter().collect(),
             csi_nodes: self.csi_nodes.iter().collect(),
+            budgets: self.budgets.iter().collect(),
+            usages: self.usages.iter().collect(),
             pools: self.pools.iter().collect(),
             catalogues: [("default".to_owned(), Arc::clone(&self.catalogue))].into(),
             ..Input::at(Timestamp::from_second(1_767_268_800).unwrap())
         }
     }
 
-    /// A hundred pods and ten nodes become new versions of themselves.
+    /// A hundred pods, ten nodes and twenty reports become new versions of themselves; ten budgets have other figures, one of
+    /// them lets go no more, and one lets go again.
     fn change(&mut self, run: usize) {
         let (pods, nodes) = (self.pods.len(), self.nodes.len());
         for number in 0..100 {
@@ -125,6 +133,14 @@ impl World {
         for number in 0..10 {
             let node = &mut self.nodes[(run * 31 + number * 101) % nodes];
             *node = Arc::new(Node::clone(node));
+        }
+        for number in 0..20 {
+            let usage = &mut self.usages[(run * 17 + number * 103) % nodes];
+            *usage = Arc::new(NodeReport::clone(usage));
+        }
+        for number in 0..10 {
+            self.budgets[(run + number) % WORKLOADS] =
+                budget((run + number) % WORKLOADS, if number == 9 { 0 } else { 2 });
         }
     }
 }
@@ -174,6 +190,24 @@ fn volume(number: usize) -> (Arc<PersistentVolumeClaim>, Arc<PersistentVolume>) 
         },
     });
     (read(claim), read(volume))
+}
+
+fn budget(workload: usize, allowed: u8) -> Arc<PodDisruptionBudget> {
+    let app = format!("replicaset-{workload}");
+    read(json!({
+        "metadata": {"name": app, "namespace": "production"}, "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }))
+}
+
+fn usage(node: &str) -> Arc<NodeReport> {
+    let figures = json!({"p50": "1", "p95": "2", "p99": "2", "peak5m": "2", "peak1h": "2", "peak24h": "2"});
+    let histograms = json!({"cpu": "", "memory": "", "joint": ""});
+    let spec = json!({
+        "instance": node, "measuredAt": "2026-01-01T11:58:00Z", "since": "2026-01-01T11:00:00Z", "cpu": figures, "memory": figures,
+        "throttled": 0, "oomKills": 0, "histograms": histograms, "pods": "AQ",
+    });
+    read(json!({"metadata": {"name": node}, "spec": spec}))
 }
 
 fn machine(number: usize) -> (Arc<Node>, Arc<NodeClaim>) {
