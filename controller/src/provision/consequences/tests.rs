@@ -48,7 +48,7 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> Outcome {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(buffer)], ..Snapshot::default() };
-    of(&index, &Built { snapshot, ..Built::default() }, &plan)
+    of(&index, &Built { snapshot, ..Built::default() }, &plan, &[])
 }
 
 fn told(outcome: &Outcome) -> Vec<(&str, &str)> {
@@ -108,7 +108,7 @@ fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
     for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
         let plan = Plan { report: report.clone(), ..Plan::default() };
         let snapshot = Snapshot { pods, ..Snapshot::default() };
-        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan);
+        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]);
         let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
         assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
     }
@@ -132,7 +132,7 @@ fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_js
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![leaving], ..Snapshot::default() };
-    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan).approvals)
+    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]).approvals)
 }
 
 #[test]
