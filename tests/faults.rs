@@ -14,6 +14,8 @@ mod drains;
 mod launches;
 #[path = "faults/leftovers.rs"]
 mod leftovers;
+#[path = "faults/moves.rs"]
+mod moves;
 #[path = "faults/placement.rs"]
 mod placement;
 #[path = "faults/queue.rs"]

@@ -30,7 +30,7 @@ impl Order {
     /// The list of replacements, which is the move's name while it is under way; `None` where there are none.
     #[must_use]
     pub fn id(&self) -> Option<String> {
-        let names: Vec<&str> = self.replacements.iter().map(|claim| name(claim)).collect();
+        let names: Vec<&str> = self.replacements.iter().map(name).collect();
         (!names.is_empty()).then(|| names.join(","))
     }
 
