@@ -23,9 +23,11 @@ mod words;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use planner::{PodVerdict, Snapshot, check, plan};
+use planner::{MoveReason, PodVerdict, Snapshot, check, plan};
 use story::turned;
 
+/// How often what a plan has moved may be moved again for less money.
+const MOST_ROUNDS: usize = 3;
 const RULE: &str = "---\n";
 
 fn folder() -> PathBuf {
@@ -136,7 +138,20 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
         return Ok(());
     }
     quiet(&applied::to(snapshot, &decided), "planning again with the plan applied is not empty")?;
-    quiet(&settled::to(snapshot, &decided), "planning again with the nodes up and the pods bound is not empty")
+    comes_to_rest(settled::to(snapshot, &decided))
+}
+
+/// Pods that were moved may leave a node for which there is a cheaper one now. That is done soon, and never undone.
+fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
+    for _ in 0..MOST_ROUNDS {
+        let again = plan(&after);
+        if again.moves.iter().all(|it| it.reason != MoveReason::Underutilized) {
+            break;
+        }
+        tell(&after)?;
+        after = settled::to(&after, &again);
+    }
+    quiet(&after, "planning again with the nodes up and the pods bound is not empty")
 }
 
 fn quiet(after: &Snapshot, what: &str) -> Result<(), String> {

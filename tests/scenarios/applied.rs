@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use planner::{
-    CapacityType, InstanceType, Launch, Leaving, Node, Offer, Offering, Operator, Plan, Requirement, Requirements,
-    Reservation, Resources, Snapshot, Stage, label,
+    CapacityType, InstanceType, Launch, Node, Offer, Offering, Operator, Plan, Requirement, Requirements, Reservation,
+    Resources, Snapshot, Stage, label,
 };
 
 /// The next snapshot, with the clock as it was. Nodes on their way out still count for the limits.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut after = snapshot.clone();
+    let (mut after, done) = planner::carried_out(snapshot, plan);
+    let (snapshot, plan) = (&after.clone(), &Plan { moves: plan.moves.clone(), ..done });
     for nomination in &plan.nominations {
         after.pods[nomination.pod].nominated = Some(nomination.node.clone());
     }
@@ -28,10 +29,6 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         after.pods[*pod].nominated_after = position;
     }
     spend_budgets(&mut after, plan);
-    for leaver in plan.moves.iter().flat_map(|it| &it.nodes) {
-        let node = after.nodes.iter_mut().find(|node| node.name == leaver.node).unwrap();
-        Arc::make_mut(node).leaving = Some(Leaving::Deleting);
-    }
     after
 }
 
@@ -39,7 +36,10 @@ pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
     for leaver in plan.moves.iter().flat_map(|it| &it.nodes) {
         let node = after.nodes.iter().find(|node| node.name == leaver.node).unwrap();
         let pool = after.pools.iter_mut().find(|pool| Some(&pool.name) == node.pool.as_ref()).unwrap();
-        pool.disruption.budgets.empty -= 1;
+        let budgets = &mut pool.disruption.budgets;
+        for budget in [&mut budgets.empty, &mut budgets.underutilized, &mut budgets.drifted, &mut budgets.expired] {
+            *budget = budget.saturating_sub(1);
+        }
     }
 }
 

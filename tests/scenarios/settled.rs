@@ -9,7 +9,8 @@ use crate::applied::{Bought, account, draw, spend_budgets};
 
 /// The snapshot of that moment. Pods of buffers are never bound, and stay.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut after = snapshot.clone();
+    let (mut after, done) = planner::carried_out(snapshot, plan);
+    let (snapshot, plan) = (&after.clone(), &Plan { moves: plan.moves.clone(), ..done });
     spend_budgets(&mut after, plan);
     after.nodes.retain(|node| plan.moves.iter().flat_map(|it| &it.nodes).all(|leaver| leaver.node != node.name));
     let mut places: Vec<Option<String>> = vec![None; snapshot.pods.len()];

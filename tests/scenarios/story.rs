@@ -124,6 +124,7 @@ impl Reader {
             ("types-a-claim", _) => policy.max_instance_types = number()?,
             ("max-steps", _) => policy.max_steps = number()? as u64,
             ("one-pod-claim", claim) => drop(self.snapshot.single_claims.insert(claim.to_owned())),
+            ("spot-to-spot", "allowed") => policy.spot_to_spot = true,
             ("least-spot-types", _) => policy.least_spot_types = number()?,
             _ => return Ok(false),
         }
@@ -216,6 +217,9 @@ impl Reader {
             shape: Arc::new(shape.clone()),
             claims: claims.clone(),
             ending: statement.has("ending"),
+            held_by: statement.get("budget").unwrap_or_default().to_vec(),
+            cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
+            rests_until: statement.word("rests").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
             ..BoundPod::default()
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use planner::{Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resources, Snapshot};
+use planner::{Destination, Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resources, Snapshot};
 
 use crate::words;
 
@@ -16,6 +16,14 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
         let saving = it.saving.map_or_else(|| "an unknown amount".to_owned(), price);
         let nodes: Vec<&str> = it.nodes.iter().map(|leaver| leaver.node.as_str()).collect();
         writeln!(out, "remove {} ({}), which saves {saving}", nodes.join(" and "), it.reason).unwrap();
+        if !it.replacements.is_empty() {
+            let new: Vec<String> = it.replacements.iter().map(|launch| format!("new node {}", launch + 1)).collect();
+            writeln!(out, "  once there is {}", new.join(" and ")).unwrap();
+        }
+        let mut pods: Vec<String> =
+            it.pods.iter().map(|pod| format!("  pod {} goes to {}", pod.pod, place(&pod.to))).collect();
+        pods.sort();
+        pods.iter().for_each(|pod| writeln!(out, "{pod}").unwrap());
     }
     let mut pods: Vec<(usize, String)> =
         plan.report.pods.iter().enumerate().map(|(pod, verdict)| (pod, verdict.to_string())).collect();
@@ -32,6 +40,13 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
         out.push_str("nothing to do\n");
     }
     out
+}
+
+fn place(to: &Destination) -> String {
+    match to {
+        Destination::Node(node) => format!("node {node}"),
+        Destination::Launch(launch) => format!("new node {}", launch + 1),
+    }
 }
 
 fn tell_launch(out: &mut String, position: usize, launch: &Launch) {

@@ -1,6 +1,6 @@
 //! Checks a plan without the solver: every rule that a plan must keep is worked out anew from the snapshot, naively.
 //!
-//! Nothing here may call into `provision` or `removal`, nor use the requirement sets that they are built on:
+//! Nothing here may call into `provision` or `disrupt`, nor use the requirement sets that they are built on:
 //! a mistake would then vouch for itself. So requirements are read here as plain predicates on label values, and
 //! pods are bound one after another in the plan's own order, each under the rules of kube-scheduler.
 //!
@@ -8,12 +8,14 @@
 //! chooses.
 
 mod budgets;
+mod carried;
 mod census;
 mod flexibility;
 mod kept;
 mod labels;
 mod launches;
 mod mould;
+mod moves;
 mod nodes;
 mod order;
 mod places;
@@ -24,6 +26,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{Plan, Requirement, Snapshot};
+pub use carried::carried_out;
 use kept::KeptOff;
 use mould::Mould;
 
@@ -48,15 +51,26 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     verdicts::check(snapshot, plan, &mut findings);
     if findings.0.is_empty() {
-        let moulds = Moulds::new(snapshot, plan);
-        let places = places::all(snapshot, plan, &moulds);
-        let kept_off = KeptOff::new(snapshot, &moulds.nodes);
-        nodes::check(snapshot, plan, &moulds, &kept_off, &mut findings);
-        launches::check(snapshot, plan, &moulds, &mut findings);
-        budgets::check(snapshot, plan, &moulds, &mut findings);
-        order::check(snapshot, plan, &places, &kept_off, &mut findings);
+        moves::check(snapshot, plan, &Moulds::new(snapshot, plan), &mut findings);
+    }
+    if findings.0.is_empty() && plan.moves.is_empty() {
+        placed(snapshot, plan, &mut findings);
+    } else if findings.0.is_empty() {
+        let (snapshot, plan) = carried_out(snapshot, plan);
+        placed(&snapshot, &plan, &mut findings);
     }
     findings.0
+}
+
+/// Everything that is wrong with the places of pods.
+fn placed(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+    let moulds = Moulds::new(snapshot, plan);
+    let places = places::all(snapshot, plan, &moulds);
+    let kept_off = KeptOff::new(snapshot, &moulds.nodes);
+    nodes::check(snapshot, plan, &moulds, &kept_off, findings);
+    launches::check(snapshot, plan, &moulds, findings);
+    budgets::check(snapshot, plan, &moulds, findings);
+    order::check(snapshot, plan, &places, &kept_off, findings);
 }
 
 struct Findings(Vec<Finding>);

@@ -1,47 +1,70 @@
 //! Which nodes go, and what has to be there before they do.
 //!
 //! The algorithm in prose. Every managed node is judged (`judge`): on its way already, held by something, or free to go for a
-//! reason. Each reason has its turn, the surest first; budgets (`purse`) are spent over the whole plan, so a node that goes
-//! for one reason leaves less for all others. Nodes on which nothing runs go at once, the dearest first.
+//! reason. The reasons have their turns, the surest first:
+//! 1. nodes that are sick for good, whatever their budget says; static pools give back what they have too many of (`surplus`);
+//! 2. nodes on which nothing runs that would need another place, the dearest first;
+//! 3. nodes that have drifted or expired, the longest first: their pods get places on other nodes or on new ones, at any price;
+//! 4. nodes whose pods have cheaper places (`consolidate`), those first that save the most for what they disturb (`worth`).
+//!
+//! Budgets are spent over the whole plan (`purse`), so a node that goes for one reason leaves less for all others. Places are
+//! looked for on a scene on which the plan's own pods have theirs already (`scene`); what is found for one move is taken for
+//! all after it, so the moves of one plan hold together and none depends on another. Where a move needs new nodes, these are
+//! narrowed to what is sure to be cheaper (`narrow`).
 
+mod agenda;
+mod consolidate;
 mod judge;
+mod narrow;
 mod purse;
+mod scene;
+mod surplus;
+mod usage;
+mod worth;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use judge::{Free, Judge};
+use agenda::{Agenda, Moves, Position, leaver};
+use judge::Judge;
 use purse::Purse;
+use scene::Scene;
+use worth::{Scales, cost_of};
 
-use crate::{Leaver, Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Snapshot, WhyMove};
+use crate::provision::Foreseen;
+use crate::{Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Snapshot, Stage, Utilization, WhyMove};
+
+/// How often places are looked for anew, at most, because something in them was not foreseen.
+const MOST_SURPRISES: usize = 3;
 
 /// Adds what goes to a plan that has placed its pods, and a verdict for every managed node.
 pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
-    let expecting = expecting(plan);
-    let judge = Judge::new(snapshot, &expecting);
-    let managed: Vec<&Node> = snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.claim.is_some()).collect();
-    let mut purse = Purse::of(snapshot);
-    let mut verdicts: Vec<Option<NodeVerdict>> = vec![None; managed.len()];
-    let mut idle: Vec<usize> = Vec::new();
-    for (position, node) in managed.iter().enumerate() {
+    let judge = Judge::new(snapshot, expecting(plan));
+    let mut free: BTreeMap<MoveReason, Vec<Position>> = BTreeMap::new();
+    let mut verdicts: BTreeMap<Position, NodeVerdict> = BTreeMap::new();
+    for (position, node) in snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some()) {
         match judge.of(node) {
-            Ok(Free::Empty) => idle.push(position),
-            Err(verdict) => verdicts[position] = Some(verdict),
+            Ok(reason) => free.entry(reason).or_default().push(position),
+            Err(verdict) => {
+                verdicts.insert(position, verdict);
+            }
         }
     }
-    idle.sort_by_key(|position| (Reverse(managed[*position].price), managed[*position].name.as_str()));
-    let mut moves = Vec::new();
-    for position in idle {
-        let node = managed[position];
-        verdicts[position] = Some(if purse.spend(node, MoveReason::Empty) {
-            moves.push(give_back(node));
-            NodeVerdict::Remove(MoveReason::Empty)
-        } else {
-            NodeVerdict::Budget { reason: MoveReason::Empty }
-        });
+    let mut going = Going { snapshot, purse: Purse::of(snapshot), moves: Vec::new(), verdicts };
+    going.sick(free.remove(&MoveReason::Unhealthy).unwrap_or_default());
+    going.surplus();
+    going.empty(free.remove(&MoveReason::Empty).unwrap_or_default());
+    let Going { purse, mut moves, mut verdicts, .. } = going;
+    if !free.is_empty() {
+        let found = relocate(snapshot, plan, &judge, purse, &mut free, &moves);
+        let first = plan.launches.len();
+        moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
+        plan.launches.extend(found.launches);
+        verdicts.extend(found.verdicts);
     }
-    let named = managed.iter().zip(verdicts);
-    plan.report.nodes = named.filter_map(|(node, verdict)| Some((node.name.clone(), verdict?))).collect();
+    plan.report.nodes =
+        verdicts.into_iter().map(|(position, verdict)| (snapshot.nodes[position].name.clone(), verdict)).collect();
     plan.moves = moves;
 }
 
@@ -54,18 +77,118 @@ fn expecting(plan: &Plan) -> BTreeSet<String> {
     nodes.collect()
 }
 
-fn give_back(node: &Node) -> Move {
-    Move {
-        reason: MoveReason::Empty,
-        nodes: vec![leaver(node)],
-        replacements: Vec::new(),
-        pods: Vec::new(),
-        saving: node.price,
-        cost: 0,
-        why: WhyMove::NothingRuns,
+/// Nodes that go without anybody looking for places first.
+struct Going<'a> {
+    snapshot: &'a Snapshot,
+    purse: Purse<'a>,
+    moves: Vec<Move>,
+    verdicts: BTreeMap<Position, NodeVerdict>,
+}
+
+impl<'a> Going<'a> {
+    fn node(&self, position: Position) -> &'a Node {
+        &self.snapshot.nodes[position]
+    }
+
+    fn go(&mut self, position: Position, reason: MoveReason, why: WhyMove) {
+        let node = self.node(position);
+        self.purse.spend(&[node]);
+        self.verdicts.insert(position, NodeVerdict::Remove(reason));
+        let (replacements, pods, saving) = (Vec::new(), Vec::new(), node.price);
+        let cost = if reason == MoveReason::Empty { 0 } else { cost_of(node) };
+        self.moves.push(Move { reason, nodes: vec![leaver(node)], replacements, pods, saving, cost, why });
+    }
+
+    fn sick(&mut self, nodes: Vec<Position>) {
+        for position in nodes {
+            let condition = self.node(position).sick.as_ref().map(|sick| sick.condition.clone()).unwrap_or_default();
+            self.go(position, MoveReason::Unhealthy, WhyMove::Sick { condition });
+        }
+    }
+
+    fn surplus(&mut self) {
+        for position in surplus::of(self.snapshot) {
+            self.go(position, MoveReason::Static, WhyMove::Surplus);
+        }
+    }
+
+    /// The dearest go first while a budget lasts.
+    fn empty(&mut self, mut nodes: Vec<Position>) {
+        nodes.sort_by_key(|position| (Reverse(self.node(*position).price), self.node(*position).name.as_str()));
+        for position in nodes {
+            if self.purse.allows(&[self.node(position)], MoveReason::Empty) {
+                self.go(position, MoveReason::Empty, WhyMove::NothingRuns);
+            } else {
+                self.verdicts.insert(position, NodeVerdict::Budget { reason: MoveReason::Empty });
+            }
+        }
     }
 }
 
-fn leaver(node: &Node) -> Leaver {
-    Leaver { node: node.name.clone(), claim: node.claim.clone().unwrap_or_default() }
+/// Places for pods of nodes that are free to go for other reasons than that nothing runs there.
+fn relocate(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    judge: &Judge<'_>,
+    purse: Purse<'_>,
+    free: &mut BTreeMap<MoveReason, Vec<Position>>,
+    going: &[Move],
+) -> Moves {
+    let scales = Scales::of(snapshot);
+    let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
+    for (reason, nodes) in free.iter_mut() {
+        match reason {
+            MoveReason::Underutilized => consolidate::in_order(nodes, node, &scales),
+            _ => nodes.sort_by_key(|position| age(&snapshot.nodes[*position])),
+        }
+    }
+    let all: Vec<Position> = free.values().flatten().copied().collect();
+    let scene = Scene::of(snapshot, plan, &all);
+    let gone: BTreeSet<&str> = going.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
+    let turns: BTreeMap<&str, usize> =
+        all.iter().rev().enumerate().map(|(turn, it)| (snapshot.nodes[*it].name.as_str(), turn + 1)).collect();
+    let mut foreseen = Foreseen::default();
+    let mut attempts = 0;
+    loop {
+        // Pods go to nodes that stay, else to those that would go last.
+        let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
+        let mut agenda = Agenda::new(&scene, &scales, purse.clone(), rank, &foreseen);
+        agenda.close(|node| node.stage != Stage::Initialized || gone.contains(node.name.as_str()));
+        outdated(&mut agenda, free);
+        agenda.close(|node| {
+            judge.pool(node).is_some_and(|pool| {
+                let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. }));
+                fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
+            })
+        });
+        consolidate::consolidate(&mut agenda, &scales, free.get(&MoveReason::Underutilized).map_or(&[], Vec::as_slice));
+        let found = agenda.finish();
+        attempts += 1;
+        if found.surprises == Foreseen::default() {
+            return found;
+        }
+        if attempts == MOST_SURPRISES {
+            return found.forgone();
+        }
+        foreseen.extend(found.surprises);
+    }
+}
+
+/// Drifted nodes, then expired ones: those without pods to move first, then those that waited longest.
+fn age(node: &Node) -> (bool, i64, String) {
+    let moves = node.pods.iter().any(|pod| pod.reschedulable);
+    let since = node.drifted.as_ref().map(|drifted| drifted.since).or(node.expires).unwrap_or_default();
+    (moves, since.0, node.name.clone())
+}
+
+fn outdated(agenda: &mut Agenda<'_>, free: &BTreeMap<MoveReason, Vec<Position>>) {
+    let of = |reason| free.get(&reason).into_iter().flatten().copied();
+    for position in of(MoveReason::Drifted) {
+        let reason = agenda.node(position).drifted.as_ref().map(|drifted| drifted.reason.clone()).unwrap_or_default();
+        agenda.replace(position, MoveReason::Drifted, WhyMove::Drifted { reason }, false);
+    }
+    for position in of(MoveReason::Expired) {
+        let force = agenda.node(position).termination_grace.is_some();
+        agenda.replace(position, MoveReason::Expired, WhyMove::Expired, force);
+    }
 }

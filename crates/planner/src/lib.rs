@@ -11,7 +11,7 @@ pub mod model;
 pub mod plan;
 mod provision;
 
-pub use check::{Finding, check};
+pub use check::{Finding, carried_out, check};
 pub use model::*;
 pub use plan::*;
 

@@ -172,6 +172,19 @@ pub enum WhyMove {
     Surplus,
 }
 
+impl Move {
+    /// The same where launches are counted from another number on.
+    pub(crate) fn counted_from(mut self, first: usize) -> Self {
+        self.replacements.iter_mut().for_each(|launch| *launch += first);
+        for pod in &mut self.pods {
+            if let Destination::Launch(launch) = &mut pod.to {
+                *launch += first;
+            }
+        }
+        self
+    }
+}
+
 impl MoveReason {
     /// As Karpenter writes it.
     #[must_use]

@@ -33,6 +33,7 @@ mod join;
 mod ledger;
 mod limits;
 mod manner;
+mod moving;
 mod open;
 mod outlook;
 mod outset;
@@ -68,8 +69,12 @@ use reserve::Reservations;
 use retinue::Retinue;
 use room::Rooms;
 use shared::Shared;
-use topology::{Counts, Foreseen, Membership, Pods, Topology};
+use topology::{Counts, Membership, Pods, Topology};
 use wants::{WantId, Wants};
+
+use moving::Resident;
+pub(crate) use moving::{MANNERS, Mover, Outcome};
+pub(crate) use topology::Foreseen;
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
 
@@ -146,6 +151,8 @@ struct Solver<'a> {
     waiting: Vec<usize>,
     /// Whether pods were placed by the nodes that are there: one more could make their places wrong.
     closed: bool,
+    /// Pods that run on nodes which might go.
+    residents: Vec<Resident>,
     steps: u64,
 }
 
@@ -186,6 +193,7 @@ impl<'a> Solver<'a> {
             queue: Vec::new(),
             waiting: vec![0; demands.len()],
             closed: false,
+            residents: Vec::new(),
             steps: 0,
             snapshot,
             dimensions: Arc::new(dimensions),
@@ -383,6 +391,18 @@ impl<'a> Solver<'a> {
         self.claims.forget(turn.shape);
         let (claim, count) = self.join(turn, pods, None)?;
         Some((Place::Claim(claim), count, Why::Joined))
+    }
+
+    /// The same on nodes that are there alone.
+    fn place_some_on_nodes(&mut self, shape: usize, pods: &[usize]) -> usize {
+        for level in 0..self.demands[shape].levels.len() {
+            let turn = Turn { shape, level };
+            if let Some((room, count)) = self.find_room(turn, pods) {
+                self.record(turn, Place::Room(room), &pods[..count], Why::Room);
+                return count;
+            }
+        }
+        0
     }
 
     fn find_room(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use planner::{Budgets, Disruption, InstanceType, Leaving, MicroDollars, Millis, Node, Pool, Resources, Stage, label};
+use planner::{
+    Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, Node, Pool,
+    Resources, Sick, Stage, Usage, Utilization, Worth, label,
+};
 
 use super::NOW;
 use super::statement::Statement;
@@ -42,11 +45,6 @@ fn instance_type(statement: &Statement, name: String, dearer: MicroDollars) -> R
 pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
     let mut labels = statement.labels("labels")?;
     labels.insert(words::key("nodepool"), statement.name.clone());
-    let consolidate_after = match statement.word("waits") {
-        Some("never") => None,
-        Some(word) => Some(words::duration(word)?),
-        None => Some(0),
-    };
     Ok(Pool {
         name: statement.name.clone(),
         weight: statement.number("weight")?.unwrap_or(0),
@@ -56,15 +54,68 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
         taints: statement.taints()?,
         limits: statement.get("limits").map(words::resources).transpose()?,
         usage: Resources::default(),
-        disruption: Disruption {
-            consolidate_after,
-            budgets: Budgets { empty: statement.number("may-lose")?.unwrap_or(u32::MAX), ..Budgets::NONE },
-            ..Disruption::default()
-        },
+        disruption: disruption(statement)?,
         replicas: statement.number("replicas")?,
         running: 0,
         node_fee: statement.word("fee").map(words::dollars).transpose()?.unwrap_or_default(),
     })
+}
+
+/// Without further words nodes go only when nothing runs there.
+fn disruption(statement: &Statement) -> Result<Disruption, String> {
+    let consolidate_after = match statement.word("waits") {
+        Some("never") => None,
+        Some(word) => Some(words::duration(word)?),
+        None => Some(0),
+    };
+    let policy = match statement.get("consolidates") {
+        None => ConsolidationPolicy::WhenEmpty,
+        Some([]) => ConsolidationPolicy::WhenEmptyOrUnderutilized,
+        Some([word]) if word == "balanced" => ConsolidationPolicy::Balanced,
+        Some(words) => return Err(format!("a pool consolidates, or consolidates balanced, not {words:?}")),
+    };
+    let utilization = match statement.word("utilization") {
+        None | Some("observed") => Utilization::Observe,
+        Some("ignored") => Utilization::Ignore,
+        Some(word) => return Err(format!("utilization is observed or ignored, not {word}")),
+    };
+    let worth = match statement.get("worth") {
+        None => Worth::default(),
+        Some([share, per_pod]) => Worth {
+            share: share.parse().map_err(|_| "worth wants thousandths and dollars a pod")?,
+            per_pod: words::dollars(per_pod)?,
+        },
+        Some(_) => return Err("worth wants thousandths and dollars a pod".to_owned()),
+    };
+    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization })
+}
+
+fn budgets(statement: &Statement) -> Result<Budgets, String> {
+    let all = statement.number("may-lose")?.unwrap_or(u32::MAX);
+    let of = |clause| Ok::<u32, String>(statement.number(clause)?.unwrap_or(all).min(all));
+    Ok(Budgets {
+        empty: of("may-lose-empty")?,
+        underutilized: of("may-lose-underutilized")?,
+        drifted: of("may-lose-drifted")?,
+        expired: of("may-lose-expired")?,
+    })
+}
+
+/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, and `pressed`.
+fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
+    let Some(said) = statement.get("uses") else { return Ok(None) };
+    let (pressed, amounts): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word == "pressed");
+    let amounts = words::resources(&amounts)?;
+    let (cpu, memory) = (amounts.get(Resources::CPU), amounts.get(Resources::MEMORY));
+    Ok(Some(Usage { cpu, memory, pressed: !pressed.is_empty() }))
+}
+
+/// How long ago something began, and what it is called.
+fn since(statement: &Statement, clause: &str) -> Result<Option<(Millis, String)>, String> {
+    let Some(said) = statement.get(clause) else { return Ok(None) };
+    let name = said.first().cloned().unwrap_or_default();
+    let ago = said.get(1).map(|word| words::duration(word)).transpose()?.unwrap_or(0);
+    Ok(Some((Millis(NOW - ago), name)))
 }
 
 /// A node without pods and without the labels of its pool.
@@ -101,6 +152,11 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         do_not_disrupt: has("held"),
         nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
         price,
+        expires: statement.get("expired").map(|_| Millis(NOW)),
+        termination_grace: statement.word("grace").map(words::duration).transpose()?,
+        drifted: since(statement, "drifted")?.map(|(since, reason)| Drifted { since, reason }),
+        sick: since(statement, "sick")?.map(|(due, condition)| Sick { due, condition }),
+        usage: usage(statement)?,
         ..Node::default()
     })
 }

@@ -40,7 +40,25 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
     Some(match subject {
         "type" => vec!["has", "keeps", "labels", "offers", "performs", "attaches", "dearer"],
         "pool" => {
-            vec!["weight", "requires", "labels", "taints", "limits", "waits", "may-lose", "replicas", "fee", "buys"]
+            vec![
+                "weight",
+                "requires",
+                "labels",
+                "taints",
+                "limits",
+                "waits",
+                "may-lose",
+                "replicas",
+                "fee",
+                "buys",
+                "consolidates",
+                "worth",
+                "may-lose-empty",
+                "may-lose-drifted",
+                "may-lose-underutilized",
+                "may-lose-expired",
+                "utilization",
+            ]
         }
         "node" => vec![
             "of",
@@ -60,8 +78,13 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "cordoned",
             "held",
             "expected",
+            "drifted",
+            "expired",
+            "grace",
+            "sick",
+            "uses",
         ],
-        "pod" => [&POD[..], &["held", "ending", "stuck", "fixed"]].concat(),
+        "pod" => [&POD[..], &["held", "ending", "stuck", "fixed", "budget", "costs", "rests"]].concat(),
         "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),
         "namespace" => vec!["labels"],
         "catalogue" => Vec::new(),

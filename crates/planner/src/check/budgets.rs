@@ -1,4 +1,4 @@
-//! Limits, replicas, reservations and disruption budgets hold for the plan as a whole.
+//! Limits, replicas and reservations hold for the plan as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,6 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
         let subject = format!("pool {}", pool.name);
         limits(snapshot, plan, pool, &subject, findings);
         replicas(plan, pool, &subject, findings);
-        let of_pool = |name: &str| {
-            snapshot.nodes.iter().any(|node| node.name == name && node.pool.as_deref() == Some(pool.name.as_str()))
-        };
-        let removed = plan.moves.iter().flat_map(|it| &it.nodes).filter(|leaver| of_pool(&leaver.node)).count();
-        let budget = pool.disruption.budgets.empty as usize;
-        findings.expect(removed <= budget, &subject, || format!("loses {removed} nodes, its budget is {budget}"));
     }
 }
 
@@ -50,7 +44,8 @@ fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
     let launches = |purpose: Purpose| {
         plan.launches.iter().filter(|launch| launch.pool == pool.name && launch.purpose == purpose).count()
     };
-    let (kept, provisioned) = (launches(Purpose::Static), launches(Purpose::Provision));
+    let (kept, provisioned) =
+        (launches(Purpose::Static), launches(Purpose::Provision) + launches(Purpose::Replacement));
     let missing = pool.replicas.map_or(0, |replicas| replicas.saturating_sub(pool.running) as usize);
     findings.expect(kept <= missing, subject, || format!("gets {kept} nodes for its replicas, {missing} are missing"));
     let dynamic = pool.replicas.is_none() || provisioned == 0;

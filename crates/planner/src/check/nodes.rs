@@ -1,8 +1,8 @@
-//! Pods that go to nodes fit there with all that is or will be there; nodes that go may go.
+//! Pods that go to nodes fit there with all that is or will be there.
 
 use std::collections::BTreeMap;
 
-use crate::{MoveReason, Node, NodeVerdict, Plan, PodShape, Resources, Snapshot, Stage};
+use crate::{Node, Plan, PodShape, Resources, Snapshot};
 
 use super::kept::{KeptOff, is_there};
 use super::labels::{lacking, unborne};
@@ -32,20 +32,6 @@ pub(super) fn check(
             Receiving { snapshot, node, mould: mould.as_ref(), kept_off, guests }.check(findings);
         }
     }
-    for (leaver, saving) in plan.moves.iter().flat_map(|it| it.nodes.iter().map(|leaver| (leaver, it.saving))) {
-        let subject = format!("node {}", leaver.node);
-        match snapshot.nodes.iter().find(|node| node.name == leaver.node) {
-            None => findings.add(subject, "is removed but not in the snapshot"),
-            Some(node) => {
-                let guests = guests.contains_key(node.name.as_str());
-                removable(snapshot, node, guests, &subject, findings);
-                findings.expect(saving == node.price, &subject, || "the saving is not its price".to_owned());
-                findings
-                    .expect(Some(&leaver.claim) == node.claim.as_ref(), &subject, || "has another claim".to_owned());
-            }
-        }
-    }
-    reported(snapshot, plan, findings);
 }
 
 /// A node to which the plan sends pods.
@@ -106,42 +92,5 @@ impl<'a> Receiving<'a> {
         let asked: Resources = wanted.iter().filter(|(name, _)| asked(name)).collect();
         let lacking = lacking(&asked, &self.node.allocatable);
         findings.expect(lacking.is_empty(), self.guests.subject, || format!("is overfull: {}", lacking.join(", ")));
-    }
-}
-
-fn removable(snapshot: &Snapshot, node: &Node, guests: bool, subject: &str, findings: &mut Findings) {
-    let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
-    let after = pool.and_then(|pool| pool.disruption.consolidate_after);
-    let waited = match (node.quiet_since, after) {
-        (Some(since), Some(after)) => since.0 + after <= snapshot.now.0,
-        _ => false,
-    };
-    let rows = [
-        (node.claim.is_some(), "is removed but not managed"),
-        (node.leaving.is_none(), "is removed twice"),
-        (node.stage == Stage::Initialized, "is removed before it is initialized"),
-        (node.pods.iter().all(|pod| !pod.reschedulable), "is removed with pods on it"),
-        (!node.do_not_disrupt && node.pods.iter().all(|pod| !pod.do_not_disrupt), "is removed against do-not-disrupt"),
-        (!guests, "is removed while pods are sent there"),
-        (node.nominated_until.is_none_or(|until| until <= snapshot.now), "is removed while a promise holds"),
-        (waited, "is removed before it was quiet for long enough"),
-    ];
-    for (holds, fault) in rows {
-        findings.expect(holds, subject, || fault.to_owned());
-    }
-}
-
-/// Every managed node has a verdict, and exactly the removed ones are said to go.
-fn reported(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
-    let managed: Vec<&str> = snapshot.nodes.iter().filter(|it| it.claim.is_some()).map(|it| it.name.as_str()).collect();
-    let said: Vec<&str> = plan.report.nodes.iter().map(|(name, _)| name.as_str()).collect();
-    findings.expect(managed == said, "report", || format!("verdicts for {said:?}, managed are {managed:?}"));
-    for (name, verdict) in &plan.report.nodes {
-        let goes = *verdict == NodeVerdict::Remove(MoveReason::Empty);
-        let removed = plan.moves.iter().flat_map(|it| &it.nodes).filter(|leaver| leaver.node == *name).count();
-        let expected = usize::from(goes);
-        findings.expect(removed == expected, &format!("node {name}"), || {
-            format!("is removed {removed} times, the verdict says {expected}")
-        });
     }
 }

@@ -2,63 +2,148 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Disruption, Node, NodeVerdict, Pool, Snapshot, Stage};
+use crate::{BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Pool, Snapshot, Stage, Utilization};
 
-/// What a node may go for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Free {
-    /// Nothing runs there that would need another place.
-    Empty,
-}
+use super::usage;
 
 /// Judges nodes one by one.
 pub(super) struct Judge<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a str, &'a Pool>,
     /// Nodes to which this plan sends pods.
-    expecting: &'a BTreeSet<String>,
+    expecting: BTreeSet<String>,
+    /// Pools of which too many nodes are sick at once for that to be their own fault.
+    ailing: BTreeSet<&'a str>,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, expecting: &'a BTreeSet<String>) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, expecting: BTreeSet<String>) -> Self {
         let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-        Self { snapshot, pools, expecting }
+        Self { snapshot, pools, expecting, ailing: ailing(snapshot) }
+    }
+
+    /// The pool of a node.
+    pub(super) fn pool(&self, node: &Node) -> Option<&'a Pool> {
+        self.pools.get(node.pool.as_deref()?).copied()
     }
 
     /// What a node may go for, budgets aside.
-    pub(super) fn of(&self, node: &Node) -> Result<Free, NodeVerdict> {
-        let in_use = node.pods.iter().filter(|pod| pod.reschedulable).count();
-        let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
+    pub(super) fn of(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
         if node.leaving.is_some() {
             return Err(NodeVerdict::Leaving);
+        }
+        if self.is_past_help(node) {
+            return Ok(MoveReason::Unhealthy);
         }
         if node.stage != Stage::Initialized {
             return Err(NodeVerdict::NotInitialized);
         }
-        if in_use > 0 {
-            return Err(NodeVerdict::InUse { pods: in_use });
+        let pool = self.pool(node);
+        let outdated = self.is_outdated(node);
+        if let Some(pods) = in_use(node).filter(|_| outdated.is_none() && !pool.is_some_and(repacks)) {
+            return Err(NodeVerdict::InUse { pods });
         }
-        if promised || self.expecting.contains(&node.name) {
+        if self.is_expected(node) {
             return Err(NodeVerdict::Nominated);
         }
         if node.do_not_disrupt {
             return Err(NodeVerdict::DoNotDisrupt);
         }
+        let pool = pool.ok_or(NodeVerdict::NoPool)?;
+        if pool.replicas.is_some() {
+            return Err(NodeVerdict::Static);
+        }
+        let quiet = self.is_quiet(node, pool);
+        if in_use(node).is_none() && quiet.is_ok() {
+            self.holds_none(node)?;
+            return Ok(MoveReason::Empty);
+        }
+        if let Some(reason) = outdated {
+            if node.termination_grace.is_none() {
+                self.holds_none(node)?;
+            }
+            return Ok(reason);
+        }
+        self.holds_none(node)?;
+        quiet?;
+        self.is_worth_a_look(node, pool)
+    }
+
+    /// Whether a node of which nothing else is known might have a cheaper way.
+    fn is_worth_a_look(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
+        if let Some((pod, until)) = node.pods.iter().find_map(|pod| self.rests(pod)) {
+            return Err(NodeVerdict::Resting { pod, remaining: until - self.snapshot.now.0 });
+        }
+        if node.price.is_none() {
+            return Err(NodeVerdict::UnknownPrice);
+        }
+        if pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node) {
+            return Err(NodeVerdict::Busy);
+        }
+        Ok(MoveReason::Underutilized)
+    }
+
+    fn rests(&self, pod: &BoundPod) -> Option<(String, i64)> {
+        let until = pod.rests_until.filter(|until| pod.reschedulable && *until > self.snapshot.now)?;
+        Some((pod.name.clone(), until.0))
+    }
+
+    fn is_expected(&self, node: &Node) -> bool {
+        let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
+        promised || self.expecting.contains(&node.name)
+    }
+
+    fn is_outdated(&self, node: &Node) -> Option<MoveReason> {
+        let expired = node.expires.is_some_and(|at| at <= self.snapshot.now);
+        let drifted = node.drifted.is_some().then_some(MoveReason::Drifted);
+        drifted.or(expired.then_some(MoveReason::Expired))
+    }
+
+    /// Whether a node is sick, has been for as long as it may, and is no case of many.
+    fn is_past_help(&self, node: &Node) -> bool {
+        let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
+        due && !self.ailing.contains(node.pool.as_deref().unwrap_or_default())
+    }
+
+    /// Whether none of its pods holds a node.
+    fn holds_none(&self, node: &Node) -> Result<(), NodeVerdict> {
         if let Some(pod) = node.pods.iter().find(|pod| pod.do_not_disrupt) {
             return Err(NodeVerdict::PodDoNotDisrupt { pod: pod.name.clone() });
         }
-        match self.pools.get(node.pool.as_deref().unwrap_or_default()) {
-            None => Err(NodeVerdict::NoPool),
-            Some(pool) if pool.replicas.is_some() => Err(NodeVerdict::Static),
-            Some(pool) => self.is_quiet(node, &pool.disruption).map(|()| Free::Empty),
+        match node.pods.iter().find(|pod| !pod.held_by.is_empty()) {
+            Some(pod) => Err(NodeVerdict::PodHeld { pod: pod.name.clone(), budgets: pod.held_by.clone() }),
+            None => Ok(()),
         }
     }
 
     /// Whether the pool has waited long enough, and how much longer it wants to.
-    fn is_quiet(&self, node: &Node, disruption: &Disruption) -> Result<(), NodeVerdict> {
-        let after = disruption.consolidate_after.ok_or(NodeVerdict::ConsolidationDisabled)?;
+    pub(super) fn is_quiet(&self, node: &Node, pool: &Pool) -> Result<(), NodeVerdict> {
+        let after = pool.disruption.consolidate_after.ok_or(NodeVerdict::ConsolidationDisabled)?;
         let since = node.quiet_since.ok_or(NodeVerdict::NotInitialized)?;
         let remaining = since.0.saturating_add(after).saturating_sub(self.snapshot.now.0);
         if remaining > 0 { Err(NodeVerdict::Quiet { remaining }) } else { Ok(()) }
     }
+}
+
+/// How many pods run on a node that would need another place, if any do.
+fn in_use(node: &Node) -> Option<usize> {
+    let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
+    (pods > 0).then_some(pods)
+}
+
+/// Whether the pool gives back nodes on which something runs.
+fn repacks(pool: &Pool) -> bool {
+    let disruption = &pool.disruption;
+    disruption.consolidate_after.is_some() && disruption.policy != ConsolidationPolicy::WhenEmpty
+}
+
+/// Pools of which more than a fifth is sick: that is hardly the machines' fault.
+fn ailing(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
+        let (all, sick) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();
+        *all += 1;
+        *sick += usize::from(node.sick.is_some());
+    }
+    counts.into_iter().filter(|(_, (all, sick))| *sick > all.div_ceil(5)).map(|(pool, _)| pool).collect()
 }

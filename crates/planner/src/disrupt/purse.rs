@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{Budgets, MoveReason, Node, Snapshot};
 
 /// Budgets by pool, and how many nodes of each the plan has taken so far.
+#[derive(Clone)]
 pub(super) struct Purse<'a> {
     pools: BTreeMap<&'a str, (Budgets, u32)>,
 }
@@ -15,13 +16,23 @@ impl<'a> Purse<'a> {
         Self { pools: own.collect() }
     }
 
-    /// Whether one more node may go for this reason; if so, it is counted.
-    pub(super) fn spend(&mut self, node: &Node, reason: MoveReason) -> bool {
-        let pool = node.pool.as_deref().and_then(|pool| self.pools.get_mut(pool));
-        let Some((budgets, spent)) = pool else { return false };
-        let allowed = *spent < allowance(budgets, reason);
-        *spent += u32::from(allowed);
-        allowed
+    /// Whether all these nodes may go for this reason.
+    pub(super) fn allows(&self, nodes: &[&Node], reason: MoveReason) -> bool {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        nodes.iter().for_each(|node| *counts.entry(node.pool.as_deref().unwrap_or_default()).or_default() += 1);
+        counts.iter().all(|(pool, count)| {
+            let known = self.pools.get(pool);
+            known.is_some_and(|(budgets, spent)| spent.saturating_add(*count) <= allowance(budgets, reason))
+        })
+    }
+
+    /// Counts nodes that go, whatever the reason.
+    pub(super) fn spend(&mut self, nodes: &[&Node]) {
+        for node in nodes {
+            if let Some((_, spent)) = node.pool.as_deref().and_then(|pool| self.pools.get_mut(pool)) {
+                *spent = spent.saturating_add(1);
+            }
+        }
     }
 }
 

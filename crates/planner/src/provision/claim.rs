@@ -83,6 +83,11 @@ impl Claims {
         self.seats.get(&shape).cloned().unwrap_or_default()
     }
 
+    /// Lets nobody join the launches that there are.
+    pub(super) fn seal(&mut self) {
+        *self = Self { list: std::mem::take(&mut self.list), ..Self::default() };
+    }
+
     /// How many seats are kept for a shape.
     pub(super) fn kept(&self, shape: usize) -> usize {
         self.kept.get(&shape).copied().unwrap_or(0)

@@ -57,7 +57,7 @@ impl Solver<'_> {
         names
     }
 
-    fn close(&mut self, claim: Claim) -> Launch {
+    pub(super) fn close(&mut self, claim: Claim) -> Launch {
         let (seated, used) = self.seated(&claim);
         let listed = self.listed(&claim, &used);
         let list = self.list(claim.frame, listed);

@@ -41,6 +41,18 @@ impl Ledger {
         left.iter_mut().zip(asked).for_each(|(left, asked)| *left -= asked);
     }
 
+    /// Puts a row back as it was.
+    pub(super) fn put_back(&mut self, room: usize, row: &[i64]) {
+        self.rows[room * self.width..][..self.width].copy_from_slice(row);
+        self.settle(room);
+    }
+
+    /// Leaves nothing in a room.
+    pub(super) fn close(&mut self, room: usize) {
+        self.rows[room * self.width..][..self.width].fill(i64::MIN / 4);
+        self.settle(room);
+    }
+
     /// Notes the most that rooms have in the stretch of one from which something was taken.
     pub(super) fn settle(&mut self, room: usize) {
         self.sum_up(room / STRETCH);

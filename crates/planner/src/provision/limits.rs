@@ -41,6 +41,12 @@ impl Headroom {
         (0..bounds.names.len()).find(over).map(|position| bounds.names[position].as_str())
     }
 
+    /// Goes back to what was left before. What was found out meanwhile holds no longer.
+    pub(super) fn restore(&mut self, before: Self) {
+        self.pools = before.pools;
+        self.generation += 1;
+    }
+
     /// Reserves `wanted` in place of `held`.
     pub(super) fn exchange(&mut self, pool: usize, held: &[i64], wanted: &[i64]) {
         for (position, left) in self.pools[pool].left.iter_mut().enumerate() {

@@ -7,14 +7,14 @@ use super::Solver;
 
 /// In what order pods queue and what a new launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(crate) struct Manner {
     pub(super) order: Order,
     pub(super) load: Load,
 }
 
 /// Who goes first among pods of one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The largest.
     Size,
     /// Those that need the most hosts, whatever their size: others can share what they need anyway.
@@ -23,7 +23,7 @@ pub(super) enum Order {
 
 /// For what a launch is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Load {
+pub(crate) enum Load {
     /// One pod; others join while that pays.
     One,
     /// One pod; others join where they fit beside it.

@@ -16,6 +16,7 @@ impl Solver<'_> {
             return true;
         }
         self.topology.begin_again();
+        self.count_residents();
         self.retinue.forget_doubts();
         (0..self.claims.list.len()).for_each(|claim| self.count_retinue(claim));
         self.confirm_retinue();

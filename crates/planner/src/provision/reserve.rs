@@ -35,6 +35,12 @@ impl Reservations {
         self.left.iter().filter(|(_, left)| **left > 0).map(|(id, _)| id.clone()).collect()
     }
 
+    /// Goes back to what was left before. What was found out meanwhile holds no longer.
+    pub(super) fn restore(&mut self, before: Self) {
+        self.left = before.left;
+        self.generation += 1;
+    }
+
     pub(super) fn draw(&mut self, id: &str) {
         if let Some(left) = self.left.get_mut(id) {
             *left = left.saturating_sub(1);

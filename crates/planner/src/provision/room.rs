@@ -37,6 +37,15 @@ pub(super) struct Rooms<'a> {
     left: Ledger,
     parts: Parts,
     searches: BTreeMap<Turn, Search>,
+    /// While a move is tried: what was there before.
+    trial: Option<Trial<'a>>,
+}
+
+/// What a move has changed so far, as it was before.
+#[derive(Clone, Default)]
+struct Trial<'a> {
+    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>)>,
+    cursors: BTreeMap<Turn, Vec<usize>>,
 }
 
 /// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
@@ -78,7 +87,7 @@ impl<'a> Rooms<'a> {
             room
         };
         let list = usable.into_iter().map(room).collect();
-        Self { list, left: Ledger::of(&left), parts: Parts::default(), searches: BTreeMap::new() }
+        Self { list, left: Ledger::of(&left), parts: Parts::default(), searches: BTreeMap::new(), trial: None }
     }
 
     /// The first room that takes the pod.
@@ -92,9 +101,12 @@ impl<'a> Rooms<'a> {
         steps: &mut u64,
     ) -> Option<usize> {
         let level = &demand.levels[turn.level];
-        let Self { list, left, parts, searches } = self;
+        let Self { list, left, parts, searches, trial } = self;
         let Search { parts, cursors } =
             searches.entry(turn).or_insert_with(|| Search::of(parts.of(list, level, wants, topology)));
+        if let Some(trial) = trial {
+            trial.cursors.entry(turn).or_insert_with(|| cursors.clone());
+        }
         let mut best = usize::MAX;
         for (part, cursor) in parts.iter().zip(cursors) {
             *steps += 1;
@@ -151,6 +163,7 @@ impl<'a> Rooms<'a> {
 
     /// Lets pods have their share of a room.
     pub(super) fn take<'p>(&mut self, room: usize, demand: &Demand<'_>, pods: impl Iterator<Item = &'p Pod>) {
+        self.remember(room);
         let own = &mut self.list[room];
         for pod in pods {
             self.left.take(room, &asked(demand, pod, &own.attached));
@@ -158,6 +171,53 @@ impl<'a> Rooms<'a> {
         }
         own.ports.extend(demand.shape.ports.iter().cloned());
         self.left.settle(room);
+    }
+}
+
+/// Trying moves.
+impl<'a> Rooms<'a> {
+    /// Has rooms tried in another order: by key, then as before. Before anybody has searched.
+    pub(super) fn reorder<K: Ord>(&mut self, key: impl Fn(&Node) -> K) {
+        let mut order: Vec<usize> = (0..self.list.len()).collect();
+        order.sort_by_cached_key(|room| key(self.list[*room].node));
+        let rows: Vec<Amounts> = order.iter().map(|room| self.left.row(*room).into()).collect();
+        self.list = order.iter().map(|room| self.list[*room].clone()).collect();
+        self.left = Ledger::of(&rows);
+    }
+
+    /// Begins a move that may be taken back.
+    pub(super) fn try_out(&mut self) {
+        self.trial = Some(Trial::default());
+    }
+
+    /// Lets the move be.
+    pub(super) fn keep(&mut self) {
+        self.trial = None;
+    }
+
+    /// Takes the move back.
+    pub(super) fn undo(&mut self) {
+        let Some(trial) = self.trial.take() else { return };
+        for (room, (before, row)) in trial.rooms {
+            self.list[room] = before;
+            self.left.put_back(room, &row);
+        }
+        for (turn, cursors) in trial.cursors {
+            self.searches.entry(turn).and_modify(|search| search.cursors = cursors);
+        }
+    }
+
+    /// Lets nobody into a room any more.
+    pub(super) fn close(&mut self, room: usize) {
+        self.remember(room);
+        self.left.close(room);
+    }
+
+    fn remember(&mut self, room: usize) {
+        if let Some(trial) = &mut self.trial {
+            let (list, left) = (&self.list, &self.left);
+            trial.rooms.entry(room).or_insert_with(|| (list[room].clone(), left.row(room).to_vec()));
+        }
     }
 }
 

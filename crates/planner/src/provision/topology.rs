@@ -11,16 +11,20 @@ mod company;
 mod groups;
 mod law;
 mod present;
+mod residents;
+mod shelf;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::{PodTerm, Snapshot, Standing, label};
 
-pub(super) use census::Foreseen;
+pub(crate) use census::Foreseen;
 pub(super) use census::outlook;
 pub(super) use company::{Company, Presence};
 pub(super) use groups::{Counts, Outlook, SpreadGroup};
+pub(super) use residents::Counted;
+use shelf::Shelf;
 
 pub(super) type GroupId = usize;
 /// A node label; 0 is the host's name.
@@ -151,7 +155,7 @@ pub(super) enum Stand {
 pub(super) struct Topology<'a> {
     namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
     keys: Vec<Key>,
-    groups: Vec<Group<'a>>,
+    groups: Shelf<'a>,
     known: BTreeMap<Kind<'a>, GroupId>,
     /// Groups that may mean a pod with this label and value, by the first requirement of their selector.
     by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
@@ -161,7 +165,7 @@ pub(super) struct Topology<'a> {
     /// Whether a launch that brings along whom a spread counts must leave it even at once, without those that come later.
     strict: bool,
     /// The groups as they were before the plan's first pod.
-    beginning: Vec<Group<'a>>,
+    beginning: Shelf<'a>,
 }
 
 /// Where a pod goes, for the rules: a site and its values.
@@ -192,13 +196,13 @@ impl<'a> Topology<'a> {
         let mut topology = Self {
             namespaces: &snapshot.namespaces,
             keys: Vec::new(),
-            groups: Vec::new(),
+            groups: Shelf::default(),
             known: BTreeMap::new(),
             by_label: BTreeMap::new(),
             by_any_label: Vec::new(),
             sites: snapshot.nodes.len(),
             strict: false,
-            beginning: Vec::new(),
+            beginning: Shelf::default(),
         };
         topology.key(label::HOSTNAME);
         topology

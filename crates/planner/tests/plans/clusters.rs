@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, CapacityType, Catalogue, Daemon, Disruption, Effect, InstanceType, Leaving, MicroDollars,
-    Millis, Node, Offering, Operator, Pod, PodShape, Policy, Pool, Requirement, Resources, Snapshot, Stage, Taint,
-    Toleration, TolerationOperator, label,
+    BoundPod, Budgets, CapacityType, Catalogue, Daemon, Disruption, Drifted, Effect, InstanceType, Leaving,
+    MicroDollars, Millis, Node, Offering, Operator, Pod, PodShape, Policy, Pool, Requirement, Resources, Snapshot,
+    Stage, Taint, Toleration, TolerationOperator, label,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, option, sample};
@@ -133,7 +133,7 @@ fn pool() -> impl Strategy<Value = Pool> {
                 }),
                 disruption: Disruption {
                     consolidate_after,
-                    budgets: Budgets { empty: empty_budget, ..Budgets::NONE },
+                    budgets: budgets_of(empty_budget),
                     ..Disruption::default()
                 },
                 ..Pool::default()
@@ -274,6 +274,7 @@ fn add_node(snapshot: &mut Snapshot, name: &str, draft: &Draft) {
         do_not_disrupt: draft.held,
         nominated_until: draft.nominated.then_some(Millis(NOW + 1)),
         price: Some(kind.offerings[0].price),
+        drifted: (draft.quiet % 4 == 1).then(|| Drifted { since: Millis(draft.quiet), reason: "AMIDrift".to_owned() }),
         ..Node::default()
     };
     if let Some(pool) = pool {
@@ -288,13 +289,19 @@ fn add_node(snapshot: &mut Snapshot, name: &str, draft: &Draft) {
     node.labels = labels;
     if let Some(cpu) = draft.used.filter(|_| draft.stage == Stage::Initialized) {
         node.used = amounts(cpu, 1, 1);
-        node.pods = vec![BoundPod { uid: name.into(), name: name.into(), reschedulable: true, ..BoundPod::default() }];
+        let shape = Arc::new(PodShape { requests: node.used.clone(), ..PodShape::default() });
+        let pod = BoundPod { uid: name.into(), name: name.into(), reschedulable: true, shape, ..BoundPod::default() };
+        node.pods = vec![pod];
     }
     if draft.daemon_used {
         node.daemon_used = amounts(100, 1, 1);
         node.used.add(&node.daemon_used);
     }
     snapshot.nodes.push(Arc::new(node));
+}
+
+fn budgets_of(nodes: u32) -> Budgets {
+    Budgets { empty: nodes, underutilized: nodes, drifted: nodes, expired: nodes }
 }
 
 /// A pod that no machine holds.

@@ -14,7 +14,7 @@ use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospec
 
 /// What a plan must know from its beginning, for an earlier attempt found it out too late.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::provision) struct Foreseen {
+pub(crate) struct Foreseen {
     /// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
     pub(in crate::provision) domains: BTreeSet<(GroupId, Option<String>)>,
     /// Groups to which pods come along with launches: those who look at them wait until all others have their places.
@@ -24,7 +24,7 @@ pub(in crate::provision) struct Foreseen {
 }
 
 impl Foreseen {
-    pub(in crate::provision) fn extend(&mut self, more: Self) {
+    pub(crate) fn extend(&mut self, more: Self) {
         self.domains.extend(more.domains);
         self.joined.extend(more.joined);
         self.strict |= more.strict;
@@ -119,7 +119,7 @@ impl<'a> Topology<'a> {
     /// what is to come.
     fn find_eligible(&mut self, snapshot: &Snapshot, wants: &Wants<'a>) {
         let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
-        for group in &mut self.groups {
+        for group in self.groups.iter_mut() {
             let Kind::Spread(spread) = &group.kind else { continue };
             let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
             group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();

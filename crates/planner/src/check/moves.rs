@@ -1,0 +1,243 @@
+//! Nodes that go may go, for the reason that is said, with a place for each of their pods, within the budgets, and where it
+//! is for the money, for less money.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Destination, Launch, Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Pool, Snapshot, Stage};
+
+use super::{Findings, Moulds};
+
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+    let view = View { snapshot, plan, moulds };
+    let mut spent: BTreeMap<&str, u32> = BTreeMap::new();
+    for it in &plan.moves {
+        for leaver in &it.nodes {
+            let subject = format!("node {}", leaver.node);
+            match view.node(&leaver.node) {
+                None => findings.add(subject, "goes but is not in the snapshot"),
+                Some(node) => {
+                    findings.expect(Some(&leaver.claim) == node.claim.as_ref(), &subject, || {
+                        "has another claim".to_owned()
+                    });
+                    view.may_go(node, it, &subject, findings);
+                    view.budget(node, it, &mut spent, findings);
+                }
+            }
+        }
+        view.places(it, findings);
+        view.money(it, findings);
+    }
+    view.launches(findings);
+    view.reported(findings);
+}
+
+struct View<'a> {
+    snapshot: &'a Snapshot,
+    plan: &'a Plan,
+    moulds: &'a Moulds<'a>,
+}
+
+impl<'a> View<'a> {
+    fn node(&self, name: &str) -> Option<&'a Node> {
+        self.snapshot.nodes.iter().map(AsRef::as_ref).find(|node| node.name == name)
+    }
+
+    fn pool(&self, name: Option<&String>) -> Option<&'a Pool> {
+        self.snapshot.pools.iter().find(|pool| Some(&pool.name) == name)
+    }
+
+    /// Names of nodes that get pods, by this plan's placements or its moves.
+    fn receiving(&self) -> BTreeSet<&'a str> {
+        let placed = self.plan.report.pods.iter().filter_map(|verdict| match verdict {
+            PodVerdict::Existing { node, .. } => Some(node.as_str()),
+            _ => None,
+        });
+        let moved = self.plan.moves.iter().flat_map(|it| &it.pods).filter_map(|pod| match &pod.to {
+            Destination::Node(node) => Some(node.as_str()),
+            Destination::Launch(_) => None,
+        });
+        placed.chain(moved).collect()
+    }
+
+    fn may_go(&self, node: &Node, it: &Move, subject: &str, findings: &mut Findings) {
+        let now = self.snapshot.now;
+        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static);
+        let ends = matches!(it.reason, MoveReason::Drifted | MoveReason::Expired) && node.termination_grace.is_some();
+        let held = node.pods.iter().any(|pod| pod.do_not_disrupt || !pod.held_by.is_empty());
+        let rows = [
+            (node.claim.is_some(), "goes but is not managed"),
+            (node.leaving.is_none(), "goes twice"),
+            (forced || node.stage == Stage::Initialized, "goes before it is initialized"),
+            (forced || !node.do_not_disrupt, "goes against do-not-disrupt"),
+            (forced || ends || !held, "goes though something holds one of its pods"),
+            (forced || !self.receiving().contains(node.name.as_str()), "goes while pods are sent there"),
+            (forced || node.nominated_until.is_none_or(|until| until <= now), "goes while a promise holds"),
+            (self.justified(node, it.reason), "goes for a reason that it has not"),
+        ];
+        for (holds, fault) in rows {
+            findings.expect(holds, subject, || fault.to_owned());
+        }
+    }
+
+    fn justified(&self, node: &Node, reason: MoveReason) -> bool {
+        let now = self.snapshot.now;
+        let pool = self.pool(node.pool.as_ref());
+        let dynamic = pool.is_some_and(|pool| pool.replicas.is_none());
+        let in_use = node.pods.iter().any(|pod| pod.reschedulable);
+        match reason {
+            MoveReason::Empty => dynamic && !in_use && self.waited(node),
+            MoveReason::Underutilized => {
+                let policy = pool.map(|pool| pool.disruption.policy);
+                let rests = node.pods.iter().any(|pod| pod.rests_until.is_some_and(|until| until > now));
+                let allowed = policy.is_some_and(|policy| policy != crate::ConsolidationPolicy::WhenEmpty);
+                dynamic && in_use && self.waited(node) && allowed && !rests
+            }
+            MoveReason::Drifted => node.drifted.is_some(),
+            MoveReason::Expired => node.expires.is_some_and(|at| at <= now),
+            MoveReason::Unhealthy => node.sick.as_ref().is_some_and(|sick| sick.due <= now),
+            MoveReason::Static => !dynamic,
+            MoveReason::Interrupted => false,
+        }
+    }
+
+    fn waited(&self, node: &Node) -> bool {
+        let after = self.pool(node.pool.as_ref()).and_then(|pool| pool.disruption.consolidate_after);
+        matches!((node.quiet_since, after), (Some(since), Some(after)) if since.0 + after <= self.snapshot.now.0)
+    }
+
+    /// Every disruption uses up all budgets of a pool; each reason may only go as far as its own.
+    fn budget(&self, node: &'a Node, it: &Move, spent: &mut BTreeMap<&'a str, u32>, findings: &mut Findings) {
+        let Some(pool) = self.pool(node.pool.as_ref()) else { return };
+        let count = spent.entry(pool.name.as_str()).or_default();
+        *count += 1;
+        let budgets = pool.disruption.budgets;
+        let budget = match it.reason {
+            MoveReason::Empty => budgets.empty,
+            MoveReason::Underutilized => budgets.underutilized,
+            MoveReason::Drifted => budgets.drifted,
+            MoveReason::Expired => budgets.expired,
+            MoveReason::Unhealthy | MoveReason::Interrupted | MoveReason::Static => return,
+        };
+        let count = *count;
+        findings.expect(count <= budget, &format!("pool {}", pool.name), || {
+            format!("loses {count} nodes by then, its budget for {} is {budget}", it.reason)
+        });
+    }
+
+    /// Every pod that needs a place has one, on a node that is up and where it may go, or on the move's own launches.
+    fn places(&self, it: &Move, findings: &mut Findings) {
+        let subject = subject(it);
+        let nodes: Vec<&Node> = it.nodes.iter().filter_map(|leaver| self.node(&leaver.node)).collect();
+        let mut expected: Vec<&str> = nodes
+            .iter()
+            .flat_map(|node| &node.pods)
+            .filter(|pod| pod.reschedulable)
+            .map(|pod| pod.uid.as_str())
+            .collect();
+        let mut moved: Vec<&str> = it.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        expected.sort_unstable();
+        moved.sort_unstable();
+        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static | MoveReason::Expired);
+        findings.expect(moved == expected || (forced && moved.is_empty()), &subject, || {
+            format!("has places for {moved:?}, needed are {expected:?}")
+        });
+        for pod in &it.pods {
+            match &pod.to {
+                Destination::Launch(launch) => {
+                    let own = it.replacements.contains(launch);
+                    findings.expect(own, &subject, || format!("sends {} to a launch of another move", pod.pod));
+                }
+                Destination::Node(name) => {
+                    let fit = self.node(name).is_some_and(|node| self.may_receive(node, it.reason));
+                    findings.expect(fit, &subject, || {
+                        format!("sends {} to node {name}, which is no place for it", pod.pod)
+                    });
+                }
+            }
+        }
+    }
+
+    fn may_receive(&self, node: &Node, reason: MoveReason) -> bool {
+        let after = self.pool(node.pool.as_ref()).and_then(|pool| pool.disruption.consolidate_after);
+        let fresh = after.is_some() && !self.waited(node) && node.claim.is_some();
+        node.stage == Stage::Initialized && (reason != MoveReason::Underutilized || !fresh)
+    }
+
+    /// What is said to be saved is the difference of prices and fees, and a move for the money never costs more.
+    fn money(&self, it: &Move, findings: &mut Findings) {
+        let subject = subject(it);
+        let fee = |pool: Option<&String>| self.pool(pool).map_or(0, |pool| pool.node_fee.0);
+        let of_node = |leaver: &crate::Leaver| {
+            let node = self.node(&leaver.node)?;
+            Some(node.price?.0 + fee(node.pool.as_ref()))
+        };
+        let before: Option<i64> = it.nodes.iter().map(of_node).sum();
+        let launches: Vec<(usize, &Launch)> = it
+            .replacements
+            .iter()
+            .filter_map(|position| Some((*position, self.plan.launches.get(*position)?)))
+            .collect();
+        findings.expect(launches.len() == it.replacements.len(), &subject, || {
+            "has replacements that are not launched".to_owned()
+        });
+        let after: i64 = launches.iter().map(|(_, launch)| launch.price.0 + fee(Some(&launch.pool))).sum();
+        let saving = before.map(|before| before - after);
+        findings.expect(saving == it.saving.map(|it| it.0), &subject, || {
+            format!("saves {saving:?}, and says {:?}", it.saving)
+        });
+        if it.reason == MoveReason::Underutilized {
+            let dearest: Option<i64> = launches
+                .iter()
+                .map(|(position, launch)| Some(self.dearest(*position, launch)? + fee(Some(&launch.pool))))
+                .sum();
+            let cheaper = before.zip(dearest).is_some_and(|(before, dearest)| dearest < before);
+            findings.expect(cheaper, &subject, || format!("may cost {dearest:?} in place of {before:?}"));
+        }
+    }
+
+    /// The most that a launch may cost, by the tier of capacity that EC2 draws on first.
+    fn dearest(&self, position: usize, launch: &Launch) -> Option<i64> {
+        let mould = self.moulds.of(position)?;
+        let worst = |kind: usize| {
+            let had: Vec<_> = mould.kinds[kind].1.iter().filter(|it| it.available).collect();
+            let tier = had.iter().map(|it| it.capacity_type).min()?;
+            had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price.0).max()
+        };
+        mould.positions(&launch.instance_types).into_iter().filter_map(worst).max()
+    }
+
+    /// Every replacement belongs to one move.
+    fn launches(&self, findings: &mut Findings) {
+        for (position, launch) in self.plan.launches.iter().enumerate() {
+            let moves = self.plan.moves.iter().filter(|it| it.replacements.contains(&position)).count();
+            let expected = usize::from(launch.purpose == crate::Purpose::Replacement);
+            findings.expect(moves == expected, &format!("launch {position}"), || {
+                format!("is part of {moves} moves, by its purpose of {expected}")
+            });
+        }
+    }
+
+    /// Every managed node has a verdict, and exactly those that go are said to.
+    fn reported(&self, findings: &mut Findings) {
+        let managed = self.snapshot.nodes.iter().filter(|it| it.claim.is_some());
+        let managed: Vec<&str> = managed.map(|it| it.name.as_str()).collect();
+        let said: Vec<&str> = self.plan.report.nodes.iter().map(|(name, _)| name.as_str()).collect();
+        findings.expect(managed == said, "report", || format!("verdicts for {said:?}, managed are {managed:?}"));
+        for (name, verdict) in &self.plan.report.nodes {
+            let goes = |it: &&Move| it.nodes.iter().any(|leaver| leaver.node == *name);
+            let reasons: Vec<MoveReason> = self.plan.moves.iter().filter(goes).map(|it| it.reason).collect();
+            let expected = match verdict {
+                NodeVerdict::Remove(reason) => vec![*reason],
+                _ => Vec::new(),
+            };
+            findings.expect(reasons == expected, &format!("node {name}"), || {
+                format!("goes for {reasons:?}, the verdict says {expected:?}")
+            });
+        }
+    }
+}
+
+fn subject(it: &Move) -> String {
+    let nodes: Vec<&str> = it.nodes.iter().map(|leaver| leaver.node.as_str()).collect();
+    format!("move of {}", nodes.join(" and "))
+}

@@ -1,0 +1,271 @@
+//! Moves while they are collected: what is tried on the scene, what is kept, and what every node is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::provision::{Foreseen, MANNERS, Mover, Outcome};
+use crate::{Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, WhyMove};
+
+use super::narrow::{Terms, narrow};
+use super::purse::Purse;
+use super::scene::Scene;
+use super::worth::{Saving, Scales, cost_of};
+
+/// A node that may go, by its position in the snapshot.
+pub(super) type Position = usize;
+
+/// Moves of one scene.
+pub(super) struct Agenda<'a> {
+    scene: &'a Scene,
+    scales: &'a Scales<'a>,
+    mover: Mover<'a>,
+    purse: Purse<'a>,
+    moves: Vec<Move>,
+    verdicts: BTreeMap<Position, NodeVerdict>,
+    /// Nodes to which moves send pods.
+    expecting: BTreeSet<String>,
+}
+
+/// What all moves come to.
+pub(super) struct Moves {
+    pub(super) moves: Vec<Move>,
+    pub(super) launches: Vec<Launch>,
+    pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
+    /// What the next attempt must know from its beginning, if there has to be one.
+    pub(super) surprises: Foreseen,
+}
+
+impl<'a> Agenda<'a> {
+    /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
+    pub(super) fn new<K: Ord>(
+        scene: &'a Scene,
+        scales: &'a Scales<'a>,
+        purse: Purse<'a>,
+        rank: impl Fn(&Node) -> K,
+        foreseen: &Foreseen,
+    ) -> Self {
+        let mover = Mover::new(&scene.snapshot, &scene.own, rank, foreseen);
+        let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        Self { scene, scales, mover, purse, moves, verdicts, expecting }
+    }
+
+    pub(super) fn node(&self, position: Position) -> &'a Node {
+        &self.scene.snapshot.nodes[position]
+    }
+
+    /// Lets no pod go to nodes of this kind.
+    pub(super) fn close(&mut self, is_closed: impl Fn(&Node) -> bool) {
+        for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
+            if is_closed(node) {
+                self.mover.close(position);
+            }
+        }
+    }
+
+    /// What speaks against looking for other places for a node's pods now.
+    pub(super) fn hindrance(&self, nodes: &[Position], reason: MoveReason) -> Option<NodeVerdict> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        if objects.iter().any(|node| self.expecting.contains(&node.name)) {
+            return Some(NodeVerdict::Nominated);
+        }
+        if self.mover.is_spent() {
+            return Some(NodeVerdict::Postponed);
+        }
+        (!self.purse.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
+    }
+
+    /// Replaces a node whatever that costs; whether that is possible. `force` lets it go though its pods have no place.
+    pub(super) fn replace(&mut self, position: Position, reason: MoveReason, why: WhyMove, force: bool) {
+        let verdict = match self.hindrance(&[position], reason) {
+            Some(hindrance) => hindrance,
+            None => match self.search(&[position]) {
+                Ok(outcome) => {
+                    let saved = self.saved(&[position], &outcome.launches);
+                    self.keep(&[position], reason, why, outcome, saved);
+                    return;
+                }
+                Err(_) if force => {
+                    let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
+                    let saved = self.saved(&[position], &[]);
+                    self.note(&[position], reason, why, nothing, saved);
+                    self.mover.close(position);
+                    return;
+                }
+                Err(verdict) => verdict,
+            },
+        };
+        self.verdicts.insert(position, verdict);
+    }
+
+    /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.
+    fn search(&mut self, nodes: &[Position]) -> Result<Outcome, NodeVerdict> {
+        let mut verdict = NodeVerdict::Postponed;
+        for manner in MANNERS {
+            match self.mover.try_launches(nodes, manner) {
+                Ok(outcome) => return Ok(outcome),
+                Err(pod) => verdict = self.no_place(pod),
+            }
+            self.mover.undo();
+        }
+        Err(verdict)
+    }
+
+    fn no_place(&self, pod: Option<usize>) -> NodeVerdict {
+        let name = |pod: usize| NodeVerdict::NoPlace { pod: self.scene.snapshot.pods[pod].name.clone() };
+        pod.map_or(NodeVerdict::Postponed, name)
+    }
+
+    /// Gives a node back whose pods all have room on others, if that is worth it.
+    pub(super) fn give_back(&mut self, position: Position) -> Result<(), NodeVerdict> {
+        let nodes = [position];
+        match self.mover.try_rooms(&nodes) {
+            Ok(outcome) => self.settle(&nodes, outcome, WhyMove::RoomElsewhere),
+            Err(pod) => {
+                self.mover.undo();
+                Err(self.no_place(pod))
+            }
+        }
+    }
+
+    /// Replaces nodes by cheaper ones, if that is worth it.
+    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), NodeVerdict> {
+        let mut verdict = NodeVerdict::Postponed;
+        for manner in MANNERS {
+            verdict = match self.mover.try_launches(nodes, manner) {
+                Ok(outcome) => match self.cheaper(nodes, outcome) {
+                    Ok(outcome) => return self.settle(nodes, outcome, WhyMove::Cheaper),
+                    Err(verdict) => verdict,
+                },
+                Err(pod) => self.no_place(pod),
+            };
+            self.mover.undo();
+        }
+        Err(verdict)
+    }
+
+    /// The same with launches that are sure to be cheaper.
+    fn cheaper(&self, nodes: &[Position], outcome: Outcome) -> Result<Outcome, NodeVerdict> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
+        let asked = self.scales.asked(&objects);
+        let now = self.scales.price_of_launches(&outcome.launches);
+        if before - now < asked {
+            return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
+        }
+        let spare = before - asked - now;
+        let from_spot = objects.iter().all(|node| is_spot(node));
+        let single = nodes.len() == 1 && outcome.launches.len() == 1;
+        let narrowed = outcome.launches.iter().map(|launch| {
+            let most = launch.price.0 + part(spare, launch.price.0, now);
+            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single })
+        });
+        Ok(Outcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
+    }
+
+    /// Keeps the last trial if it saves enough, else takes it back.
+    fn settle(&mut self, nodes: &[Position], outcome: Outcome, why: WhyMove) -> Result<(), NodeVerdict> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        let asked = self.scales.asked(&objects);
+        let objection = match self.saved(nodes, &outcome.launches) {
+            None => Some(NodeVerdict::UnknownPrice),
+            Some(saved) => self.scales.objection(&objects, Saving { saved, asked }),
+        };
+        match objection {
+            None => {
+                let saved = self.saved(nodes, &outcome.launches);
+                self.keep(nodes, MoveReason::Underutilized, why, outcome, saved);
+                Ok(())
+            }
+            Some(objection) => {
+                self.mover.undo();
+                Err(objection)
+            }
+        }
+    }
+
+    fn price(&self, nodes: &[&Node]) -> Option<i64> {
+        nodes.iter().map(|node| self.scales.price_of(node)).sum()
+    }
+
+    fn saved(&self, nodes: &[Position], launches: &[Launch]) -> Option<i64> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        Some(self.price(&objects)? - self.scales.price_of_launches(launches))
+    }
+
+    fn keep(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
+        let launches = outcome.launches.clone();
+        self.note(nodes, reason, why, outcome, saved);
+        self.mover.keep(launches);
+    }
+
+    fn note(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        self.purse.spend(&objects);
+        for (_, to) in &outcome.places {
+            if let Destination::Node(name) = to {
+                self.expecting.insert(name.clone());
+            }
+        }
+        nodes.iter().for_each(|node| {
+            self.verdicts.insert(*node, NodeVerdict::Remove(reason));
+        });
+        let pods = outcome.places.into_iter().map(|(pod, to)| self.relocation(pod, to)).collect();
+        let first = self.moves.iter().map(|it| it.replacements.len()).sum::<usize>();
+        self.moves.push(Move {
+            reason,
+            nodes: objects.iter().map(|node| leaver(node)).collect(),
+            replacements: (first..first + outcome.launches.len()).collect(),
+            pods,
+            saving: saved.map(MicroDollars),
+            cost: objects.iter().map(|node| cost_of(node)).sum(),
+            why,
+        });
+    }
+
+    fn relocation(&self, pod: usize, to: Destination) -> Relocation {
+        let pod = &self.scene.snapshot.pods[pod];
+        let from = pod.leaving_node.clone().unwrap_or_default();
+        Relocation { uid: pod.uid.clone(), pod: pod.name.clone(), from, to }
+    }
+
+    /// What the cheapest single node for all pods of some nodes would cost, as far as their sizes and labels go.
+    pub(super) fn glance(&mut self, nodes: &[Position]) -> Option<i64> {
+        self.mover.glance(nodes)
+    }
+
+    /// What a node is told in the end.
+    pub(super) fn tell(&mut self, position: Position, verdict: NodeVerdict) {
+        self.verdicts.insert(position, verdict);
+    }
+
+    pub(super) fn finish(self) -> Moves {
+        let (launches, surprises) = self.mover.finish();
+        Moves { moves: self.moves, launches, verdicts: self.verdicts, surprises }
+    }
+}
+
+pub(super) fn leaver(node: &Node) -> Leaver {
+    Leaver { node: node.name.clone(), claim: node.claim.clone().unwrap_or_default() }
+}
+
+fn is_spot(node: &Node) -> bool {
+    node.labels.get(crate::label::CAPACITY_TYPE).map(String::as_str) == Some(crate::CapacityType::Spot.as_str())
+}
+
+/// The part of an amount that falls on one of several.
+fn part(amount: i64, one: i64, whole: i64) -> i64 {
+    if whole <= 0 {
+        return amount;
+    }
+    i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
+}
+
+impl Moves {
+    /// The same without what needs places: its pods' would not hold together.
+    pub(super) fn forgone(self) -> Self {
+        let verdicts = self.verdicts.into_iter().map(|(position, verdict)| match verdict {
+            NodeVerdict::Remove(_) => (position, NodeVerdict::Postponed),
+            verdict => (position, verdict),
+        });
+        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), surprises: self.surprises }
+    }
+}

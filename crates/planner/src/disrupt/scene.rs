@@ -1,0 +1,105 @@
+//! The cluster as it will be when the plan's pods have their places, with the pods of nodes that might go as pods to be placed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{
+    Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Snapshot, Stage, label,
+};
+
+/// A snapshot in which pods of some nodes count twice: where they run, and as pods that may be given another place.
+pub(super) struct Scene {
+    pub(super) snapshot: Snapshot,
+    /// By node, the positions of its pods that would need another place.
+    pub(super) own: Vec<Vec<usize>>,
+}
+
+impl Scene {
+    /// `free` are the positions of nodes that might go.
+    pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize]) -> Self {
+        let mut settled = snapshot.clone();
+        settle(&mut settled, plan);
+        let mut scene = Self { own: vec![Vec::new(); settled.nodes.len()], snapshot: settled };
+        let shapes = scene.snapshot.shapes.iter().enumerate();
+        let mut known: BTreeMap<*const PodShape, usize> =
+            shapes.map(|(position, shape)| (Arc::as_ptr(shape), position)).collect();
+        for node in free {
+            scene.take_in(*node, &mut known);
+        }
+        scene
+    }
+
+    fn take_in(&mut self, position: usize, known: &mut BTreeMap<*const PodShape, usize>) {
+        let node = Arc::clone(&self.snapshot.nodes[position]);
+        for pod in node.pods.iter().filter(|pod| pod.reschedulable) {
+            let shapes = &mut self.snapshot.shapes;
+            let shape = *known.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
+                shapes.push(Arc::clone(&pod.shape));
+                shapes.len() - 1
+            });
+            self.own[position].push(self.snapshot.pods.len());
+            self.snapshot.pods.push(Pod {
+                uid: pod.uid.clone(),
+                name: pod.name.clone(),
+                shape,
+                created: Millis::default(),
+                leaving_node: Some(node.name.clone()),
+                claims: pod.claims.clone(),
+                ..Pod::default()
+            });
+        }
+    }
+}
+
+/// Notes the plan's places as promises; what it launches is on its way.
+fn settle(settled: &mut Snapshot, plan: &Plan) {
+    for (position, launch) in plan.launches.iter().enumerate() {
+        if let Some(node) = on_its_way(settled, position, launch) {
+            settled.nodes.push(Arc::new(node));
+        }
+    }
+    for (pod, verdict) in settled.pods.iter_mut().zip(&plan.report.pods) {
+        pod.nominated = match verdict {
+            PodVerdict::Existing { node, .. } => Some(node.clone()),
+            PodVerdict::Launch { launch, .. } => Some(name(*launch)),
+            PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => None,
+        };
+    }
+    for (turn, pod) in plan.report.order.iter().enumerate() {
+        settled.pods[*pod].nominated_after = turn;
+    }
+}
+
+/// No node has a name with a space in it.
+fn name(launch: usize) -> String {
+    format!("launch {launch}")
+}
+
+fn on_its_way(snapshot: &mut Snapshot, position: usize, launch: &Launch) -> Option<Node> {
+    let pool = snapshot.pools.iter_mut().find(|pool| pool.name == launch.pool)?;
+    let types = &snapshot.catalogues.get(pool.catalogue)?.types;
+    let kind = types.iter().find(|kind| Some(&kind.name) == launch.instance_types.first())?;
+    let mut requirements = launch.requirements.clone();
+    requirements.push(Requirement::new(label::INSTANCE_TYPE, Operator::In, launch.instance_types.iter().cloned()));
+    let mut labels = pool.labels.clone();
+    for (key, set) in requirements.iter().collect::<Requirements>().iter() {
+        labels.extend(set.single().map(|value| (key.to_owned(), value.to_owned())));
+    }
+    pool.usage.add(&kind.capacity);
+    pool.usage.add(&crate::Resources::from_iter([(crate::Resources::NODES, 1)]));
+    pool.running += 1;
+    Some(Node {
+        name: name(position),
+        claim: Some(name(position)),
+        pool: Some(pool.name.clone()),
+        stage: Stage::InFlight,
+        labels,
+        requirements,
+        instance_type: Some(kind.name.clone()),
+        taints: pool.taints.clone(),
+        allocatable: kind.allocatable.clone(),
+        attach_limits: kind.attach_limits.clone(),
+        price: Some(launch.price),
+        ..Node::default()
+    })
+}

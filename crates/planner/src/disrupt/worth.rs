@@ -1,0 +1,105 @@
+//! What a move saves, and whether that is enough for what it disturbs.
+
+use std::collections::BTreeMap;
+
+use crate::{BoundPod, ConsolidationPolicy, Launch, MicroDollars, Node, NodeVerdict, Pool, Snapshot};
+
+/// What nodes cost and what disrupting them counts for, by pool.
+pub(super) struct Scales<'a> {
+    pools: BTreeMap<&'a str, Weights<'a>>,
+}
+
+struct Weights<'a> {
+    pool: &'a Pool,
+    price: i64,
+    cost: i64,
+}
+
+/// What a move would save, and what it would have to.
+pub(super) struct Saving {
+    pub(super) saved: i64,
+    pub(super) asked: i64,
+}
+
+/// What it counts for to disrupt a node: one, and what each of its pods counts for that would need another place.
+pub(super) fn cost_of(node: &Node) -> i64 {
+    let pods = node.pods.iter().filter(|pod| pod.reschedulable).map(|pod| pod.cost.max(0));
+    BoundPod::COST + pods.sum::<i64>()
+}
+
+impl<'a> Scales<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let weights = |pool: &'a Pool| (pool.name.as_str(), Weights { pool, price: 0, cost: 0 });
+        let mut pools: BTreeMap<&str, Weights<'_>> = snapshot.pools.iter().map(weights).collect();
+        for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
+            if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
+                weights.price += node.price.unwrap_or_default().0;
+                weights.cost += cost_of(node);
+            }
+        }
+        Self { pools }
+    }
+
+    /// What a node costs with its pool's fee; `None` while its price is unknown.
+    pub(super) fn price_of(&self, node: &Node) -> Option<i64> {
+        Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
+    }
+
+    /// What launches cost with their pools' fees.
+    pub(super) fn price_of_launches(&self, launches: &[Launch]) -> i64 {
+        launches.iter().map(|launch| launch.price.0 + self.fee(&launch.pool)).sum()
+    }
+
+    fn fee(&self, pool: &str) -> i64 {
+        self.pools.get(pool).map_or(0, |weights| weights.pool.node_fee.0)
+    }
+
+    /// What a move of these nodes would have to save.
+    pub(super) fn asked(&self, nodes: &[&Node]) -> i64 {
+        let of_node = |node: &&Node| {
+            let worth = self.pools.get(node.pool.as_deref()?)?.pool.disruption.worth;
+            let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
+            let share = self.price_of(node)?.saturating_mul(i64::from(worth.share)) / 1000;
+            let each = worth.per_pod.0.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX));
+            Some((share, each))
+        };
+        let (shares, each) = nodes.iter().filter_map(of_node).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        i64::max(shares, each).max(1)
+    }
+
+    /// Why a move is not worth it, if it is not.
+    pub(super) fn objection(&self, nodes: &[&Node], Saving { saved, asked }: Saving) -> Option<NodeVerdict> {
+        if saved < asked {
+            let (saving, asked) = (MicroDollars(saved), MicroDollars(asked));
+            return Some(NodeVerdict::NotWorthIt { saving, asked });
+        }
+        let whole: i64 = nodes.iter().filter_map(|node| node.price).map(|price| price.0).sum();
+        let mut by_pool: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for node in nodes {
+            let (price, cost) = by_pool.entry(node.pool.as_deref().unwrap_or_default()).or_default();
+            *price += node.price.unwrap_or_default().0;
+            *cost += cost_of(node);
+        }
+        let unbalanced = by_pool.into_iter().any(|(pool, (price, cost))| {
+            let Some(weights) = self.pools.get(pool) else { return true };
+            let weighs = weights.pool.disruption.policy == ConsolidationPolicy::Balanced;
+            weighs && !weights.balance(part(saved, price, whole), cost)
+        });
+        unbalanced.then_some(NodeVerdict::Unbalanced)
+    }
+}
+
+impl Weights<'_> {
+    /// Whether the saving's share of the pool's cost is at least half of the disruption's share of the pool's.
+    fn balance(&self, saved: i64, cost: i64) -> bool {
+        saved > 0 && 2 * i128::from(saved) * i128::from(self.cost) >= i128::from(cost) * i128::from(self.price)
+    }
+}
+
+/// The part of an amount that falls on one of several.
+fn part(amount: i64, one: i64, whole: i64) -> i64 {
+    if whole <= 0 {
+        return amount;
+    }
+    i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,317 @@
+//! Pods of running nodes that might go, and trials of other places for them.
+//!
+//! A trial vacates some nodes, as if they and all that runs on them were gone, and looks for places for their pods: on other
+//! nodes, or also on new ones. It is kept or taken back as a whole, and the next one goes on from there; so what is kept holds
+//! together, whatever is kept after it.
+
+use std::collections::BTreeMap;
+
+use super::dimensions::add;
+use super::limits::{Footprint, Headroom, footprint};
+use super::manner::{ALWAYS, Load, Manner, Order};
+use super::reserve::Reservations;
+use super::retinue::Retinue;
+use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
+use super::{Kind, Run, Solver};
+use crate::{Destination, Launch, Node, PodVerdict, Purpose, Snapshot};
+
+/// How new nodes are made for a move: each manner is tried, the cheapest is taken.
+pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size, load: Load::Fleet }];
+
+/// A pod that runs on a node which might go.
+#[derive(Clone, Copy)]
+pub(super) struct Resident {
+    pod: usize,
+    site: Domain,
+}
+
+/// Places for the pods of nodes that might go.
+pub(crate) struct Mover<'a> {
+    solver: Solver<'a>,
+    /// By node, the positions of its pods that need another place when it goes.
+    own: &'a [Vec<usize>],
+    room_of: BTreeMap<usize, usize>,
+    /// Launches of trials that were kept, in the order of the solver's.
+    launches: Vec<Launch>,
+    before: Option<Before<'a>>,
+}
+
+/// What a trial may change, as it was.
+struct Before<'a> {
+    counted: Counted<'a>,
+    headroom: Headroom,
+    reservations: Reservations,
+    retinue: Retinue<'a>,
+    launches: usize,
+    order: usize,
+    nominations: usize,
+    moved: Vec<usize>,
+}
+
+/// Where a trial has put everybody.
+pub(crate) struct Outcome {
+    /// Positions of the pods and where they go, in an order in which kube-scheduler could bind them.
+    pub(crate) places: Vec<(usize, Destination)>,
+    /// What must be launched; destinations count on from those that were kept before.
+    pub(crate) launches: Vec<Launch>,
+}
+
+impl<'a> Mover<'a> {
+    /// Begins with everybody where they are. `own` has, by node, the pods of the snapshot that run there; other pods are
+    /// promised a place, or have none. Rooms are tried in the order of `rank`.
+    pub(crate) fn new<K: Ord>(
+        snapshot: &'a Snapshot,
+        own: &'a [Vec<usize>],
+        rank: impl Fn(&Node) -> K,
+        foreseen: &Foreseen,
+    ) -> Self {
+        let mut solver = Solver::new(snapshot, foreseen);
+        solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
+        for (site, pods) in (0..).zip(own) {
+            solver.residents.extend(pods.iter().map(|pod| Resident { pod: *pod, site }));
+            pods.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
+        }
+        solver.count_residents();
+        solver.keep_promises(Kind::Real);
+        solver.keep_promises(Kind::Buffer);
+        let rooms = solver.rooms.list.iter().enumerate();
+        let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
+        Self { solver, own, room_of, launches: Vec::new(), before: None }
+    }
+
+    /// Lets nobody go to a node.
+    pub(crate) fn close(&mut self, node: usize) {
+        if let Some(room) = self.room_of.get(&node) {
+            self.solver.rooms.close(*room);
+        }
+    }
+
+    /// Whether the search has taken as many steps as it may.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.solver.is_spent()
+    }
+
+    /// Places on other nodes for all pods of some nodes; `None` when one of them finds none, and who that is.
+    pub(crate) fn try_rooms(&mut self, nodes: &[usize]) -> Result<Outcome, Option<usize>> {
+        let mut queue = self.begin(nodes);
+        let mut left = self.pods_in(&queue);
+        loop {
+            for run in &mut queue {
+                let placed = self.solver.place_run_on_nodes(run);
+                run.pods.drain(..placed);
+            }
+            queue.retain(|run| !run.pods.is_empty());
+            let now = self.pods_in(&queue);
+            if now == 0 || now == left {
+                return self.end(&queue);
+            }
+            left = now;
+        }
+    }
+
+    /// The same with new nodes, made in one of [`MANNERS`].
+    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Option<usize>> {
+        let mut queue = self.begin(nodes);
+        self.solver.manner = manner;
+        queue.iter().for_each(|run| self.solver.waiting[run.shape] = run.pods.len());
+        let shapes: Vec<usize> = queue.iter().map(|run| run.shape).collect();
+        let mut left = self.pods_in(&queue);
+        loop {
+            for run in &mut queue {
+                let placed = self.solver.place_run(run);
+                run.pods.drain(..placed);
+            }
+            queue.retain(|run| !run.pods.is_empty());
+            let now = self.pods_in(&queue);
+            if now == 0 || now == left {
+                shapes.iter().for_each(|shape| self.solver.waiting[*shape] = 0);
+                return self.end(&queue);
+            }
+            left = now;
+            queue.iter().for_each(|run| self.solver.claims.forget(run.shape));
+        }
+    }
+
+    /// What the cheapest single node for all pods of some nodes would count for, as far as sizes and labels go.
+    pub(crate) fn glance(&mut self, nodes: &[usize]) -> Option<i64> {
+        let solver = &mut self.solver;
+        let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
+        for pod in nodes.iter().flat_map(|node| &self.own[*node]) {
+            *shapes.entry(solver.demand_of[*pod]).or_default() += 1;
+        }
+        let mut used = solver.dimensions.amounts(&crate::Resources::default());
+        shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.demands[*shape].requests, *count));
+        let mut best: Option<i64> = None;
+        for base in solver.frames.growing() {
+            let mut frame = Some(base);
+            for shape in shapes.keys() {
+                let class = solver.demands[*shape].levels.last().map(|level| level.class);
+                frame = frame.zip(class).and_then(|(frame, class)| {
+                    solver.frames.for_class(frame, class, &solver.wants, &mut solver.topology).first().copied()
+                });
+            }
+            let entry = frame.and_then(|frame| Some((frame, solver.frames.first_fit(frame, &used)?)));
+            let price = entry.map(|(frame, entry)| {
+                let fee = solver.frames.template_of(frame).pool.node_fee.0;
+                solver.frames.get(frame).entries[entry].price + fee
+            });
+            best = best.into_iter().chain(price).min();
+        }
+        best
+    }
+
+    fn pods_in(&self, queue: &[Run]) -> usize {
+        queue.iter().map(|run| run.pods.len()).sum()
+    }
+
+    /// Vacates nodes; their pods queue, those that are hard to place first.
+    fn begin(&mut self, nodes: &[usize]) -> Vec<Run> {
+        let solver = &mut self.solver;
+        let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
+        self.before = Some(Before {
+            counted: solver.topology.counted(),
+            headroom: solver.headroom.clone(),
+            reservations: solver.reservations.clone(),
+            retinue: solver.retinue.clone(),
+            launches: solver.claims.list.len(),
+            order: solver.order.len(),
+            nominations: solver.nominations.len(),
+            moved: moved.clone(),
+        });
+        solver.rooms.try_out();
+        solver.claims.seal();
+        solver.fleets = super::Fleets::default();
+        nodes.iter().for_each(|node| self.vacate(*node));
+        let mut runs: BTreeMap<usize, Run> = BTreeMap::new();
+        for pod in moved {
+            let shape = self.solver.demand_of[pod];
+            runs.entry(shape).or_insert_with(|| Run { shape, pods: Vec::new() }).pods.push(pod);
+        }
+        let mut queue: Vec<Run> = runs.into_values().collect();
+        queue.sort_by_cached_key(|run| (self.solver.greatness(run), run.shape));
+        queue
+    }
+
+    fn vacate(&mut self, node: usize) {
+        let Some(room) = self.room_of.get(&node) else { return };
+        let solver = &mut self.solver;
+        solver.rooms.close(*room);
+        let site = solver.rooms.list[*room].site;
+        for pod in &self.own[node] {
+            let demand = &solver.demands[solver.demand_of[*pod]];
+            solver.topology.move_out(Membership { counts: &demand.counts, holds: &demand.holds }, site);
+        }
+        let object: &'a Node = &solver.snapshot.nodes[node];
+        if !solver.topology.is_empty() {
+            for pod in object.pods.iter().filter(|pod| !pod.reschedulable && !pod.ending) {
+                let (counts, holds) = solver.membership_of(&pod.shape);
+                solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+            }
+        }
+        solver.give_back_limits(object);
+    }
+
+    /// Where everybody went; who was left, if somebody was.
+    fn end(&mut self, queue: &[Run]) -> Result<Outcome, Option<usize>> {
+        let Some(before) = &self.before else { return Err(None) };
+        if let Some(left) = queue.first() {
+            return Err(left.pods.first().copied());
+        }
+        let from = before.launches;
+        self.solver.trim();
+        let claims: Vec<_> = self.solver.claims.list[from..].to_vec();
+        let launches = claims.into_iter().map(|claim| self.solver.close(claim));
+        let launches = launches.map(|launch| Launch { pods: Vec::new(), purpose: Purpose::Replacement, ..launch });
+        let launches = launches.collect();
+        let order = &self.solver.order[self.before.as_ref().map_or(0, |before| before.order)..];
+        let places = order.iter().filter_map(|pod| Some((*pod, self.destination(*pod)?))).collect();
+        Ok(Outcome { places, launches })
+    }
+
+    fn destination(&self, pod: usize) -> Option<Destination> {
+        match self.solver.verdicts[pod].as_ref()? {
+            PodVerdict::Existing { node, .. } => Some(Destination::Node(node.clone())),
+            PodVerdict::Launch { launch, .. } => Some(Destination::Launch(*launch)),
+            _ => None,
+        }
+    }
+
+    /// Lets the last trial stand, with its launches as they were narrowed since.
+    pub(crate) fn keep(&mut self, launches: Vec<Launch>) {
+        self.before = None;
+        self.solver.rooms.keep();
+        self.solver.claims.seal();
+        self.launches.extend(launches);
+    }
+
+    /// Takes the last trial back.
+    pub(crate) fn undo(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        let solver = &mut self.solver;
+        solver.rooms.undo();
+        solver.topology.restore(before.counted);
+        solver.headroom.restore(before.headroom);
+        solver.reservations.restore(before.reservations);
+        solver.retinue = before.retinue;
+        solver.claims.list.truncate(before.launches);
+        solver.claims.seal();
+        solver.order.truncate(before.order);
+        solver.nominations.truncate(before.nominations);
+        before.moved.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
+    }
+
+    /// The launches of all trials that were kept, and what the next attempt must know from its beginning if they do not hold
+    /// together after all.
+    pub(crate) fn finish(mut self) -> (Vec<Launch>, Foreseen) {
+        let surprises = self.solver.unforeseen();
+        (self.launches, surprises)
+    }
+}
+
+impl<'a> Solver<'a> {
+    /// Counts all who are still where they ran.
+    pub(super) fn count_residents(&mut self) {
+        for resident in &self.residents {
+            if self.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
+                let demand = &self.demands[self.demand_of[resident.pod]];
+                let membership = Membership { counts: &demand.counts, holds: &demand.holds };
+                if !demand.counts.is_empty() || !demand.holds.is_empty() {
+                    self.topology.settle_in(membership, resident.site);
+                }
+            }
+        }
+    }
+
+    fn membership_of(&mut self, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {
+        (self.topology.counting(shape), self.topology.holding(shape))
+    }
+
+    /// How many of the run's pods found places on nodes that are there, counted from the first.
+    fn place_run_on_nodes(&mut self, run: &Run) -> usize {
+        let mut placed = 0;
+        while placed < run.pods.len() && !self.is_spent() {
+            match self.place_some_on_nodes(run.shape, &run.pods[placed..]) {
+                0 => break,
+                count => placed += count,
+            }
+        }
+        placed
+    }
+
+    /// What the pool's limits hold of a node that goes is free for others.
+    fn give_back_limits(&mut self, node: &Node) {
+        let templates = &self.frames.templates;
+        let Some(template) = templates.iter().position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };
+        if !self.headroom.is_bounded(template) {
+            return;
+        }
+        let pool = templates[template].pool;
+        let types = self.snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
+        let kind = types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref());
+        if let Some(kind) = kind {
+            let held = footprint(pool, kind);
+            let nothing: Footprint = vec![0; held.len()].into();
+            self.headroom.exchange(template, &held, &nothing);
+        }
+    }
+}

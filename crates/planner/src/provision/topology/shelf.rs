@@ -1,0 +1,46 @@
+//! Groups that copies of a plan share until one of them changes: keeping a plan to come back to costs a pointer a group.
+
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use super::{Group, GroupId};
+
+/// All groups, by their numbers.
+#[derive(Clone, Default)]
+pub(super) struct Shelf<'a>(Vec<Arc<Group<'a>>>);
+
+impl<'a> Shelf<'a> {
+    pub(super) fn push(&mut self, group: Group<'a>) {
+        self.0.push(Arc::new(group));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Group<'a>> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group<'a>> {
+        self.0.iter_mut().map(Arc::make_mut)
+    }
+}
+
+impl<'a> Index<GroupId> for Shelf<'a> {
+    type Output = Group<'a>;
+
+    fn index(&self, group: GroupId) -> &Group<'a> {
+        &self.0[group]
+    }
+}
+
+impl<'a> IndexMut<GroupId> for Shelf<'a> {
+    fn index_mut(&mut self, group: GroupId) -> &mut Group<'a> {
+        Arc::make_mut(&mut self.0[group])
+    }
+}
