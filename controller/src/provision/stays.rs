@@ -160,3 +160,6 @@ fn consuming<'a>(index: &Index, built: &'a Built) -> BTreeMap<&'a str, u32> {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests;
