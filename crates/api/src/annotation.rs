@@ -63,6 +63,17 @@ pub const NODE_FEE: &str = "kerf.sh/node-fee";
 /// On a NodePool: work that machines do, as a comma list such as `family=m8g:1.25,generation=7:1.1`; see
 /// [`crate::performance`]. A NodeOverlay's [`PERFORMANCE`] is more special and wins.
 pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";
+/// On a NodePool: the time zone whose clocks schedules of its budgets go by, such as `Europe/Berlin`; UTC without it.
+pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";
+/// On a NodePool: what a consolidation must save of what its nodes cost, such as `2.5%`.
+pub const CONSOLIDATION_MIN_SAVING: &str = "kerf.sh/consolidation-min-saving";
+/// On a NodePool: what a consolidation must save for each pod that it evicts, in dollars per hour such as `0.005`.
+pub const CONSOLIDATION_MIN_SAVING_PER_POD: &str = "kerf.sh/consolidation-min-saving-per-pod";
+/// On a NodePool: what reports of real use count for: `ignore`, `observe` or `pack`.
+pub const UTILIZATION: &str = "kerf.sh/utilization";
+/// On a pod, copied from its template: a duration such as `4h`; a pod that has run for less is not moved to save money, so its
+/// workload is disturbed at most so often.
+pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";
 /// On a NodeOverlay: work that its machines do, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 
@@ -75,6 +86,9 @@ pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
 /// On a pod of a Node: set by kubelet for a pod that comes from a file, not from the API.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
+/// On a pod: a number; of the pods of a ReplicaSet those with the lower go first.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// On a PersistentVolumeClaim: present once its binding to a volume is complete.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -24,6 +24,7 @@ pub mod quantity;
 pub mod reason;
 pub mod requirement;
 pub mod risk;
+pub mod schedule;
 mod schema;
 pub mod status;
 pub mod taint;

@@ -1,7 +1,10 @@
 //! NodePool (`karpenter.sh/v1`): which machines may be made for which pods, and how they may be taken away.
 
+mod disruption;
+
 use std::collections::BTreeMap;
 
+pub use disruption::{DisruptionFault, Utilization};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;

@@ -34,6 +34,16 @@ pub struct InvalidFactor {
     pub text: String,
 }
 
+/// A text that is not a share.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a share: write a percentage from 0% to 100% with at most one digit behind the point, such as 2.5%"
+)]
+pub struct InvalidShare {
+    /// The text as given.
+    pub text: String,
+}
+
 /// What becomes of a price per hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PriceChange {
@@ -92,6 +102,17 @@ pub fn factor(text: &str) -> Result<u32, InvalidFactor> {
     let exact = text.split_once('.').is_none_or(|(_, fraction)| fraction.len() <= 3);
     let read = decimal(text, MILLI_DIGITS).filter(|n| exact && (1..=1_000_000).contains(n));
     read.and_then(|n| u32::try_from(n).ok()).ok_or_else(|| InvalidFactor { text: text.to_owned() })
+}
+
+/// A percentage in thousandths: `2.5%` is 25.
+///
+/// # Errors
+/// When the text is not a percentage from 0 to 100, or has more than one digit behind the point.
+pub fn share(text: &str) -> Result<u32, InvalidShare> {
+    let percent =
+        text.strip_suffix('%').filter(|percent| percent.split_once('.').is_none_or(|(_, tail)| tail.len() <= 1));
+    let read = percent.and_then(|percent| decimal(percent, 1)).filter(|share| (0..=1000).contains(share));
+    read.and_then(|share| u32::try_from(share).ok()).ok_or_else(|| InvalidShare { text: text.to_owned() })
 }
 
 /// An unsigned decimal times ten to the power of `digits`, rounded to the nearest.
@@ -198,6 +219,25 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(factor(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        let rows = [
+            ("0%", Some(0)),
+            ("1%", Some(10)),
+            ("2.5%", Some(25)),
+            ("100%", Some(1000)),
+            ("100.1%", None),
+            ("2.55%", None),
+            ("-1%", None),
+            ("5", None),
+            ("%", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(share(text).ok(), expected, "{text}");
         }
     }
 }

@@ -1,71 +1,39 @@
-//! How many nodes of a pool may be disrupted now because they are empty.
+//! How many nodes of a pool may be disrupted now (core 1.10, 4.3).
 
 use api::NodePool;
 use api::nodepool::DisruptionReason;
+use jiff::Timestamp;
 use planner::{Budgets, Stage};
 
-use crate::Problem;
 use crate::nodes::Kept;
 
-/// What the pool's budgets leave, by reason.
-pub(crate) fn left(pool: &NodePool, nodes: &[&Kept], problems: &mut Vec<Problem>) -> Budgets {
-    Budgets { empty: empty(pool, nodes, problems), ..Budgets::NONE }
-}
-
-/// The least over the pool's budgets for reason `Empty`, less the nodes that are disturbed already.
-///
-/// Budgets with a schedule count as if they were active all the time: without a calendar that errs towards keeping nodes.
-fn empty(pool: &NodePool, nodes: &[&Kept], problems: &mut Vec<Problem>) -> u32 {
-    let settled = || nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
+/// What the pool's budgets leave, by reason: the least over those that concern it, less the nodes that are disturbed already.
+pub(crate) fn left(pool: &NodePool, nodes: &[&Kept], now: Timestamp) -> Budgets {
+    let settled = || {
+        let managed = nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
+        managed.filter(|kept| !kept.standing.terminating)
+    };
     let total = u32::try_from(settled().count()).unwrap_or(u32::MAX);
-    let disturbed = settled().filter(|kept| kept.node.leaving.is_some() || !kept.ready).count();
-    let mut allowed = u32::MAX;
-    for budget in &pool.spec.disruption.budgets {
-        let concerns = |reasons: &Vec<DisruptionReason>| reasons.contains(&DisruptionReason::Empty);
-        if !budget.reasons.as_ref().is_none_or(concerns) {
-            continue;
-        }
-        allowed = allowed.min(share(&budget.nodes, total).unwrap_or_else(|| {
-            let pool = pool.metadata.name.clone().unwrap_or_default();
-            problems.push(Problem::Budget { pool, nodes: budget.nodes.clone() });
-            0
-        }));
-    }
-    allowed.saturating_sub(u32::try_from(disturbed).unwrap_or(u32::MAX))
-}
-
-/// A number of nodes, or a percentage of them, rounded up.
-fn share(text: &str, total: u32) -> Option<u32> {
-    match text.strip_suffix('%') {
-        None => text.parse().ok(),
-        Some(percent) => {
-            let percent: u64 = percent.parse().ok()?;
-            u32::try_from((u64::from(total) * percent).div_ceil(100)).ok()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::share;
-
-    #[test]
-    fn shares_round_up() {
+    let disturbed = settled().filter(|kept| kept.node.leaving.is_some() || kept.standing.is_disturbed()).count();
+    let disturbed = u32::try_from(disturbed).unwrap_or(u32::MAX);
+    let mut least = Budgets::UNLIMITED;
+    for (budget, said) in pool.budgets(total, now) {
+        // One that cannot be read lets no node go; the pool's problems name it.
+        let Some(allowed) = said.unwrap_or(Some(0)) else { continue };
         let rows = [
-            ("0", 10, Some(0)),
-            ("3", 10, Some(3)),
-            ("10%", 1, Some(1)),
-            ("10%", 10, Some(1)),
-            ("10%", 11, Some(2)),
-            ("0%", 10, Some(0)),
-            ("100%", 7, Some(7)),
-            ("10%", 0, Some(0)),
-            ("ten", 10, None),
-            ("-1", 10, None),
-            ("x%", 10, None),
+            (Some(DisruptionReason::Empty), &mut least.empty),
+            (Some(DisruptionReason::Underutilized), &mut least.underutilized),
+            (Some(DisruptionReason::Drifted), &mut least.drifted),
+            (None, &mut least.expired),
         ];
-        for (text, total, expected) in rows {
-            assert_eq!(share(text, total), expected, "{text} of {total}");
+        for (_, slot) in rows.into_iter().filter(|(reason, _)| budget.concerns(*reason)) {
+            *slot = allowed.min(*slot);
         }
+    }
+    Budgets {
+        empty: least.empty.saturating_sub(disturbed),
+        underutilized: least.underutilized.saturating_sub(disturbed),
+        drifted: least.drifted.saturating_sub(disturbed),
+        expired: least.expired.saturating_sub(disturbed),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplate, ReplicaSet, StatefulSet, StorageClass,
+    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass,
 };
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
@@ -32,6 +32,8 @@ pub struct Input<'a> {
     pub daemon_sets: Vec<&'a Arc<DaemonSet>>,
     /// All PodDisruptionBudgets.
     pub budgets: Vec<&'a Arc<PodDisruptionBudget>>,
+    /// What agents say of their nodes' use.
+    pub usages: Vec<&'a Arc<NodeReport>>,
     /// All PersistentVolumeClaims.
     pub volume_claims: Vec<&'a Arc<PersistentVolumeClaim>>,
     /// All PersistentVolumes.
@@ -81,6 +83,8 @@ pub struct Settings {
     pub least_spot_types: usize,
     /// Whether spot may be replaced by cheaper spot (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
+    /// Whether sick nodes are replaced (feature gate `NodeRepair`).
+    pub node_repair: bool,
     /// Whether pools with `replicas` get their nodes (feature gate `StaticCapacity`); without it such pools are left out.
     pub static_pools: bool,
 }
@@ -95,6 +99,7 @@ impl Default for Settings {
             min_values: policy.min_values,
             least_spot_types: policy.least_spot_types,
             spot_to_spot: policy.spot_to_spot,
+            node_repair: false,
             static_pools: true,
         }
     }
@@ -113,6 +118,7 @@ impl Input<'_> {
             pools: Vec::new(),
             daemon_sets: Vec::new(),
             budgets: Vec::new(),
+            usages: Vec::new(),
             volume_claims: Vec::new(),
             volumes: Vec::new(),
             storage_classes: Vec::new(),

@@ -8,6 +8,7 @@ mod budget;
 mod buffers;
 mod catalogues;
 mod daemons;
+mod guards;
 mod ignored;
 mod input;
 mod memory;

@@ -89,6 +89,7 @@ impl Memory {
     }
 
     fn take_pods(&mut self, input: &Input<'_>, keys: BTreeSet<String>) {
+        self.records.take_budgets(&input.budgets);
         let moved = self.storage.refresh(input);
         self.records.refresh(&input.pods, keys, &Storage::of(input), moved);
     }
@@ -111,7 +112,7 @@ impl Memory {
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
             let group = machine.node.and_then(|node| self.records.on(node.name()));
-            sorting.leaving(machine.name(), leaving, &self.records.members(group));
+            sorting.leaving(machine.name(), leaving, &self.records, group);
         }
         sorting
     }

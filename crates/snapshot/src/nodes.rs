@@ -1,5 +1,7 @@
 //! Claims and Nodes, joined: what is there, what is on its way, what is leaving, and how much room each has.
 
+mod bound;
+mod health;
 mod kept;
 mod translate;
 
@@ -7,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::objects::Node;
-use api::{NodeClaim, RiskSaid, annotation, condition, label, reason, status};
+use api::{Condition, NodeClaim, RiskSaid, annotation, condition, label, reason, status, taint};
 use jiff::Timestamp;
 use planner::Leaving;
 
@@ -33,6 +35,24 @@ pub(crate) enum MachineStage {
     Registered,
     /// Ready for pods, or not managed.
     Initialized,
+}
+
+/// What a machine counts for in its pool's budgets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// Whether kubelet says that the Node works.
+    pub(crate) ready: bool,
+    /// Whether it has been marked as going, which a move does before anything else.
+    pub(crate) marked: bool,
+    /// Whether the cloud has accepted its end: nobody counts it any more.
+    pub(crate) terminating: bool,
+}
+
+impl Standing {
+    /// Whether it uses up a budget by itself.
+    pub(crate) fn is_disturbed(self) -> bool {
+        self.marked || !self.ready
+    }
 }
 
 /// Every Node and every claim once, by name.
@@ -88,6 +108,28 @@ impl<'a> Machine<'a> {
         self.claim.and_then(|claim| claim.metadata.name.as_deref())
     }
 
+    /// The EC2 instance's id.
+    pub(crate) fn instance(&self) -> Option<&'a str> {
+        let of_claim = self.claim.and_then(|claim| Some(claim.status.as_ref()?.provider_id.as_str()));
+        let of_node = self.node.map(|node| node.spec.provider_id.as_str());
+        of_node.filter(|id| !id.is_empty()).or(of_claim)?.rsplit('/').next().filter(|id| !id.is_empty())
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let holds = |type_| self.condition(type_).is_some_and(Condition::is_true);
+        let closed = |node: &Arc<Node>| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE);
+        Standing {
+            ready: self.node.is_some_and(|node| node.is_ready()),
+            marked: self.node.is_some_and(closed) || holds(condition::DISRUPTION_REASON),
+            terminating: holds(condition::INSTANCE_TERMINATING),
+        }
+    }
+
+    /// A condition of the claim.
+    pub(crate) fn condition(&self, type_: &str) -> Option<&'a Condition> {
+        status::find(&self.claim?.status.as_ref()?.conditions, type_)
+    }
+
     /// The NodePool's name.
     pub(crate) fn pool(&self) -> Option<&'a String> {
         let of_claim = self.claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(label::NODEPOOL));
@@ -130,7 +172,7 @@ impl<'a> Machine<'a> {
     /// When the machine was last settled: initialized, or visited by a pod's coming or going.
     pub(crate) fn quiet_since(&self) -> Option<Timestamp> {
         let status = self.claim?.status.as_ref()?;
-        let initialized = status::find(&status.conditions, condition::INITIALIZED).filter(|it| it.is_true())?;
+        let initialized = self.condition(condition::INITIALIZED).filter(|it| it.is_true())?;
         let visited = status.last_pod_event_time.as_ref().map(|at| at.0);
         Some(visited.map_or(initialized.last_transition_time.0, |at| at.max(initialized.last_transition_time.0)))
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api::{NodePool, condition, label, status};
-use planner::{Disruption, MicroDollars, Pool, Resources};
+use api::{NodePool, condition, label, nodepool, status};
+use planner::{ConsolidationPolicy, Disruption, MicroDollars, Pool, Resources, Utilization, Worth};
 
 use crate::catalogues::Catalogues;
 use crate::nodes::Kept;
@@ -27,7 +27,7 @@ pub(crate) fn translate(
     let mut pools: Vec<Pool> = usable
         .filter_map(|pool| {
             let own = by_pool.remove(pool.metadata.name.as_deref().unwrap_or_default()).unwrap_or_default();
-            one(catalogues, pool, &own, problems)
+            one(input, catalogues, pool, &own, problems)
         })
         .collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));
@@ -42,7 +42,13 @@ pub(crate) fn usable(input: &Input<'_>, pool: &NodePool) -> bool {
     stays && served && status::is_true(conditions, condition::READY)
 }
 
-fn one(catalogues: &Catalogues, pool: &NodePool, own: &Own<'_>, problems: &mut Vec<Problem>) -> Option<Pool> {
+fn one(
+    input: &Input<'_>,
+    catalogues: &Catalogues,
+    pool: &NodePool,
+    own: &Own<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Pool> {
     let name = pool.metadata.name.clone().unwrap_or_default();
     let template = &pool.spec.template.spec;
     let class = &template.node_class_ref.name;
@@ -62,7 +68,7 @@ fn one(catalogues: &Catalogues, pool: &NodePool, own: &Own<'_>, problems: &mut V
         taints: template.taints.iter().flatten().filter_map(shapes::taint).collect(),
         limits,
         usage,
-        disruption: disruption(pool, &name, own, problems),
+        disruption: disruption(input, pool, &name, own, problems),
         replicas: pool.spec.replicas.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX)),
         running,
         node_fee: node_fee(pool, &name, problems),
@@ -107,17 +113,43 @@ fn usage(own: &Own<'_>) -> (Resources, u32) {
     (usage, count)
 }
 
-fn disruption(pool: &NodePool, name: &str, own: &Own<'_>, problems: &mut Vec<Problem>) -> Disruption {
+fn disruption(
+    input: &Input<'_>,
+    pool: &NodePool,
+    name: &str,
+    own: &Own<'_>,
+    problems: &mut Vec<Problem>,
+) -> Disruption {
     let after = &pool.spec.disruption.consolidate_after;
     let nanos = after.nanos().unwrap_or_else(|_| {
         problems.push(Problem::ConsolidateAfter { pool: name.to_owned(), text: after.0.clone() });
         None
     });
+    let faults = pool.disruption_faults().into_iter();
+    problems.extend(faults.map(|fault| Problem::Disruption { pool: name.to_owned(), fault }));
     // A static pool keeps its number of nodes, empty or not.
     let dynamic = pool.spec.replicas.is_none();
     Disruption {
         consolidate_after: nanos.filter(|_| dynamic).map(|nanos| nanos.div_euclid(1_000_000)),
-        budgets: budget::left(pool, own, problems),
-        ..Disruption::default()
+        policy: match pool.spec.disruption.consolidation_policy {
+            nodepool::ConsolidationPolicy::WhenEmpty => ConsolidationPolicy::WhenEmpty,
+            nodepool::ConsolidationPolicy::WhenEmptyOrUnderutilized => ConsolidationPolicy::WhenEmptyOrUnderutilized,
+            nodepool::ConsolidationPolicy::Balanced => ConsolidationPolicy::Balanced,
+        },
+        budgets: budget::left(pool, own, input.now),
+        worth: worth(pool),
+        utilization: match pool.utilization().unwrap_or_default() {
+            nodepool::Utilization::Ignore => Utilization::Ignore,
+            nodepool::Utilization::Observe => Utilization::Observe,
+            nodepool::Utilization::Pack => Utilization::Pack,
+        },
+    }
+}
+
+fn worth(pool: &NodePool) -> Worth {
+    let usual = Worth::default();
+    Worth {
+        share: pool.min_saving().ok().flatten().unwrap_or(usual.share),
+        per_pod: pool.min_saving_per_pod().ok().flatten().map_or(usual.per_pod, MicroDollars),
     }
 }

@@ -1,5 +1,8 @@
 //! Objects that could not be read in full, each with what was done about it.
 
+use api::duration::InvalidDuration;
+use api::nodepool::DisruptionFault;
+
 /// One thing that an operator should repair. Nothing stops because of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -41,15 +44,31 @@ pub enum Problem {
         /// What is wrong with its template.
         reason: super::IgnoredReason,
     },
-    /// A disruption budget that says nothing sensible closes the pool.
-    #[error(
-        "NodePool {pool}: disruption budget {nodes:?} is neither a number nor a percentage, so no node is removed; correct it"
-    )]
-    Budget {
+    /// Something that a pool says of disruption cannot be read.
+    #[error("NodePool {pool}: {fault}")]
+    Disruption {
         /// The pool.
         pool: String,
-        /// What the budget says.
-        nodes: String,
+        /// What, and what it counts as.
+        fault: DisruptionFault,
+    },
+    /// A duration of a claim that cannot be read counts as absent.
+    #[error("NodeClaim {claim}: {field} counts as absent: {error}")]
+    Claim {
+        /// The claim.
+        claim: String,
+        /// Such as `spec.expireAfter`.
+        field: &'static str,
+        /// What is wrong with it.
+        error: InvalidDuration,
+    },
+    /// A pod's time of rest that cannot be read counts as none.
+    #[error("Pod {pod}: annotation kerf.sh/disrupt-at-most-once-per counts as absent: {error}")]
+    Rest {
+        /// `namespace/name`.
+        pod: String,
+        /// What is wrong with it.
+        error: InvalidDuration,
     },
     /// A `consolidateAfter` that is not a duration counts as `Never`.
     #[error(

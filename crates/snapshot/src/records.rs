@@ -11,9 +11,10 @@ mod order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::Pod;
+use api::objects::{Pod, PodDisruptionBudget};
 use planner::PodShape;
 
+use crate::guards::Guards;
 use crate::ignored::IgnoredReason;
 use crate::shapes;
 use crate::terms::Labels;
@@ -30,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) shape: Arc<PodShape>,
     /// `namespace/name` of its volume claims, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
+    /// The PodDisruptionBudgets that select it while it is bound, by name.
+    guards: Vec<u32>,
     fault: Option<Box<IgnoredReason>>,
     trouble: Option<Box<IgnoredReason>>,
 }
@@ -64,11 +67,34 @@ pub(crate) struct Records {
     bound: BTreeMap<String, Group>,
     loose: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
+    guards: Guards,
     keys: BTreeSet<String>,
     clock: u64,
 }
 
 impl Records {
+    /// Takes over the PodDisruptionBudgets, for the pods that are here and those to come.
+    pub(crate) fn take_budgets(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) {
+        let change = self.guards.refresh(budgets);
+        for id in change.pods {
+            let node = self.get(id).map(|record| record.pod.spec.node_name.clone());
+            self.touch(&node.unwrap_or_default());
+        }
+        if change.namespaces.is_empty() {
+            return;
+        }
+        for id in (0..self.slots.len()).filter_map(|id| u32::try_from(id).ok()) {
+            if self.get(id).is_some_and(|record| change.namespaces.contains(record.pod.namespace())) {
+                self.guard(id);
+            }
+        }
+    }
+
+    /// The PodDisruptionBudgets that select a bound pod, by name.
+    pub(crate) fn budgets(&self, record: &Record) -> Vec<&PodDisruptionBudget> {
+        record.guards.iter().filter_map(|id| self.guards.get(*id)).collect()
+    }
+
     /// Takes over a list of pods. `keys` are labels that others than these pods look at; `moved` says that claims,
     /// volumes or classes are others than last time.
     pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>], keys: BTreeSet<String>, storage: &Storage<'_>, moved: bool) {
@@ -147,11 +173,13 @@ impl Records {
             shape: self.shapes.share(&bare),
             bare,
             claims: Vec::new(),
+            guards: Vec::new(),
             fault: form.refusal.map(Box::new),
             trouble: None,
         };
         let id = self.store(record);
         self.enlist(id, pod);
+        self.guard(id);
         id
     }
 
@@ -188,8 +216,23 @@ impl Records {
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
             self.touch(node);
         }
+        self.guards.assign(id, &record.guards, &[]);
         self.shapes.release(&record.bare);
         self.shapes.release(&record.shape);
+    }
+
+    /// Finds the budgets that select the pod.
+    fn guard(&mut self, id: u32) {
+        let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
+        let counts = record.pod.is_bound() && !record.pod.is_terminal();
+        let guards = if counts { self.guards.of(&record.pod) } else { Vec::new() };
+        if guards == record.guards {
+            return;
+        }
+        self.guards.assign(id, &record.guards, &guards);
+        record.guards = guards;
+        let node = record.pod.spec.node_name.clone();
+        self.touch(&node);
     }
 
     fn touch(&mut self, node: &str) {

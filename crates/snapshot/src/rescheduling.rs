@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Pod, PodDisruptionBudget};
-use api::{annotation, duration};
 use jiff::Timestamp;
 use planner::{Leaving, PodShape};
 
 use crate::ignored::{Ignored, IgnoredReason};
 use crate::nodes::Promises;
-use crate::records::Record;
+use crate::records::{Group, Record, Records};
 use crate::volumes::Singles;
 use crate::{Input, millis};
 
@@ -43,10 +42,11 @@ impl<'a> Sorting<'a> {
     }
 
     /// Pods whose node is on its way out and that will need another.
-    pub(crate) fn leaving(&mut self, node: &str, leaving: &Leaving, pods: &[&Record]) {
+    pub(crate) fn leaving(&mut self, node: &str, leaving: &Leaving, records: &Records, pods: Option<&Group>) {
         let forced = matches!(leaving, Leaving::Interrupted { .. });
-        for record in pods.iter().filter(|record| is_reschedulable(&record.pod)) {
-            match holds(self.input, &record.pod).filter(|_| !forced) {
+        let now = self.input.now;
+        for record in records.members(pods).into_iter().filter(|record| is_reschedulable(&record.pod)) {
+            match holds(&records.budgets(record), &record.pod, now).filter(|_| !forced) {
                 Some(reason) => self.ignore(record, reason),
                 None => self.plan(record, Some(node)),
             }
@@ -66,10 +66,11 @@ impl<'a> Sorting<'a> {
         (self.shapes.list, self.pods, self.ignored)
     }
 
-    /// The claims of pods to be placed that are for one pod at a time.
+    /// The claims that are for one pod at a time, of pods to be placed and of those that have a node.
     pub(crate) fn single_claims(&self) -> BTreeSet<String> {
         let claims = self.pods.iter().flat_map(|pod| &pod.claims);
-        claims.filter(|claim| self.singles.contains(claim)).cloned().collect()
+        let waiting = claims.filter(|claim| self.singles.contains(claim));
+        waiting.chain(self.singles.in_use()).cloned().collect()
     }
 
     fn ignore(&mut self, record: &Record, reason: IgnoredReason) {
@@ -135,32 +136,12 @@ pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
 }
 
 /// Why a pod on a leaving node stays until the deadline, and so gets no place in advance.
-fn holds(input: &Input<'_>, pod: &Pod) -> Option<IgnoredReason> {
-    if asks_not_to_be_disrupted(pod, input.now) {
+fn holds(own: &[&PodDisruptionBudget], pod: &Pod, now: Timestamp) -> Option<IgnoredReason> {
+    if pod.is_do_not_disrupt(now) {
         return Some(IgnoredReason::DoNotDisrupt);
     }
-    let own: Vec<&PodDisruptionBudget> =
-        input.budgets.iter().map(|budget| budget.as_ref()).filter(|budget| selects(budget, pod)).collect();
     let blocked = own.len() > 1 || own.iter().any(|budget| budget.blocks_for_ever());
     blocked.then_some(IgnoredReason::BlockedByBudget)
-}
-
-fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    let no_labels = BTreeMap::new();
-    let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
-    budget.metadata.namespace.as_deref() == Some(pod.namespace())
-        && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
-}
-
-/// Whether `karpenter.sh/do-not-disrupt` holds: `true`, or a duration since the pod's start that is not over.
-pub(crate) fn asks_not_to_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
-    let Some(text) = pod.annotation(annotation::DO_NOT_DISRUPT) else { return false };
-    if text == annotation::TRUE {
-        return true;
-    }
-    let Some(nanos) = duration::nanos(text).ok().filter(|nanos| *nanos > 0) else { return false };
-    let started = pod.status.start_time.as_ref().map_or(now, |at| at.0);
-    now.as_nanosecond() < started.as_nanosecond() + i128::from(nanos)
 }
 
 pub(crate) fn uid(pod: &Pod) -> String {

@@ -233,6 +233,11 @@ impl Singles {
         Self { users }
     }
 
+    /// Those that some bound pod has.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = &String> {
+        self.users.iter().filter(|(_, users)| !users.is_empty()).map(|(claim, _)| claim)
+    }
+
     pub(crate) fn contains(&self, claim: &str) -> bool {
         self.users.contains_key(claim)
     }

@@ -3,6 +3,8 @@
 
 #[path = "translation/buffers.rs"]
 mod buffers;
+#[path = "translation/disruption.rs"]
+mod disruption;
 #[path = "translation/memory.rs"]
 mod memory;
 #[path = "translation/nodes.rs"]

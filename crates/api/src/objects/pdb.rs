@@ -1,12 +1,18 @@
 //! PodDisruptionBudgets, as far as Kerf reads them.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
+use super::Pod;
 use super::meta::slim;
 use super::selector::LabelSelector;
+
+/// Pods that are not ready may always go.
+const ALWAYS_ALLOW: &str = "AlwaysAllow";
 
 /// A PodDisruptionBudget.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +64,37 @@ pub struct PodDisruptionBudgetStatus {
 }
 
 impl PodDisruptionBudget {
+    /// Whether the budget is about the pod. Without a selector it is about none, with an empty one about all of its namespace.
+    #[must_use]
+    pub fn selects(&self, pod: &Pod) -> bool {
+        let none = BTreeMap::new();
+        let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+        self.metadata.namespace.as_deref() == Some(pod.namespace())
+            && self.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+
+    /// Whether one of its pods may be evicted now.
+    #[must_use]
+    pub fn lets_ready_go(&self) -> bool {
+        self.status.disruptions_allowed > 0
+    }
+
+    /// Whether one of its pods that is not ready may be evicted now: that takes nothing from those that are, so it may while
+    /// enough of them are, or always.
+    #[must_use]
+    pub fn lets_unready_go(&self) -> bool {
+        let status = &self.status;
+        self.lets_ready_go()
+            || self.spec.unhealthy_pod_eviction_policy.as_deref() == Some(ALWAYS_ALLOW)
+            || status.desired_healthy > 0 && status.current_healthy >= status.desired_healthy
+    }
+
+    /// Whether the eviction of one of its pods would pass now.
+    #[must_use]
+    pub fn lets_go(&self, pod: &Pod) -> bool {
+        if pod.is_ready() { self.lets_ready_go() } else { self.lets_unready_go() }
+    }
+
     /// Whether the budget can never allow an eviction: no pod may be gone, or all must stay.
     #[must_use]
     pub fn blocks_for_ever(&self) -> bool {

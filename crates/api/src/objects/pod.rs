@@ -13,8 +13,8 @@ use super::meta::{nullable, slim};
 use super::selector::LabelSelector;
 use super::storage::AwsElasticBlockStore;
 use super::volume::PersistentVolumeClaimSpec;
-use crate::duration::nanos;
-use crate::{Taint, annotation, condition, reason};
+use crate::duration::{InvalidDuration, nanos};
+use crate::{Taint, annotation, condition, reason, taint};
 
 /// A Pod.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -322,6 +322,12 @@ impl Pod {
         self.status.conditions.iter().find(|c| c.type_ == type_)
     }
 
+    /// Whether kubelet reports Ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.condition(condition::READY).is_some_and(|c| c.status == condition::TRUE)
+    }
+
     /// Whether the pod has ended by itself and uses nothing any more.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
@@ -377,6 +383,37 @@ impl Pod {
             || nanos(text).is_ok_and(|protected| {
                 protected > 0 && now.duration_since(started) < SignedDuration::from_nanos(protected)
             })
+    }
+
+    /// Whether anybody could evict the pod now, if no PodDisruptionBudget stood in the way: not one that is on its way out, that
+    /// comes from a file, that asks to stay until its node is gone, or that may not be disturbed.
+    #[must_use]
+    pub fn is_evictable(&self, now: Timestamp) -> bool {
+        let disrupted = Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
+        !self.is_terminal()
+            && !self.is_terminating()
+            && !self.is_static()
+            && !self.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted))
+            && !self.is_do_not_disrupt(now)
+    }
+
+    /// What the pod says that its end costs (`controller.kubernetes.io/pod-deletion-cost`); 0 where it says nothing, or
+    /// something that the API server would not have taken.
+    #[must_use]
+    pub fn deletion_cost(&self) -> i32 {
+        self.annotation(annotation::POD_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Until when the pod is not moved to save money: so long after its start as `kerf.sh/disrupt-at-most-once-per` says. Whoever
+    /// was moved starts anew, so pods need no record of their own, and a restart of ours forgets nothing.
+    ///
+    /// # Errors
+    /// When the annotation is not a duration.
+    pub fn rests_until(&self) -> Result<Option<Timestamp>, InvalidDuration> {
+        let Some(text) = self.annotation(annotation::DISRUPT_AT_MOST_ONCE_PER) else { return Ok(None) };
+        let period = SignedDuration::from_nanos(nanos(text)?);
+        let started = self.status.start_time.as_ref().or(self.metadata.creation_timestamp.as_ref());
+        Ok(started.and_then(|at| at.0.checked_add(period).ok()))
     }
 
     fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {

@@ -14,6 +14,15 @@ pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(15);
 /// Clocks differ a little; a report from further ahead than this is of no use.
 const SKEW: SignedDuration = SignedDuration::from_mins(2);
 
+/// Somebody who could run had no CPU for half of the time: bursts on a well used machine stay below that.
+const CPU_STALLS: u16 = 500;
+/// The kernel looks for memory so often only where the working sets hardly fit; a page cache that turns over costs a hundredth.
+const MEMORY_STALLS: u16 = 100;
+/// Nobody ran at all for want of memory: half of it is too much already.
+const MEMORY_FULL_STALLS: u16 = 50;
+/// Nobody ran at all because of the disk. Batch work waits much, so this is a quarter of the time, and only of waits by all.
+const DISK_STALLS: u16 = 250;
+
 /// What one machine uses. Kept small: there is one for each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
@@ -97,6 +106,25 @@ impl Usage {
     pub fn is_current(&self, now: Timestamp) -> bool {
         let age = now.duration_since(self.measured_at);
         age < STALE_AFTER && age > -SKEW
+    }
+
+    /// When [`Usage::is_current`] will answer otherwise than at `now`, if ever.
+    #[must_use]
+    pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let begins = self.measured_at.checked_sub(SKEW).ok()?.checked_add(SignedDuration::from_nanos(1)).ok();
+        let ends = self.measured_at.checked_add(STALE_AFTER).ok();
+        begins.into_iter().chain(ends).find(|at| *at > now)
+    }
+
+    /// Whether the machine is short of something already: more pods would make all of them slower.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        let stalls = self.pressure.unwrap_or_default();
+        self.oom_kills > 0
+            || stalls.cpu >= CPU_STALLS
+            || stalls.memory >= MEMORY_STALLS
+            || stalls.memory_full >= MEMORY_FULL_STALLS
+            || stalls.io_full >= DISK_STALLS
     }
 
     /// What the pod of this UID uses, if the machine saw it.

@@ -1,14 +1,15 @@
 //! Planner's nodes, kept from snapshot to snapshot as long as nothing that they are made of has changed.
 
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use api::NodeClaim;
-use api::objects::{CSINode, Node};
+use api::objects::{CSINode, Node, NodeReport};
 use jiff::Timestamp;
 use planner::{Catalogue, Millis, Resources};
 
-use super::Machine;
 use super::translate::{self, Scene};
+use super::{Machine, Standing, bound, health};
 use crate::Problem;
 use crate::records::Group;
 
@@ -16,6 +17,7 @@ use crate::records::Group;
 struct Setting<'a> {
     pods: Option<&'a Group>,
     drivers: Option<&'a Arc<CSINode>>,
+    report: Option<&'a Arc<NodeReport>>,
 }
 
 /// A planner's node with everything that it was made of.
@@ -23,8 +25,7 @@ pub(crate) struct Kept {
     pub(crate) node: Arc<planner::Node>,
     /// What the machine takes of its pool's limits.
     pub(crate) capacity: Resources,
-    /// Whether kubelet says that the Node works.
-    pub(crate) ready: bool,
+    pub(crate) standing: Standing,
     problems: Vec<Problem>,
     source: Source,
     /// The node is right from the first moment until just before the second.
@@ -45,8 +46,10 @@ struct Source {
     node: Option<Arc<Node>>,
     drivers: Option<Arc<CSINode>>,
     catalogue: Option<Arc<Catalogue>>,
+    report: Option<Arc<NodeReport>>,
     pods: u64,
     nominated_until: Option<Millis>,
+    node_repair: bool,
 }
 
 impl Source {
@@ -58,8 +61,10 @@ impl Source {
             && same(&self.node, &other.node)
             && same(&self.drivers, &other.drivers)
             && same(&self.catalogue, &other.catalogue)
+            && same(&self.report, &other.report)
             && self.pods == other.pods
             && self.nominated_until == other.nominated_until
+            && self.node_repair == other.node_repair
     }
 }
 
@@ -72,19 +77,22 @@ pub(crate) fn refresh(
 ) -> Vec<Kept> {
     let mut former = former.into_iter().peekable();
     let mut groups = scene.records.groups().peekable();
-    let mut drivers = drivers(scene).into_iter().peekable();
+    let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
+    let mut reports = by_name(&scene.input.usages, |report| report.metadata.name.as_deref());
     let mut all = Vec::with_capacity(machines.len());
     for machine in machines {
-        // All four lists are in the order of the same names.
+        // All five lists are in the order of the same names.
         let name = machine.name();
         while former.next_if(|kept| kept.node.name.as_str() < name).is_some() {}
         while groups.next_if(|(node, _)| node.as_str() < name).is_some() {}
         while drivers.next_if(|(node, _)| *node < name).is_some() {}
+        while reports.next_if(|(node, _)| *node < name).is_some() {}
         let known = former.next_if(|kept| kept.node.name == name);
         let of_node = || machine.node.is_some();
         let setting = Setting {
             pods: groups.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, group)| *group),
             drivers: drivers.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, drivers)| *drivers),
+            report: reports.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, report)| *report),
         };
         let source = source(scene, machine, &setting);
         let now = scene.input.now;
@@ -98,12 +106,14 @@ pub(crate) fn refresh(
     all
 }
 
-/// CSINodes by name.
-fn drivers<'a>(scene: &Scene<'a>) -> Vec<(&'a str, &'a Arc<CSINode>)> {
-    let named = |node: &&'a Arc<CSINode>| (node.metadata.name.as_deref().unwrap_or_default(), *node);
-    let mut all: Vec<_> = scene.input.csi_nodes.iter().map(named).collect();
+/// Objects in the order of their names, which are those of Nodes.
+fn by_name<'a, T>(
+    list: &[&'a Arc<T>],
+    name: impl Fn(&'a T) -> Option<&'a str>,
+) -> Peekable<impl Iterator<Item = (&'a str, &'a Arc<T>)>> {
+    let mut all: Vec<(&str, &Arc<T>)> = list.iter().map(|it| (name(it).unwrap_or_default(), *it)).collect();
     all.sort_by_key(|(name, _)| *name);
-    all
+    all.into_iter().peekable()
 }
 
 fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> Source {
@@ -111,23 +121,28 @@ fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> So
         claim: machine.claim.map(Arc::clone),
         node: machine.node.map(Arc::clone),
         drivers: setting.drivers.map(Arc::clone),
+        report: setting.report.map(Arc::clone),
         catalogue: scene.catalogue(machine).map(Arc::clone),
         pods: setting.pods.map_or(0, |group| group.version),
         nominated_until: scene.nominated_until(machine),
+        node_repair: scene.input.settings.node_repair,
     }
 }
 
 fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source: Source) -> Kept {
     let mut problems = Vec::new();
     let pods = scene.records.members(setting.pods);
-    let node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
-    let end = pods.iter().filter_map(|record| translate::protected_until(&record.pod, scene.input.now)).min();
+    let now = scene.input.now;
+    let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
+    node.usage = health::usage(machine, setting.report.map(AsRef::as_ref), now);
+    let protected = pods.iter().filter_map(|record| bound::protected_until(&record.pod, now));
+    let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
     Kept {
         node: Arc::new(node),
         capacity: translate::capacity(scene, machine),
-        ready: machine.node.is_some_and(|node| node.is_ready()),
+        standing: machine.standing(),
         problems,
         source,
-        valid: (scene.input.now, end),
+        valid: (now, end),
     }
 }

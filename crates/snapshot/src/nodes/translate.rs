@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::objects::{CSINode, Pod, ResourceList};
-use api::{NodeClaim, annotation, duration, label};
-use jiff::{SignedDuration, Timestamp};
+use api::objects::{CSINode, ResourceList};
+use api::{DurationText, NodeClaim, NodeClaimSpec, condition, label};
 use planner::{
-    BoundPod, Catalogue, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
+    Catalogue, Drifted, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
 };
 
+use super::bound::{bound, holds_its_node};
+use super::health::sick;
 use super::{Machine, MachineStage};
 use crate::catalogues::Catalogues;
 use crate::records::{Record, Records};
-use crate::rescheduling::{asks_not_to_be_disrupted, full_name, is_reschedulable, uid};
+use crate::rescheduling::full_name;
 use crate::{Input, Problem, millis, quantities, shapes};
 
 /// All that a node is made of.
@@ -53,6 +54,8 @@ pub(super) fn node(
     let (labels, requirements) = labels(machine, stage);
     let mut attached = pods.iter().filter(|record| record.pod.is_daemon() || record.pod.is_static());
     let now = scene.input.now;
+    let created = machine.claim.and_then(|claim| claim.metadata.creation_timestamp.as_ref()).map(|at| millis(at.0));
+    let lives = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
     let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(scene.catalogue(machine)?, name)).or(likely);
     planner::Node {
         name: machine.name().to_owned(),
@@ -76,33 +79,42 @@ pub(super) fn node(
         attach_limits: attach_limits(drivers, known.filter(|_| stage != MachineStage::Initialized)),
         quiet_since: machine.quiet_since().map(millis),
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt())
-            || attached.any(|record| asks_not_to_be_disrupted(&record.pod, now)),
+            || attached.any(|record| holds_its_node(&record.pod, now)),
         nominated_until: scene.nominated_until(machine),
-        pods: pods.iter().map(|record| bound(record, now)).collect(),
-        ..planner::Node::default()
+        pods: pods.iter().map(|record| bound(scene.records, record, now, problems)).collect(),
+        created: created.unwrap_or_default(),
+        expires: created.zip(lives).map(|(created, lives)| Millis(created.0.saturating_add(lives))),
+        termination_grace: duration(
+            machine,
+            "spec.terminationGracePeriod",
+            |spec| spec.termination_grace_period.as_ref(),
+            problems,
+        ),
+        drifted: drifted(machine),
+        sick: machine.node.filter(|_| scene.input.settings.node_repair).and_then(|node| sick(node)),
+        usage: None,
     }
 }
 
-fn bound(record: &Record, now: Timestamp) -> BoundPod {
-    let pod = &record.pod;
-    BoundPod {
-        uid: uid(pod),
-        name: full_name(pod),
-        reschedulable: is_reschedulable(pod),
-        // What holds with a DaemonSet's or a file's pod is said of the node itself.
-        do_not_disrupt: !pod.is_daemon() && !pod.is_static() && asks_not_to_be_disrupted(pod, now),
-        shape: Arc::clone(&record.shape),
-        claims: record.claims.clone(),
-        ending: pod.is_terminating(),
-        ..BoundPod::default()
-    }
+/// A duration of the machine's claim in milliseconds; `None` where there is none, or one that cannot be read.
+fn duration(
+    machine: &Machine<'_>,
+    field: &'static str,
+    read: impl Fn(&NodeClaimSpec) -> Option<&DurationText>,
+    problems: &mut Vec<Problem>,
+) -> Option<i64> {
+    let claim = machine.claim?;
+    let nanos = read(&claim.spec)?.nanos().unwrap_or_else(|error| {
+        let claim = claim.metadata.name.clone().unwrap_or_default();
+        problems.push(Problem::Claim { claim, field, error });
+        None
+    });
+    nanos.map(|nanos| nanos.div_euclid(1_000_000))
 }
 
-/// When a protection that holds now will end by itself.
-pub(super) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
-    let nanos = duration::nanos(pod.annotation(annotation::DO_NOT_DISRUPT)?).ok().filter(|nanos| *nanos > 0)?;
-    let end = pod.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_nanos(nanos)).ok()?;
-    (end > now).then_some(end)
+fn drifted(machine: &Machine<'_>) -> Option<Drifted> {
+    let said = machine.condition(condition::DRIFTED).filter(|said| said.is_true())?;
+    Some(Drifted { since: millis(said.last_transition_time.0), reason: said.reason.clone() })
 }
 
 /// What all pods on the machine request, and the daemons' share of it.

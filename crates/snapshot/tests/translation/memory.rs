@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use snapshot::{Built, Memory};
 
-use crate::objects::{Cluster, machine, merged, owned_by, pending, pool, running};
+use crate::objects::{Cluster, Objects, guard, machine, merged, owned_by, pending, pool, running, usage};
 
 /// A deterministic sequence of numbers: the tests' only chance.
 struct Dice(u64);
@@ -57,10 +57,24 @@ fn node(dice: &mut Dice, number: usize) -> (Value, Value) {
     if dice.roll(4) == 0 { (node, merged(claim, going)) } else { (node, claim) }
 }
 
+fn budget(dice: &mut Dice, number: usize) -> Value {
+    let selector =
+        [json!({"matchLabels": {"tier": "t0"}}), json!({"matchLabels": {"app": "web"}}), json!({}), json!(null)];
+    let policy = ["AlwaysAllow", "IfHealthyBudget"][dice.roll(2)];
+    let policy = json!({"spec": {"unhealthyPodEvictionPolicy": policy}});
+    let status = json!({"disruptionsAllowed": dice.roll(2)});
+    merged(guard(&format!("b{number}"), selector[dice.roll(4)].clone(), status), policy)
+}
+
+fn report(dice: &mut Dice, number: usize) -> Value {
+    let measured = ["2026-01-01T11:50:00Z", "2026-01-01T11:56:00Z", "2026-01-01T12:03:00Z"][dice.roll(3)];
+    usage(&format!("n{number}"), measured, json!({"oomKills": dice.roll(2)}))
+}
+
 /// One step of a cluster's life: some object comes, goes or changes.
 fn change(dice: &mut Dice, cluster: &mut Cluster) {
     let number = dice.roll(12);
-    match dice.roll(8) {
+    match dice.roll(10) {
         0..4 => {
             cluster.pods.retain(|it| it["metadata"]["name"] != format!("p{number}"));
             if dice.roll(4) > 0 {
@@ -73,7 +87,14 @@ fn change(dice: &mut Dice, cluster: &mut Cluster) {
             let at = dice.roll(cluster.nodes.len());
             (cluster.nodes[at], cluster.claims[at]) = node(dice, at);
         }
-        6 => cluster.now = Some(["2026-01-01T12:00:00Z", "2026-01-01T12:10:00Z", "2026-01-01T11:55:00Z"][dice.roll(3)]),
+        6 => {
+            cluster.now = Some(
+                ["2026-01-01T12:00:00Z", "2026-01-01T12:10:00Z", "2026-01-01T11:55:00Z", "2026-01-01T12:06:00Z"]
+                    [dice.roll(4)],
+            )
+        }
+        7 => cluster.budgets = (0..dice.roll(4)).map(|number| budget(dice, number)).collect(),
+        8 => cluster.usages = (0..dice.roll(5)).map(|number| report(dice, number)).collect(),
         _ => {
             let spec = json!({"requirements": [], "price": "0.1", "weight": dice.roll(3)});
             let one = |number: usize| json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": format!("o{number}")}, "spec": spec});
@@ -119,6 +140,8 @@ fn whatever_was_before_the_answer_is_the_same() {
             keep(&former.volume_claims, &mut objects.volume_claims);
             keep(&former.overlays, &mut objects.overlays);
             keep(&former.pools, &mut objects.pools);
+            keep(&former.budgets, &mut objects.budgets);
+            keep(&former.usages, &mut objects.usages);
             objects.catalogue = Arc::clone(&former.catalogue);
             let remembered: Built = memory.build(&cluster.input(&objects));
             let fresh = Memory::default().build(&cluster.input(&objects));
@@ -143,6 +166,31 @@ fn what_has_not_changed_is_not_made_anew() {
 }
 
 #[test]
+fn a_budget_that_answers_otherwise_concerns_the_nodes_of_its_pods() {
+    let mut cluster = start();
+    let labelled = |app: &str| json!({"labels": {"app": app}});
+    cluster.pods = vec![running("a", "n0", "1", labelled("web")), running("b", "n1", "1", labelled("db"))];
+    let closed = |allowed: u8, healthy: u8| {
+        let status = json!({"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": 5});
+        vec![guard("web", json!({"matchLabels": {"app": "web"}}), status)]
+    };
+    let mut memory = Memory::default();
+    let mut former = cluster.objects();
+    let mut before = memory.build(&cluster.input(&former)).snapshot;
+    // It comes, counts its pods, closes, and goes.
+    let rows = [(closed(1, 2), true), (closed(2, 3), false), (closed(0, 3), true), (vec![], true)];
+    for (budgets, changes) in rows {
+        cluster.budgets = budgets;
+        let objects = Objects { budgets: cluster.objects().budgets, ..former.clone() };
+        let after = memory.build(&cluster.input(&objects)).snapshot;
+        let same: Vec<bool> =
+            before.nodes.iter().zip(&after.nodes).map(|(one, other)| Arc::ptr_eq(one, other)).collect();
+        assert_eq!(same, [!changes, true, true, true], "{:?}", cluster.budgets);
+        (before, former) = (after, objects);
+    }
+}
+
+#[test]
 fn lists_may_come_in_any_order() {
     let mut dice = Dice(7);
     let mut cluster = start();
@@ -156,6 +204,8 @@ fn lists_may_come_in_any_order() {
     backward.nodes.reverse();
     backward.claims.reverse();
     backward.pools.reverse();
+    backward.budgets.reverse();
+    backward.usages.reverse();
     backward.volume_claims.reverse();
     backward.storage_classes.reverse();
     backward.overlays.reverse();

@@ -242,36 +242,6 @@ fn ending_pods_hold_a_node_only_for_a_stateful_set() {
 }
 
 #[test]
-fn budgets_for_empty_nodes() {
-    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-    let starting = json!({"metadata": {"labels": {"karpenter.sh/initialized": "false"}}});
-    // Ten initialized nodes, one of them not ready; the starting one is outside the total.
-    let nodes = || -> Vec<(Value, Value)> {
-        let settled = (1..=9).map(|number| machine(&format!("n{number}"), json!({})));
-        settled.chain([machine("sick", unready.clone()), machine("new", starting.clone())]).collect()
-    };
-    let rows = [
-        (json!([]), u32::MAX - 1, 0),
-        (json!([{"nodes": "3"}]), 2, 0),
-        (json!([{"nodes": "0"}]), 0, 0),
-        (json!([{"nodes": "15%"}]), 1, 0),
-        (json!([{"nodes": "50%"}, {"nodes": "4"}]), 3, 0),
-        (json!([{"nodes": "50%"}, {"nodes": "0", "reasons": ["Drifted"]}]), 4, 0),
-        (json!([{"nodes": "50%"}, {"nodes": "2", "reasons": ["Empty", "Drifted"]}]), 1, 0),
-        (json!([{"nodes": "50%"}, {"nodes": "0", "reasons": []}]), 4, 0),
-        (json!([{"nodes": "50%"}, {"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}]), 0, 0),
-        (json!([{"nodes": "some"}]), 0, 1),
-    ];
-    for (budgets, expected, problems) in rows {
-        let mut cluster = with(nodes(), vec![]);
-        cluster.pools = vec![pool("default", json!({"disruption": {"budgets": budgets}}))];
-        let built = cluster.build();
-        assert_eq!(built.snapshot.pools[0].disruption.budgets.empty, expected, "{budgets}");
-        assert_eq!(built.problems.len(), problems, "{budgets}");
-    }
-}
-
-#[test]
 fn promises_follow_a_claim_to_its_node() {
     let mut cluster = with(vec![machine("n1", json!({}))], vec![pending("web", "1", json!({}))]);
     cluster.nominations = vec![("uid-web", "claim-n1")];

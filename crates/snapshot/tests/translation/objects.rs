@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplate, StorageClass,
+    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, StorageClass,
 };
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
@@ -25,6 +25,7 @@ pub struct Cluster {
     pub pools: Vec<Value>,
     pub daemon_sets: Vec<Value>,
     pub budgets: Vec<Value>,
+    pub usages: Vec<Value>,
     pub volume_claims: Vec<Value>,
     pub volumes: Vec<Value>,
     pub storage_classes: Vec<Value>,
@@ -63,6 +64,7 @@ impl Cluster {
             pools: read(&self.pools),
             daemon_sets: read(&self.daemon_sets),
             budgets: read(&self.budgets),
+            usages: read(&self.usages),
             volume_claims: read(&self.volume_claims),
             volumes: read(&self.volumes),
             storage_classes: read(&self.storage_classes),
@@ -86,6 +88,7 @@ impl Cluster {
             pools: objects.pools.iter().collect(),
             daemon_sets: objects.daemon_sets.iter().collect(),
             budgets: objects.budgets.iter().collect(),
+            usages: objects.usages.iter().collect(),
             volume_claims: objects.volume_claims.iter().collect(),
             volumes: objects.volumes.iter().collect(),
             storage_classes: objects.storage_classes.iter().collect(),
@@ -113,6 +116,7 @@ pub struct Objects {
     pub pools: Vec<Arc<NodePool>>,
     pub daemon_sets: Vec<Arc<DaemonSet>>,
     pub budgets: Vec<Arc<PodDisruptionBudget>>,
+    pub usages: Vec<Arc<NodeReport>>,
     pub volume_claims: Vec<Arc<PersistentVolumeClaim>>,
     pub volumes: Vec<Arc<PersistentVolume>>,
     pub storage_classes: Vec<Arc<StorageClass>>,
@@ -251,6 +255,22 @@ pub fn claim(name: &str, requirements: Value) -> Value {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
         },
     })
+}
+
+/// A PodDisruptionBudget in the pods' namespace.
+pub fn guard(name: &str, selector: Value, status: Value) -> Value {
+    json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector}, "status": status})
+}
+
+/// What the agent of a node says of its use, with changes merged into the spec.
+pub fn usage(node: &str, measured_at: &str, spec: Value) -> Value {
+    let figures = |p95: &str| json!({"p50": "0", "p95": p95, "p99": p95, "peak5m": p95, "peak1h": p95, "peak24h": p95});
+    let own = json!({
+        "instance": format!("i-{node}"), "measuredAt": measured_at, "since": "2026-01-01T00:00:00Z",
+        "cpu": figures("1500m"), "memory": figures("6Gi"), "throttled": 0, "oomKills": 0,
+        "histograms": {"cpu": "", "memory": "", "joint": ""}, "pods": "AQ",
+    });
+    json!({"metadata": {"name": node}, "spec": merged(own, spec)})
 }
 
 /// `changes` over `own`, object by object.

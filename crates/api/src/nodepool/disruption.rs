@@ -1,0 +1,315 @@
+//! What a pool's disruption block and the annotations beside it come to: budgets at one moment, savings that are worth a move,
+//! what reports of real use count for. What cannot be read is named, and the rest still counts.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Budget, DisruptionReason, NodePool};
+use crate::annotation;
+use crate::duration::{self, InvalidDuration};
+use crate::price::{InvalidPrice, InvalidShare, micro_dollars, share};
+use crate::schedule::{self, InvalidSchedule, Schedule, UnknownZone};
+
+type Zone = Result<TimeZone, DisruptionFault>;
+
+/// One thing that the pool says of disruption and that cannot be read, with what it counts as instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DisruptionFault {
+    /// A budget's number of nodes.
+    #[error(
+        "spec.disruption.budgets[{budget}] allows no node: {text:?} is neither a number of nodes nor a percentage; write 5 or 10%"
+    )]
+    Nodes {
+        /// Position of the budget.
+        budget: usize,
+        /// What it says.
+        text: String,
+    },
+    /// A budget's schedule.
+    #[error("spec.disruption.budgets[{budget}] allows no node: {error}")]
+    Schedule {
+        /// Position of the budget.
+        budget: usize,
+        /// What is wrong with it.
+        error: InvalidSchedule,
+    },
+    /// A budget's duration.
+    #[error("spec.disruption.budgets[{budget}] allows no node: {error}")]
+    Duration {
+        /// Position of the budget.
+        budget: usize,
+        /// What is wrong with it.
+        error: InvalidDuration,
+    },
+    /// A budget that says when it begins and not for how long, or the reverse.
+    #[error("spec.disruption.budgets[{budget}] allows no node: it needs {missing} too, such as {example}")]
+    Half {
+        /// Position of the budget.
+        budget: usize,
+        /// The field that is not there.
+        missing: &'static str,
+        /// What it could say.
+        example: &'static str,
+    },
+    /// The time zone in which schedules are meant.
+    #[error("annotation kerf.sh/budget-timezone: budgets with a schedule allow no node: {0}")]
+    Zone(UnknownZone),
+    /// The least saving, as a share.
+    #[error("annotation kerf.sh/consolidation-min-saving counts as absent: {0}")]
+    MinSaving(InvalidShare),
+    /// The least saving for each pod.
+    #[error("annotation kerf.sh/consolidation-min-saving-per-pod counts as absent: {0}")]
+    MinSavingPerPod(InvalidPrice),
+    /// What reports of real use count for.
+    #[error("annotation kerf.sh/utilization counts as absent: {0:?} is none of ignore, observe and pack")]
+    Utilization(String),
+}
+
+/// What reports of real use count for in a pool (annotation `kerf.sh/utilization`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Utilization {
+    /// Nothing.
+    Ignore,
+    /// Which nodes go and which get pods.
+    #[default]
+    Observe,
+    /// The same, and requests are lowered in place.
+    Pack,
+}
+
+impl Budget {
+    /// Whether the budget is for disruptions of this reason; `None` is for those that no budget can name. An empty list of
+    /// reasons says nothing, so it means all like an absent one.
+    #[must_use]
+    pub fn concerns(&self, reason: Option<DisruptionReason>) -> bool {
+        let named = self.reasons.as_deref().unwrap_or_default();
+        named.is_empty() || reason.is_some_and(|reason| named.contains(&reason))
+    }
+
+    fn allows(&self, position: usize, total: u32, zone: &Zone, now: Timestamp) -> Result<Option<u32>, DisruptionFault> {
+        let nodes = part(&self.nodes, total);
+        let nodes = nodes.ok_or_else(|| DisruptionFault::Nodes { budget: position, text: self.nodes.clone() })?;
+        Ok(self.is_open(position, zone, now)?.then_some(nodes))
+    }
+
+    fn is_open(&self, position: usize, zone: &Zone, now: Timestamp) -> Result<bool, DisruptionFault> {
+        let half = |missing, example| Err(DisruptionFault::Half { budget: position, missing, example });
+        match (&self.schedule, &self.duration) {
+            (None, None) => Ok(true),
+            (Some(_), None) => half("duration", "8h"),
+            (None, Some(_)) => half("schedule", "@daily"),
+            (Some(schedule), Some(lasts)) => {
+                let schedule = Schedule::read(schedule);
+                let schedule = schedule.map_err(|error| DisruptionFault::Schedule { budget: position, error })?;
+                let lasts = duration::nanos(&lasts.0);
+                let lasts = lasts.map_err(|error| DisruptionFault::Duration { budget: position, error })?;
+                let zone = zone.as_ref().map_err(Clone::clone)?;
+                Ok(schedule.is_open(SignedDuration::from_nanos(lasts), zone, now))
+            }
+        }
+    }
+}
+
+/// A number of nodes, or a percentage of them, rounded up.
+fn part(text: &str, total: u32) -> Option<u32> {
+    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?;
+    let nodes = match text.strip_suffix('%') {
+        None => number(text)?,
+        Some(percent) => u64::from(total).saturating_mul(number(percent)?).div_ceil(100),
+    };
+    Some(u32::try_from(nodes).unwrap_or(u32::MAX))
+}
+
+impl NodePool {
+    /// How many of `total` nodes each budget lets go at `now`; `None` while its schedule is not open. One that cannot be read
+    /// lets none go.
+    pub fn budgets(
+        &self,
+        total: u32,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&Budget, Result<Option<u32>, DisruptionFault>)> {
+        let zone = self.budget_zone();
+        let listed = self.spec.disruption.budgets.iter().enumerate();
+        listed.map(move |(position, budget)| (budget, budget.allows(position, total, &zone, now)))
+    }
+
+    /// What a move must save of what its nodes cost, in thousandths; `None` where the pool does not say.
+    ///
+    /// # Errors
+    /// When the annotation is not a percentage.
+    pub fn min_saving(&self) -> Result<Option<u32>, DisruptionFault> {
+        let text = self.annotation(annotation::CONSOLIDATION_MIN_SAVING);
+        text.map(share).transpose().map_err(DisruptionFault::MinSaving)
+    }
+
+    /// What a move must save per hour for each pod that it evicts, in micro-dollars; `None` where the pool does not say.
+    ///
+    /// # Errors
+    /// When the annotation is not a price.
+    pub fn min_saving_per_pod(&self) -> Result<Option<i64>, DisruptionFault> {
+        let text = self.annotation(annotation::CONSOLIDATION_MIN_SAVING_PER_POD);
+        text.map(micro_dollars).transpose().map_err(DisruptionFault::MinSavingPerPod)
+    }
+
+    /// What reports of real use count for.
+    ///
+    /// # Errors
+    /// When the annotation is none of the three words.
+    pub fn utilization(&self) -> Result<Utilization, DisruptionFault> {
+        match self.annotation(annotation::UTILIZATION) {
+            None => Ok(Utilization::default()),
+            Some("ignore") => Ok(Utilization::Ignore),
+            Some("observe") => Ok(Utilization::Observe),
+            Some("pack") => Ok(Utilization::Pack),
+            Some(text) => Err(DisruptionFault::Utilization(text.to_owned())),
+        }
+    }
+
+    /// All that cannot be read, each fault once.
+    #[must_use]
+    pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
+        let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
+        let of_annotations = [self.min_saving().err(), self.min_saving_per_pod().err(), self.utilization().err()];
+        let mut faults = Vec::new();
+        for fault in of_budgets.chain(of_annotations.into_iter().flatten()) {
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+        faults
+    }
+
+    /// The zone whose clocks schedules go by: UTC, unless the annotation names another.
+    fn budget_zone(&self) -> Zone {
+        let name = self.annotation(annotation::BUDGET_TIMEZONE);
+        name.map_or(Ok(TimeZone::UTC), schedule::zone).map_err(DisruptionFault::Zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pool(budgets: Value, annotations: Value) -> NodePool {
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+        let template = json!({"spec": {"requirements": [], "nodeClassRef": class}});
+        let spec = json!({"template": template, "disruption": {"consolidateAfter": "0s", "budgets": budgets}});
+        let metadata = json!({"name": "a", "annotations": annotations});
+        let kind = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata, "spec": spec});
+        serde_json::from_value(kind).unwrap()
+    }
+
+    #[test]
+    fn parts_round_up() {
+        let rows = [
+            ("0", 10, Some(0)),
+            ("3", 10, Some(3)),
+            ("10%", 1, Some(1)),
+            ("10%", 10, Some(1)),
+            ("10%", 11, Some(2)),
+            ("0%", 10, Some(0)),
+            ("100%", 7, Some(7)),
+            ("10%", 0, Some(0)),
+            ("99999999999", 7, Some(u32::MAX)),
+            ("ten", 10, None),
+            ("-1", 10, None),
+            ("+1", 10, None),
+            ("x%", 10, None),
+            ("%", 10, None),
+            ("", 10, None),
+        ];
+        for (text, total, expected) in rows {
+            assert_eq!(part(text, total), expected, "{text} of {total}");
+        }
+    }
+
+    #[test]
+    fn budgets_are_for_reasons() {
+        let (empty, drifted) = (Some(DisruptionReason::Empty), Some(DisruptionReason::Drifted));
+        let rows = [
+            (json!({}), [true, true, true]),
+            (json!({"reasons": []}), [true, true, true]),
+            (json!({"reasons": ["Drifted"]}), [false, true, false]),
+            (json!({"reasons": ["Drifted", "Empty"]}), [true, true, false]),
+        ];
+        for (budget, expected) in rows {
+            let budget: Budget = serde_json::from_value(budget).unwrap();
+            assert_eq!([empty, drifted, None].map(|reason| budget.concerns(reason)), expected, "{budget:?}");
+        }
+    }
+
+    #[test]
+    fn budgets_hold_while_their_schedule_is_open() {
+        let budget = json!([{"nodes": "20%"}, {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"}]);
+        // A Friday. In Tokyo it is nine hours later than in UTC.
+        let rows = [
+            (json!({}), "2026-01-02T08:59:59Z", None),
+            (json!({}), "2026-01-02T09:00:00Z", Some(0)),
+            (json!({}), "2026-01-03T09:00:00Z", None),
+            (json!({"kerf.sh/budget-timezone": "Asia/Tokyo"}), "2026-01-02T00:00:00Z", Some(0)),
+            (json!({"kerf.sh/budget-timezone": "Asia/Tokyo"}), "2026-01-02T09:00:00Z", None),
+        ];
+        for (annotations, now, expected) in rows {
+            let pool = pool(budget.clone(), annotations);
+            let said: Vec<_> = pool.budgets(7, now.parse().unwrap()).map(|(_, said)| said).collect();
+            assert_eq!(said, [Ok(Some(2)), Ok(expected)], "{now}");
+            assert_eq!(pool.disruption_faults(), []);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_the_rest_holds() {
+        let budgets = json!([
+            {"nodes": "5"},
+            {"nodes": "some"},
+            {"nodes": "5", "schedule": "0 9 * * 8", "duration": "8h"},
+            {"nodes": "5", "schedule": "@daily", "duration": "8"},
+            {"nodes": "5", "schedule": "@daily"},
+            {"nodes": "5", "duration": "8h"},
+        ]);
+        let faulty = pool(budgets, json!({}));
+        let said: Vec<bool> = faulty.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.is_ok()).collect();
+        assert_eq!(said, [true, false, false, false, false, false]);
+        let daily = json!({"nodes": "5", "schedule": "@daily", "duration": "8h"});
+        let annotations = json!({
+            "kerf.sh/budget-timezone": "Berlin", "kerf.sh/consolidation-min-saving": "5",
+            "kerf.sh/consolidation-min-saving-per-pod": "much", "kerf.sh/utilization": "Pack",
+        });
+        let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
+        let said: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.ok()).collect();
+        assert_eq!(said, [None, Some(Some(3)), None]);
+        let rows = [
+            "budgets[1] allows no node: \"some\" is neither",
+            "budgets[2] allows no node: \"8\" is not the day of the week",
+            "budgets[3] allows no node: \"8\" is not a duration",
+            "budgets[4] allows no node: it needs duration too, such as 8h",
+            "budgets[5] allows no node: it needs schedule too, such as @daily",
+            "budget-timezone: budgets with a schedule allow no node: \"Berlin\" is not a time zone",
+            "min-saving counts as absent: \"5\" is not a share",
+            "min-saving-per-pod counts as absent: \"much\" is not a price",
+            "utilization counts as absent: \"Pack\" is none of",
+        ];
+        let faults = faulty.disruption_faults().into_iter().chain(annotated.disruption_faults());
+        let faults: Vec<String> = faults.map(|fault| fault.to_string()).collect();
+        assert_eq!(faults.len(), rows.len(), "{faults:?}");
+        for (fault, expected) in faults.iter().zip(rows) {
+            assert!(fault.contains(expected), "{fault}: {expected}");
+        }
+    }
+
+    #[test]
+    fn annotations_say_what_a_move_must_save() {
+        let annotations = json!({
+            "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
+            "kerf.sh/utilization": "pack",
+        });
+        let said = pool(json!([]), annotations);
+        assert_eq!((said.min_saving(), said.min_saving_per_pod()), (Ok(Some(25)), Ok(Some(5000))));
+        assert_eq!(said.utilization(), Ok(Utilization::Pack));
+        let silent = pool(json!([]), json!({}));
+        assert_eq!((silent.min_saving(), silent.min_saving_per_pod()), (Ok(None), Ok(None)));
+        assert_eq!(silent.utilization(), Ok(Utilization::Observe));
+    }
+}

@@ -1,0 +1,152 @@
+//! PodDisruptionBudgets by the pods that they select.
+//!
+//! A hundred thousand pods and a thousand budgets are too many pairs to look at. Budgets are filed by namespace and by one of
+//! their labels, a pod is looked up once, and when a budget's figures change only the pods that it selects are looked at again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::objects::{Pod, PodDisruptionBudget};
+
+/// Namespace and name.
+type Name = (String, String);
+
+/// All budgets.
+#[derive(Default)]
+pub(crate) struct Guards {
+    former: Vec<Arc<PodDisruptionBudget>>,
+    ids: BTreeMap<Name, u32>,
+    slots: Vec<Option<Guard>>,
+    free: Vec<u32>,
+    shelves: BTreeMap<String, Shelf>,
+}
+
+/// One budget with the records of its pods.
+struct Guard {
+    budget: Arc<PodDisruptionBudget>,
+    pods: BTreeSet<u32>,
+}
+
+/// The budgets of one namespace.
+#[derive(Default)]
+struct Shelf {
+    /// By one label that their pods must have, key and value.
+    labelled: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
+    /// Those that ask for no label with a value.
+    others: Vec<u32>,
+}
+
+/// What is other than before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Namespaces in which pods may have other budgets.
+    pub(crate) namespaces: BTreeSet<String>,
+    /// Records of pods whose budgets answer otherwise.
+    pub(crate) pods: BTreeSet<u32>,
+}
+
+impl Guards {
+    /// Takes over the list of budgets.
+    pub(crate) fn refresh(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) -> Change {
+        let mut change = Change::default();
+        let same = |(one, other): (&Arc<PodDisruptionBudget>, &&Arc<PodDisruptionBudget>)| Arc::ptr_eq(one, other);
+        if self.former.len() == budgets.len() && self.former.iter().zip(budgets).all(same) {
+            return change;
+        }
+        self.former = budgets.iter().map(|budget| Arc::clone(budget)).collect();
+        let mut gone = std::mem::take(&mut self.ids);
+        for budget in budgets {
+            let name = name(budget);
+            let id = match gone.remove(&name) {
+                Some(id) => {
+                    self.renew(id, budget, &mut change);
+                    id
+                }
+                None => {
+                    change.namespaces.insert(name.0.clone());
+                    self.store(Guard { budget: Arc::clone(budget), pods: BTreeSet::new() })
+                }
+            };
+            self.ids.insert(name, id);
+        }
+        for ((namespace, _), id) in gone {
+            change.namespaces.insert(namespace);
+            self.slots[id as usize] = None;
+            self.free.push(id);
+        }
+        change.namespaces.iter().for_each(|namespace| self.file(namespace));
+        change
+    }
+
+    /// The budgets of a pod, by name.
+    pub(crate) fn of(&self, pod: &Pod) -> Vec<u32> {
+        let Some(shelf) = self.shelves.get(pod.namespace()) else { return Vec::new() };
+        let labels = pod.metadata.labels.iter().flatten();
+        let labelled = labels.filter_map(|(key, value)| shelf.labelled.get(key)?.get(value)).flatten();
+        let named = labelled.chain(&shelf.others).filter_map(|id| Some((*id, self.get(*id)?)));
+        let mut all: Vec<(u32, &PodDisruptionBudget)> = named.filter(|(_, budget)| budget.selects(pod)).collect();
+        all.sort_by_key(|(_, budget)| budget.metadata.name.as_deref());
+        all.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// A budget.
+    pub(crate) fn get(&self, id: u32) -> Option<&PodDisruptionBudget> {
+        Some(&self.slots.get(id as usize)?.as_ref()?.budget)
+    }
+
+    /// The record's pod has these budgets now, and had those before.
+    pub(crate) fn assign(&mut self, record: u32, former: &[u32], present: &[u32]) {
+        for id in former {
+            if let Some(guard) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
+                guard.pods.remove(&record);
+            }
+        }
+        for id in present {
+            if let Some(guard) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
+                guard.pods.insert(record);
+            }
+        }
+    }
+
+    fn renew(&mut self, id: u32, budget: &Arc<PodDisruptionBudget>, change: &mut Change) {
+        let Some(guard) = self.slots[id as usize].as_mut() else { return };
+        let former = std::mem::replace(&mut guard.budget, Arc::clone(budget));
+        if former.spec.selector != budget.spec.selector {
+            change.namespaces.insert(name(budget).0);
+        }
+        let answers = |budget: &PodDisruptionBudget| (budget.lets_ready_go(), budget.lets_unready_go());
+        if answers(&former) != answers(budget) {
+            change.pods.extend(&guard.pods);
+        }
+    }
+
+    fn store(&mut self, guard: Guard) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = Some(guard);
+            return id;
+        }
+        self.slots.push(Some(guard));
+        u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Puts the budgets of a namespace in order anew.
+    fn file(&mut self, namespace: &str) {
+        let mut shelf = Shelf::default();
+        let from = (namespace.to_owned(), String::new());
+        for (_, id) in self.ids.range(from..).take_while(|((own, _), _)| own == namespace) {
+            let Some(selector) = self.get(*id).and_then(|budget| budget.spec.selector.as_ref()) else { continue };
+            match selector.match_labels.first_key_value() {
+                Some((key, value)) => {
+                    shelf.labelled.entry(key.clone()).or_default().entry(value.clone()).or_default().push(*id);
+                }
+                None => shelf.others.push(*id),
+            }
+        }
+        self.shelves.insert(namespace.to_owned(), shelf);
+        self.shelves.retain(|_, shelf| !shelf.labelled.is_empty() || !shelf.others.is_empty());
+    }
+}
+
+fn name(budget: &PodDisruptionBudget) -> Name {
+    (budget.metadata.namespace.clone().unwrap_or_default(), budget.metadata.name.clone().unwrap_or_default())
+}

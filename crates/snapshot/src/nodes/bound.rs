@@ -1,0 +1,63 @@
+//! Pods on a machine, as far as taking the machine away concerns them.
+
+use std::sync::Arc;
+
+use api::objects::{Pod, PodDisruptionBudget};
+use api::{annotation, duration};
+use jiff::{SignedDuration, Timestamp};
+use planner::BoundPod;
+
+use crate::records::{Record, Records};
+use crate::rescheduling::{full_name, is_reschedulable, uid};
+use crate::{Problem, millis};
+
+/// Phase of a pod whose containers have never run.
+const PENDING: &str = "Pending";
+
+pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems: &mut Vec<Problem>) -> BoundPod {
+    let pod = &record.pod;
+    let rests_until = pod.rests_until().unwrap_or_else(|error| {
+        problems.push(Problem::Rest { pod: full_name(pod), error });
+        None
+    });
+    BoundPod {
+        uid: uid(pod),
+        name: full_name(pod),
+        reschedulable: is_reschedulable(pod),
+        // What holds with a DaemonSet's or a file's pod is said of the node itself.
+        do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
+        held_by: held_by(&records.budgets(record), pod, now),
+        cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
+        rests_until: rests_until.map(millis),
+        shape: Arc::clone(&record.shape),
+        claims: record.claims.clone(),
+        ending: pod.is_terminating(),
+    }
+}
+
+/// Whether the pod forbids to take its node away; one that ends anyway forbids nothing.
+pub(super) fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
+    !pod.is_terminating() && pod.is_do_not_disrupt(now)
+}
+
+/// The budgets that would refuse the pod's eviction, as the API server judges: more than one is always too many, and what has
+/// never run may go.
+fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, now: Timestamp) -> Vec<String> {
+    let passes = match own {
+        [] => true,
+        [only] => only.lets_go(pod),
+        _ => false,
+    };
+    if passes || pod.status.phase == PENDING || !pod.is_evictable(now) {
+        return Vec::new();
+    }
+    let named = own.iter().filter_map(|budget| budget.metadata.name.as_deref());
+    named.map(|name| format!("{}/{name}", pod.namespace())).collect()
+}
+
+/// When a protection that holds now will end by itself.
+pub(super) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
+    let nanos = duration::nanos(pod.annotation(annotation::DO_NOT_DISRUPT)?).ok().filter(|nanos| *nanos > 0)?;
+    let end = pod.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_nanos(nanos)).ok()?;
+    (end > now).then_some(end)
+}

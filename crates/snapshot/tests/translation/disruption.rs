@@ -1,0 +1,404 @@
+//! What a plan must know before it takes nodes away: budgets, what holds pods, how old, sick, drifted and busy nodes are.
+
+use planner::{BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Sick, Usage, Utilization, Worth};
+use serde_json::{Value, json};
+use snapshot::{Built, Problem, Settings};
+
+use crate::objects::{Cluster, condition, guard, machine, merged, owned_by, pool, running, usage};
+
+fn with(nodes: Vec<(Value, Value)>, pods: Vec<Value>) -> Cluster {
+    let (nodes, claims) = nodes.into_iter().unzip();
+    Cluster { nodes, claims, pods, pools: vec![pool("default", json!({}))], ..Cluster::default() }
+}
+
+fn millis(text: &str) -> Millis {
+    Millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
+fn budgets(cluster: &Cluster) -> Budgets {
+    cluster.build().snapshot.pools[0].disruption.budgets
+}
+
+fn told(built: &Built) -> Vec<String> {
+    built.problems.iter().map(ToString::to_string).collect()
+}
+
+/// The claim gets one more condition.
+fn marked((node, mut claim): (Value, Value), type_: &str) -> (Value, Value) {
+    claim["status"]["conditions"].as_array_mut().unwrap().push(condition(type_, "True"));
+    (node, claim)
+}
+
+#[test]
+fn the_least_of_the_budgets_counts_for_each_reason() {
+    // Core 9.2, 62: ten nodes, all well.
+    let nodes = || (0..10).map(|number| machine(&format!("n{number}"), json!({}))).collect();
+    let one = |empty, underutilized, drifted, expired| Budgets { empty, underutilized, drifted, expired };
+    let all = |count| one(count, count, count, count);
+    let rows = [
+        (json!([]), Budgets::UNLIMITED, 0),
+        (json!([{"nodes": "3"}]), all(3), 0),
+        (json!([{"nodes": "0"}]), all(0), 0),
+        (json!([{"nodes": "15%"}]), all(2), 0),
+        (json!([{"nodes": "50%"}, {"nodes": "4"}]), all(4), 0),
+        (json!([{"nodes": "5"}, {"nodes": "0", "reasons": ["Drifted"]}]), one(5, 5, 0, 5), 0),
+        (json!([{"nodes": "5"}, {"nodes": "2", "reasons": ["Empty", "Underutilized"]}]), one(2, 2, 5, 5), 0),
+        (json!([{"nodes": "1", "reasons": ["Empty", "Underutilized", "Drifted"]}]), one(1, 1, 1, u32::MAX), 0),
+        // An empty list of reasons is no list.
+        (json!([{"nodes": "5"}, {"nodes": "0", "reasons": []}]), all(0), 0),
+        // It is noon.
+        (json!([{"nodes": "5"}, {"nodes": "0", "schedule": "0 9 * * *", "duration": "4h"}]), all(0), 0),
+        (json!([{"nodes": "5"}, {"nodes": "0", "schedule": "0 9 * * *", "duration": "3h"}]), all(5), 0),
+        // What cannot be read allows nothing, of its reasons only.
+        (json!([{"nodes": "5"}, {"nodes": "9", "schedule": "at nine", "duration": "3h"}]), all(0), 1),
+        (json!([{"nodes": "5"}, {"nodes": "few", "reasons": ["Empty"]}]), one(0, 5, 5, 5), 1),
+    ];
+    for (budget, expected, problems) in rows {
+        let mut cluster = with(nodes(), vec![]);
+        cluster.pools = vec![pool("default", json!({"disruption": {"budgets": budget}}))];
+        let built = cluster.build();
+        assert_eq!(built.snapshot.pools[0].disruption.budgets, expected, "{budget}");
+        assert_eq!(told(&built).len(), problems, "{budget}: {:?}", told(&built));
+    }
+    let mut cluster = with(vec![machine("n1", json!({}))], vec![]);
+    cluster.pools = vec![pool("default", json!({"disruption": {"budgets": [{"nodes": "10%"}]}}))];
+    assert_eq!(budgets(&cluster), all(1), "a tenth of one node is one");
+}
+
+#[test]
+fn nodes_that_are_disturbed_already_use_up_budgets() {
+    // Core 9.2, 63.
+    let well = |count: usize| (0..count).map(|number| machine(&format!("n{number}"), json!({}))).collect::<Vec<_>>();
+    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let starting = json!({"metadata": {"labels": {"karpenter.sh/initialized": "false"}}});
+    let tainted = json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
+    let (node, claim) = machine("odd", json!({}));
+    let deleting = (node.clone(), merged(claim, json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}})));
+    let unmanaged = (merged(node, json!({"metadata": {"name": "other"}})), machine("gone", json!({})).1);
+    let rows = [
+        ("well", machine("odd", json!({})), 3),
+        ("not ready", machine("odd", unready.clone()), 2),
+        ("deleting", deleting.clone(), 2),
+        ("closed for a move", machine("odd", tainted), 2),
+        ("chosen for a move", marked(machine("odd", json!({})), "DisruptionReason"), 2),
+        ("deleting and not ready", (merged(deleting.0.clone(), unready), deleting.1.clone()), 2),
+        // Outside of the total: 30 % of 8 instead of 9.
+        ("ending in the cloud", marked(deleting, "InstanceTerminating"), 3),
+        ("starting", machine("odd", starting), 3),
+        ("not ours", unmanaged, 3),
+    ];
+    for (name, odd, expected) in rows {
+        let mut cluster = with(well(8).into_iter().chain([odd]).collect(), vec![]);
+        cluster.pools = vec![pool("default", json!({"disruption": {"budgets": [{"nodes": "30%"}]}}))];
+        assert_eq!(budgets(&cluster).empty, expected, "{name}");
+    }
+}
+
+#[test]
+fn schedules_go_by_the_clocks_that_the_pool_names() {
+    let closed = json!({"disruption": {"budgets": [{"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}]}});
+    let rows = [
+        (None, "2026-01-01T09:30:00Z", 0, 0),
+        (None, "2026-01-01T10:00:00Z", u32::MAX, 0),
+        (Some("America/New_York"), "2026-01-01T09:30:00Z", u32::MAX, 0),
+        (Some("America/New_York"), "2026-01-01T14:30:00Z", 0, 0),
+        (Some("America/New_York"), "2026-07-01T13:30:00Z", 0, 0),
+        (Some("Atlantis"), "2026-01-01T12:00:00Z", 0, 1),
+    ];
+    for (zone, now, expected, problems) in rows {
+        let mut cluster = Cluster { now: Some(now), ..with(vec![], vec![]) };
+        let annotations = zone.map(|zone| json!({"kerf.sh/budget-timezone": zone}));
+        cluster.pools =
+            vec![merged(pool("default", closed.clone()), json!({"metadata": {"annotations": annotations}}))];
+        let built = cluster.build();
+        assert_eq!(built.snapshot.pools[0].disruption.budgets.empty, expected, "{zone:?} at {now}");
+        assert_eq!(built.problems.len(), problems, "{zone:?}");
+    }
+}
+
+#[test]
+fn a_pool_says_what_a_move_must_be_worth() {
+    let said = |spec: Value, annotations: Value| {
+        let pools = vec![merged(pool("default", spec), json!({"metadata": {"annotations": annotations}}))];
+        let built = Cluster { pools, ..Cluster::default() }.build();
+        let disruption = built.snapshot.pools[0].disruption.clone();
+        ((disruption.policy, disruption.worth, disruption.utilization), told(&built))
+    };
+    let usual = (ConsolidationPolicy::WhenEmptyOrUnderutilized, Worth::default(), Utilization::Observe);
+    assert_eq!(said(json!({}), json!({})), (usual, vec![]));
+    let worth = Worth { share: 25, per_pod: MicroDollars(5000) };
+    let annotations = json!({
+        "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
+        "kerf.sh/utilization": "pack",
+    });
+    let balanced = json!({"disruption": {"consolidationPolicy": "Balanced"}});
+    assert_eq!(said(balanced, annotations), ((ConsolidationPolicy::Balanced, worth, Utilization::Pack), vec![]));
+    let annotations = json!({
+        "kerf.sh/consolidation-min-saving": "much", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
+        "kerf.sh/utilization": "yes",
+    });
+    let empty = json!({"disruption": {"consolidationPolicy": "WhenEmpty"}});
+    let (what, problems) = said(empty, annotations);
+    let worth = Worth { per_pod: MicroDollars(5000), ..Worth::default() };
+    assert_eq!(what, (ConsolidationPolicy::WhenEmpty, worth, Utilization::Observe));
+    let [saving, utilization] = problems.as_slice() else { unreachable!("{problems:?}") };
+    assert!(
+        saving.contains("NodePool default") && saving.contains("\"much\"") && saving.contains("write a percentage")
+    );
+    assert!(utilization.contains("\"yes\" is none of ignore, observe and pack"), "{utilization}");
+    assert_eq!(said(json!({}), json!({"kerf.sh/utilization": "ignore"})).0.2, Utilization::Ignore);
+}
+
+#[test]
+fn nodes_know_when_they_were_made_and_when_they_expire() {
+    let made = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
+    let rows = [
+        (json!({}), Some("2026-01-31T00:00:00Z"), None, 0),
+        (json!({"expireAfter": "36h"}), Some("2026-01-02T12:00:00Z"), None, 0),
+        (json!({"expireAfter": "0s"}), Some("2026-01-01T00:00:00Z"), None, 0),
+        (json!({"expireAfter": "Never", "terminationGracePeriod": "90s"}), None, Some(90_000), 0),
+        (json!({"expireAfter": "old", "terminationGracePeriod": "long"}), None, None, 2),
+    ];
+    for (spec, expires, grace, problems) in rows {
+        let (node, claim) = machine("n1", json!({}));
+        let claim = merged(claim, merged(made.clone(), json!({"spec": spec})));
+        let built = with(vec![(node, claim)], vec![]).build();
+        let node = &built.snapshot.nodes[0];
+        assert_eq!(node.created, millis("2026-01-01T00:00:00Z"), "{spec}");
+        assert_eq!((node.expires, node.termination_grace), (expires.map(millis), grace), "{spec}");
+        assert_eq!(built.problems.len(), problems, "{:?}", built.problems);
+        let named = built.problems.iter().all(|it| matches!(it, Problem::Claim { claim, .. } if claim == "claim-n1"));
+        assert!(named, "{:?}", built.problems);
+    }
+    let (node, _) = machine("n1", json!({}));
+    let node = &Cluster { nodes: vec![node], ..Cluster::default() }.build().snapshot.nodes[0];
+    assert_eq!((node.created, node.expires), (Millis(0), None), "who has no claim has no age that counts");
+}
+
+#[test]
+fn drift_is_what_the_claims_condition_says() {
+    let drifted = |status: &str| {
+        let (node, mut claim) = machine("n1", json!({}));
+        let said = merged(condition("Drifted", status), json!({"reason": "AMIDrift"}));
+        claim["status"]["conditions"].as_array_mut().unwrap().push(said);
+        with(vec![(node, claim)], vec![]).build().snapshot.nodes[0].drifted.clone()
+    };
+    let expected = Drifted { since: millis("2026-01-01T11:00:00Z"), reason: "AMIDrift".to_owned() };
+    assert_eq!(drifted("True"), Some(expected));
+    assert_eq!((drifted("False"), drifted("Unknown")), (None, None));
+}
+
+#[test]
+fn sick_nodes_are_told_only_where_the_gate_is_open() {
+    let silent = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
+    let sick = |node_repair| {
+        let nodes = vec![machine("n1", json!({"status": {"conditions": silent}}))];
+        let settings = Settings { node_repair, ..Settings::default() };
+        Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].sick.clone()
+    };
+    let expected = Sick { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
+    assert_eq!((sick(true), sick(false)), (Some(expected), None));
+    assert!(!Settings::default().node_repair);
+}
+
+#[test]
+fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
+    let calm = Usage { cpu: 1500, memory: 6 << 30, pressed: false };
+    let pressed = Usage { pressed: true, ..calm };
+    let stalls = |which: &str, share: u16| {
+        let none = json!({"cpu": 0, "memory": 0, "memoryFull": 0, "io": 0, "ioFull": 0});
+        json!({"pressure": merged(none, json!({which: share}))})
+    };
+    let rows = [
+        (usage("n1", "2026-01-01T11:59:00Z", json!({})), Some(calm)),
+        (usage("n1", "2026-01-01T11:45:01Z", json!({})), Some(calm)),
+        (usage("n1", "2026-01-01T11:45:00Z", json!({})), None),
+        (usage("n1", "2026-01-01T12:01:59Z", json!({})), Some(calm)),
+        (usage("n1", "2026-01-01T12:02:00Z", json!({})), None),
+        (usage("n1", "2026-01-01T11:59:00Z", json!({"instance": "i-before"})), None),
+        (usage("n1", "2026-01-01T11:59:00Z", json!({"instance": ""})), None),
+        (usage("n2", "2026-01-01T11:59:00Z", json!({"instance": "i-n1"})), None),
+        (usage("n1", "2026-01-01T11:59:00Z", json!({"oomKills": 1})), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 499)), Some(calm)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 500)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 99)), Some(calm)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 100)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memoryFull", 50)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("io", 1000)), Some(calm)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 249)), Some(calm)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 250)), Some(pressed)),
+    ];
+    for (report, expected) in rows {
+        let mut cluster = with(vec![machine("n1", json!({}))], vec![]);
+        cluster.usages = vec![report.clone()];
+        assert_eq!(cluster.build().snapshot.nodes[0].usage, expected, "{report}");
+    }
+}
+
+/// What is said of the only pod on the only node.
+fn only(pod: Value, budgets: Vec<Value>) -> (BoundPod, Vec<String>) {
+    let cluster = Cluster { budgets, ..with(vec![machine("n1", json!({}))], vec![pod]) };
+    let built = cluster.build();
+    (built.snapshot.nodes[0].pods[0].clone(), told(&built))
+}
+
+#[test]
+fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
+    let web = |changes: Value| merged(running("web", "n1", "1", json!({})), changes);
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let all = json!({});
+    let none = json!({"disruptionsAllowed": 0});
+    let some = json!({"disruptionsAllowed": 1});
+    let app = |name: &str| json!({"matchLabels": {"app": name}});
+    let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});
+    let enough = json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2});
+    let elsewhere = json!({"metadata": {"namespace": "other"}});
+    let bears = json!({"spec": {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]}});
+    let asks = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    let over = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "5m"}}});
+    let ends = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
+    let rows = [
+        ("nobody", web(ready.clone()), vec![], vec![]),
+        ("one that allows none", web(ready.clone()), vec![guard("a", app("web"), none.clone())], vec!["default/a"]),
+        ("one that allows some", web(ready.clone()), vec![guard("a", app("web"), some.clone())], vec![]),
+        ("one of all pods", web(ready.clone()), vec![guard("a", all.clone(), none.clone())], vec!["default/a"]),
+        ("one of others", web(ready.clone()), vec![guard("a", app("other"), none.clone())], vec![]),
+        ("one of no pods", web(ready.clone()), vec![guard("a", json!(null), none.clone())], vec![]),
+        (
+            "one of elsewhere",
+            web(ready.clone()),
+            vec![merged(guard("a", all.clone(), none.clone()), elsewhere)],
+            vec![],
+        ),
+        (
+            "two, whatever they allow",
+            web(ready.clone()),
+            vec![guard("b", app("web"), some.clone()), guard("a", all.clone(), some.clone())],
+            vec!["default/a", "default/b"],
+        ),
+        (
+            "one, of which it is not ready",
+            web(json!({})),
+            vec![guard("a", all.clone(), none.clone())],
+            vec!["default/a"],
+        ),
+        (
+            "one that lets go who is not ready",
+            web(json!({})),
+            vec![merged(guard("a", all.clone(), none.clone()), always.clone())],
+            vec![],
+        ),
+        (
+            "the same, of which it is ready",
+            web(ready.clone()),
+            vec![merged(guard("a", all.clone(), none.clone()), always)],
+            vec!["default/a"],
+        ),
+        ("one with enough that are ready", web(json!({})), vec![guard("a", all.clone(), enough.clone())], vec![]),
+        ("the same, being one of them", web(ready), vec![guard("a", all.clone(), enough)], vec!["default/a"]),
+        (
+            "never started",
+            web(json!({"status": {"phase": "Pending"}})),
+            vec![guard("a", all.clone(), none.clone())],
+            vec![],
+        ),
+        ("stays to the end", web(bears), vec![guard("a", all.clone(), none.clone())], vec![]),
+        (
+            "from a file",
+            web(json!({"metadata": owned_by("Node")})),
+            vec![guard("a", all.clone(), none.clone())],
+            vec![],
+        ),
+        (
+            "a DaemonSet's",
+            web(json!({"metadata": owned_by("DaemonSet")})),
+            vec![guard("a", all.clone(), none.clone())],
+            vec!["default/a"],
+        ),
+        ("asks to be left alone", web(asks), vec![guard("a", all.clone(), none.clone())], vec![]),
+        ("asked so until lately", web(over), vec![guard("a", all.clone(), none.clone())], vec!["default/a"]),
+        ("ends", web(ends), vec![guard("a", all, none)], vec![]),
+    ];
+    for (name, pod, budgets, expected) in rows {
+        assert_eq!(only(pod, budgets).0.held_by, expected, "{name}");
+    }
+}
+
+#[test]
+fn pods_cost_what_their_owner_says() {
+    let cost = |deletion: Option<&str>, priority: Option<i32>| {
+        let annotations = deletion.map(|cost| json!({"controller.kubernetes.io/pod-deletion-cost": cost}));
+        let pod = running("web", "n1", "1", json!({"annotations": annotations}));
+        only(merged(pod, json!({"spec": {"priority": priority}})), vec![]).0.cost
+    };
+    let rows = [
+        (None, None, BoundPod::COST),
+        (Some("100"), None, BoundPod::COST + 100),
+        (Some("-100"), Some(10), BoundPod::COST - 60),
+        (None, Some(2_000_001_000), 10 * BoundPod::COST),
+        (Some("dear"), None, BoundPod::COST),
+    ];
+    for (deletion, priority, expected) in rows {
+        assert_eq!(cost(deletion, priority), expected, "{deletion:?} {priority:?}");
+    }
+}
+
+#[test]
+fn a_pod_rests_from_its_start() {
+    let rows = [
+        (json!({}), json!({}), None, 0),
+        (json!("4h"), json!({}), Some("2026-01-01T15:50:00Z"), 0),
+        (json!("0s"), json!({}), Some("2026-01-01T11:50:00Z"), 0),
+        (json!("4h"), json!({"status": {"startTime": null}}), Some("2026-01-01T15:00:00Z"), 0),
+        (json!("daily"), json!({}), None, 1),
+    ];
+    for (period, changes, expected, problems) in rows {
+        let annotations = json!({"kerf.sh/disrupt-at-most-once-per": period});
+        let annotations = if period.is_string() { annotations } else { json!({}) };
+        let made = json!({"annotations": annotations, "creationTimestamp": "2026-01-01T11:00:00Z"});
+        let (pod, told) = only(merged(running("web", "n1", "1", made), changes), vec![]);
+        assert_eq!(pod.rests_until, expected.map(millis), "{period}");
+        assert_eq!(told.len(), problems, "{told:?}");
+        assert!(told.iter().all(|it| it.contains("default/web") && it.contains("\"daily\"")), "{told:?}");
+    }
+}
+
+#[test]
+fn who_ends_forbids_nothing() {
+    // Core 9.2, 77, beside an annotation.
+    let asks = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}});
+    let ends = json!({"deletionTimestamp": "2026-01-01T11:59:00Z"});
+    let rows = [
+        ("ReplicaSet", json!({}), true, true, false),
+        ("ReplicaSet", ends.clone(), false, false, false),
+        ("StatefulSet", ends.clone(), false, true, false),
+        ("DaemonSet", json!({}), false, false, true),
+        ("DaemonSet", ends, false, false, false),
+    ];
+    for (kind, changes, holds, reschedulable, holds_node) in rows {
+        let pod = running("web", "n1", "1", merged(merged(owned_by(kind), asks.clone()), changes));
+        let built = with(vec![machine("n1", json!({}))], vec![pod]).build();
+        let node = &built.snapshot.nodes[0];
+        let found = (node.pods[0].do_not_disrupt, node.pods[0].reschedulable, node.do_not_disrupt);
+        assert_eq!(found, (holds, reschedulable, holds_node), "{kind}");
+    }
+}
+
+#[test]
+fn claims_for_one_pod_are_known_of_pods_that_run() {
+    let claim = |name: &str, mode: &str| json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"accessModes": [mode], "storageClassName": "gp3"}});
+    let mounted = |pod: &str, claim: &str| {
+        let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+        merged(running(pod, "n1", "1", json!({})), json!({"spec": {"volumes": volumes}}))
+    };
+    let pods = vec![mounted("db", "own"), mounted("web", "shared")];
+    let cluster = Cluster {
+        volume_claims: vec![
+            claim("own", "ReadWriteOncePod"),
+            claim("shared", "ReadWriteOnce"),
+            claim("idle", "ReadWriteOncePod"),
+        ],
+        ..with(vec![machine("n1", json!({}))], pods)
+    };
+    assert_eq!(Vec::from_iter(cluster.build().snapshot.single_claims), ["default/own"]);
+}
