@@ -8,6 +8,8 @@
 mod capacity;
 #[path = "faults/classes.rs"]
 mod classes;
+#[path = "faults/consolidation.rs"]
+mod consolidation;
 #[path = "faults/drains.rs"]
 mod drains;
 #[path = "faults/launches.rs"]

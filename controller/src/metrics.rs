@@ -30,6 +30,13 @@ pub const CLAIMS_DISRUPTED: Metric = Metric {
     kind: Kind::Counter,
     labels: &["reason", "nodepool"],
 };
+/// NodeClaims that were deleted because their nodes are sick.
+pub const UNHEALTHY_DISRUPTED: Metric = Metric {
+    name: "karpenter_nodeclaims_unhealthy_disrupted_total",
+    help: "NodeClaims deleted because their node was sick, by the condition that says so, pool, capacity type and image",
+    kind: Kind::Counter,
+    labels: &["condition", "nodepool", "capacity_type", "image_id"],
+};
 /// NodeClaims that are gone.
 pub const CLAIMS_TERMINATED: Metric = Metric {
     name: "karpenter_nodeclaims_terminated_total",
@@ -331,6 +338,7 @@ pub const CLOUD_WAITING: Metric = Metric {
 pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
     CLAIMS_DISRUPTED,
+    UNHEALTHY_DISRUPTED,
     CLAIMS_TERMINATED,
     CLAIM_TERMINATION,
     INSTANCE_TERMINATION,

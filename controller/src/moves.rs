@@ -43,6 +43,8 @@ pub struct Leaver {
     pub node: Option<Arc<Node>>,
     /// A pod there that asks not to be disrupted, `namespace/name`.
     pub held_by: Option<String>,
+    /// Whether pods run there that would need another place.
+    pub in_use: bool,
 }
 
 /// All that a look at a move which is under way depends on.
@@ -103,12 +105,14 @@ pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<View> {
 fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> Leaver {
     let nodes = index.nodes_of(crate::index::provider_id(claim).unwrap_or_default());
     let node = nodes.first().map(|node| Arc::clone(node));
-    let pods = nodes.first().into_iter().flat_map(|node| index.pods_on(node.name()));
-    let held_by = pods
-        .filter(|pod| !pod.is_terminal())
-        .find(|pod| pod.is_do_not_disrupt(now))
-        .map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
-    Leaver { claim: Arc::clone(claim), node, held_by }
+    let pods = || nodes.iter().take(1).flat_map(|node| index.pods_on(node.name())).filter(|pod| !pod.is_terminal());
+    let holds = pods().find(|pod| pod.is_do_not_disrupt(now));
+    Leaver {
+        claim: Arc::clone(claim),
+        held_by: holds.map(|pod| format!("{}/{}", pod.namespace(), pod.name())),
+        in_use: pods().any(|pod| !pod.is_daemon() && !pod.is_static() && (!pod.is_terminating() || pod.is_stateful())),
+        node,
+    }
 }
 
 /// Decides about one move.

@@ -32,6 +32,10 @@ use stays::Gauges;
 
 /// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// Time between looks at nodes that may go, at least: moments at which nodes may go lie close together where there are many.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+/// Such looks take at most one part in so many of the time.
+const PAUSES: u32 = 5;
 /// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
 const UNSYNCED: Duration = Duration::from_millis(100);
 
@@ -119,7 +123,7 @@ impl Provisioner {
         for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
-        next_look(&built, &plan, &ripe)
+        next_look(&built, &plan, &ripe, took)
     }
 
     fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
@@ -135,6 +139,7 @@ impl Provisioner {
             pools: index.pools.values().collect(),
             daemon_sets: index.daemonsets.values().collect(),
             budgets: index.budgets.values().collect(),
+            usages: index.usages.values().collect(),
             volume_claims: index.volume_claims.values().collect(),
             volumes: index.volumes.values().collect(),
             storage_classes: index.storage_classes.values().collect(),
@@ -254,8 +259,9 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
     own.collect()
 }
 
-/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look.
-fn next_look(built: &Built, plan: &Plan, ripe: &Ripe) -> Duration {
+/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look. A plan that
+/// `took` long is followed by a longer pause, unless pods ask for the next.
+fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, took: Duration) -> Duration {
     let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
     let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
         NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => span(*remaining),
@@ -266,5 +272,9 @@ fn next_look(built: &Built, plan: &Plan, ripe: &Ripe) -> Duration {
     let moments = moments.flat_map(|node| node.expires.into_iter().chain(node.sick.as_ref().map(|sick| sick.due)));
     let ahead = moments.filter(|at| at.0 > now).filter_map(|at| span(at.0 - now));
     let soonest = named.chain(ahead).chain(ripe.next).min();
-    soonest.map_or(LOOK_AGAIN, |soonest| soonest.clamp(UNSYNCED, LOOK_AGAIN))
+    let pause = took.saturating_mul(PAUSES - 1).clamp(LEAST_PAUSE, LOOK_AGAIN);
+    soonest.map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause, LOOK_AGAIN))
 }
+
+#[cfg(test)]
+mod tests;

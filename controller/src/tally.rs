@@ -71,6 +71,14 @@ pub fn move_done(metrics: &Metrics, kind: &Kind, pools: &[String]) {
     }
 }
 
+/// A claim goes because its node is sick, as this condition says.
+pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
+    let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
+    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+    let labels = [condition, pool(claim), capacity_type.map_or("", String::as_str), image];
+    metrics.add(&metrics::UNHEALTHY_DISRUPTED, &labels, 1.0);
+}
+
 /// The nodes of a move stay after all, though replacements were bought; so many of them never came up.
 pub fn move_rolled_back(metrics: &Metrics, kind: &Kind, unready: usize) {
     let labels = [kind.decision(), &kind.label(), kind.consolidation()];

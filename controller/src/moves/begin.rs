@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use planner::MoveReason;
 use serde_json::json;
 
-use super::{Kind, Leaver, close, give_back, is_going, leaver, name, open, say, target, unsay, why};
+use super::{Kind, Leaver, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why};
 use crate::act::Step;
 use crate::index::Index;
 
@@ -20,6 +20,8 @@ pub struct Order {
     pub reason: MoveReason,
     /// Names of the claims that go.
     pub claims: Vec<String>,
+    /// The condition that calls the nodes sick, if that is why they go.
+    pub sick: Option<String>,
     /// Claims to create first.
     pub replacements: Vec<NodeClaim>,
     /// Places for the pods of the nodes: a pod's UID, and the name of a Node or of a replacement.
@@ -45,8 +47,8 @@ impl Order {
     }
 }
 
-/// The steps that begin a move, and for one that waits for nothing those that end it; `None` if a claim has gone since it was
-/// planned.
+/// The steps that begin a move, and for one that waits for nothing those that end it; `None` if since it was planned a claim has
+/// gone, a pod has come to a node that was empty, or one asks not to be disrupted.
 ///
 /// Nothing is bought before every node is closed and says what it waits for. Whatever comes between two steps, the next look finds
 /// either a whole move or one to roll back.
@@ -54,6 +56,11 @@ impl Order {
 pub fn begin(index: &Index, order: &Order, now: Timestamp) -> Option<Vec<Step>> {
     let leavers: Vec<Leaver> = order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
     let kind = order.kind();
+    let taken =
+        |it: &Leaver| it.in_use && kind.is(MoveReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind);
+    if leavers.iter().any(taken) {
+        return None;
+    }
     let mut steps: Vec<Step> = leavers.iter().filter_map(|it| say(&it.claim, &kind.reason, now)).collect();
     steps.extend(leavers.iter().filter_map(close));
     if let Some(id) = order.id() {

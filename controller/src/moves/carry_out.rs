@@ -45,10 +45,9 @@ impl Mover {
     }
 
     async fn begin_now(&self, order: &Order) -> Result<(), ActError> {
-        let (steps, pools) = self.cluster.read(|index| {
+        let (steps, claims) = self.cluster.read(|index| {
             let claims = order.claims.iter().filter_map(|name| index.claims.get(name));
-            let pools: Vec<String> = claims.map(|claim| lifecycle::pool(claim).to_owned()).collect();
-            (begin(index, order, Timestamp::now()), pools)
+            (begin(index, order, Timestamp::now()), claims.cloned().collect::<Vec<_>>())
         });
         let Some(steps) = steps else { return Ok(()) };
         self.act.run_all(steps).await?;
@@ -60,7 +59,11 @@ impl Mover {
         );
         tally::move_begun(&self.metrics, &kind, &order.replacements);
         if !kind.replaces {
+            let pools: Vec<String> = claims.iter().map(|claim| lifecycle::pool(claim).to_owned()).collect();
             tally::move_done(&self.metrics, &kind, &pools);
+        }
+        for (condition, claim) in order.sick.iter().flat_map(|condition| claims.iter().map(move |it| (condition, it))) {
+            tally::sick(&self.metrics, condition, claim);
         }
         Ok(())
     }

@@ -150,6 +150,7 @@ fn order() -> Order {
     Order {
         reason: MoveReason::Underutilized,
         claims: vec!["old-1".to_owned(), "old-2".to_owned()],
+        sick: None,
         replacements: vec![replacement("new-1"), replacement("new-2")],
         places: Vec::new(),
     }
@@ -251,22 +252,32 @@ fn a_crash_between_two_deletions_does_not_keep_the_second() {
     assert_eq!(world.going(), ["old-1", "old-2"]);
 }
 
+/// A move that is under way and cannot go on.
+fn doomed(late: bool) -> World {
+    let mut world = World::settled();
+    world.begin();
+    if late {
+        world.now = at(1700);
+    } else {
+        drop(world.index.delete::<NodeClaim>("new-2", world.now));
+    }
+    world
+}
+
 #[test]
 fn a_crash_in_the_middle_of_a_rollback_does_not_keep_nodes_closed() {
-    let mut lost = World::settled();
-    lost.begin();
-    drop(lost.index.delete::<NodeClaim>("new-2", lost.now));
-    let steps = lost.look().steps.len();
-    assert!(steps > 4, "{steps}");
-    for survived in 0..=steps {
-        let mut world = World::settled();
-        world.begin();
-        drop(world.index.delete::<NodeClaim>("new-2", world.now));
-        let steps = world.look().steps;
-        world.run_all(&steps[..survived]);
-        world.recover(true);
-        assert!(world.is_open(1) && world.is_open(2) && world.going().is_empty(), "after {survived} steps");
-        assert!(world.claim("new-1").is_some(), "what was launched stays as capacity");
+    for late in [true, false] {
+        let steps = doomed(late).look().steps.len();
+        assert!(steps > 4, "{steps}");
+        for survived in 0..=steps {
+            let mut world = doomed(late);
+            let steps = world.look().steps;
+            world.run_all(&steps[..survived]);
+            world.recover(true);
+            let open = world.is_open(1) && world.is_open(2);
+            assert!(open && world.going().is_empty(), "late: {late}, after {survived} steps");
+            assert!(world.claim("new-1").is_some(), "what was launched stays as capacity");
+        }
     }
 }
 
@@ -454,6 +465,25 @@ fn a_claim_that_has_gone_since_the_plan_calls_the_move_off() {
     let mut world = World::settled();
     drop(world.index.delete::<NodeClaim>("old-2", world.now));
     assert!(begin(&world.index, &order(), world.now).is_none());
+}
+
+#[test]
+fn a_pod_that_has_come_since_the_plan_calls_the_move_off() {
+    let daemon = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni", "uid": "cni", "controller": true},
+    ]}});
+    let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    for (what, guest, reason, begins) in [
+        ("a guest on an empty node", json!({}), MoveReason::Empty, false),
+        ("a daemon's pod", daemon, MoveReason::Empty, true),
+        ("a guest that can move", json!({}), MoveReason::Underutilized, true),
+        ("one that asks to be left alone", asks.clone(), MoveReason::Underutilized, false),
+        ("one that asks, on a sick node", asks, MoveReason::Unhealthy, true),
+    ] {
+        let mut world = World::settled();
+        world.add(pod(&guest).as_ref().clone());
+        assert_eq!(begin(&world.index, &alone(reason), world.now).is_some(), begins, "{what}");
+    }
 }
 
 #[test]

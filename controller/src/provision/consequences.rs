@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, RiskSaid, annotation, reason};
-use planner::{Destination, Plan, PodVerdict, Preference, Purpose};
+use planner::{Destination, Plan, PodVerdict, Preference, Purpose, WhyMove};
 use serde_json::json;
 use snapshot::{Built, Problem};
 
@@ -92,6 +92,10 @@ fn orders(
         Some(Order {
             reason: planned.reason,
             claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
+            sick: match &planned.why {
+                WhyMove::Sick { condition } => Some(condition.clone()),
+                _ => None,
+            },
             replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
             places: planned.pods.iter().filter_map(place).collect(),
         })
