@@ -8,12 +8,16 @@
 mod capacity;
 #[path = "faults/classes.rs"]
 mod classes;
+#[path = "faults/consolidation.rs"]
+mod consolidation;
 #[path = "faults/drains.rs"]
 mod drains;
 #[path = "faults/launches.rs"]
 mod launches;
 #[path = "faults/leftovers.rs"]
 mod leftovers;
+#[path = "faults/moves.rs"]
+mod moves;
 #[path = "faults/placement.rs"]
 mod placement;
 #[path = "faults/queue.rs"]

@@ -39,7 +39,8 @@ pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2N
         requirements: match launch.purpose {
             // Word for word, unless pods count on less than all of it.
             Purpose::Static if launch.pods.is_empty() => pool.template_requirements(),
-            Purpose::Provision | Purpose::Static => requirements(launch),
+            Purpose::Replacement if pool.spec.replicas.is_some() => pool.template_requirements(),
+            Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch),
         },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },
         node_class_ref: template.spec.node_class_ref.clone(),
@@ -127,7 +128,7 @@ fn annotations(
         annotations.extend(value.map(|value| (key.to_owned(), value.clone())));
     }
     let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
-    if launch.purpose == Purpose::Provision {
+    if launch.purpose != Purpose::Static {
         set(annotation::MIN_VALUES_RELAXED, launch.min_values_relaxed.to_string());
     }
     let spoken_of = |names: &BTreeSet<String>| launch.instance_types.iter().any(|name| names.contains(name));

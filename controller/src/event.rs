@@ -18,12 +18,17 @@ use tokio::time::Instant;
 /// Karpenter's default silence between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// The silence between equal events of other reasons.
-const SILENCES: [(&str, Duration); 1] = [(reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60))];
-/// Nominations that may be told at once, and the time after which one more may be: a thousand pods placed by one plan
-/// are told in the log, not in a thousand events.
+const SILENCES: [(&str, Duration); 2] = [
+    (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
+    (reason::UNCONSOLIDATABLE, Duration::from_secs(15 * 60)),
+];
+/// Reasons of events that come in crowds, each told a few at a time: a thousand pods placed by one plan are told in the log, not
+/// in a thousand events.
+const CROWDED: [&str; 3] = [reason::NOMINATED, reason::UNCONSOLIDATABLE, reason::DISRUPTION_BLOCKED];
+/// How many of a crowd may be told at once, and the time after which one more may be.
 const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
 /// Older entries are dropped once the memory holds this many.
-const REMEMBERED: usize = 10_000;
+const REMEMBERED: usize = 50_000;
 /// Cluster-scoped objects keep their events here.
 const DEFAULT_NAMESPACE: &str = "default";
 const COMPONENT: &str = "karpenter";
@@ -117,10 +122,15 @@ impl Notes {
 /// Sends events until every way in is gone.
 pub async fn send(client: Client, mut notes: UnboundedReceiver<Note>) {
     let memory = Memory::default();
-    let mut crowd = Crowd::at(Instant::now());
+    let mut crowds: BTreeMap<&str, Crowd> =
+        CROWDED.into_iter().map(|reason| (reason, Crowd::at(Instant::now()))).collect();
     while let Some(note) = notes.recv().await {
         let now = Instant::now();
-        if !memory.is_news(&note, now) || note.reason == reason::NOMINATED && !crowd.lets_in(now) {
+        if !memory.is_news(&note, now) {
+            continue;
+        }
+        if crowds.get_mut(note.reason).is_some_and(|crowd| !crowd.lets_in(now)) {
+            memory.forget(&note);
             continue;
         }
         let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
@@ -138,7 +148,7 @@ impl Memory {
     fn is_news(&self, note: &Note, now: Instant) -> bool {
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sent.len() > REMEMBERED {
-            sent.retain(|_, when| now - *when < SILENCE);
+            sent.retain(|note, when| now - *when < silence(note.reason));
         }
         match sent.get(note) {
             Some(when) if now - *when < silence(note.reason) => false,
@@ -147,6 +157,11 @@ impl Memory {
                 true
             }
         }
+    }
+
+    /// It was not sent after all, so it is news again the next time.
+    fn forget(&self, note: &Note) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(note);
     }
 }
 
@@ -229,6 +244,18 @@ mod tests {
         let note = Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
         let told = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
         assert_eq!(told, [true, false, true]);
+    }
+
+    #[test]
+    fn what_a_crowd_kept_back_is_news_again_and_why_a_node_stays_is_told_every_quarter_of_an_hour() {
+        let memory = Memory::default();
+        let now = Instant::now();
+        let node = Object::new("v1", "Node", &ObjectMeta::default());
+        let note = Note::normal(node, reason::UNCONSOLIDATABLE, "nothing cheaper".to_owned());
+        let told = [0, 899, 901].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
+        assert_eq!(told, [true, false, true]);
+        memory.forget(&note);
+        assert!(memory.is_news(&note, now + Duration::from_secs(902)));
     }
 
     #[test]

@@ -206,6 +206,12 @@ impl Index {
         self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
     }
 
+    /// The move under way that the claim is a part of, as one that goes or as one that comes; see [`api::annotation::REPLACED_BY`].
+    #[must_use]
+    pub fn move_of<'a>(&'a self, claim: &'a NodeClaim) -> Option<&'a str> {
+        claim.replaced_by().or_else(|| claim.replaces().find_map(|name| self.claims.get(name)?.replaced_by()))
+    }
+
     /// Claims that carry a launch token, in the order of their names.
     pub fn claims_of_launch<'a>(&'a self, token: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
         self.claims.values().filter(move |claim| launch_token(claim) == Some(token))

@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod market;
 pub mod memory;
 pub mod metrics;
+pub mod moves;
 pub mod nominations;
 pub mod overlay;
 pub mod pace;

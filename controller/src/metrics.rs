@@ -30,6 +30,13 @@ pub const CLAIMS_DISRUPTED: Metric = Metric {
     kind: Kind::Counter,
     labels: &["reason", "nodepool"],
 };
+/// NodeClaims that were deleted because their nodes are sick.
+pub const UNHEALTHY_DISRUPTED: Metric = Metric {
+    name: "karpenter_nodeclaims_unhealthy_disrupted_total",
+    help: "NodeClaims deleted because their node was sick, by the condition that says so, pool, capacity type and image",
+    kind: Kind::Counter,
+    labels: &["condition", "nodepool", "capacity_type", "image_id"],
+};
 /// NodeClaims that are gone.
 pub const CLAIMS_TERMINATED: Metric = Metric {
     name: "karpenter_nodeclaims_terminated_total",
@@ -148,6 +155,48 @@ pub const SYNCED: Metric = Metric {
     help: "1 once every watch has listed, else 0",
     kind: Kind::Gauge,
     labels: &[],
+};
+/// Moves that were begun.
+pub const DECISIONS: Metric = Metric {
+    name: "karpenter_voluntary_disruption_decisions_total",
+    help: "Moves that were begun, by decision (delete, or replace: something comes first), reason and type of consolidation",
+    kind: Kind::Counter,
+    labels: &["decision", "reason", "consolidation_type"],
+};
+/// Nodes that could go.
+pub const ELIGIBLE_NODES: Metric = Metric {
+    name: "karpenter_voluntary_disruption_eligible_nodes",
+    help: "Nodes that the last plan would take away, budgets aside, by reason",
+    kind: Kind::Gauge,
+    labels: &["reason"],
+};
+/// Replacements in vain.
+pub const QUEUE_FAILURES: Metric = Metric {
+    name: "karpenter_voluntary_disruption_queue_failures_total",
+    help: "Replacements that never came up, so that the nodes of their move stayed, by decision, reason and type of consolidation",
+    kind: Kind::Counter,
+    labels: &["decision", "reason", "consolidation_type"],
+};
+/// Moves that were dropped while they waited.
+pub const FAILED_VALIDATIONS: Metric = Metric {
+    name: "karpenter_voluntary_disruption_failed_validations_total",
+    help: "Moves that something changed for before they were begun, by type of consolidation",
+    kind: Kind::Counter,
+    labels: &["consolidation_type"],
+};
+/// What budgets leave.
+pub const ALLOWED_DISRUPTIONS: Metric = Metric {
+    name: "karpenter_nodepools_allowed_disruptions",
+    help: "Nodes that may still be taken away at the moment, by pool and reason: what budgets allow, less those that are disrupted already",
+    kind: Kind::Gauge,
+    labels: &["nodepool", "reason"],
+};
+/// What uses budgets up.
+pub const CONSUMING_BUDGETS: Metric = Metric {
+    name: "karpenter_nodepools_nodes_consuming_budgets",
+    help: "Nodes that are on their way out or not ready and so use up budgets, by pool and reason",
+    kind: Kind::Gauge,
+    labels: &["nodepool", "reason"],
 };
 /// Steps of the writer.
 pub const ACT_STEPS: Metric = Metric {
@@ -289,6 +338,7 @@ pub const CLOUD_WAITING: Metric = Metric {
 pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
     CLAIMS_DISRUPTED,
+    UNHEALTHY_DISRUPTED,
     CLAIMS_TERMINATED,
     CLAIM_TERMINATION,
     INSTANCE_TERMINATION,
@@ -306,6 +356,12 @@ pub const TABLE: &[Metric] = &[
     GATES_CLOSED,
     NODES_UNHEALTHY,
     SYNCED,
+    DECISIONS,
+    ELIGIBLE_NODES,
+    QUEUE_FAILURES,
+    FAILED_VALIDATIONS,
+    ALLOWED_DISRUPTIONS,
+    CONSUMING_BUDGETS,
     ACT_STEPS,
     PLAN_FINDINGS,
     LAUNCH_FAILURES,

@@ -3,6 +3,7 @@
 //! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
 
 mod consequences;
+mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,13 +24,18 @@ use crate::index::Index;
 use crate::lifecycle;
 use crate::market::Market;
 use crate::metrics;
+use crate::moves::{Mover, Noted, Order, Ripe};
 use crate::nominations::Nominations;
 use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
-use consequences::Removed;
+use stays::Gauges;
 
 /// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// Time between looks at nodes that may go, at least: moments at which nodes may go lie close together where there are many.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+/// Such looks take at most one part in so many of the time.
+const PAUSES: u32 = 5;
 /// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
 const UNSYNCED: Duration = Duration::from_millis(100);
 
@@ -53,7 +59,11 @@ pub struct Provisioner {
     metrics: Arc<Metrics>,
     verdicts: Arc<Verdicts>,
     rules: Rules,
+    mover: Arc<Mover>,
     nominations: Mutex<Nominations>,
+    /// Moves of recent plans that are not ripe yet.
+    noted: Mutex<Noted>,
+    gauges: Gauges,
     /// What was translated for the last plan and has not changed since.
     memory: Mutex<Memory>,
 }
@@ -61,10 +71,11 @@ pub struct Provisioner {
 impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
-    pub fn new(shared: Shared, act: Act, rules: Rules) -> Self {
+    pub fn new(shared: Shared, act: Act, mover: Arc<Mover>, rules: Rules) -> Self {
         let (cluster, market, metrics, verdicts) = shared;
-        let (nominations, memory) = (Mutex::default(), Mutex::default());
-        Self { cluster, market, act, metrics, verdicts, rules, nominations, memory }
+        let (nominations, noted, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let gauges = Gauges::default();
+        Self { cluster, market, act, metrics, verdicts, rules, mover, nominations, noted, gauges, memory }
     }
 
     /// Runs passes until every sender of triggers is gone.
@@ -107,11 +118,12 @@ impl Provisioner {
             log::error!(findings = findings.join("; ").as_str(); "a plan broke its own rules and is not carried out: please report this");
             return LOOK_AGAIN;
         }
-        self.carry_out(&built, &plan, now).await;
+        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&plan.moves, now);
+        self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
-        next_look(&plan)
+        next_look(&built, &plan, &ripe, took)
     }
 
     fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
@@ -127,6 +139,7 @@ impl Provisioner {
             pools: index.pools.values().collect(),
             daemon_sets: index.daemonsets.values().collect(),
             budgets: index.budgets.values().collect(),
+            usages: index.usages.values().collect(),
             volume_claims: index.volume_claims.values().collect(),
             volumes: index.volumes.values().collect(),
             storage_classes: index.storage_classes.values().collect(),
@@ -153,26 +166,39 @@ impl Provisioner {
     }
 
     /// Everything but the claims is of no consequence if it fails: the next pass says it again.
-    async fn carry_out(&self, built: &Built, plan: &Plan, now: Timestamp) {
-        let outcome = self.cluster.read(|index| consequences::of(index, built, plan));
+    async fn carry_out(&self, built: &Built, plan: &Plan, ripe: &Ripe, now: Timestamp) {
+        let outcome = self.cluster.read(|index| consequences::of(index, built, plan, &ripe.begin));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
         self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
-        let creations = outcome.launches.into_iter().map(|(claim, pods)| self.create(claim, pods, now));
-        if !futures::future::join_all(creations).await.is_empty() {
-            self.cluster.queue.add(Work::Gather);
-        }
         for (node, pods) in &outcome.nominations {
             self.promise(pods, node, now);
         }
-        self.arrange_promises(built, plan);
-        for (removed, steps) in outcome.removals {
-            self.remove(&removed, steps).await;
+        let buys = !outcome.launches.is_empty() || outcome.orders.iter().any(|order| !order.replacements.is_empty());
+        let creations = outcome.launches.into_iter().map(|(claim, pods)| self.create(claim, pods, now));
+        let begins = outcome.orders.iter().map(|order| self.begin(order, now));
+        futures::future::join(futures::future::join_all(creations), futures::future::join_all(begins)).await;
+        if buys {
+            self.cluster.queue.add(Work::Gather);
         }
+        self.arrange_promises(built, plan);
         self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
         self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
-        for note in outcome.notes {
+        self.gauges.set(&self.metrics, built, plan, &self.cluster);
+        let stays = self.cluster.read(|index| stays::notes(index, plan, ripe));
+        for dropped in &ripe.dropped {
+            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[dropped.kind.consolidation()], 1.0);
+        }
+        for note in outcome.notes.into_iter().chain(stays) {
             self.cluster.notes.publish(note);
         }
+    }
+
+    /// The pods of the nodes that go keep the places that the move was planned with.
+    async fn begin(&self, order: &Order, now: Timestamp) {
+        for (pod, place) in &order.places {
+            self.promise(std::slice::from_ref(pod), place, now);
+        }
+        self.mover.begin(order).await;
     }
 
     /// Steps that have nothing to do with each other; `complaint` is what one that fails comes to.
@@ -196,19 +222,6 @@ impl Provisioner {
             Err(error) => {
                 let error = daemon::error::chain(&error);
                 log::warn!(nodeclaim = name.as_str(), error = error.as_str(); "cannot create the NodeClaim, the next plan tries again");
-            }
-        }
-    }
-
-    async fn remove(&self, removed: &Removed, steps: Vec<Step>) {
-        match self.act.run_all(steps).await {
-            Ok(()) => {
-                self.metrics.add(&metrics::CLAIMS_DISRUPTED, &["empty", &removed.pool], 1.0);
-                log::info!(node = removed.node.as_str(), nodepool = removed.pool.as_str(); "removing an empty node");
-            }
-            Err(error) => {
-                let error = daemon::error::chain(&error);
-                log::warn!(node = removed.node.as_str(), error = error.as_str(); "cannot remove the node, the next plan looks again");
             }
         }
     }
@@ -246,11 +259,22 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
     own.collect()
 }
 
-/// The next quiet node's time, if that is sooner than the regular look.
-fn next_look(plan: &Plan) -> Duration {
-    let quiet = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
-        NodeVerdict::Quiet { remaining } => u64::try_from(*remaining).ok().map(Duration::from_millis),
+/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look. A plan that
+/// `took` long is followed by a longer pause, unless pods ask for the next.
+fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, took: Duration) -> Duration {
+    let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
+    let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
+        NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => span(*remaining),
         _ => None,
     });
-    quiet.min().map_or(LOOK_AGAIN, |soonest| soonest.clamp(UNSYNCED, LOOK_AGAIN))
+    let now = built.snapshot.now.0;
+    let moments = built.snapshot.nodes.iter().filter(|node| node.leaving.is_none());
+    let moments = moments.flat_map(|node| node.expires.into_iter().chain(node.sick.as_ref().map(|sick| sick.due)));
+    let ahead = moments.filter(|at| at.0 > now).filter_map(|at| span(at.0 - now));
+    let soonest = named.chain(ahead).chain(ripe.next).min();
+    let pause = took.saturating_mul(PAUSES - 1).clamp(LEAST_PAUSE, LOOK_AGAIN);
+    soonest.map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause, LOOK_AGAIN))
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ use crate::interruption::Notices;
 use crate::launch::Launcher;
 use crate::lifecycle::{self, Instance};
 use crate::market::Market;
+use crate::moves::Mover;
 use crate::queue::Next;
 use crate::verdicts::Verdicts;
 use crate::work::Work;
@@ -36,6 +37,7 @@ pub struct Reconciler {
     market: Arc<Market>,
     act: Act,
     launcher: Launcher,
+    mover: Arc<Mover>,
     metrics: Arc<Metrics>,
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
@@ -50,7 +52,7 @@ impl Reconciler {
         cluster: Arc<Cluster>,
         market: Arc<Market>,
         act: Act,
-        launcher: Launcher,
+        (launcher, mover): (Launcher, Arc<Mover>),
         metrics: Arc<Metrics>,
         (verdicts, notices): (Arc<Verdicts>, Arc<Notices>),
     ) -> Self {
@@ -59,6 +61,7 @@ impl Reconciler {
             market,
             act,
             launcher,
+            mover,
             metrics,
             drains: Mutex::default(),
             registrations: Registrations::default(),
@@ -96,6 +99,7 @@ impl Reconciler {
             Work::Overlay(name) => self.overlay(name).await,
             Work::Buffer(key) => self.buffer(key).await,
             Work::Usage(name) => self.usage(name).await,
+            Work::Move(id) => self.mover.look(id).await,
         };
         result.unwrap_or_else(|error| self.failed(work, &error))
     }

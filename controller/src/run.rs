@@ -26,6 +26,7 @@ use crate::interruption::queue::Listener;
 use crate::interruption::{Notices, health};
 use crate::lease::Leadership;
 use crate::market::Market;
+use crate::moves::Mover;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
 use crate::reexport::Reexport;
@@ -74,7 +75,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let verdicts = Arc::new(Verdicts::default());
     let rules = Rules { window: settings.batch, planning: settings.planning };
     let shared = (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts));
-    let provisioner = Provisioner::new(shared, act.clone(), rules);
+    let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
+    let provisioner = Provisioner::new(shared, act.clone(), Arc::clone(&mover), rules);
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
@@ -82,7 +84,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let notices = Arc::new(Notices::default());
     let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
     listen(settings.interruption_queue.clone(), &heard, &mut tasks);
-    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, launcher, metrics, (verdicts, notices))).run());
+    let hands = (launcher, mover);
+    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, (verdicts, notices))).run());
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(&mut leadership).await;

@@ -170,11 +170,11 @@ impl Args {
         let planning = snapshot::Settings {
             preferences: self.preference_policy,
             min_values: self.min_values_policy,
+            spot_to_spot: gates.spot_to_spot,
+            node_repair: gates.node_repair,
             static_pools: gates.static_capacity,
             ..snapshot::Settings::default()
         };
-        let closed = self.feature_gates.unserved();
-        let closed = closed.map(|name| format!("feature gate {name} is on, but Kerf does not have that feature yet"));
         let namespace = Some(self.leader_election_namespace).filter(|name| !name.is_empty());
         let own = self.system_namespace;
         let lease = LeaseName { namespace: namespace.unwrap_or_else(|| own.clone()), name: self.leader_election_name };
@@ -201,7 +201,7 @@ impl Args {
             interruption_queue: Some(self.interruption_queue).filter(|name| !name.is_empty()),
             log_level: self.log_level,
             log_format: self.log_format,
-            unmet: closed.chain(self.inherited.unmet()).collect(),
+            unmet: self.inherited.unmet(),
         }
     }
 }
@@ -300,15 +300,10 @@ mod tests {
 
     #[test]
     fn a_deployment_for_karpenter_starts_and_is_told_what_it_does_not_get() {
-        let flags = [
-            "--feature-gates=NodeRepair=true,ReservedCapacity=true",
-            "--interruption-queue=demo",
-            "--cpu-requests=4000",
-        ];
+        let flags = ["--interruption-queue=demo", "--cpu-requests=4000", "--enable-zonal-shift=true"];
         let settings = args(&flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
-        assert!(settings.unmet.iter().any(|sentence| sentence.contains("NodeRepair")), "{:?}", settings.unmet);
+        assert!(settings.unmet.iter().any(|sentence| sentence.contains("ENABLE_ZONAL_SHIFT")), "{:?}", settings.unmet);
         assert_eq!(settings.interruption_queue.as_deref(), Some("demo"));
-        assert!(!settings.unmet.iter().any(|sentence| sentence.contains("ReservedCapacity")));
     }
 
     #[test]
@@ -316,12 +311,16 @@ mod tests {
         let planning = |flags: &[&str]| args(flags).map(|args| args.settings().planning).unwrap_or_default();
         let defaults = planning(&[]);
         assert_eq!((defaults.preferences, defaults.min_values), (PreferencePolicy::Respect, MinValuesPolicy::Strict));
-        assert!(!defaults.static_pools, "the gate is closed by default");
-        let flags =
-            ["--preference-policy=Ignore", "--min-values-policy=BestEffort", "--feature-gates=StaticCapacity=true"];
+        let closed = !defaults.static_pools && !defaults.node_repair && !defaults.spot_to_spot;
+        assert!(closed, "these gates are closed by default");
+        let flags = [
+            "--preference-policy=Ignore",
+            "--min-values-policy=BestEffort",
+            "--feature-gates=StaticCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true",
+        ];
         let wished = planning(&flags);
         assert_eq!((wished.preferences, wished.min_values), (PreferencePolicy::Ignore, MinValuesPolicy::BestEffort));
-        assert!(wished.static_pools);
+        assert!(wished.static_pools && wished.node_repair && wished.spot_to_spot);
     }
 
     #[test]

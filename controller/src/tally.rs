@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::lifecycle::pool;
 use crate::metrics;
+use crate::moves::Kind;
 
 /// A claim's node has registered.
 pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
@@ -52,6 +53,36 @@ pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Opt
     if pods > 0 {
         metrics.add(&metrics::PODS_DRAINED, &[reason], f64::from(pods));
     }
+}
+
+/// A move has begun; `replacements` were created for it.
+pub fn move_begun(metrics: &Metrics, kind: &Kind, replacements: &[NodeClaim]) {
+    let reason = kind.label();
+    metrics.add(&metrics::DECISIONS, &[kind.decision(), &reason, kind.consolidation()], 1.0);
+    for claim in replacements {
+        metrics.add(&metrics::CLAIMS_CREATED, &[&reason, pool(claim)], 1.0);
+    }
+}
+
+/// The claims of a move are being deleted; they are of these pools.
+pub fn move_done(metrics: &Metrics, kind: &Kind, pools: &[String]) {
+    for pool in pools {
+        metrics.add(&metrics::CLAIMS_DISRUPTED, &[&kind.label(), pool], 1.0);
+    }
+}
+
+/// A claim goes because its node is sick, as this condition says.
+pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
+    let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
+    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+    let labels = [condition, pool(claim), capacity_type.map_or("", String::as_str), image];
+    metrics.add(&metrics::UNHEALTHY_DISRUPTED, &labels, 1.0);
+}
+
+/// The nodes of a move stay after all, though replacements were bought; so many of them never came up.
+pub fn move_rolled_back(metrics: &Metrics, kind: &Kind, unready: usize) {
+    let labels = [kind.decision(), &kind.label(), kind.consolidation()];
+    metrics.add(&metrics::QUEUE_FAILURES, &labels, u32::try_from(unready).unwrap_or(u32::MAX).into());
 }
 
 fn since(start: Option<&Time>, now: Timestamp) -> Option<f64> {

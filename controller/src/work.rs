@@ -21,6 +21,8 @@ pub enum Work {
     Buffer(String),
     /// A NodeUsage by name, which is the Node's.
     Usage(String),
+    /// A move that is under way, by the list of its replacements.
+    Move(String),
 }
 
 impl std::fmt::Display for Work {
@@ -35,6 +37,7 @@ impl std::fmt::Display for Work {
             Self::Overlay(name) => write!(out, "nodeoverlay/{name}"),
             Self::Buffer(key) => write!(out, "capacitybuffer/{key}"),
             Self::Usage(name) => write!(out, "nodeusage/{name}"),
+            Self::Move(id) => write!(out, "move/{id}"),
         }
     }
 }

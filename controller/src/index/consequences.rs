@@ -188,6 +188,7 @@ impl Kept for NodeClaim {
             all.work.extend(pool.map(|pool| Work::Pool(pool.clone())));
             let id = provider_id(claim).unwrap_or_default();
             all.work.extend(index.nodes_of(id).into_iter().map(|node| Work::Node(key_of(node.as_ref()))));
+            all.work.extend(index.move_of(claim).map(|id| Work::Move(id.to_owned())));
         }
         if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {
             all.work.extend(launch_token(claim).map(|token| Work::Launch(token.to_owned())));

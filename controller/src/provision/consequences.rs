@@ -1,19 +1,20 @@
-//! What a plan means for the cluster: claims to create, promises to keep, nodes to give back, reasons to tell. Pure.
+//! What a plan means for the cluster: claims to create, promises to keep, moves to begin, reasons to tell. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, RiskSaid, Taint, annotation, reason, taint};
-use planner::{Plan, PodVerdict, Preference};
+use api::{NodeClaim, NodePool, RiskSaid, annotation, reason};
+use planner::{Destination, Plan, PodVerdict, Preference, Purpose, WhyMove};
 use serde_json::json;
 use snapshot::{Built, Problem};
 
 use crate::act::{Step, Target};
-use crate::claims;
 use crate::event::{Note, Object};
 use crate::index::{Index, key_of};
+use crate::moves::Order;
+use crate::{claims, moves};
 
 /// What a plan means.
 #[derive(Debug, Default)]
@@ -22,8 +23,8 @@ pub struct Outcome {
     pub launches: Vec<(NodeClaim, Vec<String>)>,
     /// UIDs of pods by the node that has room for them.
     pub nominations: BTreeMap<String, Vec<String>>,
-    /// Nodes to give back.
-    pub removals: Vec<(Removed, Vec<Step>)>,
+    /// Moves to begin.
+    pub orders: Vec<Order>,
     /// Nodes whose agents may drain now.
     pub approvals: Vec<Step>,
     /// What a crash between two steps left behind.
@@ -34,21 +35,16 @@ pub struct Outcome {
     pub unschedulable: usize,
 }
 
-/// A node that goes.
-#[derive(Debug)]
-pub struct Removed {
-    /// Its name.
-    pub node: String,
-    /// Its pool.
-    pub pool: String,
-}
-
-/// What `plan` means in the cluster of `index`.
+/// What `plan` means in the cluster of `index`. Of its moves those at the positions `begin` are begun; the others wait, and so do
+/// their replacements.
 #[must_use]
-pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
-    let mut outcome = Outcome { launches: launches(index, built, plan), ..Outcome::default() };
-    let names: Vec<String> =
-        outcome.launches.iter().map(|(claim, _)| claim.metadata.name.clone().unwrap_or_default()).collect();
+pub fn of(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> Outcome {
+    let mut claims = claims(index, built, plan);
+    let name = |claim: &NodeClaim| claim.metadata.name.clone().unwrap_or_default();
+    let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
+    let mut outcome = Outcome { orders: orders(plan, begin, &mut claims, &names), ..Outcome::default() };
+    claims.retain(|position, _| plan.launches[*position].purpose != Purpose::Replacement);
+    outcome.launches = claims.into_iter().map(|(position, claim)| (claim, pods(built, plan, position))).collect();
     for nomination in &plan.nominations {
         let pod = &built.snapshot.pods[nomination.pod];
         if pod.buffer.is_none() {
@@ -58,32 +54,58 @@ pub fn of(index: &Index, built: &Built, plan: &Plan) -> Outcome {
     tell_pods(index, built, plan, &names, &mut outcome);
     tell_ignored(index, built, &mut outcome);
     tell_pools(index, built, plan, &mut outcome);
-    outcome.removals = plan
-        .moves
-        .iter()
-        .flat_map(|it| it.nodes.iter().filter_map(|leaver| remove(index, leaver, it.reason)))
-        .collect();
     outcome.approvals = approvals(index, built, plan);
-    outcome.repairs = stale_taints(index, plan);
+    let going: BTreeSet<&str> = outcome.orders.iter().flat_map(|order| &order.claims).map(String::as_str).collect();
+    outcome.repairs = moves::stale(index, &going);
     outcome
 }
 
-fn launches(index: &Index, built: &Built, plan: &Plan) -> Vec<(NodeClaim, Vec<String>)> {
+/// The claim of each launch, by position.
+fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClaim> {
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
         let origin = claims::Origin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
-        let claim = claims::claim(launch, &origin, pool, class);
-        let pods = launch.pods.iter().map(|pod| &built.snapshot.pods[*pod]);
-        let pods = pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect();
-        Some((claim, pods))
+        Some((position, claims::claim(launch, &origin, pool, class)))
     };
     plan.launches.iter().enumerate().filter_map(claim).collect()
 }
 
+/// UIDs of the pods that wait for a launch.
+fn pods(built: &Built, plan: &Plan, launch: usize) -> Vec<String> {
+    let pods = plan.launches[launch].pods.iter().map(|pod| &built.snapshot.pods[*pod]);
+    pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect()
+}
+
+/// The moves to begin, each with its replacements; one whose pool or class has gone meanwhile is left out.
+fn orders(
+    plan: &Plan,
+    begin: &[usize],
+    claims: &mut BTreeMap<usize, NodeClaim>,
+    names: &BTreeMap<usize, String>,
+) -> Vec<Order> {
+    let order = |planned: &planner::Move| {
+        let place = |it: &planner::Relocation| match &it.to {
+            Destination::Node(name) => Some((it.uid.clone(), name.clone())),
+            Destination::Launch(launch) => Some((it.uid.clone(), names.get(launch)?.clone())),
+        };
+        Some(Order {
+            reason: planned.reason,
+            claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
+            sick: match &planned.why {
+                WhyMove::Sick { condition } => Some(condition.clone()),
+                _ => None,
+            },
+            replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
+            places: planned.pods.iter().filter_map(place).collect(),
+        })
+    };
+    begin.iter().filter_map(|position| plan.moves.get(*position)).filter_map(order).collect()
+}
+
 /// Each pod's event: where it should go and without what, or what stands in its way in every pool. Pods that stand for a
 /// buffer's room exist for nobody but the planner.
-fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], outcome: &mut Outcome) {
+fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usize, String>, outcome: &mut Outcome) {
     let absent = absent_pools(index, built);
     let all = built.snapshot.pods.iter().zip(&plan.report.pods);
     for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
@@ -97,7 +119,7 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &[String], out
                 outcome.notes.push(nominated(format!("node/{node}"), dropped));
             }
             PodVerdict::Launch { launch, dropped, .. } => {
-                let name = launches.get(*launch).map_or("", String::as_str);
+                let name = launches.get(launch).map_or("", String::as_str);
                 outcome.notes.push(nominated(format!("nodeclaim/{name}"), dropped));
             }
             PodVerdict::Unschedulable { .. } => {
@@ -165,21 +187,6 @@ fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut Outcome) 
     }
 }
 
-/// First no new pods, in the version of the node that was judged; then the claim goes, and termination does the rest.
-fn remove(index: &Index, leaver: &planner::Leaver, why: planner::MoveReason) -> Option<(Removed, Vec<Step>)> {
-    let claim = index.claims.get(&leaver.claim)?;
-    let node = index.nodes.get(&leaver.node)?;
-    let mut taints: Vec<Taint> =
-        node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
-    taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
-    let message = format!("Disrupting Node: {why}");
-    let note = Note::normal(Object::of::<Node>(node.as_ref()), reason::DISRUPTION_TERMINATING, message);
-    let uid = claim.metadata.uid.clone().unwrap_or_default();
-    let steps =
-        vec![set_taints(node, &taints), Step::Delete(Target::Claim(leaver.claim.clone()), uid), Step::Note(note)];
-    Some((Removed { node: leaver.node.clone(), pool: crate::lifecycle::pool(claim).to_owned() }, steps))
-}
-
 /// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
 /// the agent told to go on.
 fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Step> {
@@ -196,32 +203,6 @@ fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Step> {
         (!waiting.contains(node.name())).then(|| Step::Patch(Target::Node(node.name().to_owned()), patch))
     };
     index.nodes.values().filter_map(approve).collect()
-}
-
-fn set_taints(node: &Node, taints: &[Taint]) -> Step {
-    let patch = json!({
-        "metadata": {"resourceVersion": node.metadata.resource_version},
-        "spec": {"taints": taints},
-    });
-    Step::Patch(Target::Node(node.name().to_owned()), patch)
-}
-
-/// A node that was closed for removal by a process which died before it deleted the claim opens again.
-fn stale_taints(index: &Index, plan: &Plan) -> Vec<Step> {
-    let going = |name: &str| plan.moves.iter().flat_map(|it| &it.nodes).any(|leaver| leaver.node == name);
-    let kept = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_none();
-    index
-        .nodes
-        .values()
-        .filter(|node| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) && !going(node.name()))
-        .filter(|node| node.metadata.deletion_timestamp.is_none())
-        .filter(|node| index.claim_of(node).is_some_and(|claim| kept(claim)))
-        .map(|node| {
-            let left: Vec<Taint> =
-                node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
-            set_taints(node, &left)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use controller::event::Notes;
 use controller::interruption::Notices;
 use controller::launch::Launcher;
 use controller::market::Market;
+use controller::moves::Mover;
 use controller::reconcile::Reconciler;
 use controller::settings::Gates;
 use controller::verdicts::Verdicts;
@@ -130,8 +131,9 @@ impl Life {
         tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
         tasks.spawn(collect(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
         let parts = (Arc::clone(&cluster), Arc::clone(&market), act.clone());
+        let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
         let reports = (Arc::new(Verdicts::default()), Arc::new(Notices::default()));
-        let reconciler = Reconciler::new(parts.0, parts.1, parts.2, launcher, metrics, reports);
+        let reconciler = Reconciler::new(parts.0, parts.1, parts.2, (launcher, mover), metrics, reports);
         tasks.spawn(Arc::new(reconciler).run());
         let life = Self { alive, leading, cluster, market, act, tasks };
         life.gather();

@@ -52,6 +52,11 @@ pub const REBALANCE: &str = "kerf.sh/rebalance";
 pub const REPLACEMENT_APPROVED: &str = "kerf.sh/replacement-approved";
 /// On a claim: client token of its CreateFleet, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
+/// On a claim: the claims that go once it is initialized, a comma list.
+pub const REPLACES: &str = "kerf.sh/replaces";
+/// On a claim that goes: the claims that must be initialized before, a comma list. It is there as long as the move is under way,
+/// and the claims that carry the same list go together.
+pub const REPLACED_BY: &str = "kerf.sh/replaced-by";
 
 /// On a NodePool: what each of its nodes costs beside its price, in dollars per hour such as `0.01`: agents and licences.
 pub const NODE_FEE: &str = "kerf.sh/node-fee";

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nodepool::{NodeClassRef, default_expire_after};
 use crate::status::{Condition, Conditioned};
-use crate::{DurationText, Quantity, Requirement, Taint, condition};
+use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
 
 /// What one machine must be. Never changes.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +87,20 @@ pub struct NodeClaimStatus {
     /// When a pod last came to the node or left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pod_event_time: Option<Time>,
+}
+
+impl NodeClaim {
+    /// The claims that must be initialized before this one goes, as the annotation lists them; `None` unless it is to go.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(annotation::REPLACED_BY).map(String::as_str).filter(|it| !it.is_empty())
+    }
+
+    /// The claims that go once this one is initialized.
+    pub fn replaces(&self) -> impl Iterator<Item = &str> {
+        let list = self.metadata.annotations.as_ref().and_then(|all| all.get(annotation::REPLACES));
+        list.into_iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty())
+    }
 }
 
 impl Conditioned for NodeClaim {

@@ -183,6 +183,10 @@ pub const DISRUPTION_WAITING_READINESS: &str = "DisruptionWaitingReadiness";
 pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
 /// Event on Node, claim or pool: something keeps them from being disrupted.
 pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
+/// Event on Node and claim: they will be taken away if nothing changes for a while.
+pub const CONSOLIDATION_CANDIDATE: &str = "ConsolidationCandidate";
+/// Event on Node and claim: something has changed, so they are not taken away after all.
+pub const CONSOLIDATION_REJECTED: &str = "ConsolidationRejected";
 /// Event on Node and claim: nothing cheaper would do.
 pub const UNCONSOLIDATABLE: &str = "Unconsolidatable";
 /// Event on a Node: the drain could not go on.

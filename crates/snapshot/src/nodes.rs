@@ -154,7 +154,8 @@ impl<'a> Machine<'a> {
     pub(crate) fn leaving(&self) -> Option<Leaving> {
         let node_goes = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         let claim_goes = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
-        let replaced = self.node.is_some_and(|node| RiskSaid::wants_replacement(node).is_some());
+        let replaced = self.node.is_some_and(|node| RiskSaid::wants_replacement(node).is_some())
+            || self.claim.is_some_and(|claim| claim.replaced_by().is_some());
         self.interruption().or((node_goes || claim_goes || replaced).then_some(Leaving::Deleting))
     }
 

@@ -3,7 +3,8 @@
 use api::{annotation, label, reason};
 use jiff::Timestamp;
 use planner::{
-    Launch, MicroDollars, Nomination, Plan, PodVerdict, Preference, Purpose, Report, Resources, Snapshot, Why,
+    Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Nomination, Plan, PodVerdict, Preference, Purpose,
+    Relocation, Report, Resources, Snapshot, Why, WhyMove,
 };
 use serde_json::json;
 use snapshot::Built;
@@ -48,7 +49,7 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> Outcome {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(buffer)], ..Snapshot::default() };
-    of(&index, &Built { snapshot, ..Built::default() }, &plan)
+    of(&index, &Built { snapshot, ..Built::default() }, &plan, &[])
 }
 
 fn told(outcome: &Outcome) -> Vec<(&str, &str)> {
@@ -108,7 +109,7 @@ fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
     for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
         let plan = Plan { report: report.clone(), ..Plan::default() };
         let snapshot = Snapshot { pods, ..Snapshot::default() };
-        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan);
+        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]);
         let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
         assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
     }
@@ -132,7 +133,7 @@ fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_js
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![leaving], ..Snapshot::default() };
-    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan).approvals)
+    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]).approvals)
 }
 
 #[test]
@@ -146,4 +147,58 @@ fn a_replacement_is_approved_once_each_pod_has_a_place_on_a_node_that_is_up() {
     let done = |id: &str| json!({annotation::REPLACEMENT_APPROVED: id});
     assert!(approved(Some("node-2"), true, asks, &done("rebalance-1")).is_empty(), "once is enough");
     assert_eq!(approved(Some("node-2"), true, asks, &done("rebalance-0")).len(), 1, "that was another one");
+}
+
+/// A plan with one launch for a pod that waits and one that a move waits for; the pod of `node-1` has room on the latter.
+fn moving(begin: &[usize]) -> Outcome {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut index = Index::default();
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    drop(index.apply(class(&json!({})).as_ref().clone(), now, true));
+    let launch = |purpose, pods| Launch {
+        pool: "default".to_owned(),
+        requirements: Vec::new(),
+        instance_types: vec!["m5.large".to_owned()].into(),
+        requests: Resources::default(),
+        min_instance_types: None,
+        pods,
+        price: MicroDollars(1),
+        purpose,
+        min_values_relaxed: false,
+    };
+    let place = |uid: &str, to| Relocation { uid: uid.to_owned(), pod: uid.to_owned(), from: "node-1".to_owned(), to };
+    let planned = Move {
+        reason: MoveReason::Underutilized,
+        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+        replacements: vec![0],
+        pods: vec![place("there", Destination::Node("node-2".to_owned())), place("new", Destination::Launch(0))],
+        saving: None,
+        cost: 0,
+        why: WhyMove::Cheaper,
+    };
+    let plan = Plan {
+        launches: vec![launch(Purpose::Replacement, Vec::new()), launch(Purpose::Provision, vec![0])],
+        moves: vec![planned],
+        report: Report { pods: vec![PodVerdict::Postponed], ..Report::default() },
+        ..Plan::default()
+    };
+    let snapshot = Snapshot { pods: vec![waiting(false)], ..Snapshot::default() };
+    of(&index, &Built { snapshot, ..Built::default() }, &plan, begin)
+}
+
+#[test]
+fn what_replaces_nodes_is_bought_with_its_move_and_not_before() {
+    let waits = moving(&[]);
+    assert!(waits.orders.is_empty());
+    let [(provisioned, pods)] = waits.launches.as_slice() else { panic!("{:?}", waits.launches) };
+    assert_eq!(pods, &["pod-uid"], "pods that wait get their node, whatever the moves do");
+    let begins = moving(&[0]);
+    assert_eq!(begins.launches.len(), 1);
+    assert_eq!(begins.launches[0].0.metadata.name, provisioned.metadata.name);
+    let [order] = begins.orders.as_slice() else { panic!("{:?}", begins.orders) };
+    let new = order.replacements[0].metadata.name.clone().unwrap_or_default();
+    assert_ne!(Some(&new), provisioned.metadata.name.as_ref());
+    assert_eq!((order.claims.as_slice(), order.id()), (["default-1".to_owned()].as_slice(), Some(new.clone())));
+    let places: Vec<(&str, &str)> = order.places.iter().map(|(pod, to)| (pod.as_str(), to.as_str())).collect();
+    assert_eq!(places, [("there", "node-2"), ("new", new.as_str())]);
 }

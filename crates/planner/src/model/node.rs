@@ -28,7 +28,8 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Leaving {
-    /// Its Node or NodeClaim is being deleted, or its agent waits for its replacement.
+    /// Its Node or NodeClaim is being deleted, or waits for its replacement: as a part of a move that is under way, or because
+    /// its agent asked for one.
     Deleting,
     /// EC2 takes the instance back at `deadline`; the agent drains it.
     Interrupted {

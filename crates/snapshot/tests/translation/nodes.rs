@@ -159,6 +159,27 @@ fn a_rebalance_recommendation_is_no_interruption_but_may_ask_for_a_replacement()
     }
 }
 
+/// A part of a move that is under way: its pods need places, which promises keep for them, and it takes nobody else.
+#[test]
+fn a_node_that_waits_for_its_replacement_is_on_its_way_out() {
+    let (node, old) = machine("n1", json!({}));
+    let old = merged(old, json!({"metadata": {"annotations": {"kerf.sh/replaced-by": "c1"}}}));
+    let new = claim("c1", json!([{"key": api::label::INSTANCE_TYPE, "operator": "In", "values": ["m7i.large"]}]));
+    let pods = vec![running("web", "n1", "1", json!({}))];
+    let base = Cluster { nodes: vec![node], claims: vec![old, new], pods, pools: default_pool(), ..Cluster::default() };
+    let promised = Cluster { nominations: vec![("uid-web", "c1")], ..base };
+    let built = promised.build();
+    let leaving: Vec<_> = built.snapshot.nodes.iter().map(|node| (node.name.as_str(), node.leaving.clone())).collect();
+    assert_eq!(leaving, [("c1", None), ("n1", Some(Leaving::Deleting))]);
+    let pods: Vec<_> = built.snapshot.pods.iter().map(|pod| (pod.name.as_str(), pod.nominated.as_deref())).collect();
+    assert_eq!(pods, [("default/web", Some("c1"))]);
+    let plan = plan(&built.snapshot);
+    assert!(plan.launches.is_empty() && plan.moves.is_empty(), "{plan:?}");
+    assert_eq!(plan.nominations[0].node, "c1");
+    let verdicts: Vec<_> = plan.report.nodes.iter().map(|(name, verdict)| (name.as_str(), verdict)).collect();
+    assert_eq!(verdicts, [("c1", &NodeVerdict::NotInitialized), ("n1", &NodeVerdict::Leaving)]);
+}
+
 #[test]
 fn a_deleting_node_gives_up_what_can_be_moved() {
     let annotated = |text: &str| json!({"annotations": {"karpenter.sh/do-not-disrupt": text}});

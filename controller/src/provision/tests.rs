@@ -1,0 +1,55 @@
+//! When the next plan is made though nobody asks for one.
+
+use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
+
+use super::{Built, Duration, NodeVerdict, Plan, Ripe, next_look};
+
+fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
+    let named = |verdict| ("node".to_owned(), verdict);
+    let nodes = verdicts.into_iter().map(named).collect();
+    Plan { report: Report { nodes, ..Report::default() }, ..Plan::default() }
+}
+
+fn built(node: Node) -> Built {
+    let snapshot = Snapshot { now: Millis(1_000_000), nodes: vec![node.into()], ..Snapshot::default() };
+    Built { snapshot, ..Built::default() }
+}
+
+fn quiet(remaining: i64) -> NodeVerdict {
+    NodeVerdict::Quiet { remaining }
+}
+
+#[test]
+fn the_next_look_comes_when_the_first_node_may_go() {
+    let expiring = |at| built(Node { expires: Some(Millis(at)), ..Node::default() });
+    let sick = Sick { due: Millis(1_004_000), condition: "Ready".to_owned() };
+    let sick = built(Node { sick: Some(sick), ..Node::default() });
+    let nothing = || built(Node::default());
+    let resting = NodeVerdict::Resting { pod: "default/web".to_owned(), remaining: 6000 };
+    let used_up = NodeVerdict::Budget { reason: MoveReason::Empty };
+    let ripe = Ripe { next: Some(Duration::from_secs(3)), ..Ripe::default() };
+    let rows = [
+        ("nothing to wait for", nothing(), vec![used_up], Ripe::default(), 10_000),
+        ("the first of several", nothing(), vec![quiet(7000), quiet(2500)], Ripe::default(), 2500),
+        ("a pod that was moved", nothing(), vec![resting], Ripe::default(), 6000),
+        ("far ahead", nothing(), vec![quiet(60_000)], Ripe::default(), 10_000),
+        ("almost now", nothing(), vec![quiet(1)], Ripe::default(), 1000),
+        ("a move that gets ripe", nothing(), vec![quiet(5000)], ripe, 3000),
+        ("an age", expiring(1_002_000), vec![], Ripe::default(), 2000),
+        ("an age that is over", expiring(1), vec![], Ripe::default(), 10_000),
+        ("an illness", sick, vec![], Ripe::default(), 4000),
+    ];
+    for (what, built, verdicts, ripe, expected) in rows {
+        let next = next_look(&built, &plan(verdicts), &ripe, Duration::ZERO);
+        assert_eq!(next, Duration::from_millis(expected), "{what}");
+    }
+}
+
+#[test]
+fn plans_that_take_long_are_not_made_one_after_another() {
+    let many = plan(vec![quiet(100)]);
+    for (took, expected) in [(0, 1000), (100, 1000), (1000, 4000), (5000, 10_000)] {
+        let next = next_look(&Built::default(), &many, &Ripe::default(), Duration::from_millis(took));
+        assert_eq!(next, Duration::from_millis(expected), "after a plan of {took} ms");
+    }
+}

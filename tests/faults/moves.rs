@@ -1,0 +1,229 @@
+//! The controller dies while nodes are being replaced: whoever comes after it finds on the claims how far it came, and goes on or
+//! opens the nodes again. Nobody has to leave before the replacement is initialized.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition, finalizer, reason, taint};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+/// A node with a pod, of which a controller that died wanted to be rid.
+struct Condemned {
+    app: &'static str,
+    node: String,
+    claim: NodeClaim,
+    pod_uid: String,
+    successor: String,
+}
+
+impl Condemned {
+    async fn settled(scene: &Scene, app: &'static str) -> Result<Self> {
+        scene.pod(app, "1", json!({})).await?;
+        let node = scene.runs(app).await?;
+        let claim = eventually("its claim to be initialized", LIMIT, async || {
+            let claim = scene.only_claim().await?;
+            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
+        })
+        .await?;
+        let pod = pods(scene, app).await?.pop().context("no pod")?;
+        Ok(Self { app, node, claim, pod_uid: pod.uid().unwrap_or_default(), successor: format!("default-after-{app}") })
+    }
+
+    fn name(&self) -> String {
+        self.claim.name_any()
+    }
+
+    /// What a move writes down first: why, and no more pods.
+    async fn close(&self, scene: &Scene) -> Result<()> {
+        let mut claim = scene.api::<NodeClaim>().get(&self.name()).await?;
+        let now = jiff::Timestamp::now();
+        claim.set(condition::DISRUPTION_REASON, condition::TRUE, "Underutilized", "", now);
+        let status = json!({"status": {"conditions": claim.conditions()}});
+        let params = PatchParams::default();
+        scene.api::<NodeClaim>().patch_status(&self.name(), &params, &Patch::Merge(status)).await?;
+        let node = scene.api::<Node>().get(&self.node).await?;
+        let disrupted = api::Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
+        let taints: Vec<_> = node.spec.taints.into_iter().chain([disrupted]).collect();
+        let taints = json!({"spec": {"taints": taints}});
+        scene.api::<Node>().patch(&self.node, &params, &Patch::Merge(taints)).await?;
+        Ok(())
+    }
+
+    /// What comes next: by what it is to be replaced.
+    async fn mark(&self, scene: &Scene) -> Result<()> {
+        let mark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: self.successor}}});
+        scene.api::<NodeClaim>().patch(&self.name(), &PatchParams::default(), &Patch::Merge(mark)).await?;
+        Ok(())
+    }
+
+    /// And last: the claim of a replacement, not launched yet.
+    async fn order(&self, scene: &Scene) -> Result<()> {
+        let mut annotations = self.claim.metadata.annotations.clone().unwrap_or_default();
+        annotations.remove(annotation::LAUNCH_TOKEN);
+        annotations.insert(annotation::REPLACES.to_owned(), self.name());
+        let pool = (api::label::NODEPOOL.to_owned(), "default".to_owned());
+        let mut claim = NodeClaim::new(&self.successor, self.claim.spec.clone());
+        claim.metadata = ObjectMeta {
+            annotations: Some(annotations),
+            labels: Some([pool].into()),
+            finalizers: Some(vec![finalizer::TERMINATION.to_owned()]),
+            owner_references: self.claim.metadata.owner_references.clone(),
+            ..claim.metadata
+        };
+        scene.api::<NodeClaim>().create(&PostParams::default(), &claim).await?;
+        Ok(())
+    }
+
+    /// The pod is where it was and nobody asked it to go.
+    async fn pod_is_untouched(&self, scene: &Scene) -> Result<bool> {
+        let pods = pods(scene, self.app).await?;
+        Ok(pods.iter().any(|pod| pod.uid().as_deref() == Some(&self.pod_uid) && !pod.is_terminating()))
+    }
+
+    async fn successor_says(&self, scene: &Scene, type_: &str) -> Result<bool> {
+        Ok(scene.api::<NodeClaim>().get(&self.successor).await?.is_true(type_))
+    }
+
+    /// Waits until the replacement is initialized. The pod is looked at first: had it been sent away before, that would show.
+    async fn stays_until_the_successor_is_up(&self, scene: &Scene) -> Result<()> {
+        eventually("the replacement to be initialized", LIMIT, async || {
+            let untouched = self.pod_is_untouched(scene).await?;
+            let up = self.successor_says(scene, condition::INITIALIZED).await?;
+            ensure!(untouched || up, "the pod was sent away before {} was up", self.successor);
+            Ok(up.then_some(()))
+        })
+        .await
+    }
+
+    async fn has_moved(&self, scene: &Scene) -> Result<()> {
+        eventually("the old node and its claim to go", LIMIT, async || {
+            let claim = scene.api::<NodeClaim>().get_opt(&self.name()).await?;
+            let node = scene.api::<Node>().get_opt(&self.node).await?;
+            ensure!(claim.is_none() && node.is_none(), "claim {}, node {}", claim.is_some(), node.is_some());
+            Ok(Some(()))
+        })
+        .await?;
+        let refuge = scene.runs(self.app).await?;
+        let successor = scene.api::<NodeClaim>().get(&self.successor).await?;
+        let named = successor.status.map(|status| status.node_name).unwrap_or_default();
+        ensure!(refuge == named, "the pod runs on {refuge}, the replacement is {named}");
+        ensure!(scene.launched().len() == 2, "{} machines for one pod that moved", scene.launched().len());
+        scene.one_instance_each().await
+    }
+
+    /// Nothing of a move is left, and nothing happened to the pod.
+    async fn is_as_before(&self, scene: &Scene) -> Result<()> {
+        eventually("the node to open again", LIMIT, async || {
+            ensure!(self.pod_is_untouched(scene).await?, "the pod was sent away");
+            let node = scene.api::<Node>().get(&self.node).await?;
+            let claim = scene.api::<NodeClaim>().get(&self.name()).await?;
+            let said = api::status::find(claim.conditions(), condition::DISRUPTION_REASON).is_some();
+            let closed = node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE);
+            let marked = claim.replaced_by().is_some();
+            ensure!(!closed && !said && !marked, "closed: {closed}, says why: {said}, marked: {marked}");
+            ensure!(claim.metadata.deletion_timestamp.is_none(), "its claim is being deleted");
+            Ok(Some(()))
+        })
+        .await
+    }
+}
+
+async fn pods(scene: &Scene, app: &str) -> Result<Vec<Pod>> {
+    Ok(scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
+}
+
+#[test]
+fn a_replacement_that_was_ordered_is_launched_and_waited_for() {
+    play(async |scene| {
+        let condemned = Condemned::settled(scene, "ordered").await?;
+        scene.stage.kill_controller()?;
+        condemned.close(scene).await?;
+        condemned.mark(scene).await?;
+        condemned.order(scene).await?;
+        scene.stage.start_controller()?;
+        condemned.stays_until_the_successor_is_up(scene).await?;
+        scene.told(&condemned.node, reason::DISRUPTION_TERMINATING, "Underutilized").await?;
+        condemned.has_moved(scene).await
+    });
+}
+
+#[test]
+fn a_controller_that_dies_while_the_replacement_starts_is_followed_by_one_that_goes_on() {
+    play(async |scene| {
+        let condemned = Condemned::settled(scene, "started").await?;
+        scene.stage.kill_controller()?;
+        condemned.close(scene).await?;
+        condemned.mark(scene).await?;
+        condemned.order(scene).await?;
+        scene.stage.start_controller()?;
+        eventually("the replacement to be launched", LIMIT, async || {
+            ensure!(condemned.pod_is_untouched(scene).await?, "the pod was sent away");
+            Ok(condemned.successor_says(scene, condition::LAUNCHED).await?.then_some(()))
+        })
+        .await?;
+        scene.stage.kill_controller()?;
+        ensure!(condemned.pod_is_untouched(scene).await?, "the pod was sent away");
+        scene.stage.start_controller()?;
+        condemned.stays_until_the_successor_is_up(scene).await?;
+        // And once more, between the replacement's last gate and the end of the old node.
+        scene.stage.kill_controller()?;
+        scene.stage.start_controller()?;
+        condemned.has_moved(scene).await
+    });
+}
+
+#[test]
+fn a_controller_that_died_before_it_bought_anything_leaves_nothing_closed() {
+    play(async |scene| {
+        let condemned = Condemned::settled(scene, "unbought").await?;
+        scene.stage.kill_controller()?;
+        condemned.close(scene).await?;
+        condemned.mark(scene).await?;
+        scene.stage.start_controller()?;
+        scene.told(&condemned.node, reason::DISRUPTION_BLOCKED, &condemned.successor).await?;
+        condemned.is_as_before(scene).await?;
+        ensure!(scene.launched().len() == 1, "something was bought for nothing");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_controller_that_died_after_its_first_word_leaves_nothing_closed() {
+    play(async |scene| {
+        let condemned = Condemned::settled(scene, "unmarked").await?;
+        scene.stage.kill_controller()?;
+        condemned.close(scene).await?;
+        scene.stage.start_controller()?;
+        condemned.is_as_before(scene).await?;
+        ensure!(scene.launched().len() == 1, "something was bought for nothing");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_replacement_that_is_taken_away_calls_the_move_off() {
+    play(async |scene| {
+        let condemned = Condemned::settled(scene, "bereft").await?;
+        scene.stage.kill_controller()?;
+        condemned.close(scene).await?;
+        condemned.mark(scene).await?;
+        condemned.order(scene).await?;
+        scene.api::<NodeClaim>().delete(&condemned.successor, &DeleteParams::default()).await?;
+        scene.stage.start_controller()?;
+        condemned.is_as_before(scene).await?;
+        eventually("the replacement to go", LIMIT, async || {
+            Ok(scene.api::<NodeClaim>().get_opt(&condemned.successor).await?.is_none().then_some(()))
+        })
+        .await?;
+        let names: BTreeSet<String> = scene.claims().await?.iter().map(ResourceExt::name_any).collect();
+        ensure!(names == BTreeSet::from([condemned.name()]), "{names:?}");
+        scene.one_instance_each().await
+    });
+}
