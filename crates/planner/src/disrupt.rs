@@ -33,16 +33,14 @@ use scene::Scene;
 use worth::{Scales, cost_of};
 
 use crate::provision::Foreseen;
-use crate::{
-    MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Snapshot, Stage, Utilization, WhyMove,
-};
+use crate::{MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Snapshot, Stage, Utilization, WhyMove};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
 
 /// Adds what goes to a plan that has placed its pods, and a verdict for every managed node.
 pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
-    let judge = Judge::new(snapshot, expecting(plan));
+    let judge = Judge::new(snapshot, plan);
     let mut free: BTreeMap<MoveReason, Vec<Position>> = BTreeMap::new();
     let mut verdicts: BTreeMap<Position, NodeVerdict> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some()) {
@@ -69,15 +67,6 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     plan.report.nodes =
         verdicts.into_iter().map(|(position, verdict)| (snapshot.nodes[position].name.clone(), verdict)).collect();
     plan.moves = moves;
-}
-
-/// The nodes that the plan puts pods on.
-fn expecting(plan: &Plan) -> BTreeSet<String> {
-    let nodes = plan.report.pods.iter().filter_map(|verdict| match verdict {
-        PodVerdict::Existing { node, .. } => Some(node.clone()),
-        _ => None,
-    });
-    nodes.collect()
 }
 
 /// Nodes that go without anybody looking for places first.

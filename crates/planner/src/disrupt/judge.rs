@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, PodTerm, Pool, Snapshot, Stage, Utilization,
+    BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
+    Utilization,
 };
 
 use super::usage;
@@ -21,9 +22,10 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, expecting: BTreeSet<String>) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, plan: &Plan) -> Self {
+        let expecting = expecting(plan);
         let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-        Self { snapshot, pools, expecting, ailing: ailing(snapshot), near: near(snapshot) }
+        Self { snapshot, pools, expecting, ailing: ailing(snapshot), near: near(snapshot, plan) }
     }
 
     /// Whether a pod that waits has its place because of one that runs on a node.
@@ -141,9 +143,18 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What pods to be placed must be near: terms with the namespaces that they are of.
-fn near(snapshot: &Snapshot) -> Vec<(&str, &PodTerm)> {
-    let shapes: BTreeSet<usize> = snapshot.pods.iter().map(|pod| pod.shape).collect();
+/// The nodes that the plan puts pods on.
+fn expecting(plan: &Plan) -> BTreeSet<String> {
+    let nodes = plan.report.pods.iter().filter_map(|verdict| match verdict {
+        PodVerdict::Existing { node, .. } => Some(node.clone()),
+        _ => None,
+    });
+    nodes.collect()
+}
+
+/// What pods with a place must be near: terms with the namespaces that they are of.
+fn near<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a str, &'a PodTerm)> {
+    let shapes: BTreeSet<usize> = plan.report.order.iter().map(|pod| snapshot.pods[*pod].shape).collect();
     let shapes = shapes.into_iter().map(|shape| &snapshot.shapes[shape]);
     shapes.flat_map(|shape| shape.near.iter().map(|term| (shape.namespace.as_str(), term))).collect()
 }
