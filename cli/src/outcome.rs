@@ -1,6 +1,7 @@
 //! A plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
 
 pub(crate) mod cost;
+mod mixes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use crate::desk::Answer;
 use crate::money::dollars;
+pub use mixes::Split;
 
 /// Everything that a plan says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +26,8 @@ pub struct Outcome {
     pub unschedulable: Vec<Unplaced>,
     /// Pods left alone on purpose.
     pub ignored: Vec<LeftAlone>,
+    /// Workloads that are split over on-demand and spot.
+    pub splits: Vec<Split>,
     /// Nodes that the plan gives back.
     pub removals: Vec<GivenBack>,
     /// What all nodes cost.
@@ -127,6 +131,7 @@ pub fn outcome(answer: &Answer) -> Outcome {
         existing: existing(answer),
         unschedulable: unschedulable(answer),
         ignored: ignored(answer),
+        splits: mixes::splits(answer),
         removals: removals(answer),
         cost: Cost { before: dollars(before), after: dollars(after) },
         warnings: warnings(answer),

@@ -6,7 +6,7 @@ use planner::Resources;
 
 use crate::desk::Answer;
 use crate::money::rounded;
-use crate::outcome::{Outcome, cost};
+use crate::outcome::{Outcome, Split, cost};
 use crate::view::{self, Machine};
 pub(crate) use text::{Paint, fit, wrap};
 
@@ -24,6 +24,7 @@ pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
     table.headline(answer, outcome);
     table.machines("NEW NODES", answer, &view::launched(answer));
     table.machines("NODES THAT ARE THERE", answer, &view::existing(answer));
+    table.splits(outcome);
     table.removals(outcome);
     table.list("WITHOUT A PLACE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
     table.list("LEFT ALONE", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
@@ -107,6 +108,17 @@ impl Table {
         format!("{name} {} {percent:>3} %", self.paint.level(&bar, percent))
     }
 
+    fn splits(&mut self, outcome: &Outcome) {
+        if outcome.splits.is_empty() {
+            return;
+        }
+        self.heading("ON-DEMAND AND SPOT");
+        for split in &outcome.splits {
+            self.lines.push(self.paint.cyan(&fit(&split.workload, WIDTH)));
+            self.lines.extend(wrap(&said(split), WIDTH, "  "));
+        }
+    }
+
     fn removals(&mut self, outcome: &Outcome) {
         if outcome.removals.is_empty() {
             return;
@@ -163,6 +175,20 @@ impl Table {
             self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME tells a pod's whole story".to_owned());
         }
     }
+}
+
+/// What became of a workload's split, and what was asked for.
+fn said(split: &Split) -> String {
+    let base = (split.on_demand_base > 0).then(|| format!("{} never on spot", split.on_demand_base));
+    let share = split.spot_share.map(|share| match base {
+        Some(_) => format!("{share} % of the others on spot"),
+        None => format!("{share} % on spot"),
+    });
+    let asked: Vec<String> = base.into_iter().chain(share).collect();
+    let counts = [(split.unknown, "on nodes that do not say"), (split.waiting, "without a place")];
+    let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+    let rest: String = rest.collect();
+    format!("{} on demand, {} on spot{rest} (asked: {})", split.on_demand, split.spot, asked.join(", "))
 }
 
 /// Machines one after another that differ only in their names.

@@ -13,6 +13,7 @@ mod flexibility;
 mod kept;
 mod labels;
 mod launches;
+mod mixes;
 mod mould;
 mod nodes;
 mod order;
@@ -55,6 +56,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
         launches::check(snapshot, plan, &moulds, &mut findings);
         budgets::check(snapshot, plan, &moulds, &mut findings);
         order::check(snapshot, plan, &places, &kept_off, &mut findings);
+        mixes::check(snapshot, plan, &places, &mut findings);
     }
     findings.0
 }

@@ -11,6 +11,7 @@ mod daemons;
 mod ignored;
 mod input;
 mod memory;
+mod mixes;
 mod nodes;
 mod overlays;
 mod pools;

@@ -93,6 +93,7 @@ fn bound(record: &Record, now: Timestamp) -> BoundPod {
         do_not_disrupt: !pod.is_daemon() && !pod.is_static() && asks_not_to_be_disrupted(pod, now),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
+        mix: record.mix.clone(),
         ending: pod.is_terminating(),
         ..BoundPod::default()
     }
