@@ -179,16 +179,21 @@ impl Table {
 
 /// What became of a workload's split, and what was asked for.
 fn said(split: &Split) -> String {
-    let base = (split.on_demand_base > 0).then(|| format!("{} never on spot", split.on_demand_base));
-    let share = split.spot_share.map(|share| match base {
-        Some(_) => format!("{share} % of the others on spot"),
-        None => format!("{share} % on spot"),
-    });
-    let asked: Vec<String> = base.into_iter().chain(share).collect();
     let counts = [(split.unknown, "on nodes that do not say"), (split.waiting, "without a place")];
     let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let rest: String = rest.collect();
-    format!("{} on demand, {} on spot{rest} (asked: {})", split.on_demand, split.spot, asked.join(", "))
+    let asked = asked(split.on_demand_base, split.spot_share);
+    format!("{} on demand, {} on spot{rest} (asked: {asked})", split.on_demand, split.spot)
+}
+
+/// What the pods of a workload ask for together.
+pub(crate) fn asked(on_demand_base: u32, spot_share: Option<u8>) -> String {
+    let base = (on_demand_base > 0).then(|| format!("{on_demand_base} never on spot"));
+    let share = spot_share.map(|share| match base {
+        Some(_) => format!("{share} % of the others on spot"),
+        None => format!("{share} % on spot"),
+    });
+    base.into_iter().chain(share).collect::<Vec<_>>().join(", ")
 }
 
 /// Machines one after another that differ only in their names.

@@ -64,7 +64,7 @@ fn side(of: CapacityType) -> Requirement {
 /// The pods of one workload.
 #[derive(Default)]
 struct Tally {
-    /// Pods that run or end where nobody moves them, and those of them that are not on spot for certain.
+    /// Pods that run and stay, and those of them that are on demand for certain.
     running: usize,
     on_demand: usize,
     /// Pods to be placed.
@@ -125,14 +125,14 @@ impl Tally {
     }
 }
 
-/// The order in which pods of a workload take on-demand: those first that were promised it, those last that were promised
-/// spot, so that plans do not swap pods; then by age.
+/// The order in which pods of a workload take on-demand: those first that were promised it or come from there, those last
+/// that were promised spot or come from it, so that plans do not swap pods; then by age.
 fn ranks<'a>(snapshot: &'a Snapshot, workloads: &BTreeMap<&Mix, Tally>) -> BTreeMap<usize, (u8, Millis, &'a str)> {
     let nodes: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node.as_ref())).collect();
     let rank = |pod: &usize| {
         let object = &snapshot.pods[*pod];
-        let promised = object.nominated.as_deref().and_then(|name| is_spot(nodes.get(name)?));
-        let rank = match promised {
+        let known = object.nominated.as_ref().or(object.leaving_node.as_ref());
+        let rank = match known.and_then(|name| is_spot(nodes.get(name.as_str())?)) {
             Some(false) => 0,
             None => 1,
             Some(true) => 2,

@@ -12,11 +12,11 @@ use crate::crowds;
 /// Crowds in which pods of one shape are a workload, and most workloads ask for a base, a share or both.
 pub fn mixed() -> impl Strategy<Value = Cluster> {
     let said = collection::vec(option::weighted(0.7, (0u32..4, option::of(0u8..=100))), 6);
-    (crowds::crowd(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, lonely)| {
+    (crowds::crowd(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, both_sides)| {
         split(&mut snapshot, &said);
-        if lonely {
-            let of_one_side = |it: &mut Requirement| it.key != label::CAPACITY_TYPE;
-            snapshot.pools.iter_mut().for_each(|pool| pool.requirements.retain_mut(of_one_side));
+        if both_sides {
+            let says_nothing_of_it = |it: &Requirement| it.key != label::CAPACITY_TYPE;
+            snapshot.pools.iter_mut().for_each(|pool| pool.requirements.retain(says_nothing_of_it));
         }
         Cluster(snapshot)
     })
