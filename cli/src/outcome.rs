@@ -2,6 +2,7 @@
 
 pub(crate) mod cost;
 mod disruption;
+mod mixes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use serde_json::Value;
 use crate::desk::Answer;
 use crate::money::dollars;
 pub use disruption::{Disruption, Moved, Place, Stay};
+pub use mixes::Split;
 
 /// Everything that a plan says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +28,8 @@ pub struct Outcome {
     pub unschedulable: Vec<Unplaced>,
     /// Pods left alone on purpose.
     pub ignored: Vec<LeftAlone>,
+    /// Workloads that are split over on-demand and spot.
+    pub splits: Vec<Split>,
     /// Nodes that the plan gives back.
     pub removals: Vec<GivenBack>,
     /// What goes, what it takes and saves, and why the rest stays.
@@ -132,6 +136,7 @@ pub fn outcome(answer: &Answer) -> Outcome {
         existing: existing(answer),
         unschedulable: unschedulable(answer),
         ignored: ignored(answer),
+        splits: mixes::splits(answer),
         removals: removals(answer),
         disruption: disruption::disruption(answer, &names),
         cost: Cost { before: dollars(before), after: dollars(after) },

@@ -6,7 +6,7 @@ use planner::Resources;
 
 use crate::desk::Answer;
 use crate::money::rounded;
-use crate::outcome::{Outcome, cost};
+use crate::outcome::{Outcome, Split, cost};
 use crate::view::{self, Machine};
 pub(crate) use text::{Paint, fit, wrap};
 
@@ -25,6 +25,7 @@ pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
     let after = answer.after_moves();
     table.machines("NEW NODES", &after, &view::launched(&after));
     table.machines("NODES THAT ARE THERE", &after, &view::existing(&after));
+    table.splits(outcome);
     table.moves(outcome);
     let stays = outcome.disruption.stays.iter();
     table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
@@ -110,6 +111,17 @@ impl Table {
         format!("{name} {} {percent:>3} %", self.paint.level(&bar, percent))
     }
 
+    fn splits(&mut self, outcome: &Outcome) {
+        if outcome.splits.is_empty() {
+            return;
+        }
+        self.heading("ON-DEMAND AND SPOT");
+        for split in &outcome.splits {
+            self.lines.push(self.paint.cyan(&fit(&split.workload, WIDTH)));
+            self.lines.extend(wrap(&said(split), WIDTH, "  "));
+        }
+    }
+
     fn moves(&mut self, outcome: &Outcome) {
         if outcome.disruption.moves.is_empty() {
             return;
@@ -179,6 +191,25 @@ impl Table {
             self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME tells a pod's whole story".to_owned());
         }
     }
+}
+
+/// What became of a workload's split, and what was asked for.
+fn said(split: &Split) -> String {
+    let counts = [(split.unknown, "on nodes that do not say"), (split.waiting, "without a place")];
+    let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+    let rest: String = rest.collect();
+    let asked = asked(split.on_demand_base, split.spot_share);
+    format!("{} on demand, {} on spot{rest} (asked: {asked})", split.on_demand, split.spot)
+}
+
+/// What the pods of a workload ask for together.
+pub(crate) fn asked(on_demand_base: u32, spot_share: Option<u8>) -> String {
+    let base = (on_demand_base > 0).then(|| format!("{on_demand_base} never on spot"));
+    let share = spot_share.map(|share| match base {
+        Some(_) => format!("{share} % of the others on spot"),
+        None => format!("{share} % on spot"),
+    });
+    base.into_iter().chain(share).collect::<Vec<_>>().join(", ")
 }
 
 /// Machines one after another that differ only in their names.

@@ -9,7 +9,7 @@ use crate::desk::Answer;
 use crate::failure::{Failure, PLACED, UNPLACED};
 use crate::money::rounded;
 use crate::outcome;
-use crate::table::{Paint, counted, wrap};
+use crate::table::{Paint, asked, counted, wrap};
 use crate::view::{self, Machine};
 
 const WIDTH: usize = 80;
@@ -63,6 +63,9 @@ impl Story {
         let snapshot = &answer.built.snapshot;
         let pod = &snapshot.pods[position];
         self.asks(&snapshot.shapes[pod.shape], &pod.claims);
+        if let Some(mix) = &pod.mix {
+            self.say(&format!("with its workload: {}", asked(mix.on_demand_base, mix.spot_share)));
+        }
         let verdict = &answer.plan.report.pods[position];
         self.heading("ANSWER");
         if let Some(node) = &pod.leaving_node {

@@ -71,6 +71,7 @@ fn bind(after: &mut Snapshot, pod: &Pod, node: &str) {
         reschedulable: true,
         shape,
         claims: pod.claims.clone(),
+        mix: pod.mix.clone(),
         ..BoundPod::default()
     });
 }

@@ -19,6 +19,7 @@
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
 //!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
+//!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
 //!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
@@ -192,6 +193,7 @@ impl Reader {
                 nominated_after: 0,
                 claims,
                 buffer: buffer.clone(),
+                mix: pods::mix(statement, namespace)?,
             });
         }
         Ok(())
@@ -209,6 +211,7 @@ impl Reader {
         let found = self.snapshot.nodes.iter_mut().find(|it| it.name == node);
         let node = Arc::make_mut(found.ok_or_else(|| format!("no node {node}"))?);
         node.used.add(&shape.requests);
+        let mix = pods::mix(statement, &shape.namespace)?;
         node.pods.push(BoundPod {
             uid: name.to_owned(),
             name: name.to_owned(),
@@ -216,6 +219,7 @@ impl Reader {
             do_not_disrupt: statement.has("held"),
             shape: Arc::new(shape.clone()),
             claims: claims.clone(),
+            mix: mix.clone(),
             ending: statement.has("ending"),
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
             cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
@@ -235,6 +239,7 @@ impl Reader {
                 created,
                 leaving_node,
                 claims,
+                mix,
                 ..Pod::default()
             });
         }

@@ -50,7 +50,9 @@ impl Kept for Pod {
     }
 
     fn slim(&mut self) {
-        keep_annotations(&mut self.metadata, |key| [annotation::DO_NOT_DISRUPT, annotation::MIRROR_POD].contains(&key));
+        const READ: [&str; 4] =
+            [annotation::DO_NOT_DISRUPT, annotation::MIRROR_POD, annotation::ON_DEMAND_BASE, annotation::SPOT_SHARE];
+        keep_annotations(&mut self.metadata, |key| READ.contains(&key));
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {

@@ -77,6 +77,11 @@ pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";
 /// On a NodeOverlay: work that its machines do, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 
+/// On a pod, or as a label of it: how many pods of its workload never go to spot, such as `2`; see [`crate::mix`].
+pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
+/// On a pod, or as a label of it: how many of the workload's other pods are to be on spot, such as `70%`.
+pub const SPOT_SHARE: &str = "kerf.sh/spot-share";
+
 /// `true` on a pod that stands for room that a CapacityBuffer keeps; such pods never reach the API server.
 pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// On a pod with [`BUFFER_FAKE_POD`]: name of its buffer.

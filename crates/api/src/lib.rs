@@ -12,6 +12,7 @@ pub mod duration;
 pub mod finalizer;
 pub mod hash;
 pub mod label;
+pub mod mix;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;
@@ -35,6 +36,7 @@ pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatu
 pub use crds::crds;
 pub use drain::{DrainRequest, DrainSaid};
 pub use duration::DurationText;
+pub use mix::{InvalidMix, MixSaid};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};

@@ -167,6 +167,8 @@ pub const EVICTED: &str = "Evicted";
 pub const DISRUPTED: &str = "Disrupted";
 /// Event on a pod: its do-not-disrupt annotation is neither `true` nor a duration.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
+/// Event on a pod: what it says of its workload's split over on-demand and spot cannot be read.
+pub const INVALID_SPLIT_ANNOTATION: &str = "InvalidSplitAnnotation";
 /// Event on a pool: its requirements leave no instance type.
 pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
 /// Event on a claim: no capacity for any candidate.

@@ -14,6 +14,7 @@ mod flexibility;
 mod kept;
 mod labels;
 mod launches;
+mod mixes;
 mod mould;
 mod moves;
 mod nodes;
@@ -51,7 +52,9 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     verdicts::check(snapshot, plan, &mut findings);
     if findings.0.is_empty() {
-        moves::check(snapshot, plan, &Moulds::new(snapshot, plan), &mut findings);
+        let moulds = Moulds::new(snapshot, plan);
+        moves::check(snapshot, plan, &moulds, &mut findings);
+        mixes::check(snapshot, plan, &places::all(snapshot, plan, &moulds), &mut findings);
     }
     if findings.0.is_empty() && plan.moves.is_empty() {
         placed(snapshot, plan, &mut findings);

@@ -18,6 +18,7 @@ mod judge;
 mod narrow;
 mod purse;
 mod scene;
+mod sides;
 mod surplus;
 mod usage;
 mod worth;

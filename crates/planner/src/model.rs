@@ -1,6 +1,7 @@
 //! The planner's picture of a cluster at one moment: plain values with integer units.
 
 mod catalogue;
+mod mix;
 mod node;
 mod offer;
 mod pod;
@@ -10,6 +11,7 @@ mod resources;
 mod topology;
 
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
+pub use mix::Mix;
 pub use node::{BoundPod, Drifted, Leaving, Node, Sick, Stage, Usage};
 pub use offer::Offer;
 pub use pod::{

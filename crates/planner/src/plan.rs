@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{MicroDollars, Requirement, Resources};
+use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
 
 /// What one snapshot calls for.
 #[must_use]
@@ -306,6 +306,11 @@ pub enum Preference {
     },
     /// Nodes without `PreferNoSchedule` taints.
     SoftTaints,
+    /// The part that its workload's share gives it.
+    Share {
+        /// On which side of the share it was to be: spot, or else on-demand.
+        of: CapacityType,
+    },
 }
 
 /// Why one pool cannot take a pod.
@@ -360,6 +365,8 @@ pub enum Miss {
         /// How many there are.
         found: usize,
     },
+    /// Only spot can be had, and the pod is of the base that its workload keeps off spot.
+    SpotOnly,
     /// Every type is ruled out.
     Types(TypesMiss),
 }
@@ -523,7 +530,7 @@ impl Miss {
         match self {
             Self::Taint { .. } => 0,
             Self::Requirement { .. } => 1,
-            Self::Types(_) => 2,
+            Self::Types(_) | Self::SpotOnly => 2,
             Self::MinValues { .. } => 3,
             Self::Topology { .. } => 4,
             Self::Limit { .. } => 5,

@@ -33,6 +33,7 @@ mod join;
 mod ledger;
 mod limits;
 mod manner;
+mod mix;
 mod moving;
 mod open;
 mod outlook;
@@ -63,6 +64,7 @@ use fleet::Fleets;
 use frame::{FrameId, Frames};
 use limits::Headroom;
 use manner::{ALWAYS, Load, Manner};
+use mix::Part;
 use open::Alone;
 use outlook::Outlook;
 use reserve::Reservations;
@@ -125,6 +127,8 @@ struct Solver<'a> {
     demands: Arc<[Demand<'a>]>,
     /// Which demand each pod has.
     demand_of: Arc<[usize]>,
+    /// The part of each pod in its workload's split.
+    parts: Arc<[Part]>,
     retinue: Retinue<'a>,
     frames: Frames<'a>,
     headroom: Headroom,
@@ -157,7 +161,7 @@ struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot, foreseen: &Foreseen) -> Self {
+    fn new(snapshot: &'a Snapshot, parts: &Arc<[Part]>, foreseen: &Foreseen) -> Self {
         let dimensions = Dimensions::of(snapshot);
         let soft_taints = template::has_soft_taints(snapshot);
         let mut wants = Wants::default();
@@ -166,7 +170,7 @@ impl<'a> Solver<'a> {
         let mut compiler =
             Compiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
         let shared = Shared::of(snapshot, compiler.topology);
-        let (mut demands, demand_of) = shared.demands(snapshot, &mut compiler);
+        let (mut demands, demand_of) = shared.demands(snapshot, parts, &mut compiler);
         let bound = Bound::of(snapshot);
         topology.heed_bound(snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
@@ -201,6 +205,7 @@ impl<'a> Solver<'a> {
             topology,
             demands: demands.into(),
             demand_of: demand_of.into(),
+            parts: Arc::clone(parts),
             retinue,
             frames,
             soft_taints,
@@ -425,7 +430,8 @@ impl<'a> Solver<'a> {
                 self.rooms.take(room, demand, pods.iter().map(|pod| &self.snapshot.pods[*pod]));
                 let node = &self.rooms.list[room].node.name;
                 for pod in pods {
-                    let verdict = PodVerdict::Existing { node: node.clone(), why, dropped: dropped.clone() };
+                    let dropped = dropped.iter().cloned().chain(self.parts[*pod].dropped()).collect();
+                    let verdict = PodVerdict::Existing { node: node.clone(), why, dropped };
                     self.verdicts[*pod] = Some(verdict);
                 }
                 let bound = pods.iter().filter(|pod| self.snapshot.pods[**pod].buffer.is_none());
@@ -437,7 +443,8 @@ impl<'a> Solver<'a> {
                 let why = if is_static { Why::Static } else { why };
                 self.claims.list[claim].pods.extend_from_slice(pods);
                 for pod in pods {
-                    self.verdicts[*pod] = Some(PodVerdict::Launch { launch: claim, why, dropped: dropped.clone() });
+                    let dropped = dropped.iter().cloned().chain(self.parts[*pod].dropped()).collect();
+                    self.verdicts[*pod] = Some(PodVerdict::Launch { launch: claim, why, dropped });
                 }
             }
         }

@@ -14,6 +14,8 @@ mod clusters;
 mod crowds;
 #[path = "laws/first_fit.rs"]
 mod first_fit;
+#[path = "laws/mixed.rs"]
+mod mixed;
 #[path = "laws/oracle.rs"]
 mod oracle;
 #[path = "laws/order.rs"]
@@ -140,6 +142,44 @@ proptest! {
         prop_assert_eq!(&before.launches, &after.launches);
         prop_assert_eq!(&before.nominations, &after.nominations);
         prop_assert_eq!(&before.report.pods[..], &after.report.pods[..snapshot.pods.len()]);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn a_base_never_goes_to_spot(Cluster(snapshot) in mixed::mixed()) {
+        let decided = plan(&snapshot);
+        prop_assert_eq!(mixed::broken_promises(&snapshot, &decided), Vec::<String>::new());
+        let found = findings(&snapshot, &decided);
+        prop_assert!(found.is_empty(), "{}", found);
+    }
+
+    #[test]
+    fn nobody_waits_because_of_a_share(Cluster(snapshot) in mixed::mixed()) {
+        let bare = mixed::without_shares(&snapshot);
+        let (with, without) = (unplaced(&snapshot, &plan(&snapshot)), unplaced(&bare, &plan(&bare)));
+        prop_assert!(with.len() <= without.len(), "{:?} wait, without shares {:?}", with, without);
+    }
+
+    #[test]
+    fn splits_are_settled_after_one_pass(Cluster(snapshot) in mixed::mixed()) {
+        let first = plan(&snapshot);
+        prop_assume!(first.moves.iter().all(|it| it.reason != MoveReason::Static));
+        let after = applied::to(&snapshot, &first);
+        let again = plan(&after);
+        prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first.launches);
+        let found = findings(&after, &again);
+        prop_assert!(found.is_empty(), "{}", found);
+    }
+
+    #[test]
+    fn the_order_of_split_workloads_does_not_matter(Cluster(snapshot) in mixed::mixed(), by in any::<u64>()) {
+        let other = order::shuffled(&snapshot, by);
+        let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
+        let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
+        prop_assert!(told == retold, "{:?}", difference);
     }
 }
 

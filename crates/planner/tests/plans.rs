@@ -11,6 +11,8 @@ mod clusters;
 mod judged;
 #[path = "plans/large.rs"]
 mod large;
+#[path = "plans/split.rs"]
+mod split;
 #[path = "plans/spoilt.rs"]
 mod spoilt;
 #[path = "plans/spoilt_moves.rs"]

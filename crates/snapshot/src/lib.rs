@@ -12,6 +12,7 @@ mod guards;
 mod ignored;
 mod input;
 mod memory;
+mod mixes;
 mod nodes;
 mod overlays;
 mod pools;

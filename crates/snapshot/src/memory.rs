@@ -54,6 +54,7 @@ impl Memory {
         let waiting = || daemons.iter().map(|it| &it.shape).chain(rooms.iter().map(|room| &room.shape));
         let keys = waiting().flat_map(terms::keys).map(str::to_owned).collect();
         self.take_pods(input, keys);
+        problems.extend(self.records.misread());
         let shapes = daemons.iter_mut().map(|it| &mut it.shape).chain(rooms.iter_mut().map(|room| &mut room.shape));
         shapes.for_each(|shape| shape.labels = self.records.seen(&shape.labels));
         let catalogues = self.catalogues(input, &mut problems);

@@ -88,6 +88,16 @@ pub enum Problem {
         /// What is wrong with it.
         error: api::price::InvalidPrice,
     },
+    /// What a pod says of its workload's split cannot be read and does not count.
+    #[error("Pod {pod}{}: {error}; until then it does not count", and_others(*.others))]
+    Mix {
+        /// `namespace/name` of the first pod that says it.
+        pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
+        /// What is wrong with it.
+        error: api::InvalidMix,
+    },
     /// Performance factors that cannot be read do not count.
     #[error("NodePool {pool}: annotation kerf.sh/performance-factors does not count: {error}{}", cause(error))]
     PerformanceFactors {
@@ -96,6 +106,15 @@ pub enum Problem {
         /// What is wrong with them.
         error: api::performance::InvalidFactors,
     },
+}
+
+/// How many are not named.
+fn and_others(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => " and 1 other".to_owned(),
+        count => format!(" and {count} others"),
+    }
 }
 
 /// The rest of the story, for errors that leave it to their source.

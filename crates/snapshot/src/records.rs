@@ -11,14 +11,16 @@ mod order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::InvalidMix;
 use api::objects::{Pod, PodDisruptionBudget};
-use planner::PodShape;
+use planner::{Mix, PodShape};
 
 use crate::guards::Guards;
 use crate::ignored::IgnoredReason;
-use crate::shapes;
+use crate::rescheduling::full_name;
 use crate::terms::Labels;
 use crate::volumes::{self, Storage};
+use crate::{Problem, mixes, shapes};
 use interner::Interner;
 use order::Order;
 
@@ -33,6 +35,8 @@ pub(crate) struct Record {
     pub(crate) claims: Vec<String>,
     /// The PodDisruptionBudgets that select it while it is bound, by name.
     guards: Vec<u32>,
+    /// How its workload is split over on-demand and spot, if it asks for that.
+    pub(crate) mix: Option<Arc<Mix>>,
     fault: Option<Box<IgnoredReason>>,
     trouble: Option<Box<IgnoredReason>>,
 }
@@ -68,6 +72,8 @@ pub(crate) struct Records {
     loose: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
     guards: Guards,
+    /// What few pods say of their workloads' splits and cannot be read.
+    misread: BTreeMap<u32, Vec<InvalidMix>>,
     keys: BTreeSet<String>,
     clock: u64,
 }
@@ -149,6 +155,30 @@ impl Records {
         self.sorted(&self.loose)
     }
 
+    /// What pods say of their workloads' splits and cannot be read, once a workload and text.
+    pub(crate) fn misread(&self) -> Vec<Problem> {
+        let mut known: BTreeMap<(&str, &str, String), usize> = BTreeMap::new();
+        let mut problems: Vec<Problem> = Vec::new();
+        let mut faults: Vec<(&Arc<Pod>, &InvalidMix)> = Vec::new();
+        for (id, errors) in &self.misread {
+            let pod = self.get(*id).map(|record| &record.pod);
+            faults.extend(pod.into_iter().flat_map(|pod| errors.iter().map(move |error| (pod, error))));
+        }
+        faults.sort_by_key(|(pod, _)| (pod.namespace(), pod.name()));
+        for (pod, error) in faults {
+            let owner = pod.controller().map_or_else(|| pod.name(), |owner| owner.uid.as_str());
+            let name = (pod.namespace(), owner, error.to_string());
+            match known.get(&name).and_then(|position| problems.get_mut(*position)) {
+                Some(Problem::Mix { others, .. }) => *others += 1,
+                _ => {
+                    known.insert(name, problems.len());
+                    problems.push(Problem::Mix { pod: full_name(pod), others: 0, error: error.clone() });
+                }
+            }
+        }
+        problems
+    }
+
     fn sorted<'a>(&'a self, ids: impl IntoIterator<Item = &'a u32>) -> Vec<&'a Record> {
         let mut records: Vec<&Record> = ids.into_iter().filter_map(|id| self.get(*id)).collect();
         records.sort_by_key(|record| (record.pod.namespace(), record.pod.name(), &record.pod.metadata.uid));
@@ -168,16 +198,19 @@ impl Records {
             false => shapes::of_pod(pod.namespace(), labels, &pod.spec),
         };
         let bare = self.shapes.intern(form.shape);
+        let (mix, misread) = mixes::of_pod(pod);
         let record = Record {
             pod: Arc::clone(pod),
             shape: self.shapes.share(&bare),
             bare,
             claims: Vec::new(),
             guards: Vec::new(),
+            mix,
             fault: form.refusal.map(Box::new),
             trouble: None,
         };
         let id = self.store(record);
+        self.misread.extend((!misread.is_empty()).then_some((id, misread)));
         self.enlist(id, pod);
         self.guard(id);
         id
@@ -212,6 +245,7 @@ impl Records {
         self.free.push(id);
         self.loose.remove(&id);
         self.with_volumes.remove(&id);
+        self.misread.remove(&id);
         let node = &record.pod.spec.node_name;
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
             self.touch(node);

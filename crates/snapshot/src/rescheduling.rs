@@ -95,6 +95,7 @@ impl<'a> Sorting<'a> {
             nominated_after: promise.map_or(0, |(number, _)| *number),
             claims: record.claims.clone(),
             buffer: None,
+            mix: record.mix.clone(),
             uid,
         });
     }

@@ -7,6 +7,8 @@ mod buffers;
 mod disruption;
 #[path = "translation/memory.rs"]
 mod memory;
+#[path = "translation/mixes.rs"]
+mod mixes;
 #[path = "translation/nodes.rs"]
 mod nodes;
 #[path = "translation/objects.rs"]
@@ -46,6 +48,8 @@ fn the_planner_knows_the_same_labels() {
         (planner::label::CAPACITY_TYPE, api::label::CAPACITY_TYPE),
         (planner::label::INSTANCE_TYPE, api::label::INSTANCE_TYPE),
         (planner::label::HOSTNAME, api::label::HOSTNAME),
+        (planner::label::ON_DEMAND_BASE, api::annotation::ON_DEMAND_BASE),
+        (planner::label::SPOT_SHARE, api::annotation::SPOT_SHARE),
     ];
     for (own, said) in rows {
         assert_eq!(own, said);

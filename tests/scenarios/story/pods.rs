@@ -1,8 +1,10 @@
 //! Pods of a story: what they ask for, whom they want near and apart, their ports and volumes.
 
+use std::sync::Arc;
+
 use planner::{
-    HostPort, NodePreference, Operator, PodPreference, PodShape, PodTerm, Requirement, Resources, Selector, Spread,
-    VolumeNeed,
+    HostPort, Mix, NodePreference, Operator, PodPreference, PodShape, PodTerm, Requirement, Resources, Selector,
+    Spread, VolumeNeed,
 };
 
 use super::statement::Statement;
@@ -32,6 +34,16 @@ pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String>
         ports: statement.get("ports").unwrap_or_default().iter().map(|word| port(word)).collect::<Result<_, _>>()?,
         volumes: volumes(statement).map(|(_, _, words)| volume(words)).collect::<Result<_, _>>()?,
     })
+}
+
+/// `mix web base 2 share 70`: pods that say the same of the same workload belong together.
+pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<Mix>>, String> {
+    let Some(words) = statement.get("mix") else { return Ok(None) };
+    let parts = Parts::of(words, &["base", "share"]);
+    let workload = format!("{namespace}/{}", parts.front().first().ok_or("a mix of which workload?")?);
+    let on_demand_base = parts.number("base")?.unwrap_or(0);
+    let spot_share = parts.number("share")?;
+    Ok(Some(Arc::new(Mix { owner: workload.clone(), workload, on_demand_base, spot_share })))
 }
 
 /// `namespace/name` of the volume claims of the pod of that name, one for each volume of its shape.

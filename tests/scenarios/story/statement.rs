@@ -14,7 +14,7 @@ pub struct Statement {
     pub clauses: Vec<(String, Vec<String>)>,
 }
 
-const POD: [&str; 18] = [
+const POD: [&str; 19] = [
     "asks",
     "labels",
     "selects",
@@ -32,6 +32,7 @@ const POD: [&str; 18] = [
     "shares",
     "waits",
     "promised",
+    "mix",
     "on",
 ];
 

@@ -131,13 +131,16 @@ fn only_what_somebody_reads_is_kept() {
         "annotations": {
             api::annotation::LAST_APPLIED: "{}",
             api::annotation::DO_NOT_DISRUPT: "true",
+            api::annotation::ON_DEMAND_BASE: "2",
+            api::annotation::SPOT_SHARE: "70%",
             api::annotation::BIND_COMPLETED: "yes",
             "note": "mine",
         },
     }});
-    let all_but_the_copy = [api::annotation::DO_NOT_DISRUPT, "note", api::annotation::BIND_COMPLETED];
+    let of_pods = [api::annotation::DO_NOT_DISRUPT, api::annotation::ON_DEMAND_BASE, api::annotation::SPOT_SHARE];
+    let all_but_the_copy = [&of_pods[..], &["note", api::annotation::BIND_COMPLETED]].concat();
     assert_eq!(kept(overlay(&annotated).as_ref().clone()), all_but_the_copy);
-    assert_eq!(kept(pod(&annotated).as_ref().clone()), [api::annotation::DO_NOT_DISRUPT]);
+    assert_eq!(kept(pod(&annotated).as_ref().clone()), of_pods);
     assert_eq!(kept(made::<PersistentVolumeClaim>("it", 1, &annotated)), [api::annotation::BIND_COMPLETED]);
     assert_eq!(kept(made::<Deployment>("it", 1, &annotated)), [""; 0]);
 }

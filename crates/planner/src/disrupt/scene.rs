@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::sides::Sides;
 use crate::{
     BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Snapshot,
     Stage, ValueSet, label,
 };
+
+/// Positions of shapes, by address and by what a split adds.
+type Shapes = BTreeMap<(*const PodShape, Option<Requirement>), usize>;
 
 /// A snapshot in which pods of some nodes count twice: where they run, and as pods that may be given another place.
 pub(super) struct Scene {
@@ -22,22 +26,27 @@ impl Scene {
         settle(&mut settled, plan);
         let mut scene = Self { own: vec![Vec::new(); settled.nodes.len()], snapshot: settled };
         let shapes = scene.snapshot.shapes.iter().enumerate();
-        let mut known: BTreeMap<*const PodShape, usize> =
-            shapes.map(|(position, shape)| (Arc::as_ptr(shape), position)).collect();
+        let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
+        let mut sides = Sides::of(snapshot);
         for node in free {
-            scene.take_in(*node, &mut known);
+            scene.take_in(*node, &mut known, &mut sides);
         }
         scene
     }
 
-    fn take_in(&mut self, position: usize, known: &mut BTreeMap<*const PodShape, usize>) {
+    fn take_in(&mut self, position: usize, known: &mut Shapes, sides: &mut Sides<'_>) {
         let node = Arc::clone(&self.snapshot.nodes[position]);
         let mut pods: Vec<&BoundPod> = node.pods.iter().filter(|pod| pod.reschedulable).collect();
         pods.sort_by_key(|pod| (&pod.name, &pod.uid));
         for pod in pods {
             let shapes = &mut self.snapshot.shapes;
-            let shape = *known.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
-                shapes.push(Arc::clone(&pod.shape));
+            let side = sides.keep(&node, pod);
+            let shape = *known.entry((Arc::as_ptr(&pod.shape), side.clone())).or_insert_with(|| {
+                let mut shape = Arc::clone(&pod.shape);
+                if let Some(side) = side {
+                    Arc::make_mut(&mut shape).selector.push(side);
+                }
+                shapes.push(shape);
                 shapes.len() - 1
             });
             self.own[position].push(self.snapshot.pods.len());

@@ -18,6 +18,10 @@ pub mod label {
     pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
     /// Unknown before a node registers.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
+    /// Stands in reasons: what a pod says to keep the first of its workload off spot.
+    pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
+    /// Stands in reasons: what a pod says of how many of the others go to spot.
+    pub const SPOT_SHARE: &str = "kerf.sh/spot-share";
 }
 
 /// Money per hour in millionths of a dollar.

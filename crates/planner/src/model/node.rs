@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Taint};
+use super::{Effect, MicroDollars, Millis, Mix, PodShape, Requirement, Resources, Taint};
 
 /// The key of the taint that a cordon is.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -161,6 +161,8 @@ pub struct BoundPod {
     pub shape: Arc<PodShape>,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`.
     pub claims: Vec<String>,
+    /// How its workload is split over on-demand and spot, if it asks for that.
+    pub mix: Option<Arc<Mix>>,
     /// On its way out: it still has its room, ports and volumes, but counts for no topology.
     pub ending: bool,
 }
@@ -189,6 +191,7 @@ impl Default for BoundPod {
             rests_until: None,
             shape: Arc::default(),
             claims: Vec::new(),
+            mix: None,
             ending: false,
         }
     }

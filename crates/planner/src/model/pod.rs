@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, PodPreference, PodTerm, Requirement, Resources, Spread};
+use super::{Millis, Mix, PodPreference, PodTerm, Requirement, Resources, Spread};
 
 /// A pod that needs a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub struct Pod {
     pub claims: Vec<String>,
     /// `namespace/name` of the CapacityBuffer that it stands for; such a pod keeps room and is never bound.
     pub buffer: Option<String>,
+    /// How its workload is split over on-demand and spot, if it asks for that.
+    pub mix: Option<Arc<Mix>>,
 }
 
 /// All that placing a pod depends on, but for names of its own.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{MicroDollars, Operator, Requirement};
+use crate::{CapacityType, MicroDollars, Operator, Requirement, label};
 
 use super::{
     LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why, WhyMove,
@@ -56,6 +56,11 @@ impl Display for Miss {
             Self::MinValues { key, asked, found } => {
                 write!(out, "minValues asks for {asked} values of {key}, only {found} can be had")
             }
+            Self::SpotOnly => write!(
+                out,
+                "only spot can be had for it, and {} keeps it off spot: let on-demand be bought, or ask for a smaller base",
+                label::ON_DEMAND_BASE
+            ),
             Self::Types(miss) => write!(out, "{miss}"),
         }
     }
@@ -164,6 +169,10 @@ impl Display for Preference {
             }
             Self::Spread { key } => write!(out, "an even spread by {key}"),
             Self::SoftTaints => out.write_str("keeping off PreferNoSchedule taints"),
+            Self::Share { of } => {
+                let side = if *of == CapacityType::Spot { "on spot" } else { "off spot" };
+                write!(out, "its place {side} by {}", label::SPOT_SHARE)
+            }
         }
     }
 }

@@ -4,10 +4,12 @@
 //! has a place in the first solution keeps one, whatever others bring: no pod is given up so that another finds a place.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::thread;
 
 use super::Solver;
 use super::manner::{self, Manner, Score};
+use super::mix::{self, Part};
 use super::topology::Foreseen;
 use crate::{Plan, PodVerdict, Snapshot};
 
@@ -22,9 +24,17 @@ struct Solution {
     left: BTreeSet<usize>,
 }
 
-/// The best solution, the first among equals.
+/// The best solution, the first among equals: with the shares that workloads ask for, unless fewer pods would have a place.
 pub(super) fn best(snapshot: &Snapshot) -> Plan {
-    let begun = match begin(snapshot) {
+    let parts = mix::parts(snapshot);
+    let plan = best_of(snapshot, &parts);
+    let Some(parts) = mix::without_wishes(&parts, &plan) else { return plan };
+    let other = best_of(snapshot, &parts);
+    if other.report.order.len() > plan.report.order.len() { other } else { plan }
+}
+
+fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
+    let begun = match begin(snapshot, parts) {
         Beginning::Whole(plan) => return plan,
         Beginning::Begun(solver) => solver,
     };
@@ -33,7 +43,7 @@ pub(super) fn best(snapshot: &Snapshot) -> Plan {
     let (pods, shapes) = all.first().map_or((0, 0), |first| at_issue(snapshot, &first.plan));
     let more = manner::more(pods, shapes);
     if !more.is_empty() {
-        all.extend(side_by_side(Solver::new(snapshot, &Foreseen::default()), more));
+        all.extend(side_by_side(Solver::new(snapshot, parts, &Foreseen::default()), more));
     }
     all.retain(|solution| solution.left.is_subset(&first));
     all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
@@ -46,15 +56,15 @@ enum Beginning<'a> {
     Begun(Box<Solver<'a>>),
 }
 
-fn begin(snapshot: &Snapshot) -> Beginning<'_> {
+fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[Part]>) -> Beginning<'a> {
     let nothing = Foreseen::default();
-    let mut solver = Solver::new(snapshot, &nothing);
+    let mut solver = Solver::new(snapshot, parts, &nothing);
     if solver.go_undisputed() {
         if solver.unforeseen() == nothing {
             return Beginning::Whole(solver.finish());
         }
         // It was rehearsed and failed, and has forgotten where its pods are.
-        solver = Solver::new(snapshot, &nothing);
+        solver = Solver::new(snapshot, parts, &nothing);
     }
     Beginning::Begun(Box::new(solver))
 }
@@ -99,7 +109,7 @@ fn solution(begun: Solver<'_>, manner: Manner) -> Solution {
 /// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
 /// launches would have brought along whom those who came first did not count on.
 fn solved(begun: Solver<'_>, manner: Manner) -> Solver<'_> {
-    let snapshot = begun.snapshot;
+    let (snapshot, parts) = (begun.snapshot, Arc::clone(&begun.parts));
     let mut foreseen = Foreseen::default();
     let mut solver = Solver { manner, ..begun };
     solver.solve();
@@ -109,7 +119,7 @@ fn solved(begun: Solver<'_>, manner: Manner) -> Solver<'_> {
         if foreseen == before {
             break;
         }
-        solver = Solver { manner, ..Solver::new(snapshot, &foreseen) };
+        solver = Solver { manner, ..Solver::new(snapshot, &parts, &foreseen) };
         solver.solve();
     }
     solver

@@ -4,9 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::{Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
+use crate::{CapacityType, Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
 
 use super::dimensions::{Amounts, Dimensions};
+use super::mix::Part;
 use super::topology::{GroupId, KeyId, Rule, Topology};
 use super::wants::{Class, ClassId, Tolerance, Wants};
 
@@ -16,6 +17,8 @@ const MOST_ALTERNATIVES: usize = 64;
 /// A shape, ready to be placed.
 pub(super) struct Demand<'a> {
     pub(super) shape: &'a PodShape,
+    /// The pods' part in their workloads' splits.
+    pub(super) part: Part,
     pub(super) requests: Amounts,
     /// Volumes whose attachments are counted: position in the shape, and dimension.
     pub(super) attachments: Vec<(usize, usize)>,
@@ -65,15 +68,17 @@ enum Item {
     Node(usize),
     Spread(usize),
     SoftTaints,
+    Share(CapacityType),
 }
 
 impl<'a> Demand<'a> {
-    pub(super) fn of(shape: &'a PodShape, compiler: &mut Compiler<'a, '_>) -> Self {
-        let items = items(shape, compiler.policy, compiler.soft_taints);
-        let levels = (0..=items.len()).map(|dropped| compiler.level(shape, &items, dropped)).collect();
+    pub(super) fn of(shape: &'a PodShape, part: Part, compiler: &mut Compiler<'a, '_>) -> Self {
+        let items = items(shape, part, compiler.policy, compiler.soft_taints);
+        let levels = (0..=items.len()).map(|dropped| compiler.level((shape, part), &items, dropped)).collect();
         let holds = shape.apart.iter().map(|term| compiler.topology.held(&shape.namespace, term)).collect();
         Self {
             shape,
+            part,
             requests: compiler.dimensions.requests(shape),
             attachments: compiler.dimensions.attachments(shape),
             claims: Vec::new(),
@@ -138,20 +143,24 @@ impl<'a> Demand<'a> {
         if level.dropped == 0 {
             return Vec::new();
         }
-        let items = items(self.shape, policy, soft_taints);
+        let items = items(self.shape, self.part, policy, soft_taints);
         items[..level.dropped].iter().map(|item| item.preference(self.shape)).collect()
     }
 }
 
 impl<'a> Compiler<'a, '_> {
-    fn level(&mut self, shape: &'a PodShape, items: &[Item], dropped: usize) -> Level {
+    fn level(&mut self, (shape, part): (&'a PodShape, Part), items: &[Item], dropped: usize) -> Level {
         let kept = &items[dropped..];
         let liked = kept.iter().find_map(|item| match item {
             Item::Node(position) => Some(shape.preferred[*position].term.as_slice()),
             _ => None,
         });
         let strict = required(shape);
-        let wants = with_volumes(shape, &narrowed(&strict, liked.unwrap_or_default()));
+        let share = part.likes().filter(|(of, _)| kept.contains(&Item::Share(*of))).map(|(_, side)| side);
+        // The split is Kerf's own affair: kube-scheduler, whose rules follow, knows nothing of it.
+        let beside: Vec<Requirement> = part.requires().into_iter().chain(share).collect();
+        let narrower: Requirements = liked.unwrap_or_default().iter().chain(&beside).collect();
+        let wants = with_volumes(shape, &narrowed(&strict, &narrower));
         let soft = kept.contains(&Item::SoftTaints);
         let tolerance = if items.contains(&Item::SoftTaints) && !soft { Tolerance::Lenient } else { Tolerance::Strict };
         let class = Class {
@@ -191,7 +200,7 @@ impl<'a> Compiler<'a, '_> {
                     let term = &shape.prefers_apart[*position].term;
                     rules.push(Rule::apart(self.topology.apart(&shape.namespace, term)));
                 }
-                Item::Node(_) | Item::Spread(_) | Item::SoftTaints => {}
+                Item::Node(_) | Item::Spread(_) | Item::SoftTaints | Item::Share(_) => {}
             }
         }
         rules
@@ -215,12 +224,14 @@ impl Item {
             }
             Self::Spread(position) => Preference::Spread { key: shape.spread[position].key.clone() },
             Self::SoftTaints => Preference::SoftTaints,
+            Self::Share(of) => Preference::Share { of },
         }
     }
 }
 
-/// The preferences of a shape in the order in which they are dropped: Karpenter's.
-fn items(shape: &PodShape, policy: PreferencePolicy, soft_taints: bool) -> Vec<Item> {
+/// The preferences of a shape in the order in which they are dropped: Karpenter's, and the share of a workload last, for it
+/// is asked of nobody but Kerf.
+fn items(shape: &PodShape, part: Part, policy: PreferencePolicy, soft_taints: bool) -> Vec<Item> {
     let mut items = Vec::new();
     if policy == PreferencePolicy::Respect {
         items.extend(heaviest_first(shape.prefers_near.iter().map(|it| it.weight)).map(Item::Near));
@@ -230,6 +241,7 @@ fn items(shape: &PodShape, policy: PreferencePolicy, soft_taints: bool) -> Vec<I
         items.extend(soft.map(|(position, _)| Item::Spread(position)));
     }
     items.extend(soft_taints.then_some(Item::SoftTaints));
+    items.extend(part.likes().map(|(of, _)| Item::Share(of)));
     items
 }
 
@@ -248,9 +260,8 @@ fn required(shape: &PodShape) -> Vec<Requirements> {
     }
 }
 
-fn narrowed(alternatives: &[Requirements], by: &[Requirement]) -> Vec<Requirements> {
-    let by: Requirements = by.iter().collect();
-    alternatives.iter().map(|one| one.intersection(&by)).collect()
+fn narrowed(alternatives: &[Requirements], by: &Requirements) -> Vec<Requirements> {
+    alternatives.iter().map(|one| one.intersection(by)).collect()
 }
 
 /// Every alternative with every place where all volumes are or can be made; contradictions fall out unless all are.

@@ -146,7 +146,9 @@ impl Solver<'_> {
         let peers = shapes.filter(|shape| !bounded || self.demands[*shape].shape.priority == priority);
         let mut guests: Vec<Guest> =
             peers.collect::<Vec<_>>().into_iter().filter_map(|it| self.guest(frame, it)).collect();
-        guests.sort_by_cached_key(|guest| (-self.bulk(guest), self.demands[guest.shape].shape));
+        guests.sort_by_cached_key(|guest| {
+            (-self.bulk(guest), self.demands[guest.shape].shape, self.demands[guest.shape].part)
+        });
         guests.truncate(MOST_SHAPES - 1);
         let level = &self.demands[turn.shape].levels[turn.level];
         let count = self.waiting[turn.shape].max(1).div_ceil(self.topology.breadth(&level.rules));

@@ -68,7 +68,7 @@ impl<'a> Mover<'a> {
         rank: impl Fn(&Node) -> K,
         foreseen: &Foreseen,
     ) -> Self {
-        let mut solver = Solver::new(snapshot, foreseen);
+        let mut solver = Solver::new(snapshot, &super::mix::parts(snapshot), foreseen);
         solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
         for (site, pods) in (0..).zip(own) {
             solver.residents.extend(pods.iter().map(|pod| Resident { pod: *pod, site }));

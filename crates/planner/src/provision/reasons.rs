@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use crate::{MinValuesPolicy, Miss, Operator, PoolMiss, Relief, Requirement, Requirements, Standing, TypesMiss};
 
+use super::demand::Demand;
 use super::dimensions::first_lacking;
 use super::frame::FrameId;
+use super::mix::Part;
 use super::template::{Candidate, Template};
 use super::topology::HOST;
 use super::{Solver, Turn};
@@ -41,7 +43,21 @@ impl Solver<'_> {
             return Miss::Requirement { key: key.to_owned(), own: Vec::new(), asked: Vec::new(), near: None };
         }
         let misses = class.wants.iter().map(|want| self.miss_of(template, *want, turn));
-        misses.max_by_key(Miss::nearness).unwrap_or_else(Miss::no_types)
+        let miss = misses.max_by_key(Miss::nearness).unwrap_or_else(Miss::no_types);
+        let by_label = matches!(miss, Miss::Requirement { .. } | Miss::Types(_));
+        if by_label && self.is_kept_off_spot(template, turn.shape) { Miss::SpotOnly } else { miss }
+    }
+
+    /// Whether a pool could serve pods of a base if they were others of their workload.
+    fn is_kept_off_spot(&mut self, template: usize, shape: usize) -> bool {
+        let Demand { part: Part::Base, shape: own, .. } = self.demands[shape] else { return false };
+        let free = |other: &Demand<'_>| other.part == Part::Free && std::ptr::eq(other.shape, own);
+        let Some(other) = self.demands.iter().find(|other| free(other)) else { return false };
+        let wants = other.levels.last().map(|level| self.wants.of_class(level.class).wants.clone()).unwrap_or_default();
+        wants.into_iter().any(|want| {
+            let frame = self.frames.narrowed(template, want, &self.wants, &mut self.topology);
+            frame.and_then(|frame| self.had(frame, shape)).is_some()
+        })
     }
 
     fn miss_of(&mut self, template: usize, want: usize, turn: Turn) -> Miss {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{PodShape, Snapshot, label};
 
 use super::demand::{Compiler, Demand};
+use super::mix::Part;
 use super::topology::{GroupId, Rule, Topology};
 
 /// The CSI driver of EBS, whose volumes are in one zone.
@@ -44,24 +45,28 @@ impl<'a> Shared<'a> {
         claims.iter().filter_map(|claim| self.rules.get(claim.as_str()))
     }
 
-    /// The demand of each shape, then those of pods of a shape that share the same claims; and which one each pod has.
+    /// The demand of each shape, then those of pods of a shape that share the same claims or have the same part in a
+    /// workload's split; and which one each pod has.
     pub(super) fn demands(
         &self,
         snapshot: &'a Snapshot,
+        parts: &[Part],
         compiler: &mut Compiler<'a, '_>,
     ) -> (Vec<Demand<'a>>, Vec<usize>) {
-        let mut demands: Vec<Demand<'a>> = snapshot.shapes.iter().map(|shape| Demand::of(shape, compiler)).collect();
-        let mut known: BTreeMap<(usize, Vec<GroupId>), usize> = BTreeMap::new();
+        let mut demands: Vec<Demand<'a>> =
+            snapshot.shapes.iter().map(|shape| Demand::of(shape, Part::Free, compiler)).collect();
+        let mut known: BTreeMap<(usize, Part, Vec<GroupId>), usize> = BTreeMap::new();
         let mut demand_of = Vec::with_capacity(snapshot.pods.len());
-        for pod in &snapshot.pods {
+        for (pod, part) in snapshot.pods.iter().zip(parts) {
+            let part = part.in_force();
             let rules: Vec<Rule> = self.rules(&pod.claims).cloned().collect();
-            if rules.is_empty() {
+            if rules.is_empty() && part == Part::Free {
                 demand_of.push(pod.shape);
                 continue;
             }
-            let name = (pod.shape, rules.iter().map(|rule| rule.group).collect());
+            let name = (pod.shape, part, rules.iter().map(|rule| rule.group).collect());
             let demand = *known.entry(name).or_insert_with(|| {
-                demands.push(Demand::of(&snapshot.shapes[pod.shape], compiler).sharing(&rules));
+                demands.push(Demand::of(&snapshot.shapes[pod.shape], part, compiler).sharing(&rules));
                 demands.len() - 1
             });
             demand_of.push(demand);

@@ -31,6 +31,7 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
         rests_until: rests_until.map(millis),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
+        mix: record.mix.clone(),
         ending: pod.is_terminating(),
     }
 }

@@ -25,9 +25,13 @@ fn looking(key: &str) -> Value {
 fn pod(dice: &mut Dice, number: usize) -> Value {
     let name = format!("p{number}");
     let labels = json!({"app": "web", "tier": format!("t{}", dice.roll(2))});
-    let metadata = match dice.roll(4) {
+    let metadata = match dice.roll(6) {
         0 => owned_by("DaemonSet"),
         1 => json!({"annotations": {"karpenter.sh/do-not-disrupt": format!("{}m", 5 + dice.roll(20))}}),
+        2 => {
+            let base = ["2", "two"][dice.roll(2)];
+            json!({"annotations": {"kerf.sh/on-demand-base": base, "kerf.sh/spot-share": "50%"}})
+        }
         _ => json!({}),
     };
     let metadata = merged(metadata, json!({"labels": labels}));

@@ -1,0 +1,133 @@
+//! How the pods of a workload are to be split over on-demand and spot, as they say themselves.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::annotation::{ON_DEMAND_BASE, SPOT_SHARE};
+
+/// What a pod says of its workload's split.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MixSaid {
+    /// How many of the workload's pods never go to spot; 0 where nothing is said.
+    pub on_demand_base: u32,
+    /// Of the others, how many of a hundred are to be on spot; `None` where nothing is said.
+    pub spot_share: Option<u8>,
+    /// Values that cannot be read; each counts as not said.
+    pub faults: Vec<InvalidMix>,
+}
+
+/// A text that says nothing of a split.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMix {
+    /// The base is no number of pods.
+    #[error("{ON_DEMAND_BASE}: {text:?} is not a number of pods: write a whole number such as \"2\"")]
+    Base {
+        /// The text as given.
+        text: String,
+    },
+    /// The share is no percentage.
+    #[error("{SPOT_SHARE}: {text:?} is not a share: write a whole percentage from \"0%\" to \"100%\"")]
+    Share {
+        /// The text as given.
+        text: String,
+    },
+}
+
+impl MixSaid {
+    /// What a pod's annotations say; where one is absent, the label of the same key. A label cannot have a percent sign, so
+    /// a share may go without it.
+    #[must_use]
+    pub fn of(pod: &ObjectMeta) -> Self {
+        let mut said = Self::default();
+        if let Some(text) = value(pod, ON_DEMAND_BASE) {
+            match count(text) {
+                Some(base) => said.on_demand_base = base,
+                None => said.faults.push(InvalidMix::Base { text: text.to_owned() }),
+            }
+        }
+        if let Some(text) = value(pod, SPOT_SHARE) {
+            match percentage(text) {
+                Some(share) => said.spot_share = Some(share),
+                None => said.faults.push(InvalidMix::Share { text: text.to_owned() }),
+            }
+        }
+        said
+    }
+
+    /// Whether anything is asked for.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.on_demand_base > 0 || self.spot_share.is_some()
+    }
+}
+
+fn value<'a>(pod: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    let annotated = pod.annotations.as_ref().and_then(|all| all.get(key));
+    annotated.or_else(|| pod.labels.as_ref()?.get(key)).map(String::as_str)
+}
+
+/// Digits alone: a sign would be read as well.
+fn count(text: &str) -> Option<u32> {
+    text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+fn percentage(text: &str) -> Option<u8> {
+    let share = count(text.strip_suffix('%').unwrap_or(text)).filter(|share| *share <= 100)?;
+    u8::try_from(share).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(annotations: &[(&str, &str)], labels: &[(&str, &str)]) -> ObjectMeta {
+        let map = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            Some(pairs.collect())
+        };
+        ObjectMeta { annotations: map(annotations), labels: map(labels), ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn values_as_people_write_them() {
+        let rows = [
+            ("2", "70%", 2, Some(70), 0),
+            ("0", "0%", 0, Some(0), 0),
+            ("007", "100", 7, Some(100), 0),
+            ("-1", "101%", 0, None, 2),
+            ("+1", "+5%", 0, None, 2),
+            ("two", "half", 0, None, 2),
+            ("", "", 0, None, 2),
+            ("1.5", "33.3%", 0, None, 2),
+            ("4294967296", "70%%", 0, None, 2),
+            (" 2", "70 %", 0, None, 2),
+        ];
+        for (base, share, on_demand_base, spot_share, faults) in rows {
+            let said = MixSaid::of(&pod(&[(ON_DEMAND_BASE, base), (SPOT_SHARE, share)], &[]));
+            assert_eq!((said.on_demand_base, said.spot_share), (on_demand_base, spot_share), "{base} {share}");
+            assert_eq!(said.faults.len(), faults, "{base} {share}");
+            assert_eq!(said.asks(), faults == 0, "{base} {share}");
+        }
+    }
+
+    #[test]
+    fn labels_stand_in_for_annotations() {
+        let said = MixSaid::of(&pod(&[(ON_DEMAND_BASE, "3")], &[(ON_DEMAND_BASE, "5"), (SPOT_SHARE, "40")]));
+        assert_eq!((said.on_demand_base, said.spot_share), (3, Some(40)));
+        assert_eq!(MixSaid::of(&ObjectMeta::default()), MixSaid::default());
+        let zero = MixSaid::of(&pod(&[(ON_DEMAND_BASE, "0")], &[]));
+        assert!(!zero.asks() && zero.faults.is_empty());
+    }
+
+    #[test]
+    fn faults_name_the_key_and_the_cure() {
+        let said = MixSaid::of(&pod(&[(ON_DEMAND_BASE, "two"), (SPOT_SHARE, "0.7")], &[]));
+        let told: Vec<String> = said.faults.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                r#"kerf.sh/on-demand-base: "two" is not a number of pods: write a whole number such as "2""#,
+                r#"kerf.sh/spot-share: "0.7" is not a share: write a whole percentage from "0%" to "100%""#,
+            ]
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! On which side of its workload's split, on-demand or spot, a pod stays when it moves.
+//!
+//! A move never takes a pod to the other side, with one exception: pods that run on-demand because spot was sold out, more of
+//! them than the workload asks for, may go back to spot.
+
+use std::collections::BTreeMap;
+
+use crate::{BoundPod, CapacityType, Mix, Node, Operator, Requirement, Snapshot, label};
+
+/// How many pods of each workload run on-demand beyond what it asks for.
+pub(super) struct Sides<'a> {
+    surplus: BTreeMap<&'a Mix, usize>,
+}
+
+#[derive(Default)]
+struct Tally {
+    all: usize,
+    on_demand: usize,
+}
+
+impl<'a> Sides<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let mut tallies: BTreeMap<&Mix, Tally> = BTreeMap::new();
+        for node in snapshot.nodes.iter().filter(|node| node.leaving.is_none()) {
+            for mix in node.pods.iter().filter(|pod| !pod.ending).filter_map(|pod| pod.mix.as_deref()) {
+                let tally = tallies.entry(mix).or_default();
+                tally.all += 1;
+                tally.on_demand += usize::from(!is_spot(node));
+            }
+        }
+        for mix in snapshot.pods.iter().filter_map(|pod| pod.mix.as_deref()) {
+            tallies.entry(mix).or_default().all += 1;
+        }
+        let surplus = |(mix, tally): (&'a Mix, Tally)| (mix, tally.on_demand.saturating_sub(wanted(mix, tally.all)));
+        Self { surplus: tallies.into_iter().map(surplus).collect() }
+    }
+
+    /// What a pod of a node that moves requires beside what it says itself. Who may change sides is counted.
+    pub(super) fn keep(&mut self, node: &Node, pod: &BoundPod) -> Option<Requirement> {
+        let mix = pod.mix.as_deref()?;
+        let own: &[CapacityType] =
+            if is_spot(node) { &[CapacityType::Spot] } else { &[CapacityType::OnDemand, CapacityType::Reserved] };
+        match self.surplus.get_mut(mix) {
+            Some(surplus) if *surplus > 0 && !is_spot(node) => {
+                *surplus -= 1;
+                None
+            }
+            _ => Some(Requirement::new(label::CAPACITY_TYPE, Operator::In, own.iter().map(|it| it.as_str()))),
+        }
+    }
+}
+
+/// How many of a workload's pods are to be on-demand: the base, and what its share leaves of the others.
+fn wanted(mix: &Mix, all: usize) -> usize {
+    let base = usize::try_from(mix.on_demand_base).unwrap_or(usize::MAX).min(all);
+    let spot = mix.spot_share.map_or(all - base, |share| (all - base) * usize::from(share.min(100)) / 100);
+    all - spot
+}
+
+fn is_spot(node: &Node) -> bool {
+    node.labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(CapacityType::Spot.as_str())
+}

@@ -1,0 +1,99 @@
+//! Random crowds whose workloads are split over on-demand and spot.
+
+use std::sync::Arc;
+
+use planner::{CapacityType, Mix, Operator, Plan, PodShape, PodVerdict, Requirement, Snapshot, label};
+use proptest::prelude::{Strategy, any};
+use proptest::{collection, option};
+
+use crate::clusters::Cluster;
+use crate::crowds;
+
+/// Crowds in which pods of one shape are a workload, and most workloads ask for a base, a share or both.
+pub fn mixed() -> impl Strategy<Value = Cluster> {
+    let said = collection::vec(option::weighted(0.7, (0u32..4, option::of(0u8..=100))), 6);
+    (crowds::crowd(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, both_sides)| {
+        split(&mut snapshot, &said);
+        if both_sides {
+            let says_nothing_of_it = |it: &Requirement| it.key != label::CAPACITY_TYPE;
+            snapshot.pools.iter_mut().for_each(|pool| pool.requirements.retain(says_nothing_of_it));
+        }
+        Cluster(snapshot)
+    })
+}
+
+fn split(snapshot: &mut Snapshot, said: &[Option<(u32, Option<u8>)>]) {
+    let shapes = snapshot.shapes.clone();
+    let mix = |shape: &PodShape| {
+        let workload = shapes.iter().position(|it| **it == *shape).unwrap();
+        let (on_demand_base, spot_share) = said[workload % said.len()]?;
+        let name = format!("n/workload-{workload}");
+        Some(Arc::new(Mix { workload: name.clone(), owner: name, on_demand_base, spot_share }))
+    };
+    snapshot.pods.iter_mut().for_each(|pod| pod.mix = mix(&shapes[pod.shape]));
+    for node in &mut snapshot.nodes {
+        for pod in &mut Arc::make_mut(node).pods {
+            pod.mix = shapes.contains(&pod.shape).then(|| mix(&pod.shape)).flatten();
+        }
+    }
+}
+
+/// The same cluster with bases alone.
+pub fn without_shares(snapshot: &Snapshot) -> Snapshot {
+    let mut bare = snapshot.clone();
+    let drop = |mix: &mut Option<Arc<Mix>>| {
+        if let Some(mix) = mix {
+            Arc::make_mut(mix).spot_share = None;
+        }
+    };
+    bare.pods.iter_mut().for_each(|pod| drop(&mut pod.mix));
+    for node in &mut bare.nodes {
+        Arc::make_mut(node).pods.iter_mut().for_each(|pod| drop(&mut pod.mix));
+    }
+    bare
+}
+
+/// Workloads of whose pods more may be on spot than the base leaves.
+pub fn broken_promises(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+    let mut workloads: Vec<&Mix> = snapshot.pods.iter().filter_map(|pod| pod.mix.as_deref()).collect();
+    workloads.sort();
+    workloads.dedup();
+    let broken = |mix: &&Mix| {
+        let own = |pod: &planner::Pod| pod.buffer.is_none() && pod.mix.as_deref() == Some(*mix);
+        let planned: Vec<usize> = (0..snapshot.pods.len()).filter(|pod| own(&snapshot.pods[*pod])).collect();
+        let stays = |uid: &str| !planned.iter().any(|pod| snapshot.pods[*pod].uid == uid);
+        let on_demand: usize = snapshot
+            .nodes
+            .iter()
+            .filter(|node| !may_be_spot(&node.labels.get(label::CAPACITY_TYPE).cloned(), &node.requirements))
+            .flat_map(|node| &node.pods)
+            .filter(|pod| !pod.ending && pod.mix.as_deref() == Some(*mix) && stays(&pod.uid))
+            .count();
+        let on_spot = planned.iter().filter(|pod| goes_to_spot(snapshot, plan, **pod)).count();
+        let missing = (mix.on_demand_base as usize).saturating_sub(on_demand);
+        on_spot > planned.len().saturating_sub(missing)
+    };
+    workloads.into_iter().filter(broken).map(|mix| mix.workload.clone()).collect()
+}
+
+fn goes_to_spot(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
+    match &plan.report.pods[pod] {
+        PodVerdict::Existing { node, .. } => {
+            let node = snapshot.nodes.iter().find(|it| it.name == *node).unwrap();
+            may_be_spot(&node.labels.get(label::CAPACITY_TYPE).cloned(), &node.requirements)
+        }
+        PodVerdict::Launch { launch, .. } => may_be_spot(&None, &plan.launches[*launch].requirements),
+        _ => false,
+    }
+}
+
+/// Whether a node may be spot, for all that its label or its claim says.
+fn may_be_spot(labelled: &Option<String>, requirements: &[Requirement]) -> bool {
+    let spot = CapacityType::Spot.as_str();
+    match labelled {
+        Some(label) => label == spot,
+        None => !requirements.iter().any(|it| {
+            it.key == label::CAPACITY_TYPE && it.operator == Operator::In && it.values.iter().all(|value| value != spot)
+        }),
+    }
+}
