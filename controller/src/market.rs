@@ -152,6 +152,12 @@ impl Market {
         self.cloud.as_ref()
     }
 
+    /// The calls, for somebody who keeps them.
+    #[must_use]
+    pub fn calls(&self) -> Arc<dyn Cloud> {
+        Arc::clone(&self.cloud)
+    }
+
     /// The launch templates that exist.
     #[must_use]
     pub fn templates(&self) -> &Templates {

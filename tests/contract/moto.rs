@@ -168,8 +168,8 @@ impl Cloud for Translated {
         self.0.instances(tags)
     }
 
-    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
-        self.0.instance(id)
+    fn instances_by_id<'a>(&'a self, ids: &'a [String]) -> Call<'a, Vec<Instance>> {
+        self.0.instances_by_id(ids)
     }
 
     fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {
