@@ -203,7 +203,7 @@ impl Provisioner {
     async fn remove(&self, removed: &Removed, steps: Vec<Step>) {
         match self.act.run_all(steps).await {
             Ok(()) => {
-                self.metrics.add(&metrics::CLAIMS_DISRUPTED, &["empty", &removed.pool], 1.0);
+                self.metrics.add(&metrics::CLAIMS_DISRUPTED, &["empty", &removed.pool, ""], 1.0);
                 log::info!(node = removed.node.as_str(), nodepool = removed.pool.as_str(); "removing an empty node");
             }
             Err(error) => {

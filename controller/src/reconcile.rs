@@ -117,11 +117,15 @@ impl Reconciler {
     async fn class(&self, name: &str) -> Result<Next, ActError> {
         let Some(view) = self.cluster.read(|index| class::view(index, name, Timestamp::now())) else {
             self.market.forget(name);
+            self.metrics.forget(&metrics::USER_DATA_BYTES, &[name]);
             return Ok(Next::Wait);
         };
         let decision = class::decide(&view, &self.market, &self.act).await;
         self.market.judged(name);
         let decision = decision?;
+        if let Some(bytes) = decision.user_data {
+            self.metrics.set(&metrics::USER_DATA_BYTES, &[name], f64::from(bytes));
+        }
         self.act.run_all(decision.steps).await?;
         Ok(Next::After(decision.after))
     }
@@ -169,7 +173,7 @@ impl Reconciler {
             self.cluster.queue.add(Work::Pool(pool.clone()));
         }
         if let Some(reason) = disrupted {
-            self.metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, &pool], 1.0);
+            tally::disrupted(&self.metrics, &view.claim, reason);
         }
         if released {
             tally::claim_gone(&self.metrics, &view.claim, Timestamp::now());

@@ -102,12 +102,11 @@ impl Pace for ManualPace {
         let key = (self.now() + time, id);
         let mut yielded = false;
         self.sleepers.lock().unwrap().insert(key, ());
+        let bed = Bed { pace: self, key };
         Box::pin(poll_fn(move |context| {
-            let mut sleepers = self.sleepers.lock().unwrap();
-            let first = sleepers.keys().next().is_some_and(|first| *first == key);
+            let first = bed.pace.sleepers.lock().unwrap().keys().next().is_some_and(|first| *first == key);
             let late = self.now() >= key.0;
             if late || (first && yielded) {
-                sleepers.remove(&key);
                 let left = key.0.saturating_sub(self.now());
                 self.clock.advance(SignedDuration::try_from(left).unwrap());
                 return Poll::Ready(());
@@ -116,6 +115,18 @@ impl Pace for ManualPace {
             context.waker().wake_by_ref();
             Poll::Pending
         }))
+    }
+}
+
+/// A sleeper's place, which is free again when it is woken by something else, too.
+struct Bed<'a> {
+    pace: &'a ManualPace,
+    key: (Duration, u64),
+}
+
+impl Drop for Bed<'_> {
+    fn drop(&mut self) {
+        self.pace.sleepers.lock().unwrap().remove(&self.key);
     }
 }
 
