@@ -36,9 +36,27 @@ use life::Life;
 
 /// Types of one size, so that few launch templates serve all; three of them make 1,330 different wishes.
 const TYPES: [&str; 21] = [
-    "m5.large", "m5a.large", "m5d.large", "m5ad.large", "m5n.large", "m5dn.large", "m6a.large", "m6i.large", "m6id.large",
-    "m7i.large", "c5.large", "c5a.large", "c5d.large", "c5ad.large", "c6a.large", "c6i.large", "c6id.large", "c7i.large",
-    "r5.large", "r5a.large", "r6i.large",
+    "m5.large",
+    "m5a.large",
+    "m5d.large",
+    "m5ad.large",
+    "m5n.large",
+    "m5dn.large",
+    "m6a.large",
+    "m6i.large",
+    "m6id.large",
+    "m7i.large",
+    "c5.large",
+    "c5a.large",
+    "c5d.large",
+    "c5ad.large",
+    "c6a.large",
+    "c6i.large",
+    "c6id.large",
+    "c7i.large",
+    "r5.large",
+    "r5a.large",
+    "r6i.large",
 ];
 
 /// Every three of the types.

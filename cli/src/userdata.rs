@@ -135,7 +135,10 @@ fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Optio
     let refusing: Vec<String> = list.iter().filter(refuses).map(|one| label::canonical(&one.key).to_owned()).collect();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     Ok((!refusing.is_empty()).then(|| {
-        format!("NodePool {name} never launches {kind}: its requirements on {} leave that type out", refusing.join(", "))
+        format!(
+            "NodePool {name} never launches {kind}: its requirements on {} leave that type out",
+            refusing.join(", ")
+        )
     }))
 }
 

@@ -240,7 +240,11 @@ fn duration(text: &str) -> Result<Duration, String> {
 fn refresh(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     let least = Duration::from_secs(60);
-    if interval < least { Err(format!("{text:?} is too often: EC2 is asked once a minute at most")) } else { Ok(interval) }
+    if interval < least {
+        Err(format!("{text:?} is too often: EC2 is asked once a minute at most"))
+    } else {
+        Ok(interval)
+    }
 }
 
 /// A fraction such as 0.075 as thousandths, without passing through a float.

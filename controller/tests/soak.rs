@@ -82,13 +82,15 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
         life.gather();
         stock_up(&ec2, &chance);
         ration(&ec2, &chance);
-        let unresolved = chance.one_in(3);
+        let unresolved = chance.one_in(4);
         if unresolved {
             life.unresolve();
         }
         tokio::time::sleep(Duration::from_millis(100 + chance.below(400) as u64)).await;
         if unresolved {
             life.learn(&ec2).await;
+            // Who found no class looks again a second later.
+            tokio::time::sleep(Duration::from_millis(1200)).await;
         }
         for name in server.launched().into_iter().filter(|_| chance.one_in(30)) {
             server.delete(&name);

@@ -169,7 +169,11 @@ fn what_machines_will_be_told_is_measured_and_warned_of() {
         let image = cloud::Image { id: "ami-1".to_owned(), ..cloud::Image::default() };
         let image = nodeclass::ResolvedImage { image, requirements: Vec::new() };
         let class = nodeclass::ResolvedClass { images: vec![image], ..resolution.class };
-        let seen = super::told::look(&view, &class, &cloud::Settings { cluster_cidr: "10.0.0.0/16".to_owned(), ..cloud::Settings::default() });
+        let seen = super::told::look(
+            &view,
+            &class,
+            &cloud::Settings { cluster_cidr: "10.0.0.0/16".to_owned(), ..cloud::Settings::default() },
+        );
         assert_eq!(words(&seen.notes), vec!["event UserData"; told], "{} bytes of script", script.len());
         assert_eq!(seen.bytes.is_some_and(|bytes| bytes as usize > script.len()), measured, "{:?}", seen.bytes);
     }

@@ -190,7 +190,9 @@ fn a_draining_node_is_looked_at_when_something_is_due() {
 /// The longer an instance takes to end, the longer it is left alone.
 #[test]
 fn an_instance_that_ends_is_looked_at_less_and_less() {
-    let since = |terminating| ending(&[cond(condition::DRAINED, "True", 100), cond(condition::INSTANCE_TERMINATING, "True", terminating)]);
+    let since = |terminating| {
+        ending(&[cond(condition::DRAINED, "True", 100), cond(condition::INSTANCE_TERMINATING, "True", terminating)])
+    };
     let rows = [(110, 1000), (102, 1000), (86, 3000), (0, 5000)];
     for (told, after) in rows {
         let decision = fresh(&look(&leaving(&json!({})), &since(told), &[], Instance::Ending, 110));

@@ -127,8 +127,8 @@ impl Life {
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let clients = (client.clone(), client);
         let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
-        let launcher = Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics))
-            .with_clock(now);
+        let launcher =
+            Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics)).with_clock(now);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { while told.recv().await.is_some() {} });
         tasks.spawn(async move { while asked.recv().await.is_some() {} });

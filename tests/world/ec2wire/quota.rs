@@ -54,7 +54,8 @@ mod tests {
         let start = Instant::now();
         let mut quota = Quota::full(start);
         for (action, burst, per_second) in [("CreateFleet(DryRun)", 50, 5), ("DescribeInstances", 100, 20)] {
-            let mut taken = |after: u64| (0..500).filter(|_| quota.take(action, start + Duration::from_millis(after))).count();
+            let mut taken =
+                |after: u64| (0..500).filter(|_| quota.take(action, start + Duration::from_millis(after))).count();
             let counts = [0, 0, 1000, 1500, 60_000].map(&mut taken);
             assert_eq!(counts, [burst, 0, per_second, per_second / 2, burst], "{action}");
         }

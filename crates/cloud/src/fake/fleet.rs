@@ -174,7 +174,9 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
     if quota == 0 {
         return Err(match pool.capacity_type.as_str() {
             "spot" => candidate.refused("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
-            _ => candidate.refused("VcpuLimitExceeded", "You have requested more vCPU capacity than your current limit."),
+            _ => {
+                candidate.refused("VcpuLimitExceeded", "You have requested more vCPU capacity than your current limit.")
+            }
         });
     }
     let stock = world.stock_of(pool).unwrap_or(u32::MAX).min(quota);
