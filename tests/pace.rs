@@ -133,7 +133,11 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
     wishes.iter().enumerate().for_each(|(number, types)| server.create(claim(number, types)));
     let begin = Instant::now();
     let alive = Arc::new(AtomicBool::new(true));
-    let life = Life::on((cloud, &ec2), (&server, &chance), Timestamp::now, alive).await;
+    let (asked, living) = (Arc::clone(&server), Arc::clone(&alive));
+    let service =
+        tower::service_fn(move |request| Arc::clone(&asked).serve(request, Arc::clone(&living), Arc::clone(&chance)));
+    let client = kube::Client::new(service, "default");
+    let life = Life::on((cloud, &ec2), (&server, client), Timestamp::now, alive).await;
     while server.launched().len() < wishes.len() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -105,18 +105,18 @@ impl Life {
         let alive = Arc::new(AtomicBool::new(true));
         let trouble = Trouble { alive: Arc::clone(&alive), chance: Arc::clone(chance) };
         let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(ec2.clone()), Arc::new(trouble)));
-        Self::on((cloud, ec2), (server, chance), fast_now, alive).await
+        let client = client(server, &alive, chance);
+        Self::on((cloud, ec2), (server, client), fast_now, alive).await
     }
 
     /// The same on any cloud, under any clock. The second cloud tells of the class, so that this costs no calls of the first.
     pub async fn on(
         (cloud, informant): (Arc<dyn Cloud>, &dyn Cloud),
-        (server, chance): (&Arc<ApiServer>, &Arc<Chance>),
+        (server, client): (&Arc<ApiServer>, kube::Client),
         now: fn() -> Timestamp,
         alive: Arc<AtomicBool>,
     ) -> Self {
         let leading = Arc::new(AtomicBool::new(true));
-        let client = client(server, &alive, chance);
         let (notes, mut told) = Notes::new();
         let (plan, mut asked) = unbounded_channel();
         let cluster = Cluster::new(plan, notes);
