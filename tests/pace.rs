@@ -5,7 +5,7 @@
 //! What the limits allow is a matter of calls that change something: fifty at once, then five a second. A thousand claims that
 //! share nothing need a CreateFleet each, and a launch template for each kind of machine. `make pace` plays them
 //! (`KERF_PACE_CLAIMS`) and holds the time against the bound; the test of every day counts calls, which need no quiet machine.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "../controller/tests/soak/api_server.rs"]
 #[expect(dead_code, reason = "the soak needs the rest")]
