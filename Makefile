@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint soak bench fidelity fuzz peers bless controlplane agent node nodeparts moto
+.PHONY: help demo test lint soak pace bench fidelity fuzz peers bless controlplane agent node nodeparts moto
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ lint: ## Checks format, warnings, each crate alone, licences and sources.
 soak: ## Launches 2,000 claims under faults of every kind and 20 kills; SEED=N for other luck.
 	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) tests/steps/run "2,000 claims, 20 kills" \
 		"2 to 5 minutes, after the build" cargo test --workspace --locked -p controller --test soak -- --nocapture
+
+pace: ## Launches 1,000 claims on the wire at EC2's pace; wants a quiet machine.
+	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) tests/steps/run "1,000 launches at EC2's pace" \
+		"4 to 5 minutes, after the build" cargo test --workspace --locked -p tests --test pace claims_are -- --nocapture
 
 bench: ## Runs the planner's benchmarks.
 	cargo bench --locked -p planner --bench provisioning

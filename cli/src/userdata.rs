@@ -15,6 +15,9 @@ use crate::args::{Cluster, UserData};
 use crate::failure::Failure;
 use crate::input::{self, Objects};
 
+/// How the labels begin that only instance types have.
+const INSTANCE_LABELS: &str = "karpenter.k8s.aws/instance-";
+
 /// The document, and what its reader should know of it.
 pub struct Answer {
     /// As it reaches the machine.
@@ -40,6 +43,7 @@ pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<Answer, Failure> 
     if pods.is_none() && !matches!(family, AmiFamily::Custom) {
         notes.push("how many pods the machine takes depends on its instance type; name one with --type".to_owned());
     }
+    notes.extend(misfit(pool, wish, &settings)?);
     let capacity_type = wish.capacity_type.map_or_else(|| capacity_type(pool), |wish| wish.as_str());
     let document = user_data::of_class(class, &settings, &ask(pool), capacity_type, pods)
         .map_err(|error| at(error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))))?;
@@ -110,6 +114,32 @@ fn pods(
     let sizes = ClassSettings::of(class, std::collections::BTreeMap::new()).map_err(|error| at(error.to_string()))?;
     let capacity = types::capacity(info, facts, &sizes, settings);
     Ok(u32::try_from(capacity.get(Resources::PODS)).ok())
+}
+
+/// A sentence when the pool would never launch the type that was asked for: the document is right, but no machine gets it.
+fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Option<String>, Failure> {
+    let Some(kind) = wish.kind.as_deref() else { return Ok(None) };
+    let infos = data::instance_types().map_err(Failure::internal)?;
+    let Some(info) = infos.get(kind) else { return Ok(None) };
+    let facts = data::facts().map_err(Failure::internal)?;
+    let labels = types::labels(info, facts, settings);
+    let list = pool.template_requirements();
+    let wanted = types::requirements(&list);
+    let refuses = |requirement: &&api::Requirement| {
+        let key = label::canonical(&requirement.key);
+        let own = labels.get(key).filter(|_| key != label::REGION);
+        let absent = own.is_none() && key.starts_with(INSTANCE_LABELS);
+        let allows = |value: Option<&str>| wanted.get(key).is_none_or(|set| set.allows(value));
+        absent && !allows(None) || own.is_some_and(|values| !values.iter().any(|value| allows(Some(value))))
+    };
+    let refusing: Vec<String> = list.iter().filter(refuses).map(|one| label::canonical(&one.key).to_owned()).collect();
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    Ok((!refusing.is_empty()).then(|| {
+        format!(
+            "NodePool {name} never launches {kind}: its requirements on {} leave that type out",
+            refusing.join(", ")
+        )
+    }))
 }
 
 /// What a launch would choose where prices do not speak against it: spot where the pool allows it.

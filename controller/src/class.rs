@@ -5,6 +5,7 @@
 mod ending;
 mod hashes;
 mod rehearsal;
+mod told;
 mod verdict;
 
 use std::sync::Arc;
@@ -36,6 +37,14 @@ pub struct Decision {
     pub steps: Vec<Step>,
     /// When to look again.
     pub after: Duration,
+    /// The size of the largest user data that machines of the class get, bytes; `None` while that is not known.
+    pub user_data: Option<u32>,
+}
+
+impl Decision {
+    fn new(steps: Vec<Step>, after: Duration) -> Self {
+        Self { steps, after, user_data: None }
+    }
 }
 
 /// The view of a class, if it exists.
@@ -56,15 +65,18 @@ pub async fn decide(view: &View, market: &Market, act: &Act) -> Result<Decision,
         return ending::decide(view, market).await;
     }
     if !has_finalizer(&view.class) {
-        return Ok(Decision { steps: vec![add_finalizer(&view.class)], after: verdict::READY_AGAIN });
+        return Ok(Decision::new(vec![add_finalizer(&view.class)], market.class_refresh()));
     }
     let settings = market.settings_of_today();
     let queries = nodeclass::queries(&view.class, &settings);
     let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), view.now).await;
     let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);
     complete_profile(view, market, act, &mut resolution).await?;
+    let told = told::look(view, &resolution.class, &settings);
     rehearsal::rehearse(view, market, &mut resolution).await;
-    Ok(verdict::judge(view, market, resolution))
+    let mut decision = verdict::judge(view, market, resolution);
+    decision.steps.extend(told.notes);
+    Ok(Decision { user_data: told.bytes, ..decision })
 }
 
 /// Makes the profile whole; what IAM refuses becomes part of the verdict.

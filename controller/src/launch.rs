@@ -22,7 +22,6 @@ use tokio::time::Instant;
 use crate::act::{Act, ActError, Step, Target};
 use crate::cluster::Cluster;
 use crate::index::{Index, launch_token, provider_id};
-use crate::lifecycle::pool;
 use crate::market::Market;
 use crate::patch;
 use crate::queue::Next;
@@ -395,7 +394,7 @@ impl Launcher {
 
     fn count_given_up(&self, claim: &NodeClaim, given_up: bool) {
         if given_up {
-            self.metrics.add(&crate::metrics::CLAIMS_DISRUPTED, &["insufficient_capacity", pool(claim)], 1.0);
+            crate::tally::disrupted(&self.metrics, claim, "insufficient_capacity");
         }
     }
 

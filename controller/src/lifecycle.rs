@@ -37,6 +37,10 @@ const STRAGGLER: Duration = Duration::from_secs(2);
 /// Pod events are written down at most this often.
 const POD_EVENT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Time between looks at an instance that is ending.
+const SOONEST_LOOK: Duration = Duration::from_secs(1);
+const LATEST_LOOK: Duration = Duration::from_secs(5);
+
 /// All that a decision about a claim depends on.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -99,6 +103,22 @@ impl Decision {
     fn wake(&mut self, delay: Duration) {
         self.after = Some(self.after.map_or(delay, |after| after.min(delay)));
     }
+}
+
+/// Whether what becomes of the claim depends on what EC2 says of its instance now.
+#[must_use]
+pub fn asks(view: &View) -> bool {
+    removal::asks(view)
+}
+
+/// How long to leave an instance alone that was told to end: an eighth of the time that it has had, for most take half a minute
+/// and some minutes.
+#[must_use]
+pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {
+    let told = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING).filter(|found| found.is_true());
+    let passed = told.map(|found| now.duration_since(found.last_transition_time.0));
+    let passed = passed.and_then(|passed| Duration::try_from(passed).ok()).unwrap_or_default();
+    (passed / 8).clamp(SOONEST_LOOK, LATEST_LOOK)
 }
 
 /// Decides about one claim.

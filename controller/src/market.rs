@@ -28,6 +28,8 @@ use crate::work::Work;
 
 /// Types and zones change slowly (aws 3.1).
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
+/// What classes select (aws 8: subnets and images every minute).
+const CLASS_REFRESH: Duration = Duration::from_secs(60);
 /// A launch that AWS allowed once is taken for allowed so long (aws 1.4).
 const TRIED: SignedDuration = SignedDuration::from_mins(30);
 /// While EC2 has not answered once, nothing can be planned.
@@ -41,6 +43,7 @@ pub struct Market {
     gates: Gates,
     memory: Memory,
     templates: Templates,
+    class_refresh: Duration,
     state: Mutex<State>,
 }
 
@@ -133,6 +136,7 @@ impl Market {
             gates,
             memory: Memory::default(),
             templates: Templates::default(),
+            class_refresh: CLASS_REFRESH,
             state: Mutex::new(state),
         }
     }
@@ -146,10 +150,28 @@ impl Market {
         self
     }
 
+    /// How long a class that is ready is left alone.
+    #[must_use]
+    pub fn with_class_refresh(self, class_refresh: Duration) -> Self {
+        Self { class_refresh, ..self }
+    }
+
+    /// A class that is ready is looked at again after this long.
+    #[must_use]
+    pub fn class_refresh(&self) -> Duration {
+        self.class_refresh
+    }
+
     /// The calls.
     #[must_use]
     pub fn cloud(&self) -> &dyn Cloud {
         self.cloud.as_ref()
+    }
+
+    /// The calls, for somebody who keeps them.
+    #[must_use]
+    pub fn calls(&self) -> Arc<dyn Cloud> {
+        Arc::clone(&self.cloud)
     }
 
     /// The launch templates that exist.

@@ -26,9 +26,16 @@ pub const CLAIMS_CREATED: Metric = Metric {
 /// NodeClaims that were deleted by the controller.
 pub const CLAIMS_DISRUPTED: Metric = Metric {
     name: "karpenter_nodeclaims_disrupted_total",
-    help: "NodeClaims deleted by the controller, by reason and pool",
+    help: "NodeClaims deleted by the controller, by reason, pool and capacity type (empty before the launch)",
     kind: Kind::Counter,
-    labels: &["reason", "nodepool"],
+    labels: &["reason", "nodepool", "capacity_type"],
+};
+/// How large user data becomes.
+pub const USER_DATA_BYTES: Metric = Metric {
+    name: "karpenter_ec2nodeclasses_userdata_bytes",
+    help: "Bytes of the largest user data that a class's machines get, before base64; EC2 takes 16,384",
+    kind: Kind::Gauge,
+    labels: &["nodeclass"],
 };
 /// NodeClaims that were deleted because their nodes are sick.
 pub const UNHEALTHY_DISRUPTED: Metric = Metric {
@@ -339,6 +346,7 @@ pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
     CLAIMS_DISRUPTED,
     UNHEALTHY_DISRUPTED,
+    USER_DATA_BYTES,
     CLAIMS_TERMINATED,
     CLAIM_TERMINATION,
     INSTANCE_TERMINATION,

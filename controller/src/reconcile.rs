@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api::condition;
 use api::status::Conditioned;
+use cloud::lookups::Lookups;
 use daemon::metric::Metrics;
 use drain::{Drain, Millis, Reply};
 use futures::future::join_all;
@@ -39,6 +40,7 @@ pub struct Reconciler {
     launcher: Launcher,
     mover: Arc<Mover>,
     metrics: Arc<Metrics>,
+    lookups: Lookups,
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
     verdicts: Arc<Verdicts>,
@@ -56,6 +58,7 @@ impl Reconciler {
         metrics: Arc<Metrics>,
         (verdicts, notices): (Arc<Verdicts>, Arc<Notices>),
     ) -> Self {
+        let lookups = Lookups::new(market.calls());
         Self {
             cluster,
             market,
@@ -63,6 +66,7 @@ impl Reconciler {
             launcher,
             mover,
             metrics,
+            lookups,
             drains: Mutex::default(),
             registrations: Registrations::default(),
             verdicts,
@@ -117,11 +121,15 @@ impl Reconciler {
     async fn class(&self, name: &str) -> Result<Next, ActError> {
         let Some(view) = self.cluster.read(|index| class::view(index, name, Timestamp::now())) else {
             self.market.forget(name);
+            self.metrics.forget(&metrics::USER_DATA_BYTES, &[name]);
             return Ok(Next::Wait);
         };
         let decision = class::decide(&view, &self.market, &self.act).await;
         self.market.judged(name);
         let decision = decision?;
+        if let Some(bytes) = decision.user_data {
+            self.metrics.set(&metrics::USER_DATA_BYTES, &[name], f64::from(bytes));
+        }
         self.act.run_all(decision.steps).await?;
         Ok(Next::After(decision.after))
     }
@@ -143,7 +151,7 @@ impl Reconciler {
             return Ok(Next::Wait);
         };
         view.notice = self.notices.of(name);
-        if view.claim.metadata.deletion_timestamp.is_some() && view.nodes.is_empty() {
+        if lifecycle::asks(&view) {
             view.instance = self.instance(provider_id(&view.claim)).await?;
         }
         let decision = lifecycle::decide(&view);
@@ -169,7 +177,7 @@ impl Reconciler {
             self.cluster.queue.add(Work::Pool(pool.clone()));
         }
         if let Some(reason) = disrupted {
-            self.metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, &pool], 1.0);
+            tally::disrupted(&self.metrics, &view.claim, reason);
         }
         if released {
             tally::claim_gone(&self.metrics, &view.claim, Timestamp::now());
@@ -183,14 +191,25 @@ impl Reconciler {
             self.drains().remove(name);
             return Ok(Next::Wait);
         };
-        view.instance = self.instance(Some(view.node.spec.provider_id.as_str())).await?;
         let drain = self.drains().remove(name);
         let mut drain = drain.unwrap_or_else(|| termination::start_drain(&view));
-        let decision = termination::decide(&view, &mut drain);
+        if termination::asks(&view, &mut drain) {
+            match self.instance(Some(view.node.spec.provider_id.as_str())).await {
+                Ok(instance) => view.instance = instance,
+                Err(error) => {
+                    self.drains().insert(name.to_owned(), drain);
+                    return Err(error);
+                }
+            }
+        }
+        let mut decision = termination::decide(&view, &mut drain);
         let steps = self.act.run_all(decision.steps).await;
         let asked = decision.requests.into_iter().map(async |request| (request.uid, self.act.run(request.step).await));
         for (uid, result) in join_all(asked).await {
             drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &uid, &reply(&result));
+            // The answers say when to ask again.
+            view.now = Timestamp::now();
+            decision.after = Some(termination::next_moment(&view, &drain));
         }
         let (drained, progress) = (drain.is_done(), drain.progress());
         if !decision.released {
@@ -237,7 +256,7 @@ impl Reconciler {
     async fn instance(&self, provider_id: Option<&str>) -> Result<Instance, ActError> {
         let id = provider_id.and_then(|id| id.rsplit('/').next()).filter(|id| id.starts_with("i-"));
         let Some(id) = id else { return Ok(Instance::Unknown) };
-        Ok(match self.market.cloud().instance(id).await? {
+        Ok(match self.lookups.instance(id).await? {
             None => Instance::Gone,
             Some(found) if found.state == "terminated" => Instance::Gone,
             Some(found) if found.is_ending() => Instance::Ending,

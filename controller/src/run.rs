@@ -12,6 +12,7 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
+use kube::api::ObjectMeta;
 use kube::{Client, Config};
 use planner::CapacityType;
 use serde::de::DeserializeOwned;
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::act::Act;
 use crate::cluster::Cluster;
-use crate::event::{self, Notes};
+use crate::event::{self, Notes, Object};
 use crate::index::{Index, Kept};
 use crate::interruption::queue::Listener;
 use crate::interruption::{Notices, health};
@@ -83,7 +84,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     let notices = Arc::new(Notices::default());
     let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
-    listen(settings.interruption_queue.clone(), &heard, &mut tasks);
+    listen(&settings, &heard, &mut tasks);
     let hands = (launcher, mover);
     tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, (verdicts, notices))).run());
     tasks.spawn(provisioner.run(triggers));
@@ -176,15 +177,26 @@ struct Heard<'a> {
 }
 
 /// Listens to what EC2 says of its instances, by the queue if there is one.
-fn listen(queue: Option<String>, heard: &Heard<'_>, tasks: &mut JoinSet<()>) {
+fn listen(settings: &Settings, heard: &Heard<'_>, tasks: &mut JoinSet<()>) {
     let Heard { cluster, market, notices, metrics } = heard;
     let all = || (Arc::clone(cluster), Arc::clone(market), Arc::clone(notices), Arc::clone(metrics));
     let (cluster, market, notices, metrics) = all();
     tasks.spawn(health::watch_for_ever(cluster, market, notices, metrics));
-    if let Some(queue) = queue {
+    if let Some(queue) = settings.interruption_queue.clone() {
         let (cluster, market, notices, metrics) = all();
-        tasks.spawn(Arc::new(Listener { queue, cluster, market, notices, metrics }).run());
+        let controller = lease_object(settings);
+        tasks.spawn(Arc::new(Listener { queue, controller, cluster, market, notices, metrics }).run());
     }
+}
+
+/// The controller's Lease, which stands for the controller where events are told; also without one, for an event needs only a name.
+fn lease_object(settings: &Settings) -> Object {
+    let (namespace, name) = match &settings.lease {
+        Some(lease) => (lease.namespace.clone(), lease.name.clone()),
+        None => (settings.namespace.clone(), "karpenter-leader-election".to_owned()),
+    };
+    let meta = ObjectMeta { namespace: Some(namespace), name: Some(name), ..ObjectMeta::default() };
+    Object::new("coordination.k8s.io/v1", "Lease", &meta)
 }
 
 /// Waits for leadership if replicas share the work.
@@ -233,7 +245,8 @@ async fn market(
         None => eks::served_version(client).await?,
     };
     let facts = crate::market::cluster_facts(settings, config, described.unwrap_or_default(), version);
-    Ok(Market::new(cloud, facts, settings.gates).with_risk(settings.risk_premium))
+    let market = Market::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
+    Ok(market.with_class_refresh(settings.class_refresh))
 }
 
 struct Probes {

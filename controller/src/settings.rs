@@ -59,6 +59,12 @@ pub struct Args {
     /// Plan once no new pod came for this long.
     #[arg(long, env = "BATCH_IDLE_DURATION", default_value = "200ms", value_parser = duration)]
     batch_idle_duration: Duration,
+    /// How often classes are asked for their images: 1m or more. Of this and SUBNET_REFRESH_INTERVAL the shorter counts.
+    #[arg(long, env = "AMI_REFRESH_INTERVAL", default_value = "1m", value_parser = refresh)]
+    ami_refresh_interval: Duration,
+    /// How often classes are asked for their subnets: 1m or more.
+    #[arg(long, env = "SUBNET_REFRESH_INTERVAL", default_value = "1m", value_parser = refresh)]
+    subnet_refresh_interval: Duration,
     /// Respect or Ignore preferences of pods.
     #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
     preference_policy: PreferencePolicy,
@@ -131,6 +137,8 @@ pub struct Settings {
     pub disable_dry_run: bool,
     /// Whether trouble with a pool raises the price by which it competes.
     pub risk_premium: bool,
+    /// How long a class that is ready is left alone.
+    pub class_refresh: Duration,
     /// When to plan.
     pub batch: Window,
     /// Which feature gates are open.
@@ -192,6 +200,7 @@ impl Args {
             eks_control_plane: self.eks_control_plane,
             disable_dry_run: self.disable_dry_run,
             risk_premium: self.risk_premium,
+            class_refresh: self.ami_refresh_interval.min(self.subnet_refresh_interval),
             batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,
@@ -226,6 +235,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration =
         text.parse().map_err(|_| format!("{text:?} is not a duration: write it like 10s or 200ms"))?;
     Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
+}
+
+fn refresh(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    let least = Duration::from_secs(60);
+    if interval < least {
+        Err(format!("{text:?} is too often: EC2 is asked once a minute at most"))
+    } else {
+        Ok(interval)
+    }
 }
 
 /// A fraction such as 0.075 as thousandths, without passing through a float.
@@ -278,6 +297,7 @@ mod tests {
         assert_eq!(settings.batch.idle, Duration::from_millis(200));
         assert_eq!(settings.batch.max, Duration::from_secs(10));
         assert_eq!(settings.memory_overhead_per_mille, 75);
+        assert_eq!(settings.class_refresh, Duration::from_secs(60));
         assert_eq!(settings.lease.map(|lease| lease.namespace), Some("kube-system".to_owned()));
     }
 
@@ -287,6 +307,8 @@ mod tests {
             ("--batch-idle-duration=soon", "write it like 10s"),
             ("--cluster-endpoint=localhost", "absolute URL"),
             ("--log-level=loud", "use debug, info or error"),
+            ("--ami-refresh-interval=30s", "once a minute at most"),
+            ("--subnet-refresh-interval=often", "write it like 10s"),
             ("--vm-memory-overhead-percent=7.5", "between 0 and 1"),
             ("--preference-policy=ignore", "write Respect or Ignore"),
             ("--min-values-policy=Loose", "write Strict or BestEffort"),
@@ -296,6 +318,14 @@ mod tests {
             let message = args(&[flag]).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains(cure), "{flag}: {message}");
         }
+    }
+
+    /// Classes are looked at as a whole, so the shorter wish counts for both.
+    #[test]
+    fn classes_are_looked_at_as_often_as_somebody_wishes() {
+        let flags = ["--ami-refresh-interval=10m", "--subnet-refresh-interval=5m"];
+        let settings = args(&flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(settings.class_refresh, Duration::from_secs(300));
     }
 
     #[test]

@@ -18,6 +18,13 @@ pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
     metrics.add(&metrics::NODES_CREATED, &[pool(claim), zone.map_or("", String::as_str)], 1.0);
 }
 
+/// A claim is given up, for a reason in Karpenter's words.
+pub fn disrupted(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
+    let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
+    let capacity_type = capacity_type.map_or("", String::as_str);
+    metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, pool(claim), capacity_type], 1.0);
+}
+
 /// A claim was let go: nothing of it is left.
 pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
     let pool = pool(claim);

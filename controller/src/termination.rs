@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::act::{PodRef, Step, Target};
 use crate::event::{Note, Object};
-use crate::lifecycle::{Instance, pool};
+use crate::lifecycle::{Instance, next_look, pool};
 use crate::patch;
 
 use handover::Hands;
@@ -27,8 +27,10 @@ pub use handover::said;
 const FORCEFUL: &str = "Forceful Termination";
 /// Even an empty node waits this long after its taint, so that a pod that was bound meanwhile is seen.
 const LEAST_DRAIN: Duration = Duration::from_secs(5);
-/// Time between looks while pods or the instance are on their way out.
-const POLL: Duration = Duration::from_secs(1);
+/// A look that nothing but time calls for: not sooner, or a node whose pods are asked all at once would keep a worker busy,
+const SOONEST: Duration = Duration::from_millis(100);
+/// and not later, for a few rules, such as do-not-disrupt for a while, depend on time and say so nowhere.
+const LATEST: Duration = Duration::from_secs(5);
 
 /// All that a decision about a node depends on.
 pub struct View {
@@ -81,6 +83,55 @@ pub fn start_drain(view: &View) -> Drain {
     Drain::new(drain::Settings::for_termination(deadline(view), seed), millis(view.now))
 }
 
+/// Whether what becomes of the node depends on its instance now: once the drain is over, or while kubelet is silent, for a
+/// machine that is gone lets its node go (core 5.1.2). EC2 need not be asked about all others.
+#[must_use]
+pub fn asks(view: &View, drain: &mut Drain) -> bool {
+    let over = |drain| view.claim.is_some() && is_closed(&view.node) && stage(view, drain) == Stage::Over;
+    !view.node.is_ready() || over(drain)
+}
+
+/// How far an emptying has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Pods are left that have to go.
+    Draining,
+    /// None are left, but one may have been bound meanwhile: time until that would have shown.
+    Late(Duration),
+    /// Volumes are still attached.
+    Detaching,
+    /// It is the instance's turn.
+    Over,
+}
+
+fn stage(view: &View, drain: &mut Drain) -> Stage {
+    let now = millis(view.now);
+    let deadline = deadline(view);
+    deadline.into_iter().for_each(|deadline| drain.tighten(deadline));
+    drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
+    if !drain.is_done() {
+        return Stage::Draining;
+    }
+    let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
+    if waited < LEAST_DRAIN {
+        return Stage::Late(LEAST_DRAIN.saturating_sub(waited));
+    }
+    let patient = deadline.is_none_or(|deadline| now < deadline);
+    if patient && !view.attached.is_empty() { Stage::Detaching } else { Stage::Over }
+}
+
+fn is_closed(node: &Node) -> bool {
+    node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
+}
+
+/// When to look again at a node that drains, after the answers to its requests have come: at the drain's own next moment, or
+/// when its agent has had its time. Pods that leave and what an agent says call for a look themselves.
+#[must_use]
+pub fn next_moment(view: &View, drain: &Drain) -> Duration {
+    let ours = || drain.poll_timeout(millis(view.now)).map(|due| due.since(millis(view.now)));
+    handover::patience(view).or_else(ours).unwrap_or(LATEST).clamp(SOONEST, LATEST)
+}
+
 /// Decides about a node that [`concerns`] us.
 #[must_use]
 pub fn decide(view: &View, drain: &mut Drain) -> Decision {
@@ -91,7 +142,7 @@ pub fn decide(view: &View, drain: &mut Drain) -> Decision {
     }
     if !view.node.is_ready() && view.instance == Instance::Gone {
         release(view, &mut decision);
-    } else if !view.node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) {
+    } else if !is_closed(&view.node) {
         decision.steps.push(close(view));
     } else {
         empty(view, drain, &mut decision);
@@ -119,26 +170,18 @@ fn close(view: &View) -> Step {
 }
 
 fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
-    let now = millis(view.now);
-    if let Some(deadline) = deadline(view) {
-        drain.tighten(deadline);
-    }
-    drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
-    if !drain.is_done() {
-        ask_to_leave(view, drain, decision);
-        let left = drain.poll_timeout(now).map_or(POLL, |due| due.since(now));
-        decision.after = Some(left.clamp(Duration::from_millis(50), POLL));
-        report_draining(view, drain, decision);
-        return;
-    }
-    let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
-    if waited < LEAST_DRAIN {
-        report_draining(view, drain, decision);
-        decision.after = Some(LEAST_DRAIN.saturating_sub(waited));
-    } else if !view.attached.is_empty() && deadline(view).is_none_or(|deadline| now < deadline) {
-        await_detachment(view, decision);
-    } else {
-        end_instance(view, decision);
+    match stage(view, drain) {
+        Stage::Draining => {
+            ask_to_leave(view, drain, decision);
+            decision.after = Some(next_moment(view, drain));
+            report_draining(view, drain, decision);
+        }
+        Stage::Late(left) => {
+            report_draining(view, drain, decision);
+            decision.after = Some(left);
+        }
+        Stage::Detaching => await_detachment(view, decision),
+        Stage::Over => end_instance(view, decision),
     }
 }
 
@@ -153,7 +196,8 @@ fn await_detachment(view: &View, decision: &mut Decision) {
     }
     let note = Note::normal(Object::of(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
     decision.steps.push(Step::Note(note));
-    decision.after = Some(POLL);
+    let left = deadline(view).map_or(LATEST, |deadline| deadline.since(millis(view.now)));
+    decision.after = Some(left.clamp(SOONEST, LATEST));
 }
 
 /// How long the condition has said that the node drains; once it is drained, there is nothing left to wait for.
@@ -213,7 +257,7 @@ fn end_instance(view: &View, decision: &mut Decision) {
     }
     changed.set_true(condition::INSTANCE_TERMINATING, view.now);
     push_status(claim, &changed, decision);
-    decision.after = Some(POLL);
+    decision.after = Some(next_look(claim, view.now));
 }
 
 /// Lets the node's name go; Kubernetes removes the object.

@@ -11,6 +11,8 @@
 mod api_server;
 #[path = "soak/chance.rs"]
 mod chance;
+#[path = "soak/leaks.rs"]
+mod leaks;
 #[path = "soak/life.rs"]
 mod life;
 
@@ -79,7 +81,17 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
         }
         life.gather();
         stock_up(&ec2, &chance);
+        ration(&ec2, &chance);
+        let unresolved = chance.one_in(4);
+        if unresolved {
+            life.unresolve();
+        }
         tokio::time::sleep(Duration::from_millis(100 + chance.below(400) as u64)).await;
+        if unresolved {
+            life.learn(&ec2).await;
+            // Who found no class looks again a second later.
+            tokio::time::sleep(Duration::from_millis(1200)).await;
+        }
         for name in server.launched().into_iter().filter(|_| chance.one_in(30)) {
             server.delete(&name);
         }
@@ -91,6 +103,9 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
         }
     }
     chance.calm_down();
+    for capacity_type in ["spot", "on-demand"] {
+        ec2.set_quota(capacity_type, None);
+    }
     settle(&server).await;
     // What nobody owns is found within the collector's patience.
     tokio::time::sleep(Duration::from_secs(8)).await;
@@ -106,6 +121,14 @@ fn stock_up(ec2: &FakeCloud, chance: &Chance) {
         let pool = Pool::new("spot", TYPES[chance.below(6)], ZONES[chance.below(3)]);
         let left = u32::try_from(chance.below(6)).unwrap();
         ec2.set_stock(pool, (!chance.one_in(4)).then_some(left));
+    }
+}
+
+/// The account's quotas come and go: now and then nothing more may be bought one way, whatever is in stock.
+fn ration(ec2: &FakeCloud, chance: &Chance) {
+    for capacity_type in ["spot", "on-demand"] {
+        let vcpus = u32::try_from(chance.below(400)).unwrap();
+        ec2.set_quota(capacity_type, chance.one_in(4).then_some(vcpus));
     }
 }
 

@@ -13,8 +13,16 @@ use cloud::{
     LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
     RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
+use http::Request;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use world::eventually;
 use world::process::{Process, RunFolder};
+
+use crate::REGION;
 
 /// moto listens after a second; on a busy machine Python takes its time.
 const START: Duration = Duration::from_secs(60);
@@ -72,6 +80,48 @@ impl Moto {
             dry_spot_type: None,
             template_network: false,
         })
+    }
+
+    /// Makes an IAM role that anybody may take.
+    pub async fn create_role(&self, name: &str) -> Result<()> {
+        let form = format!("Action=CreateRole&Version=2010-05-08&RoleName={name}&AssumeRolePolicyDocument=%7B%7D");
+        self.post("iam", "/", &[("content-type", "application/x-www-form-urlencoded")], form).await
+    }
+
+    /// Makes an EKS cluster.
+    pub async fn create_cluster(&self, name: &str, cidr: &str) -> Result<()> {
+        let role = "arn:aws:iam::123456789012:role/nodes";
+        let network = json!({"serviceIpv4Cidr": cidr});
+        let subnets = json!({"subnetIds": []});
+        let cluster = json!({
+            "name": name, "roleArn": role, "resourcesVpcConfig": subnets, "kubernetesNetworkConfig": network,
+        });
+        self.post("eks", "/clusters", &[("content-type", "application/json")], cluster.to_string()).await
+    }
+
+    /// Has SQS do something that Kerf never does.
+    pub async fn sqs(&self, operation: &str, input: Value) -> Result<()> {
+        let target = format!("AmazonSQS.{operation}");
+        let headers = [("content-type", "application/x-amz-json-1.0"), ("x-amz-target", target.as_str())];
+        self.post("sqs", "/", &headers, input.to_string()).await
+    }
+
+    /// moto reads of a signature which service and region are meant, and nothing else.
+    async fn post(&self, service: &str, path: &str, headers: &[(&str, &str)], body: String) -> Result<()> {
+        let scope = format!("Credential=test/20260101/{REGION}/{service}/aws4_request");
+        let signature = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none");
+        let address = self.url.trim_start_matches("http://");
+        let mut request = Request::post(path).header("host", address).header("authorization", signature);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let stream = TokioIo::new(TcpStream::connect(address).await?);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
+        let connection = tokio::spawn(connection);
+        let answer = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
+        connection.abort();
+        ensure!(answer.status().is_success(), "moto answers {} to {service}", answer.status());
+        Ok(())
     }
 
     pub async fn stop(mut self) -> Result<()> {
@@ -168,8 +218,8 @@ impl Cloud for Translated {
         self.0.instances(tags)
     }
 
-    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
-        self.0.instance(id)
+    fn instances_by_id<'a>(&'a self, ids: &'a [String]) -> Call<'a, Vec<Instance>> {
+        self.0.instances_by_id(ids)
     }
 
     fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {

@@ -15,6 +15,9 @@ use world::eventually;
 use crate::scene::{LIMIT, Scene, play};
 
 const BUDGET: &str = "stays";
+/// Questions about the instance of one node that drains: one when the drain is over, and then one a second or less until the
+/// instance has ended, which takes the fake a few seconds.
+const MOST_LOOKS: usize = 20;
 
 /// A node with one pod that its budget keeps there, and whose claim is on its way out.
 struct Held {
@@ -83,11 +86,20 @@ impl Held {
         self.pod_is_untouched(scene).await
     }
 
+    /// How often the controller asked EC2 about the instance.
+    fn looks(&self, scene: &Scene) -> usize {
+        let asked = scene.stage.wire.exchanges("DescribeInstances");
+        let of_controller = |exchange: &&world::ec2wire::Exchange| exchange.user_agent.contains("app/kerf");
+        asked.iter().filter(of_controller).filter(|exchange| exchange.asked.contains(&self.instance)).count()
+    }
+
     async fn pod_is_untouched(&self, scene: &Scene) -> Result<()> {
         let pods = scene.pods().list(&ListParams::default().labels(&format!("app={}", self.app))).await?.items;
         let found = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(&self.pod_uid));
         let pod = found.context("the pod left although its budget held it")?;
         ensure!(!pod.is_terminating(), "the pod was deleted although its budget held it");
+        let looks = self.looks(scene);
+        ensure!(looks == 0, "EC2 was asked {looks} times about a node that still drains");
         Ok(())
     }
 
@@ -109,7 +121,11 @@ impl Held {
             );
             Ok(Some(()))
         })
-        .await
+        .await?;
+        let looks = self.looks(scene);
+        println!("EC2 was asked {looks} times about {}", self.instance);
+        ensure!((1..=MOST_LOOKS).contains(&looks), "EC2 was asked {looks} times about one drained node");
+        Ok(())
     }
 
     /// Process ids of the machine's agent.

@@ -33,6 +33,7 @@ mod journal;
 mod launch;
 mod places;
 mod pricing;
+mod quota;
 mod sqs;
 mod ssm;
 mod statuses;
@@ -44,6 +45,7 @@ use answer::{Failure, Reply};
 use call::Call;
 use fault::Script;
 use journal::Journal;
+use quota::Quota;
 
 pub use fault::Fault;
 pub use journal::Exchange;
@@ -64,7 +66,16 @@ struct Shared {
     cloud: Arc<dyn Cloud>,
     script: Mutex<Script>,
     journal: Mutex<Journal>,
+    quota: Mutex<Option<Quota>>,
     templates: launch::Tokens,
+}
+
+impl Shared {
+    fn refuses(&self, call: &Call) -> Option<Fault> {
+        let Call::Ec2(action, _) = call else { return None };
+        let taken = lock(&self.quota).as_mut().is_none_or(|quota| quota.take(action, Instant::now()));
+        (!taken).then(Fault::throttled)
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -87,6 +98,7 @@ impl Ec2Wire {
             cloud,
             script: Mutex::default(),
             journal: Mutex::new(Journal::open(log)?),
+            quota: Mutex::default(),
             templates: launch::Tokens::default(),
         });
         let server = tokio::spawn(serve(listener, Arc::clone(&shared)));
@@ -103,6 +115,11 @@ impl Ec2Wire {
     /// `CreateFleet`, or `CreateFleet(DryRun)` for the question alone. Every attempt that the SDK makes counts.
     pub fn order(&self, action: &str, nth: u64, fault: Fault) {
         lock(&self.shared.script).order(action, nth, fault);
+    }
+
+    /// From now on calls of EC2 are counted in token buckets like its own, full at first, and those beyond are refused.
+    pub fn limit(&self) {
+        *lock(&self.shared.quota) = Some(Quota::full(Instant::now()));
     }
 
     /// How many ordered faults have not struck yet.
@@ -173,7 +190,7 @@ async fn exchange(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Res
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Dropped)?.to_bytes();
     let call = Call::read(&head, &body);
-    let fault = lock(&shared.script).strike(call.action());
+    let fault = lock(&shared.script).strike(call.action()).or_else(|| shared.refuses(&call));
     let answer = under(fault, call.answer(&shared, &head.headers)).await;
     lock(&shared.journal).write(&call, &head.headers, &answer, begin.elapsed());
     match answer {

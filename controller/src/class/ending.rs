@@ -25,17 +25,17 @@ pub(super) struct Estate {
 }
 
 pub(super) async fn decide(view: &View, market: &Market) -> Result<Decision, ActError> {
-    let nothing = || Ok(Decision { steps: Vec::new(), after: DELETING_AGAIN });
+    let nothing = || Ok(Decision::new(Vec::new(), DELETING_AGAIN));
     if !has_finalizer(&view.class) {
         return nothing();
     }
     if !view.claims.is_empty() {
-        return Ok(Decision { steps: vec![waits(view)], after: DELETING_AGAIN });
+        return Ok(Decision::new(vec![waits(view)], DELETING_AGAIN));
     }
     let name = view.class.metadata.name.clone().unwrap_or_default();
     let estate = estate(view, &name, market).await?;
     market.forget(&name);
-    Ok(Decision { steps: dissolve(view, estate), after: DELETING_AGAIN })
+    Ok(Decision::new(dissolve(view, estate), DELETING_AGAIN))
 }
 
 async fn estate(view: &View, name: &str, market: &Market) -> Result<Estate, ActError> {

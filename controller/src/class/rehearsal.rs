@@ -26,7 +26,7 @@ pub(super) async fn rehearse(view: &View, market: &Market, resolution: &mut Reso
 }
 
 /// What a claim of the pool would ask for, at least.
-fn ask(pool: &NodePool) -> Ask {
+pub(super) fn ask(pool: &NodePool) -> Ask {
     let template = &pool.spec.template;
     Ask {
         pool: pool.metadata.name.clone().unwrap_or_default(),

@@ -147,3 +147,34 @@ fn what_is_not_answered_stays() {
     unanswered.errors.push(cloud::CloudError { call, kind: cloud::Kind::Transport, code, message });
     assert_eq!(subnets(&judge(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
 }
+
+/// The class's owner hears of every pool whose machines would not be told all, and how large it becomes.
+#[test]
+fn what_machines_will_be_told_is_measured_and_warned_of() {
+    let pool = |name: &str, taints: Value| {
+        let text = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [], "taints": taints,
+            }}},
+        });
+        Arc::new(serde_json::from_value::<api::NodePool>(text).unwrap())
+    };
+    let large = "#!/bin/bash\n".to_owned() + &"echo a line of a long script\n".repeat(530);
+    let rows = [("echo small".to_owned(), 0, true), (large, 2, true), ("x\n".repeat(9000), 2, false)];
+    for (script, told, measured) in rows {
+        let (mut view, _, resolution) = resolution(&json!({"spec": {"userData": script}}));
+        view.pools = vec![pool("a", json!([])), pool("b", json!([{"key": "dedicated", "effect": "NoSchedule"}]))];
+        let image = cloud::Image { id: "ami-1".to_owned(), ..cloud::Image::default() };
+        let image = nodeclass::ResolvedImage { image, requirements: Vec::new() };
+        let class = nodeclass::ResolvedClass { images: vec![image], ..resolution.class };
+        let seen = super::told::look(
+            &view,
+            &class,
+            &cloud::Settings { cluster_cidr: "10.0.0.0/16".to_owned(), ..cloud::Settings::default() },
+        );
+        assert_eq!(words(&seen.notes), vec!["event UserData"; told], "{} bytes of script", script.len());
+        assert_eq!(seen.bytes.is_some_and(|bytes| bytes as usize > script.len()), measured, "{:?}", seen.bytes);
+    }
+}

@@ -11,8 +11,6 @@ use crate::act::Step;
 use crate::market::Market;
 use crate::patch;
 
-/// A class that is ready is looked at again after this long (aws: subnets and images every minute).
-pub(super) const READY_AGAIN: Duration = Duration::from_secs(60);
 /// A class that selects nothing may soon do: somebody is probably at work on it.
 const UNREADY_AGAIN: Duration = Duration::from_secs(10);
 /// What IAM forbids is asked again no sooner: each time costs calls that launches need.
@@ -41,7 +39,7 @@ pub(super) fn judge(view: &View, market: &Market, resolution: Resolution) -> Dec
     if answered {
         show(&mut class, &resolution, view);
     }
-    let after = again(&resolution);
+    let after = again(&resolution, market.class_refresh());
     let name = resolution.class.name.clone();
     if ready {
         if let Err(problem) = market.learn(&view.class, resolution.class) {
@@ -54,7 +52,7 @@ pub(super) fn judge(view: &View, market: &Market, resolution: Resolution) -> Dec
     }
     let mut steps = hashes::steps(&view.class, &view.claims, &market.class_hash(&view.class));
     steps.extend(status_step(view, &class));
-    Decision { steps, after }
+    Decision::new(steps, after)
 }
 
 fn show(class: &mut EC2NodeClass, resolution: &Resolution, view: &View) {
@@ -69,10 +67,10 @@ fn show(class: &mut EC2NodeClass, resolution: &Resolution, view: &View) {
     }
 }
 
-fn again(resolution: &Resolution) -> Duration {
+fn again(resolution: &Resolution, refresh: Duration) -> Duration {
     let bad = || resolution.findings.iter().filter(|finding| !finding.is_good());
     if resolution.is_ready() || bad().any(|finding| FORBIDDEN.contains(&finding.reason)) {
-        READY_AGAIN
+        refresh
     } else if resolution.errors.is_empty() && bad().any(|finding| MENDED_BY_ITSELF.contains(&finding.reason)) {
         HOPELESS_AGAIN
     } else {

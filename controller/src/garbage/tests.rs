@@ -40,6 +40,7 @@ fn registered(since: i64) -> Value {
 #[test]
 fn instances_that_nobody_claims_end() {
     let unwritten = json!({});
+    let elsewhere = json!({"status": {"providerID": "aws:///us-west-2a/i-2"}});
     let silent = Instance { launched: String::new(), ..instance("running", 0, "old") };
     let rows = [
         ("nobody's", instance("running", 70, "old"), vec![], true),
@@ -51,6 +52,7 @@ fn instances_that_nobody_claims_end() {
         ("claimed", instance("running", 0, "old"), vec![registered(0)], false),
         ("awaited by its token", instance("running", 0, "kerf-1-2"), vec![unwritten.clone()], false),
         ("awaited by nobody", instance("running", 0, "kerf-3-4"), vec![unwritten], true),
+        ("its launch's claim has another", instance("running", 0, "kerf-1-2"), vec![elsewhere], true),
     ];
     for (what, instance, claims, ends) in rows {
         let steps = decide(&index(&claims, &[]), &[instance], at(100));

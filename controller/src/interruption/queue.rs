@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::NodeClaim;
+use api::{NodeClaim, reason};
 use cloud::{CloudError, Kind as Failure, QueueMessage};
 use daemon::metric::Metrics;
 use futures::future::join_all;
@@ -45,6 +45,8 @@ const UNSYNCED: Duration = Duration::from_millis(100);
 pub struct Listener {
     /// The queue's name.
     pub queue: String,
+    /// What stands for the controller in events.
+    pub controller: Object,
     /// Whose instances are whose.
     pub cluster: Arc<Cluster>,
     /// The calls.
@@ -134,6 +136,8 @@ impl Listener {
     fn works(&self, state: &State) {
         if state.turns_to("") {
             log::info!(queue = self.queue.as_str(); "listening to the interruption queue");
+            let message = format!("listening to the interruption queue {}", self.queue);
+            self.tell(Note::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
         }
         self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 1.0);
     }
@@ -152,6 +156,12 @@ impl Listener {
         };
         let (queue, text) = (self.queue.as_str(), daemon::error::chain(error));
         log::error!(queue, error = text.as_str(), cure; "the interruption queue cannot be read; agents go on without it");
+        let message = format!("cannot read the interruption queue {queue}: {text}; {cure}; agents go on without it");
+        self.tell(Note::warning(self.controller.clone(), reason::INTERRUPTION_QUEUE_UNREADABLE, message));
+    }
+
+    fn tell(&self, note: Note) {
+        self.cluster.notes.publish(note);
     }
 
     async fn handle(&self, url: &str, messages: Vec<QueueMessage>) {

@@ -1,19 +1,25 @@
 //! The claim goes: its node first, then its instance, then its name.
 
-use std::time::Duration;
-
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, finalizer, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{Decision, Instance, View, has_finalizer, name, target, write_status};
+use super::{Decision, Instance, View, has_finalizer, name, next_look, target, write_status};
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::patch;
 
-/// Time between looks at an instance that is ending.
-const INSTANCE_POLL: Duration = Duration::from_secs(2);
+/// Whether what becomes of the claim depends on its instance now: not before its node is gone, if it ever was one of the cluster.
+pub(super) fn asks(view: &View) -> bool {
+    let claim = &view.claim;
+    let leaves = claim.metadata.deletion_timestamp.is_some() && has_finalizer(claim);
+    leaves && missing_deadline(claim).is_none() && !has_node(view)
+}
+
+fn has_node(view: &View) -> bool {
+    view.claim.is_true(condition::REGISTERED) && !view.nodes.is_empty()
+}
 
 /// Decides about a claim that is being deleted.
 pub(super) fn decide(view: &View) -> Decision {
@@ -29,7 +35,7 @@ pub(super) fn decide(view: &View) -> Decision {
         decision.steps = vec![Step::Patch(target(claim), patch), Step::Note(note)];
         return decision;
     }
-    if claim.is_true(condition::REGISTERED) && !view.nodes.is_empty() {
+    if has_node(view) {
         for node in view.nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
             let uid = node.metadata.uid.clone().unwrap_or_default();
             decision.steps.push(Step::Delete(Target::Node(node.name().to_owned()), uid));
@@ -55,7 +61,7 @@ fn end_instance(view: &View, decision: &mut Decision) {
     let launched = crate::index::provider_id(&view.claim).and_then(|id| id.rsplit('/').next());
     match (launched, view.instance) {
         (None, _) | (Some(_), Instance::Gone) => release(&view.claim, decision),
-        (Some(_), Instance::Unknown) => decision.wake(INSTANCE_POLL),
+        (Some(_), Instance::Unknown) => decision.wake(next_look(&view.claim, view.now)),
         (Some(id), Instance::Alive | Instance::Ending) => {
             if view.instance == Instance::Alive {
                 decision.steps.push(Step::Terminate(id.to_owned()));
@@ -63,7 +69,7 @@ fn end_instance(view: &View, decision: &mut Decision) {
             let mut claim = NodeClaim::clone(&view.claim);
             claim.set_true(condition::INSTANCE_TERMINATING, view.now);
             write_status(view, &claim, decision);
-            decision.wake(INSTANCE_POLL);
+            decision.wake(next_look(&view.claim, view.now));
         }
     }
 }

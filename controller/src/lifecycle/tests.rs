@@ -4,7 +4,7 @@ use api::objects::Node;
 use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{CapacityType, Decision, Instance, Limit, Scope, View, decide};
+use super::{CapacityType, Decision, Instance, Limit, Scope, View, asks, decide};
 use crate::act::Step;
 use crate::fixture::{at, body, claim, condition as cond, merge, node, status, words, written};
 use crate::interruption::{Kind, Notice};
@@ -345,6 +345,11 @@ fn removal(change: &Value, nodes: &[Value], instance: Instance) -> Decision {
     decide(&view)
 }
 
+fn removal_asks(change: &Value, nodes: &[Value]) -> bool {
+    let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
+    asks(&look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70))
+}
+
 /// First the node, then the instance, then the name: each only when the one before is gone.
 #[test]
 fn removal_goes_in_order() {
@@ -364,6 +369,7 @@ fn removal_goes_in_order() {
     ];
     for (what, change, nodes, instance, expected) in rows {
         let decision = removal(&change, &nodes, instance);
+        assert_eq!(removal_asks(&change, &nodes), what.starts_with("a node that") || nodes.is_empty(), "{what}");
         assert_eq!(words(&decision.steps), expected, "{what}");
         assert_eq!(decision.released, expected.contains(&release), "{what}");
         assert!(!decision.released || body(&decision.steps)["metadata"]["finalizers"] == json!([]), "{what}");

@@ -1,6 +1,8 @@
 //! Who empties a node: its own agent where there is one that listens, the controller where not, and never nobody. The agent is asked by
 //! an annotation and answers with a condition; here is how long it is waited for, and why it is not any more.
 
+use std::time::Duration;
+
 use api::objects::Node;
 use api::{DrainRequest, DrainSaid, annotation, condition, reason};
 use jiff::{SignedDuration, Timestamp};
@@ -49,6 +51,22 @@ fn asked(view: &View, wanted: &DrainRequest, standing: &DrainRequest, silence: S
         Some(Answer::Drains) if standing.deadline != wanted.deadline => Hands::Ask(wanted.clone()),
         Some(Answer::Drains) => Hands::Agent,
     }
+}
+
+/// How long the node's agent has left before it is not waited for any more; `None` while it is not in its hands.
+pub(super) fn patience(view: &View) -> Option<Duration> {
+    let left = match whose(view) {
+        Hands::Ask(_) => ACKNOWLEDGES,
+        Hands::Agent => {
+            let standing = standing(&view.node)?;
+            match answer(&view.node, &standing.id) {
+                None => ACKNOWLEDGES - view.now.duration_since(standing.asked?),
+                Some(_) => SILENCE_DRAINING - view.now.duration_since(heard(&view.node)?),
+            }
+        }
+        Hands::Ours | Hands::TakenOver(_) => return None,
+    };
+    Duration::try_from(left).ok()
 }
 
 /// What an agent on this node would be asked for. The moment of the first wish stays.

@@ -4,7 +4,7 @@ use api::status::Conditioned;
 use api::{DrainRequest, annotation, condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{Decision, Instance, Request, View, concerns, decide, start_drain};
+use super::{Decision, Instance, Request, View, asks, concerns, decide, next_moment, start_drain};
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, status, words, written};
 
 const TERMINATE: &str = "terminate i-1";
@@ -132,6 +132,71 @@ fn a_machine_that_is_gone_lets_its_node_go_at_once() {
         if released {
             assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]), "{what}");
         }
+    }
+}
+
+/// EC2 is asked about a node's instance when something depends on it: not while pods leave.
+#[test]
+fn ec2_is_asked_once_the_drain_is_over_or_while_kubelet_is_silent() {
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let open = json!({"spec": {"taints": null}});
+    let pod = || vec![json!({})];
+    let rows = [
+        ("pods are left", json!({}), drained("Unknown", 100), pod(), false),
+        ("pods are left, kubelet is silent", silent, drained("Unknown", 100), pod(), true),
+        ("not closed yet", open, ending(&[]), vec![], false),
+        ("a late pod may show", json!({}), drained("Unknown", 106), vec![], false),
+        ("drained", json!({}), drained("Unknown", 105), vec![], true),
+        ("told to end", json!({}), drained("True", 109), vec![], true),
+    ];
+    for (what, node, claim, pods, asked) in rows {
+        let mut view = look(&leaving(&node), &claim, &pods, Instance::Unknown, 110);
+        assert_eq!(asks(&view, &mut start_drain(&view)), asked, "{what}");
+        view.attached = vec!["pv-1".to_owned()];
+        let drained = asked && view.node.is_ready();
+        assert_eq!(asks(&view, &mut start_drain(&view)), asked && !drained, "{what}, a volume is attached");
+        view.claim = None;
+        assert_eq!(asks(&view, &mut start_drain(&view)), asked && !drained, "{what}, but the instance is not ours");
+    }
+}
+
+/// A node that drains is looked at at the drain's own next moment, or when its agent has had its time; a drain that has nothing
+/// to do itself keeps nobody busy.
+#[test]
+fn a_draining_node_is_looked_at_when_something_is_due() {
+    use drain::{Millis, Reply};
+    let millis = |view: &View| Millis(u64::try_from(view.now.as_millisecond()).unwrap());
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let rows = [
+        ("its agent was asked 2 s ago", asked(290, 298, None), 3000),
+        ("its agent was heard a second ago", asked(299, 200, draining), 5000),
+        ("its agent was heard 28 s ago", asked(272, 200, draining), 2000),
+    ];
+    for (what, node, after) in rows {
+        let view = look(&node, &ending(&[]), &[json!({})], Instance::Unknown, 300);
+        assert_eq!(fresh(&view).after.map(|after| after.as_millis()), Some(after), "{what}");
+    }
+    let view = look(&leaving(&json!({})), &ending(&[]), &[json!({})], Instance::Unknown, 300);
+    let mut drain = start_drain(&view);
+    let uid = decide(&view, &mut drain).requests.remove(0).uid;
+    assert_eq!(next_moment(&view, &drain).as_millis(), 5000, "an answer is news");
+    let budget = Some("stays".to_owned());
+    drain.reply(millis(&view), &uid, &Reply::Blocked { budget, retry_after: None });
+    let next = next_moment(&view, &drain);
+    assert_eq!(Some(millis(&view) + next), drain.poll_timeout(millis(&view)), "the budget is asked again");
+    assert!(next.as_millis() >= 100, "{next:?}");
+}
+
+/// The longer an instance takes to end, the longer it is left alone.
+#[test]
+fn an_instance_that_ends_is_looked_at_less_and_less() {
+    let since = |terminating| {
+        ending(&[cond(condition::DRAINED, "True", 100), cond(condition::INSTANCE_TERMINATING, "True", terminating)])
+    };
+    let rows = [(110, 1000), (102, 1000), (86, 3000), (0, 5000)];
+    for (told, after) in rows {
+        let decision = fresh(&look(&leaving(&json!({})), &since(told), &[], Instance::Ending, 110));
+        assert_eq!(decision.after.map(|after| after.as_millis()), Some(after), "told {} s ago", 110 - told);
     }
 }
 

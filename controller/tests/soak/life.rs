@@ -101,24 +101,35 @@ pub struct Life {
 }
 
 impl Life {
-    /// Starts one: it lists what there is and goes on from there.
+    /// Starts one under bad luck and the fast clock: it lists what there is and goes on from there.
     pub async fn begin(ec2: &FakeCloud, server: &Arc<ApiServer>, chance: &Arc<Chance>) -> Self {
-        let (alive, leading) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+        let alive = Arc::new(AtomicBool::new(true));
         let trouble = Trouble { alive: Arc::clone(&alive), chance: Arc::clone(chance) };
         let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(ec2.clone()), Arc::new(trouble)));
         let client = client(server, &alive, chance);
+        Self::on((cloud, ec2), (server, client), fast_now, alive).await
+    }
+
+    /// The same on any cloud, under any clock. The second cloud tells of the class, so that this costs no calls of the first.
+    pub async fn on(
+        (cloud, informant): (Arc<dyn Cloud>, &dyn Cloud),
+        (server, client): (&Arc<ApiServer>, kube::Client),
+        now: fn() -> Timestamp,
+        alive: Arc<AtomicBool>,
+    ) -> Self {
+        let leading = Arc::new(AtomicBool::new(true));
         let (notes, mut told) = Notes::new();
         let (plan, mut asked) = unbounded_channel();
         let cluster = Cluster::new(plan, notes);
         let (claims, mut events) = server.watch();
         fill(&cluster, claims);
         let market = Arc::new(Market::new(Arc::clone(&cloud), settings(), Gates::default()));
-        learn(ec2, &market).await;
+        learn(informant, &market).await;
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let clients = (client.clone(), client);
         let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
-        let launcher = Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics))
-            .with_clock(fast_now);
+        let launcher =
+            Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics)).with_clock(now);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { while told.recv().await.is_some() {} });
         tasks.spawn(async move { while asked.recv().await.is_some() {} });
@@ -129,7 +140,7 @@ impl Life {
             }
         });
         tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
-        tasks.spawn(collect(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+        tasks.spawn(collect(Arc::clone(&cluster), Arc::clone(&market), act.clone(), now));
         let parts = (Arc::clone(&cluster), Arc::clone(&market), act.clone());
         let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
         let reports = (Arc::new(Verdicts::default()), Arc::new(Notices::default()));
@@ -143,6 +154,16 @@ impl Life {
     /// What a plan does when it has written its claims.
     pub fn gather(&self) {
         self.cluster.queue.add(Work::Gather);
+    }
+
+    /// The class selects nothing any more: nothing is bought for it until it does.
+    pub fn unresolve(&self) {
+        self.market.forget("default");
+    }
+
+    /// The class resolves again.
+    pub async fn learn(&self, informant: &dyn Cloud) {
+        learn(informant, &self.market).await;
     }
 
     /// Ends it where it stands: nothing that it has under way gets another answer.
@@ -187,7 +208,7 @@ fn settings() -> cloud::Settings {
 }
 
 /// The class, resolved without bad luck: how that goes wrong is told elsewhere.
-async fn learn(ec2: &FakeCloud, market: &Market) {
+async fn learn(ec2: &dyn Cloud, market: &Market) {
     let class: EC2NodeClass = serde_json::from_value(json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
         "spec": {
@@ -252,11 +273,11 @@ fn hear(cluster: &Cluster, event: Event) {
 }
 
 /// The collector's loop at the clock's pace.
-async fn collect(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+async fn collect(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, now: fn() -> Timestamp) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let Ok(instances) = market.own_instances().await else { continue };
-        for step in cluster.read(|index| garbage::decide(index, &instances, fast_now())) {
+        for step in cluster.read(|index| garbage::decide(index, &instances, now())) {
             // What fails is decided again at the next look.
             let _ = act.run(step).await;
         }

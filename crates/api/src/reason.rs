@@ -106,6 +106,12 @@ pub const CREATE_FLEET_AUTH_CHECK_FAILED: &str = "CreateFleetAuthCheckFailed";
 pub const RUN_INSTANCES_AUTH_CHECK_FAILED: &str = "RunInstancesAuthCheckFailed";
 /// EC2NodeClass: the user data is larger than EC2 takes.
 pub const USER_DATA_SIZE_LIMIT_EXCEEDED: &str = "UserDataSizeLimitExceeded";
+/// EC2NodeClass, event: something is to be known of its user data.
+pub const USER_DATA: &str = "UserData";
+/// Event of the controller's Lease: the interruption queue cannot be read.
+pub const INTERRUPTION_QUEUE_UNREADABLE: &str = "InterruptionQueueUnreadable";
+/// Event of the controller's Lease: the interruption queue can be read, at first or again.
+pub const INTERRUPTION_QUEUE_READABLE: &str = "InterruptionQueueReadable";
 /// EC2NodeClass, event: deletion waits for claims.
 pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTermination";
 

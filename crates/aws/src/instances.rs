@@ -3,7 +3,8 @@
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::DateTimeFormat;
 use aws_sdk_ec2::types as ec2;
-use cloud::{CloudError, Instance, Kind, Tags};
+use cloud::lookups::MOST;
+use cloud::{CloudError, Instance, Tags};
 
 use crate::failure::failure;
 use crate::tags;
@@ -17,6 +18,20 @@ const PAGE: i32 = 1000;
 pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<Instance>, CloudError> {
     let mut filters = tags::filters(tags);
     filters.push(tags::filter("instance-state-name", ALIVE));
+    pages(client, filters).await
+}
+
+/// Ids go in as a filter: asked for outright, one that is gone would be an error for all.
+pub(crate) async fn by_id(client: &Client, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
+    let mut found = Vec::new();
+    for some in ids.chunks(MOST) {
+        let filter = tags::filter("instance-id", some.iter().map(String::as_str));
+        found.extend(pages(client, vec![filter]).await?);
+    }
+    Ok(found)
+}
+
+async fn pages(client: &Client, filters: Vec<ec2::Filter>) -> Result<Vec<Instance>, CloudError> {
     let request = client.describe_instances().set_filters(Some(filters)).max_results(PAGE);
     let mut pages = request.into_paginator().send();
     let mut found = Vec::new();
@@ -25,15 +40,6 @@ pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<Instance>, 
         found.extend(of_reservations(page.reservations));
     }
     Ok(found)
-}
-
-pub(crate) async fn get(client: &Client, id: &str) -> Result<Option<Instance>, CloudError> {
-    let answer = client.describe_instances().instance_ids(id).send().await;
-    match answer.map_err(|error| failure("DescribeInstances", error)) {
-        Ok(answer) => Ok(of_reservations(answer.reservations).find(|instance| instance.id == id)),
-        Err(error) if error.kind == Kind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// EC2 refuses a call without ids; nothing to end is no error here.

@@ -113,8 +113,8 @@ impl Cloud for AwsCloud {
         Box::pin(instances::list(&self.ec2, tags))
     }
 
-    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
-        Box::pin(instances::get(&self.ec2, id))
+    fn instances_by_id<'a>(&'a self, ids: &'a [String]) -> Call<'a, Vec<Instance>> {
+        Box::pin(instances::by_id(&self.ec2, ids))
     }
 
     fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()> {

@@ -70,8 +70,8 @@ pub trait Cloud: Send + Sync {
     /// Instances that carry all these tags and are pending, running, stopping, stopped or shutting down; `*` as value
     /// asks only for the key.
     fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>>;
-    /// One instance by id, whatever its state; `None` when EC2 does not know it.
-    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>>;
+    /// Instances by id, whatever their state; those that EC2 does not know are not in the answer.
+    fn instances_by_id<'a>(&'a self, ids: &'a [String]) -> Call<'a, Vec<Instance>>;
     /// What DescribeInstanceStatus says of instances that fail a status check or have an event ahead (aws 6.4); healthy
     /// instances are not in the answer, those of other owners are.
     fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>>;

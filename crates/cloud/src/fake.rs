@@ -137,6 +137,15 @@ impl FakeCloud {
         };
     }
 
+    /// Gives the account so many vCPUs to run at once that are bought as `capacity_type`; `None` makes that unbounded again.
+    pub fn set_quota(&self, capacity_type: &str, vcpus: Option<u32>) {
+        let (mut world, _) = self.at_present();
+        match vcpus {
+            Some(vcpus) => world.quotas.insert(capacity_type.to_owned(), vcpus),
+            None => world.quotas.remove(capacity_type),
+        };
+    }
+
     /// Makes pools dry until [`Self::end_droughts`].
     pub fn dry_up(&self, drought: Drought) {
         self.at_present().0.droughts.push(drought);

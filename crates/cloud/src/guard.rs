@@ -79,7 +79,7 @@ guarded! {
     dry_run_create_fleet(request: FleetRequest) -> () = "CreateFleet";
     dry_run_run_instances(probe: RunInstancesProbe) -> () = "RunInstances";
     instances(tags: Tags) -> Vec<Instance> = "DescribeInstances";
-    instance(id: str) -> Option<Instance> = "DescribeInstances";
+    instances_by_id(ids: [String]) -> Vec<Instance> = "DescribeInstances";
     instance_statuses() -> Vec<InstanceStatus> = "DescribeInstanceStatus";
     terminate_instances(ids: [String]) -> () = "TerminateInstances";
     create_tags(ids: [String], tags: Tags) -> () = "CreateTags";

@@ -21,10 +21,11 @@ use crate::guard::Guard;
 use bucket::Bucket;
 pub use bucket::Rate;
 
-/// EC2's bucket for calls that change something.
-pub const CHANGES: Rate = Rate { burst: 50, per_second: 5 };
-/// EC2's bucket for calls that ask.
-pub const QUESTIONS: Rate = Rate { burst: 100, per_second: 20 };
+/// EC2's bucket for calls that change something (50, then 5 a second), less what calls may overtake each other by: one that
+/// comes a moment before its token is refused, and a refusal halves the rate for dozens of calls.
+pub const CHANGES: Rate = Rate { burst: 46, per_second: 5 };
+/// EC2's bucket for calls that ask (100, then 20 a second), less the same.
+pub const QUESTIONS: Rate = Rate { burst: 90, per_second: 20 };
 /// Nobody sleeps for less: a waiter that comes too early costs more than a late one.
 const SHORTEST: Duration = Duration::from_millis(1);
 

@@ -102,12 +102,11 @@ impl Pace for ManualPace {
         let key = (self.now() + time, id);
         let mut yielded = false;
         self.sleepers.lock().unwrap().insert(key, ());
+        let bed = Bed { pace: self, key };
         Box::pin(poll_fn(move |context| {
-            let mut sleepers = self.sleepers.lock().unwrap();
-            let first = sleepers.keys().next().is_some_and(|first| *first == key);
+            let first = bed.pace.sleepers.lock().unwrap().keys().next().is_some_and(|first| *first == key);
             let late = self.now() >= key.0;
             if late || (first && yielded) {
-                sleepers.remove(&key);
                 let left = key.0.saturating_sub(self.now());
                 self.clock.advance(SignedDuration::try_from(left).unwrap());
                 return Poll::Ready(());
@@ -116,6 +115,18 @@ impl Pace for ManualPace {
             context.waker().wake_by_ref();
             Poll::Pending
         }))
+    }
+}
+
+/// A sleeper's place, which is free again when it is woken by something else, too.
+struct Bed<'a> {
+    pace: &'a ManualPace,
+    key: (Duration, u64),
+}
+
+impl Drop for Bed<'_> {
+    fn drop(&mut self) {
+        self.pace.sleepers.lock().unwrap().remove(&self.key);
     }
 }
 
@@ -233,10 +244,11 @@ async fn who_is_refused_slows_down() {
     assert!(failed < 100, "{failed} refusals");
     assert!(world.pace.now() <= best(300) * 3 / 2, "{:?}", world.pace.now());
     *world.quota.grudge.lock().unwrap() = ("DescribeInstances", 3);
+    let unknown = ["i-1".to_owned()];
     for _ in 0..3 {
-        assert!(world.cloud.instance("i-1").await.is_err());
+        assert!(world.cloud.instances_by_id(&unknown).await.is_err());
     }
-    assert!(world.cloud.instance("i-1").await.unwrap().is_none());
+    assert!(world.cloud.instances_by_id(&unknown).await.unwrap().is_empty());
 }
 
 /// Ends that come together are one call, and one that EC2 does not know spoils it for nobody.
@@ -259,4 +271,30 @@ async fn ends_share_a_call() {
     world.ec2.fail("TerminateInstances", 1, cloud::fake::Fault::Lost);
     let answers = futures::future::join_all(ids[..3].iter().map(|id| ends.end(id))).await;
     assert!(answers.iter().any(Result::is_err), "what is not known to have happened is told");
+}
+
+/// A thousand looks at once are as many calls as it takes to name all, at the pace of questions; an instance that EC2 does
+/// not know is no trouble for the others.
+#[tokio::test]
+async fn looks_share_a_call() {
+    let world = world(Line::default()).await;
+    let mut request = fleet(&world, 0);
+    request.target = 999;
+    let launched = world.cloud.create_fleet(&request).await.unwrap().instances;
+    let ids: Vec<&str> = launched.iter().map(|one| one.id.as_str()).chain(["i-unknown"]).collect();
+    let looks = cloud::lookups::Lookups::new(Arc::clone(&world.cloud));
+    for round in 1..=30 {
+        let answers = futures::future::join_all(ids.iter().map(|id| looks.instance(id))).await;
+        for (id, answer) in ids.iter().zip(answers) {
+            let found = answer.unwrap().map(|instance| instance.id);
+            assert_eq!(found.as_deref(), Some(*id).filter(|id| *id != "i-unknown"));
+        }
+        assert_eq!(world.ec2.count("DescribeInstances"), round * 5, "200 ids a call");
+    }
+    assert_eq!(*world.quota.refused.lock().unwrap(), 0);
+    // 150 questions: a hundred at once, the rest at twenty a second.
+    assert!(world.pace.now() <= Duration::from_millis(50 * 50 * 12 / 10), "{:?}", world.pace.now());
+    world.ec2.fail("DescribeInstances", 1, cloud::fake::Fault::Lost);
+    let answers = futures::future::join_all(ids[..3].iter().map(|id| looks.instance(id))).await;
+    assert!(answers.iter().all(Result::is_err), "what EC2 did not say, nobody knows: {answers:?}");
 }

@@ -62,7 +62,7 @@ async fn drive(cloud: &FakeCloud, method: &str) {
         "dry_run_create_fleet" => drop(cloud.dry_run_create_fleet(&FleetRequest::default()).await),
         "dry_run_run_instances" => drop(cloud.dry_run_run_instances(&RunInstancesProbe::default()).await),
         "instances" => drop(cloud.instances(&tags).await),
-        "instance" => drop(cloud.instance("i-1").await),
+        "instances_by_id" => drop(cloud.instances_by_id(&ids).await),
         "instance_statuses" => drop(cloud.instance_statuses().await),
         "terminate_instances" => drop(cloud.terminate_instances(&ids).await),
         "create_tags" => drop(cloud.create_tags(&ids, &tags).await),

@@ -29,25 +29,21 @@ async fn by_filters(cloud: &dyn Cloud, form: &Form) -> Result<Vec<Instance>, Fai
     let mut select = Select::read(form);
     let states = select.take("instance-state-name");
     let filter = select.filter("instance-id", "private-dns-name")?;
-    let mut found = cloud.instances(&filter.tags).await?;
+    let mut found = match filter.ids.as_slice() {
+        [] => cloud.instances(&filter.tags).await?,
+        ids => cloud.instances_by_id(ids).await?,
+    };
     found.retain(|instance| states.as_ref().is_none_or(|states| states.contains(&instance.state)));
-    found.retain(|instance| filter.ids.is_empty() || filter.ids.contains(&instance.id));
     found.retain(|instance| filter.names.is_empty() || filter.names.contains(&instance.private_dns_name));
     Ok(found)
 }
 
 async fn by_ids(cloud: &dyn Cloud, ids: &[String]) -> Result<Vec<Instance>, Failure> {
-    let mut found = Vec::new();
-    for id in ids {
-        match cloud.instance(id).await? {
-            Some(instance) => found.push(instance),
-            None => {
-                let message = format!("The instance ID '{id}' does not exist");
-                return Err(invalid("InvalidInstanceID.NotFound", message));
-            }
-        }
+    let found = cloud.instances_by_id(ids).await?;
+    match ids.iter().find(|id| !found.iter().any(|instance| instance.id == **id)) {
+        None => Ok(found),
+        Some(id) => Err(invalid("InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))),
     }
-    Ok(found)
 }
 
 fn instance(xml: &mut Xml, row: &Instance) {

@@ -61,8 +61,9 @@ pub(super) async fn life(stage: &Stage<'_>) -> Result {
         check(answer.instances.iter().any(|launched| launched.id == one.id), || {
             format!("{one:?} is not of {answer:?}")
         })?;
-        let alone = ok(stage.cloud.instance(&one.id)).await?;
-        check(alone.as_ref() == Some(one), || format!("{alone:?} instead of {one:?}"))?;
+        let asked = [one.id.clone(), NOBODY.to_owned()];
+        let alone = ok(stage.cloud.instances_by_id(&asked)).await?;
+        check(alone == std::slice::from_ref(one), || format!("{alone:?} instead of {one:?}"))?;
     }
     let any: Tags = stage.tags().into_keys().map(|key| (key, "*".to_owned())).collect();
     let by_key = ok(stage.cloud.instances(&any)).await?;
@@ -76,8 +77,8 @@ pub(super) async fn life(stage: &Stage<'_>) -> Result {
 }
 
 pub(super) async fn unknown_instance(stage: &Stage<'_>) -> Result {
-    let none = ok(stage.cloud.instance(NOBODY)).await?;
-    check(none.is_none(), || format!("{none:?} for an unknown id"))?;
+    let none = ok(stage.cloud.instances_by_id(&[NOBODY.to_owned()])).await?;
+    check(none.is_empty(), || format!("{none:?} for an unknown id"))?;
     let answer = stage.cloud.terminate_instances(&[NOBODY.to_owned()]).await;
     refused(answer, Kind::NotFound).map(|_| ())
 }

@@ -170,7 +170,16 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
     if let Some(reserved) = reserved.map_err(|(code, message)| candidate.refused(code, &message))? {
         return Ok(reserved.min(placed).min(subnet.free_addresses));
     }
-    let stock = world.stock_of(pool).unwrap_or(u32::MAX);
+    let quota = world.quota_of(pool).unwrap_or(u32::MAX);
+    if quota == 0 {
+        return Err(match pool.capacity_type.as_str() {
+            "spot" => candidate.refused("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
+            _ => {
+                candidate.refused("VcpuLimitExceeded", "You have requested more vCPU capacity than your current limit.")
+            }
+        });
+    }
+    let stock = world.stock_of(pool).unwrap_or(u32::MAX).min(quota);
     if stock == 0 {
         return Err(candidate
             .refused("InsufficientInstanceCapacity", "There is no capacity available that matches your request."));

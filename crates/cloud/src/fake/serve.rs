@@ -105,11 +105,12 @@ impl Cloud for FakeCloud {
         self.call("DescribeInstances", Input::Tags(tags.clone()), |world, now| Ok(world.instances(tags, now)))
     }
 
-    fn instance<'a>(&'a self, id: &'a str) -> Call<'a, Option<Instance>> {
-        self.call("DescribeInstances", Input::Ids(vec![id.to_owned()]), |world, now| {
+    fn instances_by_id<'a>(&'a self, ids: &'a [String]) -> Call<'a, Vec<Instance>> {
+        self.call("DescribeInstances", Input::Ids(ids.to_vec()), |world, now| {
             let timing = world.timing;
-            let machine = world.machines.get(id).filter(|machine| machine.visible(now, timing));
-            Ok(machine.map(|machine| machine.instance.clone()))
+            let machines = ids.iter().filter_map(|id| world.machines.get(id));
+            let visible = machines.filter(|machine| machine.visible(now, timing));
+            Ok(visible.map(|machine| machine.instance.clone()).collect())
         })
     }
 

@@ -128,6 +128,8 @@ pub(super) struct World {
     pub(super) machines: BTreeMap<String, Machine>,
     /// Instances that each finite pool still has.
     pub(super) stock: BTreeMap<Pool, u32>,
+    /// vCPUs that may run at once, by capacity type.
+    pub(super) quotas: BTreeMap<String, u32>,
     pub(super) droughts: Vec<Drought>,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
     pub(super) script: Script,
@@ -201,6 +203,16 @@ impl World {
             return Some(0);
         }
         self.stock.get(pool).copied()
+    }
+
+    /// How many instances of a type the account's quota leaves; `None` is no bound.
+    pub(super) fn quota_of(&self, pool: &Pool) -> Option<u32> {
+        let vcpus = |name: &str| self.types.get(name).map_or(1, |info| info.vcpus.max(1));
+        let spot = pool.capacity_type == "spot";
+        let counts = |machine: &&Machine| machine.instance.spot == spot && !machine.instance.is_ending();
+        let running = self.machines.values().filter(counts).map(|machine| vcpus(&machine.instance.instance_type));
+        let left = self.quotas.get(&pool.capacity_type)?.saturating_sub(running.sum());
+        Some(left / vcpus(&pool.instance_type))
     }
 
     pub(super) fn offered(&self, instance_type: &str, zone: &str) -> bool {

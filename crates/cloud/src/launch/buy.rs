@@ -57,7 +57,7 @@ pub async fn buy(
     }
 }
 
-/// One that exists already is the right one: its name is a hash of its content.
+/// One that exists already is the right one: its name is a hash of its content. Launches that come together have each made once.
 async fn make_templates(
     cloud: &dyn Cloud,
     templates: &Templates,
@@ -65,6 +65,11 @@ async fn make_templates(
     now: Timestamp,
 ) -> Result<(), CloudError> {
     for template in templates.missing(choice, now) {
+        let making = templates.turn(&template.name);
+        let _turn = making.lock().await;
+        if templates.is_known(&template.name) {
+            continue;
+        }
         match cloud.create_launch_template(template).await {
             Err(error) if error.kind != Kind::AlreadyExists => return Err(error),
             _ => templates.exists(template, now),

@@ -2,7 +2,7 @@
 //! right one and need not be asked for again. What nobody has used for a while goes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::label;
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +19,11 @@ const SHOWN: SignedDuration = SignedDuration::from_secs(60);
 
 /// The templates that are known to exist. Lives in one process; the first list after a start fills it.
 #[derive(Debug, Default)]
-pub struct Templates(Mutex<BTreeMap<String, Entry>>);
+pub struct Templates {
+    known: Mutex<BTreeMap<String, Entry>>,
+    /// Those that are being made now. Whoever has the lock makes it; the others wait, for a call is dear.
+    making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
@@ -42,10 +46,22 @@ impl Templates {
         choice.templates.iter().filter(&mut is_missing).collect()
     }
 
+    /// Whether a template is known to exist.
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.known().contains_key(name)
+    }
+
+    /// The lock under which a template is made.
+    pub(super) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(making.entry(name.to_owned()).or_default())
+    }
+
     /// A template exists from now on.
     pub fn exists(&self, template: &LaunchTemplateRequest, now: Timestamp) {
         let class = template.tags.get(label::EC2_NODE_CLASS).cloned().unwrap_or_default();
         self.known().insert(template.name.clone(), Entry { class, used: now });
+        self.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&template.name);
     }
 
     /// Templates that EC2 does not have after all.
@@ -79,6 +95,6 @@ impl Templates {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -55,7 +55,7 @@ pub const CALLS: &[Need] = &[
         LAUNCH,
     ),
     need("instances", "DescribeInstances", &["ec2:DescribeInstances"], READ),
-    need("instance", "DescribeInstances", &["ec2:DescribeInstances"], READ),
+    need("instances_by_id", "DescribeInstances", &["ec2:DescribeInstances"], READ),
     need("instance_statuses", "DescribeInstanceStatus", &["ec2:DescribeInstanceStatus"], READ),
     need("terminate_instances", "TerminateInstances", &["ec2:TerminateInstances"], DELETION),
     need("create_tags", "CreateTags", &["ec2:CreateTags"], &["AllowScopedResourceTagging"]),

@@ -1,0 +1,71 @@
+//! The leaks that the soak found, each by itself and without bad luck.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud::fake::{FakeCloud, Fault};
+use jiff::SignedDuration;
+
+use super::api_server::ApiServer;
+use super::chance::Chance;
+use super::life::{FastClock, Life};
+use super::{TYPES, claim, judge, settle};
+
+struct Stage {
+    ec2: FakeCloud,
+    server: Arc<ApiServer>,
+    chance: Arc<Chance>,
+}
+
+impl Stage {
+    /// EC2 shows what it launched after so long; one claim waits.
+    fn set(invisible: SignedDuration) -> Self {
+        let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
+        let ec2 = ec2.invisible_for(invisible).build().unwrap();
+        let (server, chance) = (Arc::new(ApiServer::default()), Arc::new(Chance::new(1)));
+        chance.calm_down();
+        server.create(claim(0, &chance));
+        Self { ec2, server, chance }
+    }
+
+    async fn begin(&self) -> Life {
+        Life::begin(&self.ec2, &self.server, &self.chance).await
+    }
+
+    /// The claim has an instance, and EC2 launched no other.
+    async fn bought_once(&self) {
+        settle(&self.server).await;
+        judge(&self.ec2, &self.server);
+        assert_eq!(self.ec2.machines().len(), 1);
+    }
+}
+
+/// A CreateFleet bought and its reply was lost; the next one, under the same token, is not allowed. What was bought is the claim's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_does_not_speak_of_the_call_before_it() {
+    let stage = Stage::set(SignedDuration::from_secs(10));
+    stage.ec2.fail("CreateFleet", 1, Fault::Lost);
+    stage.ec2.fail("CreateFleet", 2, Fault::unauthorized());
+    let _life = stage.begin().await;
+    stage.bought_once().await;
+    assert_eq!(stage.ec2.count("CreateFleet"), 2, "the refusal came");
+}
+
+/// A launch is tried for longer than a minute; the call that buys at last is the last deed of its controller. The next one finds a
+/// token that is old and an instance that does not show yet: it is not to launch anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_may_be_old_for_its_launch_and_young_for_its_controller() {
+    let stage = Stage::set(SignedDuration::from_secs(30));
+    for call in 1..=5 {
+        stage.ec2.fail("CreateFleet", call, Fault::throttled());
+    }
+    stage.ec2.fail("CreateFleet", 6, Fault::Lost);
+    let life = stage.begin().await;
+    while stage.ec2.machines().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    life.kill();
+    let _next = stage.begin().await;
+    stage.bought_once().await;
+    assert_eq!(stage.ec2.count("CreateFleet"), 6, "nobody asked again");
+}

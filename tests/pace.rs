@@ -1,0 +1,182 @@
+//! Launches at the pace of EC2's limits, on the wire: claims that all want something else, so that none can share a call, and
+//! claims that all want the same. The controller's launcher speaks through the real SDK to a fake of EC2 that counts calls in
+//! token buckets like EC2's own and refuses those beyond.
+//!
+//! What the limits allow is a matter of calls that change something: fifty at once, then five a second. A thousand claims that
+//! share nothing need a CreateFleet each, and a launch template for each kind of machine. `make pace` plays them
+//! (`KERF_PACE_CLAIMS`) and holds the time against the bound; the test of every day counts calls, which need no quiet machine.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "../controller/tests/soak/api_server.rs"]
+#[expect(dead_code, reason = "the soak needs the rest")]
+mod api_server;
+#[path = "../controller/tests/soak/chance.rs"]
+mod chance;
+#[path = "../controller/tests/soak/life.rs"]
+#[expect(dead_code, reason = "the soak needs the rest")]
+mod life;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use api::label;
+use api::status::Conditioned;
+use aws::{AwsCloud, Credentials, Settings};
+use cloud::fake::FakeCloud;
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use world::ec2wire::Ec2Wire;
+
+use api_server::ApiServer;
+use chance::Chance;
+use life::Life;
+
+/// Types of one size, so that few launch templates serve all; three of them make 1,330 different wishes.
+const TYPES: [&str; 21] = [
+    "m5.large",
+    "m5a.large",
+    "m5d.large",
+    "m5ad.large",
+    "m5n.large",
+    "m5dn.large",
+    "m6a.large",
+    "m6i.large",
+    "m6id.large",
+    "m7i.large",
+    "c5.large",
+    "c5a.large",
+    "c5d.large",
+    "c5ad.large",
+    "c6a.large",
+    "c6i.large",
+    "c6id.large",
+    "c7i.large",
+    "r5.large",
+    "r5a.large",
+    "r6i.large",
+];
+
+/// Every three of the types.
+fn wishes() -> Vec<[&'static str; 3]> {
+    let mut all = Vec::new();
+    for (a, first) in TYPES.iter().enumerate() {
+        for (b, second) in TYPES.iter().enumerate().skip(a + 1) {
+            all.extend(TYPES.iter().skip(b + 1).map(|third| [*first, *second, *third]));
+        }
+    }
+    all
+}
+
+fn claim(number: usize, types: &[&str]) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"), "generation": 1,
+            "creationTimestamp": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
+        },
+        "spec": {
+            "requirements": [
+                {"key": label::INSTANCE_TYPE, "operator": "In", "values": types},
+                {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+            ],
+            "resources": {"requests": {"cpu": "1", "pods": "3"}},
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "expireAfter": "Never",
+        },
+    })
+}
+
+fn name(claim: &api::NodeClaim) -> String {
+    claim.metadata.name.clone().unwrap_or_default()
+}
+
+fn settled(claim: &api::NodeClaim) -> bool {
+    claim.is_true(api::condition::LAUNCHED)
+}
+
+/// What a run took.
+struct Run {
+    time: Duration,
+    /// Calls that changed something, refused ones left out.
+    changes: usize,
+    fleets: usize,
+    refused: usize,
+}
+
+impl Run {
+    /// What the limit on changes allows at best for these calls.
+    fn bound(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.changes.saturating_sub(50)).unwrap() * 200)
+    }
+}
+
+/// Launches a claim for each wish, all given at once.
+async fn launch(wishes: &[Vec<&str>]) -> Run {
+    let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).build().unwrap();
+    let wire = Ec2Wire::start(Arc::new(ec2.clone()), None).await.unwrap();
+    wire.limit();
+    let keys = Credentials { access_key_id: "test".to_owned(), secret_access_key: "test".to_owned() };
+    let settings = Settings {
+        region: Some("us-west-2".to_owned()),
+        endpoint_url: Some(wire.url()),
+        credentials: Some(keys),
+        ..Settings::default()
+    };
+    let aws = Arc::new(AwsCloud::connect(&settings).await);
+    let cloud = controller::pace::limited(aws, Arc::new(Metrics::new(controller::metrics::TABLE)));
+    let (server, chance) = (Arc::new(ApiServer::default()), Arc::new(Chance::new(1)));
+    chance.calm_down();
+    wishes.iter().enumerate().for_each(|(number, types)| server.create(claim(number, types)));
+    let begin = Instant::now();
+    let alive = Arc::new(AtomicBool::new(true));
+    let (asked, living) = (Arc::clone(&server), Arc::clone(&alive));
+    let service =
+        tower::service_fn(move |request| Arc::clone(&asked).serve(request, Arc::clone(&living), Arc::clone(&chance)));
+    let client = kube::Client::new(service, "default");
+    let life = Life::on((cloud, &ec2), (&server, client), Timestamp::now, alive).await;
+    while server.launched().len() < wishes.len() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let time = begin.elapsed();
+    life.kill();
+    let owned: BTreeSet<String> = server.owned();
+    assert_eq!((owned.len(), ec2.machines().len()), (wishes.len(), wishes.len()), "a machine for each claim");
+    let all = wire.exchanges("");
+    let changes = all.iter().filter(|one| ["CreateFleet", "CreateLaunchTemplate"].contains(&one.action.as_str()));
+    Run {
+        time,
+        changes: changes.filter(|one| one.good).count(),
+        fleets: wire.exchanges("CreateFleet").iter().filter(|one| one.good).count(),
+        refused: all.iter().filter(|one| one.answered.contains("RequestLimitExceeded")).count(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_are_launched_as_fast_as_ec2_lets() {
+    let full = std::env::var("KERF_PACE_CLAIMS").ok().map(|text| text.parse().unwrap());
+    let claims: usize = full.unwrap_or(80);
+    let unlike: Vec<Vec<&str>> = wishes().into_iter().take(claims).map(|types| types.to_vec()).collect();
+    assert_eq!(unlike.len(), claims, "there are not so many wishes");
+    for (what, wishes, fleets) in [("unlike", &unlike, claims), ("like", &vec![TYPES.to_vec(); claims], 1)] {
+        let run = launch(wishes).await;
+        println!(
+            "{claims} {what} claims: {:.1} s, the limits allow {:.1} s for {} changes, {} of them CreateFleet; {} refused",
+            run.time.as_secs_f64(),
+            run.bound().as_secs_f64(),
+            run.changes,
+            run.fleets,
+            run.refused
+        );
+        assert_eq!(run.fleets, fleets, "{what}");
+        assert!(run.changes - run.fleets <= 10, "{} launch templates", run.changes - run.fleets);
+        assert!(run.refused * 20 <= run.changes + 20, "EC2 refused {} calls", run.refused);
+        // Where the bound is all but nothing, the machine's own work is what is measured.
+        if full.is_some() && run.bound() > Duration::from_secs(60) {
+            assert!(run.time <= run.bound() * 12 / 10, "{:?} is more than 1.2 times {:?}", run.time, run.bound());
+        }
+    }
+}
