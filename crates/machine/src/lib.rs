@@ -11,3 +11,4 @@ pub mod pods;
 pub mod quote;
 pub mod tables;
 pub mod userdata;
+pub mod yaml;
