@@ -44,6 +44,7 @@ impl Seen {
     /// Whether the request's label selector matches the object.
     fn selects(&self, object: &Value) -> bool {
         let Some((_, selector)) = self.query.split_once("labelSelector=") else { return true };
+        let (selector, _) = selector.split_once('&').unwrap_or((selector, ""));
         let plain = selector.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
         plain.split(',').all(|pair| {
             let (key, value) = pair.split_once('=').unwrap();

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod document;
 pub mod expression;
+pub mod gzip;
 pub mod json;
 pub mod mime;
 pub mod nodeconfig;
