@@ -6,7 +6,7 @@ mod table;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::process::exit;
+use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::nodeadm::command::{Config, Init, Internal, Nodeadm, Sources, UdevNetM
 /// One exchange with IMDS, from connecting to the last byte: it is one hop away.
 const IMDS_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a program ends with that was called in a way that it does not understand.
-const MISUSED: i32 = 2;
+const MISUSED: u8 = 2;
 
 /// What `kerf-agent` was asked to do, and with what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,20 +150,21 @@ impl Output {
 }
 
 impl Settings {
-    /// Reads command line and environment; ends the process where they cannot be understood, and where only help is asked for.
-    #[must_use]
-    pub fn from_process() -> Self {
-        match Self::read(std::env::args_os(), &|name| std::env::var_os(name)) {
-            Ok(settings) => settings,
-            Err(Refused::Told(text)) => {
+    /// Reads command line and environment.
+    ///
+    /// # Errors
+    /// What the process ends with where they cannot be understood, or where only help is asked for; that has been printed.
+    pub fn from_process() -> Result<Self, ExitCode> {
+        Self::read(std::env::args_os(), &|name| std::env::var_os(name)).map_err(|refused| match refused {
+            Refused::Told(text) => {
                 print!("{text}");
-                exit(0)
+                ExitCode::SUCCESS
             }
-            Err(Refused::Wrong(why)) => {
+            Refused::Wrong(why) => {
                 eprint!("kerf-agent: {why}");
-                exit(MISUSED)
+                ExitCode::from(MISUSED)
             }
-        }
+        })
     }
 
     /// Reads arguments, the program's name first, and the variables that stand in for some of them.
