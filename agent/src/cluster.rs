@@ -182,6 +182,20 @@ impl Cluster {
         }
     }
 
+    /// Whether a VolumeAttachment of this name is there. A node's identity may read those of its own node alone: once one is gone it is
+    /// nobody's, and the answer is a refusal.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call.
+    pub async fn has_attachment(&self, name: &str) -> Result<bool, ClusterError> {
+        let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{name}");
+        match self.http.call(Method::GET, &path, None).await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.status(), Some(403 | 404)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The pods of a namespace that are bound to the node and carry all these labels.
     ///
     /// # Errors

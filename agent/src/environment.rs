@@ -49,6 +49,8 @@ impl Environment {
 
 impl FromIterator<(String, String)> for Environment {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        Self(variables.into_iter().collect())
+        let mut all = Self::default();
+        all.0.extend(variables);
+        all
     }
 }

@@ -6,6 +6,7 @@
 mod accelerators;
 pub mod check;
 mod disks;
+mod hung;
 mod kmsg;
 mod network;
 mod sampler;
@@ -98,6 +99,8 @@ pub struct Health {
 struct Looked {
     verdict: Verdict,
     text: String,
+    /// What the last look said.
+    good: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -164,14 +167,20 @@ impl Health {
     pub fn look(&mut self, look: Look, now: Millis) {
         let Look { check, trouble } = look;
         let patience = Steadiness::over(check.patience());
-        let fresh = || Looked { verdict: Verdict::new(true, patience, patience, now), text: String::new() };
+        let fresh = || Looked { verdict: Verdict::new(true, patience, patience, now), text: String::new(), good: true };
+        let again = check.again();
         let looked = self.looks.entry(check).or_insert_with(fresh);
         let good = trouble.is_none();
+        let anew = std::mem::replace(&mut looked.good, good) && !good;
+        let again = again.filter(|_| anew).zip(trouble.clone());
         // While it lasts it keeps its words: figures that change with each look are no news.
         if looked.verdict.is_good() {
             looked.text = trouble.unwrap_or_default();
         }
         looked.verdict.take(good, now);
+        if let Some(((check, quota), text)) = again {
+            self.incident(Incident { check, quota, at: now, text });
+        }
     }
 
     fn incident(&mut self, incident: Incident) {

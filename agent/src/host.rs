@@ -5,6 +5,7 @@ mod cpu;
 pub(crate) mod hardware;
 mod version;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -154,11 +155,11 @@ impl Host {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(failed(error)),
         };
-        let names: io::Result<Vec<String>> =
-            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
-        let mut names = names.map_err(failed)?;
-        names.sort_unstable();
-        Ok(names)
+        let mut names = BTreeSet::new();
+        for entry in entries {
+            names.insert(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
+        }
+        Ok(names.into_iter().collect())
     }
 
     /// Whether a file is absent or has another content or mode.

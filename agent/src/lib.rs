@@ -80,7 +80,10 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
         Command::Run { metrics } => {
             let imds = Arc::new(imds);
             let role = Role::new(Arc::clone(&imds)).with_fips(settings.fips);
-            runtime.block_on(run::run(&settings.root, imds, role, *metrics))
+            let (root, metrics) = (settings.root.clone(), *metrics);
+            // As a task like all others: the runtime looks for events once more each time it wakes the future that it blocks on.
+            let guarding = runtime.spawn(async move { run::run(&root, imds, role, metrics).await });
+            runtime.block_on(guarding).context("the agent has ended")?
         }
         Command::Status { output } => {
             output.print(&runtime.block_on(Status::of(&settings.root)));

@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let settings = agent::settings::Settings::from_process();
+    let settings = match agent::settings::Settings::from_process() {
+        Ok(settings) => settings,
+        Err(code) => return code,
+    };
     match agent::start(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -42,8 +42,10 @@ use lifecycle::{Act, Input, Lifecycle};
 use local::Local;
 use systemd::Systemd;
 
-/// Local facts (files) are looked at this often.
+/// Local facts (files) are looked at this often, until the machine is bootstrapped and its Node known.
 const TICK: Duration = Duration::from_secs(1);
+/// And from then on; systemd's watchdog hears of the agent no less often.
+const SETTLED_TICK: Duration = Duration::from_secs(5);
 /// Each call to the API server.
 const CALL: Duration = Duration::from_secs(5);
 /// Writes under way get this long at the end.
@@ -172,7 +174,8 @@ impl Agent {
 
     /// Waits for the next thing to happen and takes it in.
     async fn news(&mut self) {
-        let wait = self.life.poll_timeout(self.clock.now()).map_or(TICK, |at| at.since(self.clock.now()).min(TICK));
+        let (now, tick) = (self.clock.now(), self.tick());
+        let wait = self.life.poll_timeout(now).map_or(tick, |at| at.since(now).min(tick));
         let wait = wait.max(Duration::from_millis(1));
         tokio::select! {
             Some(heard) = self.nodes.recv() => self.heard_node(heard),
@@ -186,6 +189,11 @@ impl Agent {
             Some(input) = self.actor.ended() => self.take(input),
             () = sleep(wait) => {}
         }
+    }
+
+    fn tick(&self) -> Duration {
+        let settled = self.local.is_bootstrapped() && self.life.node().is_some();
+        if settled { SETTLED_TICK } else { TICK }
     }
 
     fn take(&mut self, input: Input) {

@@ -1,6 +1,8 @@
 //! Connections: plain or in TLS, to metadata, API servers and AWS, they are one type to HTTP. Compiled for each kind by itself the
 //! same client would be in the program four times.
 
+pub(crate) mod cryptography;
+
 use std::io;
 use std::sync::Arc;
 

@@ -118,10 +118,15 @@ async fn disks_full_read_only_and_slow() {
         ((112, 3100, 1, 17_100), Some("nvme1n1 has finished nothing for 15000 ms")),
         ((112, 3100, 0, 17_100), None),
         ((200, 3200, 0, 17_200), None),
+        ((201, 12_200, 0, 26_200), Some("nvme1n1 needs 9000 ms")),
+        ((202, 22_200, 0, 36_200), Some("nvme1n1 needs 10000 ms")),
     ];
     for ((done, waited, under_way, busy), trouble) in rows {
         stats(done, waited, under_way, busy);
-        let said = look(&mut sampler, &check::DISK_SLOW).await;
+        let sample = sampler.sample(Millis(0)).await;
+        let useless = trouble.is_some_and(|words: &str| words.contains("nothing") || words.contains("10000"));
+        assert_eq!(found(&sample, &check::DISK_HUNG).is_some(), useless, "{sample:?}");
+        let said = found(&sample, &check::DISK_SLOW);
         assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");
         assert!(said.unwrap_or_default().contains(trouble.unwrap_or_default()));
     }
@@ -167,7 +172,9 @@ async fn names_that_nobody_resolves() {
     let rows = [(0, None), (3, None), (2, Some("error 2"))];
     for (code, trouble) in rows {
         let asked = answer(code);
-        let said = look(&mut room.sampler().with_dns_port(port), &check::NO_DNS).await;
+        let sample = room.sampler().with_dns_port(port).sample(Millis(0)).await;
+        let said = found(&sample, &check::NO_DNS);
+        assert_eq!(found(&sample, &check::NAMES_LOST), said);
         let asked = asked.join().unwrap();
         assert_eq!(&asked[12..], b"\x03abc\x03eks\x04test\0\0\x01\0\x01");
         assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");
@@ -258,6 +265,41 @@ async fn what_the_kernel_says_becomes_incidents_with_their_moment() {
     assert!(incidents.iter().all(|it| it.at == Millis(1_767_268_805_000)), "boot and five seconds");
     assert!(sampler.sample(Millis(0)).await.incidents.is_empty(), "each is told once");
     assert_eq!(room.sampler().sample(Millis(0)).await.incidents.len(), rows.len(), "a restart reads them again");
+}
+
+#[tokio::test]
+async fn tasks_that_hang_until_they_go_on_or_end() {
+    let room = Room::new();
+    let mut sampler = room.sampler();
+    let status = |id: u32, state: &str, switches: u32| {
+        let text = format!(
+            "Name:\tx\nState:\t{state}\nvoluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t2\n"
+        );
+        room.write(&format!("proc/{id}/status"), &text);
+    };
+    status(77, "D (disk sleep)", 5);
+    assert_eq!(look(&mut sampler, &check::TASK_HUNG).await, None, "the kernel has not complained");
+    room.kernel("INFO: task jbd2/nvme0n1:77 blocked for more than 122 seconds.");
+    room.kernel("INFO: task kworker/1:2:78 blocked for more than 122 seconds.");
+    room.kernel("INFO: task jbd2/nvme0n1:77 blocked for more than 245 seconds.");
+    status(78, "D (disk sleep)", 9);
+    for _ in 0..3 {
+        let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
+        assert_eq!(said, "task jbd2/nvme0n1 (77) hangs in the kernel and 1 more");
+    }
+    // It has run in between, and waits for something else.
+    status(77, "D (disk sleep)", 6);
+    let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
+    assert_eq!(said, "task kworker/1:2 (78) hangs in the kernel");
+    let mut again = room.sampler();
+    assert!(look(&mut again, &check::TASK_HUNG).await.is_some(), "a restart reads the kernel's log again");
+    for ended in [false, true] {
+        status(78, "S (sleeping)", 9);
+        if ended {
+            fs::remove_dir_all(room.0.path().join("proc/78")).unwrap();
+        }
+        assert_eq!(look(&mut sampler, &check::TASK_HUNG).await, None);
+    }
 }
 
 #[tokio::test]

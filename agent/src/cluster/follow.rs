@@ -10,7 +10,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
-use machine::document::{Fault, Node as Tree, typed};
+use machine::document::{Node as Tree, typed};
 use serde::de::{DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use tokio::sync::mpsc::Sender;
@@ -25,6 +25,8 @@ use super::{Cluster, Metadata};
 const WATCH: Duration = Duration::from_secs(290);
 /// Bookmarks come about every minute: a connection that is silent for longer is dead.
 const SILENCE: Duration = Duration::from_secs(150);
+/// Objects of one page of a list.
+const PAGE: u32 = 50;
 /// The first and the longest wait after an error; the first is also the least time between two watches.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(15);
@@ -125,6 +127,9 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for OneByOne<T> {
 #[serde(rename_all = "camelCase", default)]
 struct ListMetadata {
     resource_version: String,
+    /// What to ask the next page with; empty on the last one.
+    #[serde(rename = "continue")]
+    next: String,
 }
 
 #[derive(Deserialize)]
@@ -160,7 +165,11 @@ async fn session<T>(http: &Http, watched: &Watched<T>, told: &Sender<Heard<T>>) 
 where
     T: DeserializeOwned + Clone + Send,
 {
-    let Listed { items, mut objects, mut version } = list(http, watched).await?;
+    let Listed { items, mut objects, mut version } = match list(http, watched).await {
+        // The server has forgotten the list between two of its pages.
+        Err(error) if error.status() == Some(410) => return Ok(()),
+        listed => listed?,
+    };
     if told.send(Heard::All(items)).await.is_err() {
         return Ok(());
     }
@@ -185,17 +194,30 @@ where
     }
 }
 
-/// Reads the whole collection.
+/// Reads the whole collection, page by page: a full node's pods in one piece would be the largest thing that the agent ever holds.
 pub(super) async fn list<T>(http: &Http, watched: &Watched<T>) -> Result<Listed<T>, ClusterError>
 where
     T: DeserializeOwned + Clone,
 {
-    let path = format!("{}?fieldSelector={}", watched.path, watched.selector);
-    let body = http.call(Method::GET, &path, None).await?;
-    let list = serde_json::from_slice::<List<T>>(&body);
-    let list = list.map_err(|error| ClusterError::Body { what: path, source: Fault::from(error) })?;
-    let Items(objects) = list.items;
-    Ok(Listed { items: objects.values().cloned().collect(), objects, version: list.metadata.resource_version })
+    let all = format!("{}?fieldSelector={}&limit={PAGE}", watched.path, watched.selector);
+    let mut path = all.clone();
+    let mut objects = BTreeMap::new();
+    loop {
+        let body = http.call(Method::GET, &path, None).await?;
+        let list = serde_json::from_slice::<List<T>>(&body);
+        let List { metadata, items } = list.map_err(|error| ClusterError::Body { what: path, source: error.into() })?;
+        objects.extend(items.0);
+        if metadata.next.is_empty() {
+            let version = metadata.resource_version;
+            return Ok(Listed { items: objects.values().cloned().collect(), objects, version });
+        }
+        path = format!("{all}&continue={}", escaped(&metadata.next));
+    }
+}
+
+/// As a query has it: the server's word for where a page ends is base64, whose alphabet has `=`.
+fn escaped(word: &str) -> String {
+    word.replace('%', "%25").replace('=', "%3D").replace('+', "%2B").replace('&', "%26")
 }
 
 enum Applied {

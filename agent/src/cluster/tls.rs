@@ -1,7 +1,5 @@
 //! TLS towards the API server. Certificates are read for each new connection: kubelet replaces its own while we run.
 
-use std::sync::Arc;
-
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -25,8 +23,8 @@ fn config(access: &Access) -> Result<ClientConfig, ClusterError> {
             roots.add(certificate).map_err(|error| unusable("certificate-authority", error))?;
         }
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder =
+        ClientConfig::builder_with_provider(wire::cryptography::provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| unusable("protocol versions", error))?;
     let builder = builder.with_root_certificates(roots);
     let Credentials::Certificate { certificate, key } = &access.credentials else {

@@ -1,7 +1,6 @@
 //! One HTTP exchange with a server outside of this machine: straight or through a proxy, plain or in TLS.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -106,8 +105,8 @@ impl Way<'_> {
         if roots.add_parsable_certificates(certificates).0 == 0 {
             return Err(unreadable(&"it holds no certificate"));
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder =
+            ClientConfig::builder_with_provider(wire::cryptography::provider()).with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| trust(error.to_string()))?;
         Ok(builder.with_root_certificates(roots).with_no_client_auth())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 use tokio::sync::watch::{self, Receiver};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Answer, GateId, Gates, Question, ask, cni};
 use crate::cluster::{ClusterError, Link, Pod};
@@ -31,6 +31,9 @@ pub(super) struct Pace {
     pub(super) timeout: Duration,
 }
 
+/// A gate that stays closed is asked more rarely, as rarely as an open one in the end: it costs no more than this part of the time that
+/// was waited for it anyway.
+const WEARINESS: u32 = 60;
 /// Files are looked at often: it costs microseconds, and a node waits for them.
 const FILES: Pace = Pace::of(1, 10);
 /// The API server is asked rarely once the gate is open.
@@ -44,6 +47,11 @@ impl Pace {
             open: Duration::from_secs(open),
             timeout: Duration::from_secs(10),
         }
+    }
+
+    /// Until the next question, after bad answers for so long.
+    fn wait(&self, closed: Duration) -> Duration {
+        self.closed.max(closed / WEARINESS).min(self.open.max(self.closed))
     }
 }
 
@@ -83,9 +91,11 @@ struct Asker {
 impl Asker {
     async fn run(self) {
         sleep(self.pace.delay).await;
+        let mut closed = None;
         loop {
             let answer = timeout(self.pace.timeout, self.ask()).await.unwrap_or_else(|_| self.late());
-            let wait = if answer == Answer::Holds { self.pace.open } else { self.pace.closed };
+            closed = if answer == Answer::Holds { None } else { closed.or_else(|| Some(Instant::now())) };
+            let wait = closed.map_or(self.pace.open, |since| self.pace.wait(since.elapsed()));
             if self.told.send(Finding { gate: self.gate, answer }).await.is_err() {
                 return;
             }
@@ -174,5 +184,21 @@ impl Gates {
             (format!("Probe {}", probe.name), Question::Target(probe.target.clone()), pace)
         }));
         all.into_iter().filter_map(|(name, question, pace)| Some((self.id(&name)?, question, pace))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_that_stays_closed_is_asked_as_rarely_as_an_open_one_in_the_end() {
+        let seconds = Duration::from_secs;
+        let rows = [(0, 1), (60, 1), (300, 5), (600, 10), (86_400, 10)];
+        for (closed, wait) in rows {
+            assert_eq!(FILES.wait(seconds(closed)), seconds(wait), "{closed}");
+        }
+        let probe = Pace { closed: seconds(30), open: seconds(30), ..FILES };
+        assert_eq!(probe.wait(seconds(86_400)), seconds(30), "the user's period stays");
     }
 }

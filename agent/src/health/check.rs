@@ -8,6 +8,8 @@ use api::condition::{
     ACCELERATED_HARDWARE_READY, CONTAINER_RUNTIME_READY, KERNEL_READY, NETWORKING_READY, STORAGE_READY,
 };
 
+use super::Quota;
+
 /// A kind of trouble.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Check {
@@ -41,9 +43,19 @@ impl Check {
         Self { condition: ACCELERATED_HARDWARE_READY, reason, fatal }
     }
 
+    /// What it is a sign of when it comes again and again, and how often that is.
+    #[must_use]
+    pub fn again(&self) -> Option<(Self, Quota)> {
+        let often = Quota { times: 6, within: Duration::from_secs(30 * 60) };
+        (*self == NO_API).then_some((API_UNSTABLE, often))
+    }
+
     /// How long a look at the machine must find this trouble, or not find it any more, before it counts.
     #[must_use]
     pub fn patience(&self) -> Duration {
+        if let Some((_, patience)) = LASTING.iter().find(|(check, _)| check == self) {
+            return *patience;
+        }
         match self.condition {
             // Units are restarted, and they start one after another at boot.
             CONTAINER_RUNTIME_READY => Duration::from_secs(60),
@@ -52,6 +64,13 @@ impl Check {
         }
     }
 }
+
+/// What is told as a warning at once and repairs a node only when it lasts: it may go by itself, or be everybody's trouble.
+const LASTING: [(Check, Duration); 3] = [
+    (TASK_HUNG, Duration::from_secs(5 * 60)),
+    (DISK_HUNG, Duration::from_secs(5 * 60)),
+    (NAMES_LOST, Duration::from_secs(10 * 60)),
+];
 
 /// kubelet's unit is not running.
 pub const KUBELET_FAILED: Check = Check::fatal(CONTAINER_RUNTIME_READY, "KubeletFailed");
@@ -69,16 +88,22 @@ pub const READ_ONLY: Check = Check::fatal(STORAGE_READY, "ReadonlyFilesystem");
 pub const SHUT_DOWN: Check = Check::fatal(STORAGE_READY, "FilesystemShutdown");
 /// A disk takes seconds for what it is asked.
 pub const DISK_SLOW: Check = Check::warning(STORAGE_READY, "IODelays");
+/// A disk takes ten seconds and more, or finishes nothing, for minutes.
+pub const DISK_HUNG: Check = Check::fatal(STORAGE_READY, "DiskUnresponsive");
 /// A disk fails to read or write.
 pub const DISK_ERROR: Check = Check::warning(STORAGE_READY, "BlockDeviceIOError");
 /// There is no way out.
 pub const NO_ROUTE: Check = Check::fatal(NETWORKING_READY, "MissingDefaultRoutes");
 /// Names cannot be resolved.
 pub const NO_DNS: Check = Check::warning(NETWORKING_READY, "DNSUnreachable");
+/// Names cannot be resolved for many minutes.
+pub const NAMES_LOST: Check = Check::fatal(NETWORKING_READY, "DNSLost");
 /// Instance metadata does not answer.
 pub const NO_IMDS: Check = Check::warning(NETWORKING_READY, "IMDSUnreachable");
 /// The API server does not answer; told once it does.
 pub const NO_API: Check = Check::warning(NETWORKING_READY, "APIServerUnreachable");
+/// The API server is lost again and again. That it is lost for long shows in the Node's `Ready`: nobody could be told here.
+pub const API_UNSTABLE: Check = Check::fatal(NETWORKING_READY, "APIServerUnstable");
 /// The kernel's table of connections is full.
 pub const CONNTRACK: Check = Check::warning(KERNEL_READY, "ConntrackExceededKernel");
 /// The machine's own root cannot be written.
@@ -87,6 +112,8 @@ pub const READ_ONLY_ROOT: Check = Check::fatal(KERNEL_READY, "ReadonlyFilesystem
 pub const OOM_LOOP: Check = Check::fatal(KERNEL_READY, "OOMLoop");
 /// A task hangs in the kernel.
 pub const HUNG_TASK: Check = Check::warning(KERNEL_READY, "AppBlocked");
+/// A task that the kernel called hung hangs for minutes more.
+pub const TASK_HUNG: Check = Check::fatal(KERNEL_READY, "TaskHung");
 /// A CPU is stuck in the kernel.
 pub const SOFT_LOCKUP: Check = Check::warning(KERNEL_READY, "SoftLockup");
 /// The kernel met a bug of its own.

@@ -14,6 +14,8 @@ use crate::observe;
 const FOLDERS: [&str; 3] = ["/", "/var/lib/kubelet", "/var/lib/containerd"];
 /// A disk that needs this long for what it is asked is slow, milliseconds.
 const SLOW: u64 = 1000;
+/// And one that needs so long is of no use.
+const USELESS: u64 = 10_000;
 
 /// Fills up in percent, of bytes and of inodes, whichever is more.
 fn fill(path: &Path) -> Option<u64> {
@@ -45,7 +47,9 @@ fn read_only(mounts: &str) -> BTreeMap<&str, bool> {
         let options = system.split(' ').nth(2)?;
         Some((point, options.split(',').any(|option| option == "ro")))
     };
-    mounts.lines().filter_map(mount).collect()
+    let mut points = BTreeMap::new();
+    points.extend(mounts.lines().filter_map(mount));
+    points
 }
 
 /// What can be written, by what the kernel tells of its mounts.
@@ -108,31 +112,32 @@ impl Speed {
         Self { stats: Text::new(root.join("proc/diskstats")), before: BTreeMap::new() }
     }
 
-    pub(super) fn look(&mut self) -> Option<Look> {
-        let mut slow = None;
-        let text = self.stats.read()?;
+    pub(super) fn look(&mut self) -> Vec<Look> {
+        let (mut slow, mut hung) = (None, None);
+        let Some(text) = self.stats.read() else { return Vec::new() };
         for (name, now) in text.lines().filter_map(totals) {
             if let Some(before) = self.before.get(name) {
-                slow = slow.or_else(|| complaint(name, *before, now));
+                slow = slow.or_else(|| complaint(name, *before, now, SLOW));
+                hung = hung.or_else(|| complaint(name, *before, now, USELESS));
             }
             match self.before.get_mut(name) {
                 Some(before) => *before = now,
                 None => drop(self.before.insert(name.to_owned(), now)),
             }
         }
-        Some(Look { check: check::DISK_SLOW, trouble: slow })
+        vec![Look { check: check::DISK_SLOW, trouble: slow }, Look { check: check::DISK_HUNG, trouble: hung }]
     }
 }
 
-fn complaint(name: &str, before: Totals, now: Totals) -> Option<String> {
+fn complaint(name: &str, before: Totals, now: Totals, limit: u64) -> Option<String> {
     let done = now.done.saturating_sub(before.done);
     let busy = now.busy.saturating_sub(before.busy);
     if done == 0 {
-        let stuck = now.under_way > 0 && busy >= SLOW;
+        let stuck = now.under_way > 0 && busy >= limit;
         return stuck.then(|| format!("disk {name} has finished nothing for {busy} ms"));
     }
     let mean = now.waited.saturating_sub(before.waited) / done;
-    (mean >= SLOW).then(|| format!("disk {name} needs {mean} ms for each request"))
+    (mean >= limit).then(|| format!("disk {name} needs {mean} ms for each request"))
 }
 
 /// A whole disk's line of /proc/diskstats.

@@ -64,13 +64,13 @@ pub(super) fn name_server(root: &Path, port: u16) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-/// Whether the name server answers a question for `name`.
-pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> Look {
+/// Whether the name server answers a question for `name`: one look for those who are told at once, and one for those who act on it.
+pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [Look; 2] {
     let asked = timeout(PATIENCE, ask(server, name, id)).await;
     let answered = asked.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
     let trouble =
         answered.err().map(|error| format!("name server {} does not answer for {name}: {error}", server.ip()));
-    Look { check: check::NO_DNS, trouble }
+    [Look { check: check::NO_DNS, trouble: trouble.clone() }, Look { check: check::NAMES_LOST, trouble }]
 }
 
 async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::accelerators::Accelerators;
 use super::disks::{self, Mounts, Speed};
+use super::hung::Hung;
 use super::kmsg::Kmsg;
 use super::network::{self, Routes};
 use super::units::{self, Unit};
@@ -31,6 +32,7 @@ pub struct Sampler {
     settings: HealthSettings,
     dns: u16,
     kmsg: Kmsg,
+    hung: Hung,
     mounts: Mounts,
     speed: Speed,
     routes: Routes,
@@ -47,6 +49,7 @@ impl Sampler {
         let root = host.at("/");
         Self {
             kmsg: Kmsg::new(&root),
+            hung: Hung::new(&root),
             mounts: Mounts::new(&root),
             speed: Speed::new(&root),
             routes: Routes::new(&root),
@@ -70,6 +73,9 @@ impl Sampler {
     /// One look.
     pub async fn sample(&mut self, now: Millis) -> Sample {
         let mut sample = Sample { looks: Vec::new(), incidents: self.kmsg.read() };
+        let hung = sample.incidents.iter().filter(|incident| incident.check == check::HUNG_TASK);
+        hung.for_each(|incident| self.hung.hear(&incident.text));
+        sample.looks.push(self.hung.look());
         sample.looks.push(disks::full(&self.root, self.settings.disk_full_percent));
         sample.looks.extend(self.mounts.look());
         sample.looks.extend(self.speed.look());
@@ -77,7 +83,7 @@ impl Sampler {
         sample.looks.extend(self.accelerators.look());
         self.units(&mut sample, now).await;
         if self.looks.is_multiple_of(RARELY) {
-            sample.looks.extend(self.names().await);
+            sample.looks.extend(self.names().await.into_iter().flatten());
         }
         self.looks = self.looks.wrapping_add(1);
         sample
@@ -98,7 +104,7 @@ impl Sampler {
     }
 
     /// Whether the API server's name can be resolved; nothing to ask where it is an address.
-    async fn names(&self) -> Option<Look> {
+    async fn names(&self) -> Option<[Look; 2]> {
         let access = Access::read(&self.root, &observe::kubeconfig(&self.root)).ok()?;
         let name = access.host.as_str();
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();

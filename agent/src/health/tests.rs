@@ -28,7 +28,11 @@ fn said(health: &Health, kind: &str, now: Millis) -> Option<(&'static str, Strin
 
 #[test]
 fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
-    for check in [check::DISK_FULL, check::KUBELET_FAILED, check::NO_ROUTE, check::READ_ONLY_ROOT, check::NVIDIA_LOST] {
+    let (lasting, plain) = (
+        [check::TASK_HUNG, check::DISK_HUNG, check::NAMES_LOST],
+        [check::DISK_FULL, check::KUBELET_FAILED, check::NO_ROUTE, check::READ_ONLY_ROOT, check::NVIDIA_LOST],
+    );
+    for check in plain.into_iter().chain(lasting) {
         let (mut health, patience) = (Health::default(), check.patience().as_secs());
         assert_eq!(said(&health, check.condition, at(0)), None, "nobody has looked yet");
         health.take(look(&check, false), Wall::default(), at(0));
@@ -40,11 +44,12 @@ fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
         assert_eq!(said(&health, check.condition, at(9)).unwrap().0, "True");
         health.take(look(&check, true), Wall::default(), at(10 + patience));
         let expected = format!("kerf-agent: {} since 2026-01-01T12:00:10Z: it hurts", check.reason);
-        assert_eq!(said(&health, check.condition, at(99)), Some(("False", check.reason.to_string(), expected)));
+        assert_eq!(said(&health, check.condition, at(999)), Some(("False", check.reason.to_string(), expected)));
         assert_eq!(health.tidings()[0].message, format!("{}: it hurts", check.reason));
-        health.take(look(&check, false), Wall::default(), at(200));
-        health.take(look(&check, false), Wall::default(), at(200 + patience));
-        assert_eq!(said(&health, check.condition, at(999)).unwrap().0, "True");
+        health.take(look(&check, false), Wall::default(), at(2000));
+        assert_eq!(said(&health, check.condition, at(2000)).unwrap().0, "False");
+        health.take(look(&check, false), Wall::default(), at(2000 + patience));
+        assert_eq!(said(&health, check.condition, at(9999)).unwrap().0, "True");
         assert_eq!((health.tidings().len(), health.summary(Wall::default())), (0, None));
     }
 }
@@ -86,6 +91,31 @@ fn what_happens_again_and_again_is_trouble_until_it_has_not_for_a_while() {
     let mut again = Health::default();
     take(&mut again, vec![oom(0), oom(1), oom(590)], 602);
     assert_eq!(said(&again, "KernelReady", at(602)).unwrap().0, "True");
+}
+
+#[test]
+fn an_api_server_that_is_lost_for_long_is_told_and_one_that_is_lost_again_and_again_is_fatal() {
+    let mut health = Health::default();
+    let heard = |health: &mut Health, trouble: bool, second| {
+        health.look(Look { check: check::NO_API, trouble: trouble.then(|| "refused".into()) }, at(second));
+        health.take(Sample::default(), Wall::default(), at(second));
+        said(health, "NetworkingReady", at(second)).unwrap()
+    };
+    // Each failed try of one long outage is no loss of its own.
+    for second in (0..1200).step_by(15) {
+        assert_eq!(heard(&mut health, true, second).0, "True", "{second}");
+    }
+    for second in [1200, 1260] {
+        assert_eq!(heard(&mut health, false, second).0, "True");
+    }
+    for loss in 1..=5 {
+        assert_eq!(heard(&mut health, true, 1800 + loss * 10).0, "True", "{loss}");
+        heard(&mut health, false, 1805 + loss * 10);
+    }
+    let (status, reason, message) = heard(&mut health, true, 1900);
+    assert_eq!((status, reason.as_str()), ("False", "APIServerUnstable"), "{message}");
+    assert_eq!(heard(&mut health, false, 1810 + 1799).0, "False", "six within half an hour");
+    assert_eq!(heard(&mut health, false, 1810 + 1800).0, "True");
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::path::Path;
 /// all NUMA nodes that are online, else every online `cpuN`, else what this process may use.
 pub(super) fn count(cpu_folder: &Path, node_folder: &Path) -> u32 {
     let online = fs::read_to_string(cpu_folder.join("online")).ok().and_then(|list| parse(&list));
-    let numa: BTreeSet<u32> = numbered(node_folder, "node")
-        .into_iter()
-        .flat_map(|node| numbered(&node_folder.join(format!("node{node}")), "cpu"))
-        .collect();
+    let mut numa = BTreeSet::new();
+    for node in numbered(node_folder, "node") {
+        numa.extend(numbered(&node_folder.join(format!("node{node}")), "cpu"));
+    }
     let cpus = if numa.is_empty() { numbered(cpu_folder, "cpu") } else { numa };
     let counted = cpus.iter().filter(|cpu| online.as_ref().is_none_or(|online| online.contains(cpu))).count();
     match u32::try_from(counted) {
@@ -24,7 +24,10 @@ pub(super) fn count(cpu_folder: &Path, node_folder: &Path) -> u32 {
 /// The numbers N of entries `prefixN` in a folder.
 fn numbered(folder: &Path, prefix: &str) -> BTreeSet<u32> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()).collect()
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse::<u32>().ok();
+    let mut numbers = BTreeSet::new();
+    numbers.extend(entries.flatten().filter_map(number));
+    numbers
 }
 
 /// Reads a kernel CPU list such as `0,2-4,6`.

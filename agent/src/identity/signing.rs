@@ -117,11 +117,11 @@ struct Headers {
 
 fn canonical_headers(request: &Request<'_>, added: &[(&'static str, String)]) -> Headers {
     let added = added.iter().map(|(name, value)| (*name, value.as_str()));
-    let mut all: Vec<(&str, &str)> = request.headers.iter().copied().chain(added).collect();
-    all.push(("host", request.host));
+    let all = request.headers.iter().copied().chain(added).chain([("host", request.host)]);
+    let mut all: Vec<(String, String)> = all.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
     all.sort_unstable();
-    let lines = all.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
-    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    let lines = all.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     Headers { lines, names: names.join(";") }
 }
 

@@ -3,8 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-use clap::{Args, Subcommand, ValueEnum};
+use std::str::FromStr;
 
 use super::source::Source;
 
@@ -23,17 +22,16 @@ pub fn spelt_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
 }
 
 /// What `nodeadm` is asked to do.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Nodeadm {
     /// Configure this machine as a node and start its daemons, once; any failure ends it.
     Init(Init),
     /// Look at NodeConfigs without following them.
-    #[command(subcommand)]
     Config(Config),
 }
 
 /// What is done with NodeConfigs alone.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Config {
     /// Fail unless all sources together are a NodeConfig that a machine can follow, without unknown fields.
     Check(Sources),
@@ -42,30 +40,24 @@ pub enum Config {
 }
 
 /// Where NodeConfigs come from.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sources {
     /// imds://user-data, or file:// and a path to a file or folder; read and merged in order.
-    #[arg(short = 'c', long = "config-source", value_delimiter = ',', default_value = "imds://user-data")]
     pub sources: Vec<Source>,
 }
 
 /// Options of `nodeadm init`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
     /// Where to find the NodeConfig.
-    #[command(flatten)]
     pub sources: Sources,
     /// File that keeps the last NodeConfig and what was found out about the machine.
-    #[arg(long)]
     pub config_cache: Option<PathBuf>,
     /// Phases to leave out.
-    #[arg(short, long, value_delimiter = ',')]
     pub skip: Vec<Phase>,
     /// The daemons to configure and start; an empty name is none.
-    #[arg(short, long = "daemon", value_delimiter = ',', default_value = "containerd,kubelet")]
     pub daemons: Vec<String>,
     /// Log as text for people.
-    #[arg(long)]
     pub development: bool,
 }
 
@@ -78,7 +70,7 @@ impl Init {
 }
 
 /// A phase of `nodeadm init`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Write files.
     Config,
@@ -87,7 +79,7 @@ pub enum Phase {
 }
 
 /// What `nodeadm-internal` is asked to do.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Internal {
     /// Wait until the links that systemd-networkd manages are configured and it leaves the others alone.
     BootHook,
@@ -96,18 +88,16 @@ pub enum Internal {
 }
 
 /// Options of `nodeadm-internal udev-net-manager`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdevNetManager {
     /// What happened to the interface.
-    #[arg(short, long)]
     pub action: Action,
     /// Its name.
-    #[arg(short, long, value_parser = interface)]
-    pub interface: String,
+    pub interface: Interface,
 }
 
 /// What udev reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The interface appeared.
     Add,
@@ -115,13 +105,50 @@ pub enum Action {
     Remove,
 }
 
-/// The kernel's own rule: a name becomes part of paths.
-fn interface(name: &str) -> Result<String, String> {
-    let usable = !name.is_empty() && name.len() < 16 && name != "." && name != "..";
-    if usable && !name.contains(|character: char| character == '/' || character.is_whitespace()) {
-        return Ok(name.to_owned());
+impl FromStr for Phase {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "config" => Ok(Self::Config),
+            "run" => Ok(Self::Run),
+            _ => Err("write config or run"),
+        }
     }
-    Err("no network interface has such a name".to_owned())
+}
+
+impl FromStr for Action {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "add" => Ok(Self::Add),
+            "remove" => Ok(Self::Remove),
+            _ => Err("write add or remove"),
+        }
+    }
+}
+
+/// The name of a network interface, by the kernel's own rule: it becomes part of paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface(String);
+
+impl Interface {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Interface {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let usable = !name.is_empty() && name.len() < 16 && name != "." && name != "..";
+        let plain = usable && !name.contains(|character: char| character == '/' || character.is_whitespace());
+        if plain { Ok(Self(name.to_owned())) } else { Err("no network interface has such a name") }
+    }
 }
 
 #[cfg(test)]
@@ -145,8 +172,8 @@ mod tests {
         for (name, good) in
             [("eth0", true), ("ens5.100", true), ("", false), ("..", false), ("a/b", false), ("a b", false)]
         {
-            assert_eq!(interface(name).is_ok(), good, "{name:?}");
+            assert_eq!(Interface::from_str(name).is_ok(), good, "{name:?}");
         }
-        assert!(interface("sixteen-letters-").is_err());
+        assert!(Interface::from_str("sixteen-letters-").is_err());
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
+use machine::yaml;
 
 use super::Machine;
 use super::chain::{self, Gathered};
@@ -31,6 +32,6 @@ fn dump(gathered: Gathered) -> anyhow::Result<()> {
     for warning in &gathered.warnings {
         log::warn!("{warning}");
     }
-    let text = serde_saphyr::to_string(&gathered.into_config()?).context("the NodeConfig cannot be written as YAML")?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print the NodeConfig")
+    let config = serde_json::to_value(gathered.into_config()?).context("the NodeConfig cannot be written as YAML")?;
+    std::io::stdout().write_all(yaml::text(&config).as_bytes()).context("cannot print the NodeConfig")
 }

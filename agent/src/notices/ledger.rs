@@ -175,13 +175,14 @@ impl Ledger {
 
     /// What the next boot must know: a maintenance that meant a reboot is done, however long EC2 goes on listing it.
     #[must_use]
-    pub fn rebooted(self) -> Self {
+    pub fn rebooted(mut self) -> Self {
         let meant = |entry: &Entry| match &entry.notice.kind {
             Kind::Maintenance { code, .. } => code.ends_with("-reboot"),
             _ => false,
         };
-        let done = self.entries.into_iter().filter(|(_, entry)| meant(entry) && entry.state != State::Over);
-        Self { entries: done.map(|(key, entry)| (key, Entry { state: State::Before, ..entry })).collect() }
+        self.entries.retain(|_, entry| meant(entry) && entry.state != State::Over);
+        self.entries.values_mut().for_each(|entry| entry.state = State::Before);
+        self
     }
 
     /// A source says `id` with `time` (`at` by our clock). The first word counts, but its end may come nearer.

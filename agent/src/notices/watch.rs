@@ -16,11 +16,11 @@ use crate::imds::backoff::fraction;
 use crate::imds::{Imds, ImdsError};
 
 /// How often a spot machine asks for its end: it has two minutes, so each second counts.
-const SPOT_EVERY: Duration = Duration::from_secs(1);
-/// How often everything else is asked for.
-const REST_EVERY: Duration = Duration::from_secs(5);
-/// The most by which a pause is shorter than that, as a part of it: machines that booted together ask apart.
-const JITTER: f64 = 0.1;
+const SPOT_EVERY: Duration = Duration::from_millis(960);
+/// How often everything else is asked for: with each fifth of those questions, so that the machine wakes once for both.
+const REST_EVERY: Duration = SPOT_EVERY.saturating_mul(5);
+/// That metadata answers is told again only after this long: it is no news, and each piece of news wakes the whole agent.
+const QUIET: Duration = Duration::from_secs(4);
 /// Longer words are no state of an Auto Scaling group.
 const WORD: usize = 64;
 
@@ -29,7 +29,7 @@ const WORD: usize = 64;
 pub enum News {
     /// A source said something.
     Said(Reading),
-    /// How metadata answers this watcher; told with each turn.
+    /// How metadata answers this watcher; told with each turn that brought trouble or its end, else every few seconds.
     Reach(Reach),
 }
 
@@ -113,20 +113,39 @@ fn scaling(body: &[u8]) -> Option<Said> {
     plain.then(|| Said::Scaling(word.to_owned()))
 }
 
-/// Watches until nobody listens any more. Ends early only for the spot watcher, on a machine that is known not to be spot.
+/// The moments of one rhythm: all questions of a machine have their turns on one grid.
+#[derive(Clone, Copy, Debug)]
+struct Rhythm {
+    origin: Instant,
+    every: Duration,
+}
+
+impl Rhythm {
+    /// The next moment behind `now`; a turn that took too long skips some.
+    fn next(self, now: Instant) -> Instant {
+        let passed = now.saturating_duration_since(self.origin).as_micros() / self.every.as_micros().max(1);
+        self.origin + self.every.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1))
+    }
+}
+
+/// Watches until nobody listens any more. Ends early only for the spot watcher, on a machine that is known not to be spot. The seed
+/// says where in the rhythm this machine begins: those that booted together ask apart.
 pub async fn watch(imds: Arc<Imds>, told: Sender<News>, seed: u64) {
-    let spot = watch_spot(imds.twin(), told.clone(), seed);
-    let rest = watch_items(&imds, &told, Watcher::Rest, REST_EVERY, &[REBALANCE, MAINTENANCE, SCALING], seed);
+    let origin = Instant::now() + SPOT_EVERY.mul_f64(fraction(seed));
+    let origin = origin.checked_sub(SPOT_EVERY).unwrap_or(origin);
+    let spot = watch_spot(imds.twin(), told.clone(), Rhythm { origin, every: SPOT_EVERY });
+    let rhythm = Rhythm { origin, every: REST_EVERY };
+    let rest = watch_items(&imds, &told, Watcher::Rest, rhythm, &[REBALANCE, MAINTENANCE, SCALING]);
     tokio::join!(spot, rest);
 }
 
-async fn watch_spot(imds: Imds, told: Sender<News>, seed: u64) {
+async fn watch_spot(imds: Imds, told: Sender<News>, rhythm: Rhythm) {
     let kind = tokio::select! {
         kind = kind_of_machine(&imds, &told) => kind,
-        () = watch_items(&imds, &told, Watcher::Spot, SPOT_EVERY, &[SPOT], seed) => return,
+        () = watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]) => return,
     };
     if kind == api::label::CAPACITY_SPOT {
-        watch_items(&imds, &told, Watcher::Spot, SPOT_EVERY, &[SPOT], seed).await;
+        watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]).await;
     } else {
         log::info!(kind = kind.as_str(); "not a spot machine: it gets no spot interruption");
         drop(told.send(News::Reach(Reach { watcher: Watcher::Spot, failed: 0, problem: None })).await);
@@ -149,10 +168,9 @@ async fn kind_of_machine(imds: &Imds, told: &Sender<News>) -> String {
     }
 }
 
-async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, every: Duration, items: &[Item], seed: u64) {
-    let mut turn = 0_u64;
+async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, rhythm: Rhythm, items: &[Item]) {
+    let mut well: Option<Instant> = None;
     while !told.is_closed() {
-        let next = Instant::now() + every.mul_f64(1.0 - JITTER * fraction(seed ^ turn));
         let mut reach = Reach { watcher, failed: 0, problem: None };
         for item in items {
             match ask(imds, item).await {
@@ -165,9 +183,11 @@ async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, every: 
                 }
             }
         }
-        drop(told.send(News::Reach(reach)).await);
-        turn = turn.wrapping_add(1);
-        sleep_until(next).await;
+        if reach.problem.is_some() || well.is_none_or(|at| at.elapsed() >= QUIET) {
+            well = reach.problem.is_none().then(Instant::now);
+            drop(told.send(News::Reach(reach)).await);
+        }
+        sleep_until(rhythm.next(Instant::now())).await;
     }
 }
 
@@ -180,4 +200,21 @@ async fn ask(imds: &Imds, item: &Item) -> Result<Option<Reading>, ImdsError> {
     let said = said.ok_or_else(|| ImdsError::Content { path: item.path.to_owned(), expected: item.expected })?;
     let heard: Option<Millis> = answer.date.map(moment);
     Ok(Some(Reading { said, heard }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_lie_on_one_grid_and_late_ones_are_skipped() {
+        let origin = Instant::now();
+        let at = |millis: u64| origin + Duration::from_millis(millis);
+        let (spot, rest) = (Rhythm { origin, every: SPOT_EVERY }, Rhythm { origin, every: REST_EVERY });
+        for (now, next) in [(0, 960), (959, 960), (960, 1920), (4000, 4800), (4800, 5760)] {
+            assert_eq!(spot.next(at(now)), at(next), "{now}");
+        }
+        assert_eq!((rest.next(at(1)), rest.next(at(4800))), (at(4800), at(9600)));
+        assert!(SPOT_EVERY <= Duration::from_secs(1) && REST_EVERY <= Duration::from_secs(5));
+    }
 }

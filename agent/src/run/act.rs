@@ -109,6 +109,9 @@ impl Actor {
                     Some(Input::Told(tiding.key, exists || said("Event", told)))
                 });
             }
+            Act::LookAttached { volume, attachment } => {
+                self.tasks.spawn(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
+            }
             Act::Drain(Action::List) => {
                 self.tasks.spawn(async move { list(&cluster, &name, wall, now).await });
             }
@@ -130,6 +133,11 @@ async fn list(cluster: &Cluster, node: &str, wall: Wall, now: Millis) -> Option<
             None
         }
     }
+}
+
+/// Whether a VolumeAttachment is gone; who cannot be asked is asked again.
+async fn gone(cluster: &Cluster, attachment: &str) -> bool {
+    cluster.has_attachment(attachment).await.is_ok_and(|there| !there)
 }
 
 fn said(what: &str, written: Result<(), ClusterError>) -> bool {

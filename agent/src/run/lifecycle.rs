@@ -19,6 +19,7 @@ mod notices;
 mod scaling;
 mod service;
 mod shutdown;
+mod volumes;
 
 use drain::{Action, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
@@ -47,6 +48,7 @@ use notices::Notices;
 use scaling::Scaling;
 use service::Service;
 use shutdown::Shutdown;
+use volumes::Volumes;
 
 /// A step to carry out. What came of it returns as an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +65,13 @@ pub enum Act {
     Tell(Tiding),
     /// Carry out a request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
+    /// Look whether the volume's VolumeAttachment is still there: [`Input::Detached`] if it is not.
+    LookAttached {
+        /// As the Node names it.
+        volume: String,
+        /// The VolumeAttachment's name.
+        attachment: String,
+    },
     /// Let the shutdown of the operating system go on.
     Yield,
     /// Tell the Auto Scaling group that the machine may go: [`Input::Completed`].
@@ -94,6 +103,8 @@ pub enum Input {
     Timeline(String),
     /// The answer to a request of the drain, by the pod's UID.
     Reply(String, Reply),
+    /// The volume of this name is gone from the machine.
+    Detached(String),
     /// Whether the Node took the patch.
     NodeWritten(bool),
     /// Whether the Node's status took the patch.
@@ -252,7 +263,7 @@ impl Lifecycle {
             Input::Node(node) => {
                 self.known.hear(node);
                 self.asked.read(&mut self.known);
-                Emptying::hear(&mut self.known, now);
+                Volumes::hear(&mut self.known, now);
             }
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
@@ -271,6 +282,7 @@ impl Lifecycle {
                 self.health.look(Look { check: check::NO_IMDS, trouble: self.metadata.problem() }, now);
             }
             Input::Wall(wall) => self.known.wall = wall,
+            Input::Detached(volume) => Volumes::detached(&mut self.known, &volume, now),
             Input::NodeWritten(done) => self.marks.written(done, now),
             Input::StatusWritten(done) => self.conditions.written(done, now),
             Input::Completed(done) => self.scaling.completed(&mut self.known, done, now),

@@ -105,6 +105,11 @@ impl Local {
         self.keep();
     }
 
+    /// Whether bootstrap has come to its end.
+    pub(super) fn is_bootstrapped(&self) -> bool {
+        self.bootstrapped
+    }
+
     /// Whether the API server answers.
     pub(super) fn api_answers(&self, answers: bool) {
         if !answers {

@@ -69,8 +69,8 @@ fn settings_that_cannot_be_used_end_it_at_once() {
     for (arguments, expected) in [
         (vec!["bootstrap", "--imds", "169.254.169.254"], "the IMDS endpoint `169.254.169.254` cannot be used"),
         (vec!["bootstrap", "--log-format", "xml"], "unknown log format"),
-        (vec!["reboot"], "unrecognized subcommand"),
-        (vec![], "Usage: kerf-agent"),
+        (vec!["reboot"], "`reboot` is no command here; write one of bootstrap, run,"),
+        (vec![], "a command is missing; write one of bootstrap, run,"),
     ] {
         let output = command(&room, &arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

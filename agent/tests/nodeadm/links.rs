@@ -73,7 +73,7 @@ fn networkctl_calls(stage: &Stage) -> Vec<String> {
 }
 
 async fn udev(stage: &Stage, action: Action, interface: &str) -> anyhow::Result<()> {
-    let options = UdevNetManager { action, interface: interface.to_owned() };
+    let options = UdevNetManager { action, interface: interface.parse().unwrap() };
     run_internal(&stage.machine(), &Internal::UdevNetManager(options)).await
 }
 

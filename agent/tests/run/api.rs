@@ -44,6 +44,7 @@ impl Seen {
     /// Whether the request's label selector matches the object.
     fn selects(&self, object: &Value) -> bool {
         let Some((_, selector)) = self.query.split_once("labelSelector=") else { return true };
+        let (selector, _) = selector.split_once('&').unwrap_or((selector, ""));
         let plain = selector.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
         plain.split(',').all(|pair| {
             let (key, value) = pair.split_once('=').unwrap();
@@ -59,6 +60,8 @@ pub struct State {
     pub replies: BTreeMap<String, VecDeque<Scripted>>,
     pub seen: Vec<Seen>,
     pub events: BTreeMap<String, Value>,
+    /// The node's one volume is still attached, by its VolumeAttachment.
+    pub attached: bool,
     /// CSI drivers that have registered on the node.
     pub drivers: Vec<&'static str>,
     /// The answer to the next watch, instead of one.
@@ -230,12 +233,19 @@ impl State {
         receiver
     }
 
-    fn list(&self, path: &str) -> Value {
+    /// A page of a collection; where it goes on is said in a word that has to be escaped.
+    fn list(&self, path: &str, query: &str) -> Value {
         let items: Vec<&Value> = match path {
             "/api/v1/nodes" => self.node.iter().collect(),
             _ => self.pods.values().collect(),
         };
-        json!({"metadata": {"resourceVersion": self.version.to_string()}, "items": items})
+        let asked = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+        let from = asked("continue=").map_or(0, |word| word.trim_end_matches("%3D%3D").parse::<usize>().unwrap());
+        let most = asked("limit=").map_or(usize::MAX, |limit| limit.parse().unwrap());
+        let next = from.saturating_add(most);
+        let next = if next < items.len() { format!("{next}==") } else { String::new() };
+        let page: Vec<&Value> = items.into_iter().skip(from).take(most).collect();
+        json!({"metadata": {"resourceVersion": self.version.to_string(), "continue": next}, "items": page})
     }
 
     fn patch_status(&mut self, patch: &Value) {
@@ -312,11 +322,15 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<
 fn respond(state: &mut State, seen: &Seen) -> Response<Body> {
     let steps: Vec<&str> = seen.path.trim_start_matches("/api/v1/").split('/').collect();
     match (seen.method.as_str(), steps.as_slice()) {
-        ("GET", ["nodes"] | ["pods"]) => ok(&state.list(&seen.path)),
+        ("GET", ["nodes"] | ["pods"]) => ok(&state.list(&seen.path, &seen.query)),
         ("GET", ["", "apis", "storage.k8s.io", "v1", "csinodes", _]) => {
             let drivers: Vec<Value> = state.drivers.iter().map(|name| json!({"name": name})).collect();
             ok(&json!({"spec": {"drivers": drivers}}))
         }
+        ("GET", ["", "apis", "storage.k8s.io", "v1", "volumeattachments", _]) => match state.attached {
+            true => ok(&json!({})),
+            false => reply(&status(403)),
+        },
         ("GET", ["namespaces", namespace, "pods"]) => {
             let there = |pod: &&Value| pod["metadata"]["namespace"] == **namespace;
             let items: Vec<&Value> = state.pods.values().filter(there).filter(|pod| seen.selects(pod)).collect();

@@ -207,14 +207,59 @@ fn volumes_are_waited_for_once_the_pods_are_gone() {
     settle(&mut life, T0);
     life.take(Input::Pods(vec![]), T0);
     assert!(!over(&mut life, 0, 30), "a volume is attached that nobody uses");
+    // Off the Node's list it is only on its way: whether it is gone shows in its VolumeAttachment, which is asked for again and again.
     life.take(attached(json!([])), at(30));
-    assert!(over(&mut life, 30, 40));
+    let acts: Vec<Act> = (30..40).flat_map(|second| settle(&mut life, at(second))).collect();
+    let looks = |act: &&String| **act == "look kubernetes.io/csi/ebs.csi.aws.com^vol-1";
+    assert_eq!(short(&acts).iter().filter(looks).count(), 5, "{acts:?}");
+    assert!(!over(&mut life, 40, 50), "it is still there");
+    let gone = || Input::Detached("kubernetes.io/csi/ebs.csi.aws.com^vol-1".into());
+    life.take(attached(volume.clone()), at(50));
+    life.take(gone(), at(50));
+    assert!(!over(&mut life, 50, 52), "attached again before the answer came");
+    life.take(attached(json!([])), at(52));
+    assert!(!over(&mut life, 52, 54));
+    life.take(gone(), at(54));
+    assert!(over(&mut life, 54, 60));
 
     let mut life = started();
     life.take(attached(volume), T0);
     settle(&mut life, T0);
     life.take(Input::Pods(vec![PodOnNode { claims: 1, mirror: true, ..pod("stays") }]), T0);
     assert!(over(&mut life, 0, 10), "the pod that stays keeps its volume");
+}
+
+/// The whole agent against a server that answers as the Node authorizer does: what is gone is nobody's, and is refused.
+#[tokio::test]
+async fn a_drain_ends_when_its_volume_is_off_the_machine_and_not_when_it_is_off_the_list() {
+    let api = Api::start().await;
+    let mut machine = Machine::boot().await;
+    machine.join(&api);
+    let node = |volumes: Value| {
+        let mut node = machine::node(machine::INSTANCE);
+        node["metadata"]["annotations"] = json!({"kerf.sh/drain": r#"{"id":"d-1"}"#});
+        node["status"]["volumesAttached"] = volumes;
+        node
+    };
+    api.put_node(node(json!([{"name": "kubernetes.io/csi/ebs.csi.aws.com^vol-1", "devicePath": ""}])));
+    machine.start();
+    until("the drain", || condition(&api)).await;
+    let words = |condition: &Value| condition["message"].as_str().unwrap_or_default().to_owned();
+    until("the wait for the volume", || condition(&api).filter(|it| words(it).contains("volumes to detach"))).await;
+    api.state().attached = true;
+    let mut off = api.state().node.clone().expect("a node");
+    off["status"]["volumesAttached"] = json!([]);
+    api.put_node(off);
+    let asked = || {
+        let state = api.state();
+        state.seen.iter().rfind(|it| it.path.contains("/volumeattachments/")).cloned()
+    };
+    let asked = until("the question for its attachment", asked).await;
+    let (_, name) = asked.path.rsplit_once('/').expect("a name");
+    assert!(name.starts_with("csi-") && name.len() == 4 + 64 && asked.method == Method::GET, "{name}");
+    assert_eq!(condition(&api).expect("a condition")["status"], "False");
+    api.state().attached = false;
+    until("the end", || condition(&api).filter(|it| it["status"] == "True")).await;
 }
 
 fn wish_on(api: &Api, wish: &Value) {

@@ -53,6 +53,21 @@ async fn a_deletion_carries_grace_and_uid() {
 }
 
 #[tokio::test]
+async fn a_full_node_is_listed_page_by_page() {
+    let api = Api::start().await;
+    for index in 0..110 {
+        api.put_pod(&format!("{index:03}"), 30);
+    }
+    let pods = client(&api).pods("n").await.unwrap();
+    let expected: Vec<String> = (0..110).map(|index| format!("{index:03}")).collect();
+    assert_eq!(pods.iter().map(|pod| pod.metadata.uid.clone()).collect::<Vec<_>>(), expected);
+    let asked = api.requests(&Method::GET, "/api/v1/pods");
+    assert_eq!(asked.len(), 3);
+    assert!(asked.iter().all(|it| it.query.starts_with("fieldSelector=spec.nodeName%3Dn&limit=50")));
+    assert!(asked[2].query.ends_with("&continue=100%3D%3D"), "{}", asked[2].query);
+}
+
+#[tokio::test]
 async fn answers_become_replies_and_are_never_repeated_inside() {
     let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     let after = |seconds| Scripted { retry_after: Some(seconds), ..status(429) };

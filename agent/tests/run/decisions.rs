@@ -88,7 +88,7 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
             Act::PatchStatus(_) => Input::StatusWritten(true),
             Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
             Act::Complete(_) => Input::Completed(true),
-            Act::Save | Act::FollowPods | Act::Drain(_) | Act::Yield => continue,
+            Act::Save | Act::FollowPods | Act::Drain(_) | Act::LookAttached { .. } | Act::Yield => continue,
         };
         life.take(answer, now);
     }
@@ -110,6 +110,7 @@ pub fn short(acts: &[Act]) -> Vec<String> {
         Act::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         Act::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         Act::Drain(Action::List) => "list".to_owned(),
+        Act::LookAttached { volume, .. } => format!("look {volume}"),
         Act::Yield => "yield".to_owned(),
         Act::Complete(hook) => format!("complete {}", hook.hook),
     };

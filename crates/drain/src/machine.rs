@@ -164,6 +164,12 @@ impl Drain {
         self.volumes.attached = volumes;
     }
 
+    /// The volumes that were taken in last.
+    #[must_use]
+    pub fn volumes(&self) -> &[String] {
+        &self.volumes.attached
+    }
+
     /// Takes in the answer to a request for the pod with this UID. Unknown pods and answers that nobody waits for change nothing.
     pub fn reply(&mut self, now: Millis, uid: &str, reply: &Reply) {
         self.tick(now);

@@ -48,7 +48,8 @@ impl<'a> Turn<'a> {
         let Moments { started, open, relisted, now } = moments;
         let waiting = pods.clone().filter(|tracked| tracked.waits(settings, now));
         let first = waiting.map(|tracked| tracked.pod.group()).min()?;
-        let asked = pods.filter(|tracked| tracked.asked().is_some()).filter_map(Tracked::held_by).collect();
+        let mut asked = BTreeSet::new();
+        asked.extend(pods.filter(|tracked| tracked.asked().is_some()).filter_map(Tracked::held_by));
         Some(Self { settings, budgets, asked, first, started, open, relisted, now })
     }
 

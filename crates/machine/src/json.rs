@@ -30,8 +30,9 @@ pub fn pretty(value: &Value) -> String {
 fn write(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
-            let fields: BTreeMap<&String, &Value> = fields.iter().collect();
-            let fields = fields.into_iter().map(|(key, value)| (Some(key), value));
+            let mut in_order = BTreeMap::new();
+            in_order.extend(fields);
+            let fields = in_order.into_iter().map(|(key, value)| (Some(key), value));
             lines(text, ['{', '}'], fields, depth);
         }
         Value::Array(items) if !items.is_empty() => {

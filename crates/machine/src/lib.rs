@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod document;
 pub mod expression;
+pub mod gzip;
 pub mod json;
 pub mod mime;
 pub mod nodeconfig;
@@ -11,3 +12,4 @@ pub mod pods;
 pub mod quote;
 pub mod tables;
 pub mod userdata;
+pub mod yaml;

@@ -4,17 +4,15 @@
 mod host_container;
 mod write;
 
-use std::io::Read as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
 use crate::agent::{self, AgentSettings};
+use crate::gzip;
 use crate::mime::{self, MimeError};
 use crate::nodeconfig::{self, NodeConfig, NodeConfigError};
-use crate::quote::{problem, quote};
+use crate::quote::quote;
 
 pub use api::nodeclass::AmiFamily;
 pub use write::{Bootstrap, Document, RenderError, Warning, check_size, encode, render};
@@ -173,7 +171,7 @@ fn text<'a>(data: &'a [u8], what: &str) -> Result<&'a str, UserDataError> {
 
 fn unpack(raw: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
     let data = decoded(raw).unwrap_or_else(|| raw.to_vec());
-    if data.starts_with(&[0x1f, 0x8b]) { gunzip(&data, what) } else { Ok(data) }
+    if data.starts_with(&gzip::MAGIC) { gunzip(&data, what) } else { Ok(data) }
 }
 
 fn decoded(raw: &[u8]) -> Option<Vec<u8>> {
@@ -183,11 +181,8 @@ fn decoded(raw: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn gunzip(data: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(data)
-        .take(UNPACKED_LIMIT as u64 + 1)
-        .read_to_end(&mut unpacked)
-        .map_err(|error| UserDataError::Gzip { what: what.to_owned(), problem: problem(&error.to_string()) })?;
+    let unpacked = gzip::unpack(data, UNPACKED_LIMIT)
+        .map_err(|problem| UserDataError::Gzip { what: what.to_owned(), problem: problem.to_owned() })?;
     if unpacked.len() > UNPACKED_LIMIT {
         return Err(UserDataError::TooLarge { what: what.to_owned() });
     }

@@ -1,6 +1,7 @@
-//! The writer of JSON: what it writes is read back as it was, in one order, at four spaces.
+//! The writers of JSON and YAML: what they write is read back as it was; JSON in one order, at four spaces.
 
 use machine::json::{pretty, sorted};
+use machine::{document, yaml};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -10,6 +11,19 @@ fn values() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         "\\PC{0,8}|[\"\\\\\n\t]{0,3}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "yes",
+            "NULL",
+            "1e3",
+            "~",
+            "- a",
+            "a: b",
+            "#",
+            "a.b/c-d",
+            " a",
+            "\u{7f}\u{85}\u{2028}"
+        ])
+        .prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
@@ -27,6 +41,13 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value.clone());
         prop_assert_eq!(pretty(&sorted(value)), text);
     }
+
+    #[test]
+    fn yaml_is_read_back(value in values()) {
+        let text = yaml::text(&value);
+        let read: Value = document::read(&text).map_err(|fault| TestCaseError::fail(format!("{fault}: {text}")))?;
+        prop_assert_eq!(read, value);
+    }
 }
 
 #[test]
@@ -34,4 +55,11 @@ fn its_form() {
     let value = json!({"b": [1, {"c": []}], "a": {}, "d": "x\"y"});
     let text = "{\n    \"a\": {},\n    \"b\": [\n        1,\n        {\n            \"c\": []\n        }\n    ],\n    \"d\": \"x\\\"y\"\n}";
     assert_eq!(pretty(&value), text);
+}
+
+#[test]
+fn the_form_of_yaml() {
+    let value = json!({"b": [1, {"c": []}, [true]], "a": {}, "d": "no", "e f": "x/y"});
+    let text = "a: {}\nb:\n  - 1\n  -\n    c: []\n  -\n    - true\nd: \"no\"\n\"e f\": x/y\n";
+    assert_eq!(yaml::text(&value), text);
 }

@@ -135,5 +135,7 @@ fn move_core_scheduling(plugins: &mut Table) {
 }
 
 fn taken(table: &mut Table, keys: &[&str]) -> Table {
-    keys.iter().filter_map(|key| table.remove_entry(*key)).collect()
+    let mut taken = Table::new();
+    taken.extend(keys.iter().filter_map(|key| table.remove_entry(*key)));
+    taken
 }

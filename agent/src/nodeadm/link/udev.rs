@@ -17,8 +17,8 @@ const NETWORKD: &str = "systemd-networkd.service";
 
 pub(in crate::nodeadm) async fn run(machine: &Machine, options: &UdevNetManager) -> anyhow::Result<()> {
     let changed = match options.action {
-        Action::Add => add(machine, &options.interface).await?,
-        Action::Remove => machine.host.remove(&network_path(&options.interface))?,
+        Action::Add => add(machine, options.interface.as_str()).await?,
+        Action::Remove => machine.host.remove(&network_path(options.interface.as_str()))?,
     };
     if changed { reload(machine).await } else { Ok(()) }
 }

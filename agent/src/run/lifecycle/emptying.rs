@@ -9,6 +9,7 @@ use drain::{Action, DaemonSets, Drain, Millis, Orders};
 use machine::agent::drain::DrainSettings;
 
 use super::known::Known;
+use super::volumes::Volumes;
 use super::{Act, asked};
 use crate::drain::rules;
 use crate::journal::{Journal, Order, Outcome};
@@ -32,6 +33,7 @@ pub(super) struct Emptying {
     /// Who wants the node empty.
     orders: Orders,
     settings: DrainSettings,
+    volumes: Volumes,
 }
 
 impl Emptying {
@@ -72,7 +74,7 @@ impl Emptying {
         } else if known.journal.drain.is_none() {
             let rules = rules(&self.settings, report::fnv(&known.journal.instance));
             known.journal.drain = Some(Drain::new(rules, now));
-            Self::hear(known, now);
+            Volumes::hear(known, now);
             self.begun = Some(now);
         }
         known.with_drain(|drain| drain.follow(orders));
@@ -96,15 +98,6 @@ impl Emptying {
         Wanted { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
     }
 
-    /// Takes in which volumes are attached to our Node.
-    pub(super) fn hear(known: &mut Known, now: Millis) {
-        let attached =
-            known.node().map(|node| node.status.volumes_attached.iter().map(|volume| volume.name.clone()).collect());
-        if let Some(attached) = attached {
-            known.with_drain(|drain| drain.attached(now, attached));
-        }
-    }
-
     pub(super) fn step(&mut self, known: &mut Known, cordoned: bool, now: Millis) -> Vec<Act> {
         let mut acts = Vec::new();
         if known.journal.drain.is_none() || known.node().is_none() {
@@ -118,6 +111,7 @@ impl Emptying {
         }
         if self.may_drain(known, cordoned, now) {
             acts.extend(self.ask(known, now));
+            acts.extend(self.volumes.ask(known, now));
             self.complain(known);
             self.conclude(known, now);
         }
@@ -150,7 +144,7 @@ impl Emptying {
     pub(super) fn poll_timeout(&self, known: &Known, cordoned: bool, now: Millis) -> Option<Millis> {
         let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
         let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
-        drain.poll_timeout(now).into_iter().chain(end).min()
+        drain.poll_timeout(now).into_iter().chain(end).chain(self.volumes.poll_timeout(known)).min()
     }
 
     /// The condition `kerf.sh/Drained`: also how a wish for an empty node is acknowledged.

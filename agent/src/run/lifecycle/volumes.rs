@@ -1,0 +1,92 @@
+//! Volumes on their way off the machine. Kubernetes takes a volume off the Node's list just before it is detached; whether it is gone
+//! shows in its VolumeAttachment. A node may not list those, but may read its own by name, and the name follows from volume, driver and
+//! node.
+
+use std::time::Duration;
+
+use drain::Millis;
+use ring::digest::{SHA256, digest};
+
+use super::Act;
+use super::known::Known;
+
+/// Between two questions for the same volumes.
+const EVERY: Duration = Duration::from_secs(2);
+/// How the names of volumes of CSI drivers begin: `kubernetes.io/csi/DRIVER^HANDLE`. Others have no VolumeAttachment of a known name.
+const CSI: &str = "kubernetes.io/csi/";
+
+#[derive(Debug, Default)]
+pub(super) struct Volumes {
+    next: Millis,
+}
+
+impl Volumes {
+    /// Takes in what our Node says is attached: what it does not say any more counts until it is known to be gone.
+    pub(super) fn hear(known: &mut Known, now: Millis) {
+        let Some(node) = known.node() else {
+            return;
+        };
+        let mut attached: Vec<String> = node.status.volumes_attached.iter().map(|volume| volume.name.clone()).collect();
+        attached.extend(leaving(known).map(|(volume, _)| volume.to_owned()));
+        known.with_drain(|drain| drain.attached(now, attached));
+    }
+
+    /// Takes in that a volume is gone from the machine, unless it has been attached again since.
+    pub(super) fn detached(known: &mut Known, volume: &str, now: Millis) {
+        if leaving(known).any(|(name, _)| name == volume) {
+            known.with_drain(|drain| {
+                let left = drain.volumes().iter().filter(|name| *name != volume).cloned().collect();
+                drain.attached(now, left);
+            });
+        }
+    }
+
+    /// Asks for all that are on their way, once no pod is left to go.
+    pub(super) fn ask(&mut self, known: &Known, now: Millis) -> Vec<Act> {
+        if now < self.next || !is_waiting(known) {
+            return Vec::new();
+        }
+        self.next = now + EVERY;
+        let act = |(volume, attachment): (&str, String)| Act::LookAttached { volume: volume.to_owned(), attachment };
+        leaving(known).map(act).collect()
+    }
+
+    pub(super) fn poll_timeout(&self, known: &Known) -> Option<Millis> {
+        (is_waiting(known) && leaving(known).next().is_some()).then_some(self.next)
+    }
+}
+
+fn is_waiting(known: &Known) -> bool {
+    let drain = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none());
+    drain.is_some_and(|drain| drain.is_empty() && drain.detaches())
+}
+
+/// Volumes that the Node said were attached and says no more, each with the name of its VolumeAttachment.
+fn leaving(known: &Known) -> impl Iterator<Item = (&str, String)> {
+    let node = known.node();
+    let volumes = known.journal.drain.iter().flat_map(|drain| drain.volumes());
+    volumes.filter_map(move |volume| {
+        let said = node?.status.volumes_attached.iter().any(|attached| attached.name == *volume);
+        Some((volume.as_str(), attachment(volume, &known.name)?)).filter(|_| !said)
+    })
+}
+
+/// As the attach-detach controller names it.
+fn attachment(volume: &str, node: &str) -> Option<String> {
+    let (driver, handle) = volume.strip_prefix(CSI)?.split_once('^')?;
+    let hash = digest(&SHA256, format!("{handle}{driver}{node}").as_bytes());
+    Some(hash.as_ref().iter().fold("csi-".to_owned(), |name, byte| format!("{name}{byte:02x}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::attachment;
+
+    #[test]
+    fn a_volumes_attachment_has_the_name_that_kubernetes_gives_it() {
+        // printf %s%s%s vol-1 ebs.csi.aws.com ip-10-0-0-1.ec2.internal | sha256sum
+        let name = attachment("kubernetes.io/csi/ebs.csi.aws.com^vol-1", "ip-10-0-0-1.ec2.internal");
+        assert_eq!(name.as_deref(), Some("csi-e09ea4997fa5fb4ea9bcb4b44edd7e4c23ec292cbca1e625eac2a065fb745413"));
+        assert_eq!(attachment("kubernetes.io/aws-ebs/vol-1", "n"), None);
+    }
+}
