@@ -72,14 +72,14 @@ pub struct Decision {
 }
 
 /// How a move ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum End {
-    /// The claims of these pools are being deleted.
+    /// These claims are being deleted.
     Done {
         /// What it was.
         kind: Kind,
-        /// One a claim.
-        pools: Vec<String>,
+        /// As they were.
+        claims: Vec<Arc<NodeClaim>>,
     },
     /// The nodes stay.
     RolledBack {
@@ -131,8 +131,8 @@ pub fn decide(view: &View) -> Decision {
     if is_ready(view) || !kind.waits() {
         let reason = kind.reason.clone();
         decision.steps.extend(staying.iter().flat_map(|leaver| give_back(leaver, &reason, view.now)));
-        let pools = staying.iter().map(|leaver| crate::lifecycle::pool(&leaver.claim).to_owned()).collect();
-        decision.end = Some(End::Done { kind, pools });
+        let claims = staying.iter().map(|leaver| Arc::clone(&leaver.claim)).collect();
+        decision.end = Some(End::Done { kind, claims });
     } else {
         decision.steps.extend(view.replacements.iter().filter_map(|(_, found)| tell_of(found.as_ref()?, &kind.reason)));
         decision.after = begun(&staying).map(|begun| left(begun, patience(view.queued), view.now));

@@ -1,5 +1,7 @@
 //! Counts what became of claims and nodes. Called once a step that ends something is done; decides nothing.
 
+use std::sync::Arc;
+
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{DrainSaid, NodeClaim, condition, label};
@@ -71,11 +73,9 @@ pub fn move_begun(metrics: &Metrics, kind: &Kind, replacements: &[NodeClaim]) {
     }
 }
 
-/// The claims of a move are being deleted; they are of these pools.
-pub fn move_done(metrics: &Metrics, kind: &Kind, pools: &[String]) {
-    for pool in pools {
-        metrics.add(&metrics::CLAIMS_DISRUPTED, &[&kind.label(), pool], 1.0);
-    }
+/// These claims of a move are being deleted.
+pub fn move_done(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>]) {
+    claims.iter().for_each(|claim| disrupted(metrics, claim, &kind.label()));
 }
 
 /// A claim goes because its node is sick, as this condition says.

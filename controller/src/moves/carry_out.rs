@@ -11,7 +11,7 @@ use crate::act::{Act, ActError};
 use crate::cluster::Cluster;
 use crate::queue::Next;
 use crate::work::Work;
-use crate::{lifecycle, tally};
+use crate::tally;
 
 /// Carries moves out.
 pub struct Mover {
@@ -59,8 +59,7 @@ impl Mover {
         );
         tally::move_begun(&self.metrics, &kind, &order.replacements);
         if !kind.replaces {
-            let pools: Vec<String> = claims.iter().map(|claim| lifecycle::pool(claim).to_owned()).collect();
-            tally::move_done(&self.metrics, &kind, &pools);
+            tally::move_done(&self.metrics, &kind, &claims);
         }
         for (condition, claim) in order.sick.iter().flat_map(|condition| claims.iter().map(move |it| (condition, it))) {
             tally::sick(&self.metrics, condition, claim);
@@ -80,7 +79,7 @@ impl Mover {
         let Some(decision) = found.map(|view| decide(&view)) else { return Ok(Next::Wait) };
         self.act.run_all(decision.steps).await?;
         match &decision.end {
-            Some(End::Done { kind, pools }) => tally::move_done(&self.metrics, kind, pools),
+            Some(End::Done { kind, claims }) => tally::move_done(&self.metrics, kind, claims),
             Some(End::RolledBack { kind, why, unready }) => self.rolled_back(id, kind, why, *unready),
             None => {}
         }

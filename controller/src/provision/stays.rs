@@ -70,6 +70,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Leaving
         | NodeVerdict::NotInitialized
         | NodeVerdict::Nominated
+        | NodeVerdict::Watched
         | NodeVerdict::Quiet { .. }
         | NodeVerdict::Static
         | NodeVerdict::Resting { .. }

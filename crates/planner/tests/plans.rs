@@ -1,5 +1,5 @@
 //! Laws of every plan, tried on random small clusters.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "../../../tests/scenarios/applied.rs"]
 mod applied;

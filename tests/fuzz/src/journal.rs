@@ -75,6 +75,7 @@ fn answer(life: &mut Lifecycle, act: &Act, now: Millis) {
         Act::PatchStatus(_) => Input::StatusWritten(true),
         Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
         Act::Complete(_) => Input::Completed(true),
+        Act::LookAttached { volume, .. } => Input::Detached(volume.clone()),
         Act::FollowPods | Act::Drain(Action::List) => Input::Pods(vec![pod()]),
         Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
             Input::Reply(uid.clone(), Reply::Blocked { budget: Some("default/b".to_owned()), retry_after: None })

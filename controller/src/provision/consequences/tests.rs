@@ -110,7 +110,7 @@ fn a_pod_whose_split_cannot_be_read_is_told_what_to_write() {
         others: 2,
         error: error.clone(),
     });
-    let outcome = of(&index, &Built { problems: problems.into(), ..Built::default() }, &Plan::default());
+    let outcome = of(&index, &Built { problems: problems.into(), ..Built::default() }, &Plan::default(), &[]);
     let [(reason::INVALID_SPLIT_ANNOTATION, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
     assert!(message.contains("default/web and 2 others") && message.contains("whole number"), "{message}");
 }

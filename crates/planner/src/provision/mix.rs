@@ -148,9 +148,9 @@ fn is_spot(node: &Node) -> Option<bool> {
     if let Some(value) = node.labels.get(label::CAPACITY_TYPE) {
         return Some(value == spot);
     }
-    let open = node.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE && it.operator == Operator::In);
+    let mut open = node.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE && it.operator == Operator::In);
     let never = |it: &Requirement| !it.values.is_empty() && it.values.iter().all(|value| value != spot);
-    open.map(never).any(|never| never).then_some(false)
+    open.any(never).then_some(false)
 }
 
 /// The same with all wishes dropped, if there are any and the plan leaves somebody without a place.

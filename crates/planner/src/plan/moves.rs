@@ -1,0 +1,141 @@
+//! Nodes that go, with all that belongs to their going.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::MicroDollars;
+
+/// Nodes that go together: their pods need places that only the whole of it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Move {
+    /// Why.
+    pub reason: MoveReason,
+    /// The nodes that go, by name.
+    pub nodes: Vec<Leaver>,
+    /// Positions of the launches that must be up before any of the nodes goes.
+    pub replacements: Vec<usize>,
+    /// Where the nodes' pods have room then.
+    pub pods: Vec<Relocation>,
+    /// What is saved per hour: negative where the replacements cost more; `None` where a price is unknown.
+    pub saving: Option<MicroDollars>,
+    /// What it counts for to disrupt these nodes, in units of [`crate::BoundPod::COST`].
+    pub cost: i64,
+    /// Why these nodes, in a sentence's worth.
+    pub why: WhyMove,
+}
+
+/// A node that goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaver {
+    /// The node's name in the snapshot.
+    pub node: String,
+    /// Its NodeClaim.
+    pub claim: String,
+}
+
+/// Where a pod of a leaving node has room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Relocation {
+    /// The pod's UID.
+    pub uid: String,
+    /// `namespace/name`.
+    pub pod: String,
+    /// The node that it leaves.
+    pub from: String,
+    /// The node or launch that has room.
+    pub to: Destination,
+}
+
+/// A place for a pod that moves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Destination {
+    /// The node's name in the snapshot.
+    Node(String),
+    /// Position in `Plan::launches`.
+    Launch(usize),
+}
+
+/// Why nodes go, in Karpenter's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MoveReason {
+    /// Nothing runs there that would need another place.
+    Empty,
+    /// Their pods have cheaper places.
+    Underutilized,
+    /// They are not what their pool and class ask for.
+    Drifted,
+    /// They are as old as they may get.
+    Expired,
+    /// They are sick.
+    Unhealthy,
+    /// EC2 takes the instance.
+    Interrupted,
+    /// A static pool has more nodes than it asks for.
+    Static,
+}
+
+/// What made the planner choose a move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WhyMove {
+    /// Nothing runs there that would need another place.
+    NothingRuns,
+    /// All pods have room on nodes that are there.
+    RoomElsewhere,
+    /// Fewer dollars for the same pods.
+    Cheaper,
+    /// The node's condition `Drifted` has this reason.
+    Drifted {
+        /// Such as `NodePoolDrifted`.
+        reason: String,
+    },
+    /// Its `expireAfter` is over.
+    Expired,
+    /// A condition says that it is sick.
+    Sick {
+        /// Such as `Ready`.
+        condition: String,
+    },
+    /// The static pool has so many nodes too many.
+    Surplus,
+}
+
+impl Move {
+    /// The same where launches are counted from another number on.
+    pub(crate) fn counted_from(mut self, first: usize) -> Self {
+        self.replacements.iter_mut().for_each(|launch| *launch += first);
+        for pod in &mut self.pods {
+            if let Destination::Launch(launch) = &mut pod.to {
+                *launch += first;
+            }
+        }
+        self
+    }
+}
+
+impl MoveReason {
+    /// As Karpenter writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Underutilized => "Underutilized",
+            Self::Drifted => "Drifted",
+            Self::Expired => "Expired",
+            Self::Unhealthy => "Unhealthy",
+            Self::Interrupted => "Interrupted",
+            Self::Static => "Static",
+        }
+    }
+}
+
+impl fmt::Display for MoveReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
