@@ -107,6 +107,7 @@ impl Pace for ManualPace {
             let first = bed.pace.sleepers.lock().unwrap().keys().next().is_some_and(|first| *first == key);
             let late = self.now() >= key.0;
             if late || (first && yielded) {
+                bed.leave();
                 let left = key.0.saturating_sub(self.now());
                 self.clock.advance(SignedDuration::try_from(left).unwrap());
                 return Poll::Ready(());
@@ -124,9 +125,15 @@ struct Bed<'a> {
     key: (Duration, u64),
 }
 
+impl Bed<'_> {
+    fn leave(&self) {
+        self.pace.sleepers.lock().unwrap().remove(&self.key);
+    }
+}
+
 impl Drop for Bed<'_> {
     fn drop(&mut self) {
-        self.pace.sleepers.lock().unwrap().remove(&self.key);
+        self.leave();
     }
 }
 
