@@ -10,8 +10,8 @@ use super::{End, Kind, Order, begin, decide, named, view};
 use crate::act::{Act, ActError};
 use crate::cluster::Cluster;
 use crate::queue::Next;
-use crate::work::Work;
 use crate::tally;
+use crate::work::Work;
 
 /// Carries moves out.
 pub struct Mover {
