@@ -1,10 +1,12 @@
 //! NodeUsage (`kerf.sh/v1alpha1`): what one machine really uses, as its agent saw it. Nobody wishes anything by it, so like a
 //! Lease it has only a `spec`, written in one request.
 
+use jiff::Timestamp;
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::Error;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Quantity;
 
@@ -25,8 +27,10 @@ pub struct NodeUsageSpec {
     /// The EC2 instance: names of nodes come back with other machines.
     pub instance: String,
     /// When it was measured, by the machine's clock.
+    #[serde(serialize_with = "to_the_second")]
     pub measured_at: Time,
     /// Since when there is history behind it.
+    #[serde(serialize_with = "to_the_second")]
     pub since: Time,
     /// CPU in use.
     pub cpu: Figures,
@@ -43,6 +47,12 @@ pub struct NodeUsageSpec {
     pub histograms: Histograms,
     /// The node's pods, in the form of Kerf's crate `api`.
     pub pods: String,
+}
+
+/// As Kubernetes writes a moment. Its own type for that brings a formatter for every calendar into the agent.
+fn to_the_second<S: Serializer>(moment: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    let whole = Timestamp::from_second(moment.0.as_second()).map_err(S::Error::custom)?;
+    whole.serialize(serializer)
 }
 
 /// Figures of one resource.
@@ -89,4 +99,26 @@ pub struct Histograms {
     pub memory: String,
     /// CPU and memory at the same time, as shares of the machine.
     pub joint: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_kubernetes_writes_them() {
+        #[derive(Serialize)]
+        struct Moment(#[serde(serialize_with = "to_the_second")] Time);
+        let written = |text: &str| serde_json::to_value(Moment(Time(text.parse().unwrap()))).unwrap();
+        for (moment, expected) in [
+            ("2026-11-22T10:00:00Z", "2026-11-22T10:00:00Z"),
+            ("2026-11-22T10:00:59.999999999Z", "2026-11-22T10:00:59Z"),
+            ("2026-11-22T11:00:00+01:00", "2026-11-22T10:00:00Z"),
+        ] {
+            assert_eq!(written(moment), json!(expected));
+            assert_eq!(written(moment), serde_json::to_value(Time(moment.parse().unwrap())).unwrap());
+        }
+    }
 }
