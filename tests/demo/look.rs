@@ -32,14 +32,24 @@ impl Look {
 
     /// Pods of `inflate` that are not on their way out.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
+        self.pods_of(APP).await
+    }
+
+    /// Pods of an app that are not on their way out.
+    pub async fn pods_of(&self, app: &str) -> Result<Vec<Pod>> {
         let api: Api<Pod> = Api::namespaced(self.0.clone(), "default");
-        let pods = api.list(&ListParams::default().labels(&format!("app={APP}"))).await?.items;
+        let pods = api.list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
         Ok(pods.into_iter().filter(|pod| !pod.is_terminating() && !pod.is_terminal()).collect())
     }
 
     /// Pods of `inflate` that run, with their nodes.
     pub async fn running(&self) -> Result<Vec<Pod>> {
-        Ok(self.pods().await?.into_iter().filter(|pod| pod.is_bound() && is_ready(pod)).collect())
+        self.running_of(APP).await
+    }
+
+    /// Pods of an app that run, with their nodes.
+    pub async fn running_of(&self, app: &str) -> Result<Vec<Pod>> {
+        Ok(self.pods_of(app).await?.into_iter().filter(|pod| pod.is_bound() && is_ready(pod)).collect())
     }
 
     /// Pods of `inflate` that were told which machine they are meant for.
@@ -52,6 +62,15 @@ impl Look {
     /// All claims.
     pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
         Ok(Api::<NodeClaim>::all(self.0.clone()).list(&ListParams::default()).await?.items)
+    }
+
+    /// The claims of one pool.
+    pub async fn claims_of(&self, pool: &str) -> Result<Vec<NodeClaim>> {
+        let claims = self.claims().await?;
+        Ok(claims
+            .into_iter()
+            .filter(|claim| claim.labels().get(label::NODEPOOL).is_some_and(|of| of == pool))
+            .collect())
     }
 
     /// All nodes.

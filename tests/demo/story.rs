@@ -1,6 +1,8 @@
 //! The story: a pod that cannot run gets a node, which an agent boots, guards and empties.
 
+mod consolidation;
 mod crash;
+mod drift;
 mod end;
 mod interruption;
 mod provisioning;
@@ -73,6 +75,8 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
     interruption::tell(told).await?;
     crash::tell(told).await?;
     shortage::tell(told).await?;
+    consolidation::tell(told).await?;
+    drift::tell(told).await?;
     starts::tell(told).await?;
     end::tell(told).await
 }

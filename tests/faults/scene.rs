@@ -65,7 +65,7 @@ impl Scene {
     async fn set() -> Result<Mutex<Self>> {
         let mut stage = Stage::set().await?;
         for file in ["ec2nodeclass.yaml", "nodepool.yaml", "aws-node.yaml"] {
-            stage.apply(file).await?;
+            stage.apply(&format!("getting-started/{file}")).await?;
         }
         stage.set_gates("NodeOverlay=true,StaticCapacity=true,CapacityBuffer=true");
         stage.set_queue(QUEUE);

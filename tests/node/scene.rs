@@ -36,8 +36,8 @@ impl Scene {
         let client = stage.client.clone();
         let observer = Observer::start(&client);
         stage.start_controller()?;
-        stage.apply("ec2nodeclass.yaml").await?;
-        stage.apply("nodepool.yaml").await?;
+        stage.apply("getting-started/ec2nodeclass.yaml").await?;
+        stage.apply("getting-started/nodepool.yaml").await?;
         let own = [include_str!("class.yaml"), include_str!("workload.yaml")];
         for document in own.iter().flat_map(|file| file.split("\n---\n")) {
             stage.apply_value(serde_saphyr::from_str(document)?).await?;

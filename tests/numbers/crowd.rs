@@ -16,14 +16,15 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use world::eventually;
+use world::load::{self, Used};
 use world::observer::is_ready;
-
-use crate::subject::write;
 
 const NAMESPACE: &str = "default";
 const LIMIT: Duration = Duration::from_secs(60);
 /// Requests for pods under way at once.
 const AT_ONCE: usize = 10;
+/// Of the machine that the pods are on.
+const MEMORY: u64 = 8 << 30;
 /// How often the stand-in looks.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -182,37 +183,14 @@ async fn serve(pods: &Api<Pod>, pod: Pod) {
     done.unwrap_or_else(|error| log::debug!("{error}"));
 }
 
-/// The cgroups of so many pods of two containers each below a machine's root, as plain files.
+/// The cgroups of so many pods of two containers each below a machine's root. They stand still: what is measured is who reads them.
 pub fn cgroups(root: &Path, count: usize) -> Result<()> {
-    let top = root.join("sys/fs/cgroup");
-    write(&top.join("cgroup.controllers"), "cpuset cpu io memory hugetlb pids\n")?;
-    write(&top.join("cpu.stat"), CPU)?;
-    for number in 0..count {
-        let uid = format!("{number:08x}_ceea_467a_9575_{number:012x}");
-        let pod = top.join(format!("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid}.slice"));
-        cgroup(&pod)?;
-        for container in 0..2 {
-            cgroup(&pod.join(format!("cri-containerd-{container:064x}.scope")))?;
-        }
-    }
-    let proc = root.join("proc");
-    write(&proc.join("meminfo"), "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nInactive(file): 1024 kB\n")?;
-    write(&proc.join("vmstat"), "nr_free_pages 1\noom_kill 0\n")?;
-    write(&proc.join("stat"), "cpu  100 0 0 1000 0 0 0 0 0 0\n")?;
-    ["cpu", "memory", "io"].into_iter().try_for_each(|name| write(&proc.join("pressure").join(name), STALL))
-}
-
-const CPU: &str = "usage_usec 1000\nuser_usec 1\nsystem_usec 1\nnr_periods 10\nnr_throttled 1\nthrottled_usec 5\n";
-const STALL: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=10\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
-
-fn cgroup(folder: &Path) -> Result<()> {
-    let files = [
-        ("cpu.stat", CPU),
-        ("memory.current", "1048576\n"),
-        ("memory.stat", "anon 1\nfile 2\ninactive_file 4096\nactive_file 3\n"),
-        ("memory.events", "low 0\nhigh 0\nmax 4\noom 9\noom_kill 0\n"),
-        ("memory.pressure", STALL),
-        ("io.pressure", STALL),
-    ];
-    files.into_iter().try_for_each(|(name, text)| write(&folder.join(name), text))
+    let pod = |number| Used {
+        uid: format!("{number:08x}-ceea-467a-9575-{number:012x}"),
+        containers: 2,
+        cpu: 0,
+        memory: 1 << 20,
+    };
+    let pods: Vec<Used> = (0..count).map(pod).collect();
+    load::count(root, MEMORY, &pods, Duration::ZERO)
 }

@@ -8,6 +8,7 @@ pub mod eks;
 pub mod imds;
 pub mod kubeconfig;
 pub mod kubelet;
+pub mod load;
 pub mod machines;
 pub mod observer;
 pub mod pki;

@@ -156,7 +156,7 @@ impl Stage {
         format!("127.0.0.1:{}", self.ports.1)
     }
 
-    /// Applies a manifest of the examples, as `kubectl apply` would.
+    /// Applies a manifest of the examples, such as `getting-started/nodepool.yaml`, as `kubectl apply` would.
     pub async fn apply(&self, file: &str) -> Result<()> {
         let path = examples().join(file);
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -211,7 +211,7 @@ impl Stage {
 }
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/getting-started")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
 /// A port that nobody listens on at this moment.

@@ -14,7 +14,7 @@ use super::{PATIENCE, Told};
 const QUIET: Duration = Duration::from_secs(10);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("6. Nothing is needed any more");
+    told.teller.chapter("8. Nothing is needed any more");
     let emptied = empty(told).await?;
     nodes_go(told, emptied).await?;
     objects_go(told).await?;

@@ -36,7 +36,7 @@ async fn start(told: &mut Told) -> Result<()> {
         ("aws-node.yaml", "a DaemonSet stands in for the CNI's"),
         ("inflate.yaml", "inflate and its PodDisruptionBudget are there, with no replicas"),
     ] {
-        teller.line(what, stage.apply(file)).await?;
+        teller.line(what, stage.apply(&format!("getting-started/{file}"))).await?;
     }
     stage.start_controller()?;
     let probes = stage.probes();

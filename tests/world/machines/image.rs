@@ -2,10 +2,12 @@
 //! kernel shows, and the certificate that a bootstrapped kubelet would have.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::{Blueprint, Programs};
+use crate::load;
 use crate::pki::{Credentials, write_private};
 
 /// The kernel's name of this boot.
@@ -26,7 +28,7 @@ pub fn install(blueprint: &Blueprint, certificate: Option<&Credentials>) -> Resu
     write(&root, "etc/os-release", "ID=\"amzn\"\nVERSION_ID=\"2023\"\nPRETTY_NAME=\"Kerf machine room\"\n")?;
     write(&root, "etc/machine-id", &format!("{:0>32}\n", blueprint.instance_id.trim_start_matches("i-")))?;
     write(&root, BOOT_ID, &boot_id(&blueprint.instance_id, 1))?;
-    write(&root, "proc/meminfo", &format!("MemTotal: {} kB\n", blueprint.hardware.visible_memory() / 1024))?;
+    load::count(&root, blueprint.hardware.visible_memory(), &[], Duration::ZERO)?;
     processors(&root, blueprint.hardware.vcpus)?;
     let bundle = root.join("var/lib/kubelet/pki/kubelet-client-current.pem");
     certificate.map_or(Ok(()), |certificate| write_private(&bundle, &certificate.bundle()))

@@ -1,0 +1,174 @@
+//! Two half-used machines become one cheaper one, when both reports of what they really use have come and a cheaper machine is allowed.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use api::nodeusage::NodeUsage;
+use api::status::Conditioned;
+use api::usage::decode_pods;
+use api::{NodeClaim, NodePool, condition, label};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use world::eventually;
+use world::load::{Load, Used};
+
+use super::interruption::find;
+use super::{PATIENCE, Told};
+
+/// The Deployment of this chapter and the next.
+pub const HALF: &str = "half";
+/// Its pool.
+pub const POOL: &str = "batch";
+/// Thousandths of a CPU that each of its pods uses, of the 2,500 that it asks for.
+const USED: u64 = 300;
+/// The second kind of machine that the pool may buy.
+const CHEAPER: &str = "c5.2xlarge";
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    told.teller.chapter("6. Two half-used nodes become one cheaper one");
+    let old = half_used(told).await?;
+    let loads = at_work(told).await?;
+    reports(told, &old).await?;
+    let started = Timestamp::now();
+    let new = replacement(told, &old).await?;
+    drop(loads);
+    only_is_left(told, &new, started).await?;
+    let now = told.look.claims_of(POOL).await?;
+    let (paid, pays) = (cost(&old)?, cost(&now)?);
+    let cheaper = async {
+        ensure!(pays < paid, "{} an hour became {}", dollars(paid), dollars(pays));
+        Ok(())
+    };
+    told.teller.line(&format!("{} an hour became {}", dollars(paid), dollars(pays)), cheaper).await
+}
+
+/// What these machines cost an hour on demand, in millionths of a dollar.
+fn cost(claims: &[NodeClaim]) -> Result<i64> {
+    let prices = &cloud::data::facts()?.on_demand;
+    let price = |claim: &NodeClaim| {
+        let kind = claim.labels().get(label::INSTANCE_TYPE).context("a claim without an instance type")?;
+        prices.get(kind).copied().with_context(|| format!("{kind} has no price"))
+    };
+    claims.iter().map(price).sum()
+}
+
+fn dollars(millionths: i64) -> String {
+    format!("${}.{:03}", millionths / 1_000_000, millionths / 1000 % 1000)
+}
+
+async fn half_used(told: &mut Told) -> Result<Vec<NodeClaim>> {
+    let Told { teller, stage, look, .. } = told;
+    let applied = async {
+        stage.apply("consolidation/nodepool.yaml").await?;
+        stage.apply("consolidation/half.yaml").await
+    };
+    teller.line("a pool that buys m5.xlarge, and two pods of 2.5 CPUs for it", applied).await?;
+    let settled = eventually("two machines with a pod each", PATIENCE, async || {
+        let claims = look.claims_of(POOL).await?;
+        let up = claims.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
+        let running = look.running_of(HALF).await?.len();
+        ensure!((up, running) == (2, 2), "{up} machines are up, {running} pods run");
+        Ok(Some(claims))
+    });
+    teller.line("each has a machine of its own, half used", settled).await
+}
+
+/// The kernels of the two machines count what the pods use, from now on.
+async fn at_work(told: &mut Told) -> Result<Vec<Load>> {
+    let mut loads = Vec::new();
+    for pod in told.look.running_of(HALF).await? {
+        let victim = find(told, &pod.spec.node_name).await?;
+        let machine = told.stage.room.machine(&victim.instance).context("a Node without a machine")?;
+        let uid = pod.uid().context("a pod without UID")?;
+        let used = Used { uid, containers: 1, cpu: USED, memory: 200 << 20 };
+        loads.push(Load::start(&machine.folder().join("root"), vec![used])?);
+    }
+    Ok(loads)
+}
+
+async fn reports(told: &mut Told, claims: &[NodeClaim]) -> Result<()> {
+    let Told { teller, stage, .. } = told;
+    let usages: Api<NodeUsage> = Api::all(stage.client.clone());
+    let arrived = eventually("reports of real use", PATIENCE, async || {
+        let mut found = Vec::new();
+        for claim in claims {
+            let status = claim.status.as_ref().context("a claim without status")?;
+            let usage = usages.get_opt(&status.node_name).await?;
+            let usage = usage.with_context(|| format!("{} has not reported yet", status.node_name))?;
+            let instance = status.provider_id.rsplit('/').next().unwrap_or_default();
+            ensure!(usage.spec.instance == instance, "{} reports for {}", status.node_name, usage.spec.instance);
+            let pods = decode_pods(&usage.spec.pods)?;
+            ensure!(!pods.is_empty(), "{} has not seen its pod yet", status.node_name);
+            found.push(usage);
+        }
+        Ok(Some(found))
+    });
+    let found = teller.line("each agent reports what its machine and its pod really use", arrived).await?;
+    for usage in &found {
+        let (cpu, memory) = (&usage.spec.cpu.p95, &usage.spec.memory.p95);
+        teller.note(&format!("{}: CPU p95 {cpu}, working set p95 {memory}", usage.name_any()));
+    }
+    Ok(())
+}
+
+/// Allows the cheaper machine, and waits for the claim that replaces both.
+async fn replacement(told: &mut Told, old: &[NodeClaim]) -> Result<String> {
+    let Told { teller, stage, .. } = told;
+    let pools: Api<NodePool> = Api::all(stage.client.clone());
+    let mut requirements = pools.get(POOL).await?.spec.template.spec.requirements;
+    let kinds = requirements.iter_mut().find(|one| one.key == label::INSTANCE_TYPE).context("any type is allowed")?;
+    kinds.values.push(CHEAPER.to_owned());
+    let wider = json!({"spec": {"template": {"spec": {"requirements": requirements}}}});
+    let allowed = async { Ok(pools.patch(POOL, &PatchParams::default(), &Patch::Merge(wider)).await?) };
+    teller.line("the pool may buy c5.2xlarge from now on, and disrupt two nodes at a time", allowed).await?;
+    successor(told, old, "one NodeClaim is written to replace both").await
+}
+
+/// The claim that replaces exactly these, once it is initialized; until then their pods stay.
+pub async fn successor(told: &mut Told, old: &[NodeClaim], line: &str) -> Result<String> {
+    let Told { teller, look, .. } = told;
+    let names: BTreeSet<String> = old.iter().map(ResourceExt::name_any).collect();
+    let before: BTreeSet<_> = look.running_of(HALF).await?.iter().filter_map(ResourceExt::uid).collect();
+    let ordered = eventually("a replacement", PATIENCE, async || {
+        let claims = look.claims_of(POOL).await?;
+        let new = claims.iter().find(|claim| claim.replaces().next().is_some()).context("nothing replaces anything")?;
+        let replaced: BTreeSet<String> = new.replaces().map(str::to_owned).collect();
+        ensure!(replaced == names, "it replaces {replaced:?}, to go are {names:?}");
+        Ok(Some(new.name_any()))
+    });
+    let new = teller.line(line, ordered).await?;
+    let patient = eventually("the replacement to be initialized", PATIENCE, async || {
+        // Pods are looked at first: had one left before, that would show.
+        let now: BTreeSet<_> = look.running_of(HALF).await?.iter().filter_map(ResourceExt::uid).collect();
+        let claims = look.claims_of(POOL).await?;
+        let up = claims.iter().any(|claim| claim.name_any() == new && claim.is_true(condition::INITIALIZED));
+        ensure!(up || now == before, "pods left before {new} was up");
+        Ok(up.then_some(()))
+    });
+    teller.line("nobody has to leave before it is ready", patient).await?;
+    Ok(new)
+}
+
+/// What was replaced is gone, all pods run on the new machine, and their budget held all the time.
+pub async fn only_is_left(told: &mut Told, new: &str, started: Timestamp) -> Result<()> {
+    let Told { teller, look, observer, .. } = told;
+    let gone = eventually("what was replaced to go", PATIENCE, async || {
+        let claims = look.claims_of(POOL).await?;
+        let names: Vec<String> = claims.iter().map(ResourceExt::name_any).collect();
+        ensure!(names == [new], "{names:?} are left");
+        let node = claims[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+        let pods = look.running_of(HALF).await?;
+        let there = pods.iter().filter(|pod| pod.spec.node_name == node).count();
+        ensure!(there == 2, "{there} of two pods run on {node}");
+        Ok(Some(()))
+    });
+    teller.line("the pods run on it, and what was replaced is gone", gone).await?;
+    let held = async {
+        let fewest = observer.fewest_ready(HALF, started);
+        ensure!(fewest >= 1, "no pod of {HALF} was ready for a while");
+        Ok(())
+    };
+    teller.line("one of the two pods was ready at every moment", held).await
+}
