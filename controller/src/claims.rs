@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
 use api::{
-    EC2NodeClass, NodeClaim, NodePool, Quantity, Requirement, Taint, annotation, finalizer, label, quantity, taint,
+    EC2NodeClass, NodeClaim, NodePool, Quantity, Requirement, Taint, annotation, finalizer, hash, label, quantity,
+    taint,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
 use planner::{Launch, Purpose};
 use snapshot::Overlaid;
+
+use crate::hashes;
 
 /// Letters for name endings: no vowels, so that no words come out, and nothing that looks like something else.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -39,7 +42,9 @@ pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2N
         requirements: match launch.purpose {
             // Word for word, unless pods count on less than all of it.
             Purpose::Static if launch.pods.is_empty() => pool.template_requirements(),
-            Purpose::Replacement if pool.spec.replicas.is_some() => pool.template_requirements(),
+            Purpose::Replacement if pool.spec.replicas.is_some() && launch.requests.is_empty() => {
+                pool.template_requirements()
+            }
             Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch),
         },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },
@@ -108,8 +113,8 @@ fn labels(launch: &Launch, pool: &NodePool) -> BTreeMap<String, String> {
     labels
 }
 
-/// The template's annotations, the hashes that pool and class carry, by which the claim will be found to drift, and what the
-/// plan did that the launch must know of.
+/// The template's annotations, the hashes of pool and class by which the claim will be found to drift, and what the plan did that
+/// the launch must know of. The pool's hash is that of the template which the claim is made from: the one on the pool may be older.
 fn annotations(
     launch: &Launch,
     origin: &Origin<'_>,
@@ -117,15 +122,12 @@ fn annotations(
     class: &EC2NodeClass,
 ) -> BTreeMap<String, String> {
     let mut annotations = pool.spec.template.metadata.annotations.clone().unwrap_or_default();
-    let written = [&pool.metadata.annotations, &class.metadata.annotations];
-    for key in [
-        annotation::NODEPOOL_HASH,
-        annotation::NODEPOOL_HASH_VERSION,
-        annotation::EC2_NODE_CLASS_HASH,
-        annotation::EC2_NODE_CLASS_HASH_VERSION,
-    ] {
-        let value = written.iter().find_map(|all| all.as_ref()?.get(key));
+    for key in [annotation::EC2_NODE_CLASS_HASH, annotation::EC2_NODE_CLASS_HASH_VERSION] {
+        let value = class.metadata.annotations.as_ref().and_then(|all| all.get(key));
         annotations.extend(value.map(|value| (key.to_owned(), value.clone())));
+    }
+    if let Ok(hash) = hash::node_pool(pool) {
+        annotations.extend(hashes::OF_POOL.stamp(Some(&hash)).into_iter().map(|(key, value)| (key.to_owned(), value)));
     }
     let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
     if launch.purpose != Purpose::Static {

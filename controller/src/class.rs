@@ -3,7 +3,6 @@
 //! A look asks EC2 and IAM first, has IAM changed where a role lacks its profile, and hands all answers to a pure verdict.
 
 mod ending;
-mod hashes;
 mod rehearsal;
 mod told;
 mod verdict;

@@ -1,15 +1,20 @@
-//! Machines that are no longer what their class would launch: the condition Drifted of their claims (aws 1.7). The loop that
-//! compares them with what EC2 says also follows those in reservations.
+//! Machines that are no longer what their pool and class would launch: the condition Drifted of their claims (core 3.6, aws 1.7).
+//! What only the pool decides is looked at with the claim; a loop compares with what EC2 says, and follows those in reservations.
+
+mod of_pool;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, condition, reason};
+use api::{EC2NodeClass, NodeClaim, condition, label, reason};
 use cloud::Instance;
 use cloud::nodeclass::{Drift, Group, ResolvedClass};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use planner::{CapacityType, Catalogue};
+
+pub use of_pool::{follow_pool, of_pool};
 
 use crate::act::{Act, Step, Target};
 use crate::cluster::Cluster;
@@ -19,8 +24,11 @@ use crate::{patch, reserved};
 
 /// A class changes seldom, and replacing a machine takes minutes.
 const EVERY: Duration = Duration::from_secs(60);
+/// Types and offerings come and go while EC2 is asked: a claim of this age is not concerned by that (core 3.6).
+const SETTLED: SignedDuration = SignedDuration::from_hours(1);
 /// The reasons that are told here; who else finds a claim drifted keeps its own.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
+    reason::INSTANCE_TYPE_NOT_FOUND,
     reason::NODE_CLASS_DRIFT,
     reason::AMI_DRIFT,
     reason::SECURITY_GROUP_DRIFT,
@@ -44,8 +52,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
                 continue;
             }
         };
-        let resolved = |class: &str| market.class(class);
-        let mut steps = cluster.read(|index| decide(index, &instances, &resolved, Timestamp::now()));
+        let mut steps = found(&cluster, &market, &instances);
         steps.extend(cluster.read(|index| reserved::decide(index, &instances)));
         for step in steps {
             // Somebody else has changed the claim meanwhile, or it is gone: the next comparison sees that.
@@ -57,40 +64,53 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
     }
 }
 
-/// What to write on claims. `instances` are known by provider id; `resolved` gives a class as it is launched now.
+fn found(cluster: &Cluster, market: &Market, instances: &BTreeMap<String, Instance>) -> Vec<Step> {
+    let now = Timestamp::now();
+    let resolved = |class: &str| market.class(class);
+    let catalogue = |claim: &NodeClaim| market.catalogue_of(claim, now);
+    let world = World { instances, resolved: &resolved, catalogue: &catalogue };
+    cluster.read(|index| decide(index, &world, now))
+}
+
+/// What claims are compared with.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// EC2's instances by provider id.
+    pub instances: &'a BTreeMap<String, Instance>,
+    /// A class as it is launched now.
+    pub resolved: &'a dyn Fn(&str) -> Option<Arc<ResolvedClass>>,
+    /// What a claim's pool can buy now; `None` while that is not known.
+    pub catalogue: &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>,
+}
+
+/// What to write on claims. Those that have drifted from their pool are left to whoever looks at the claim.
 #[must_use]
-pub fn decide(
-    index: &Index,
-    instances: &BTreeMap<String, Instance>,
-    resolved: &dyn Fn(&str) -> Option<Arc<ResolvedClass>>,
-    now: Timestamp,
-) -> Vec<Step> {
+pub fn decide(index: &Index, world: &World<'_>, now: Timestamp) -> Vec<Step> {
     let mut steps = Vec::new();
     for claim in index.claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
         let class = index.classes.get(&claim.spec.node_class_ref.name);
         let Some(class) = class.filter(|class| class.metadata.deletion_timestamp.is_none()) else { continue };
-        let found = match claim.is_true(condition::LAUNCHED) {
-            true => compare(claim, class, instances, resolved),
-            false => Some(None),
-        };
+        let launched = claim.is_true(condition::LAUNCHED);
+        if launched && index.pool_of(claim).is_some_and(|pool| of_pool(claim, pool).is_some()) {
+            continue;
+        }
+        let found = if launched { compare(claim, class, world, now) } else { Some(None) };
         steps.extend(found.and_then(|drift| write(claim, drift, now)));
     }
     steps
 }
 
 /// `None` where it cannot be told.
-fn compare(
-    claim: &NodeClaim,
-    class: &EC2NodeClass,
-    instances: &BTreeMap<String, Instance>,
-    resolved: &dyn Fn(&str) -> Option<Arc<ResolvedClass>>,
-) -> Option<Option<Drift>> {
-    let resolved = resolved(&claim.spec.node_class_ref.name);
+fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &World<'_>, now: Timestamp) -> Option<Option<Drift>> {
+    if let Some(drift) = unknown_type(claim, world, now) {
+        return Some(Some(drift));
+    }
+    let resolved = (world.resolved)(&claim.spec.node_class_ref.name);
     let group = match &resolved {
         None => Group::Unknown,
         Some(class) => class.placement_group.as_ref().map_or(Group::None, |group| Group::Id(&group.id)),
     };
-    let instance = provider_id(claim).and_then(|id| instances.get(id));
+    let instance = provider_id(claim).and_then(|id| world.instances.get(id));
     match cloud::nodeclass::drift(claim, class, instance, group) {
         Ok(drift) => Some(drift),
         Err(untold) => {
@@ -98,6 +118,28 @@ fn compare(
             None
         }
     }
+}
+
+/// Whether a machine is of a type that is not sold any more as it was bought, to be had or not.
+fn unknown_type(claim: &NodeClaim, world: &World<'_>, now: Timestamp) -> Option<Drift> {
+    let created = claim.metadata.creation_timestamp.as_ref()?.0;
+    let label = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let (name, zone) = (label(label::INSTANCE_TYPE)?, label(label::ZONE)?);
+    let sold_as = label(label::CAPACITY_TYPE)?;
+    if now.duration_since(created) < SETTLED {
+        return None;
+    }
+    let catalogue = (world.catalogue)(claim)?;
+    let kind = catalogue.types.iter().find(|kind| kind.name == name);
+    // A reservation ends, and its machines run on as on-demand.
+    let bought = |it: CapacityType| {
+        it.as_str() == sold_as || sold_as == CapacityType::Reserved.as_str() && it == CapacityType::OnDemand
+    };
+    let sold = kind.is_some_and(|kind| kind.offerings.iter().any(|it| it.zone == zone && bought(it.capacity_type)));
+    (!sold).then(|| Drift {
+        reason: reason::INSTANCE_TYPE_NOT_FOUND,
+        message: format!("{name} is not sold any more as {sold_as} in {zone} to machines of its EC2NodeClass"),
+    })
 }
 
 fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Step> {

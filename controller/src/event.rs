@@ -18,9 +18,10 @@ use tokio::time::Instant;
 /// Karpenter's default silence between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// The silence between equal events of other reasons.
-const SILENCES: [(&str, Duration); 2] = [
+const SILENCES: [(&str, Duration); 3] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, Duration::from_secs(15 * 60)),
+    (reason::NODE_REPAIR_BLOCKED, Duration::from_secs(15 * 60)),
 ];
 /// Reasons of events that come in crowds, each told a few at a time: a thousand pods placed by one plan are told in the log, not
 /// in a thousand events.

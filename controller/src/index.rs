@@ -206,6 +206,12 @@ impl Index {
         self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
     }
 
+    /// The claim's pool, if it exists.
+    #[must_use]
+    pub fn pool_of(&self, claim: &NodeClaim) -> Option<&Arc<NodePool>> {
+        self.pools.get(crate::lifecycle::pool(claim))
+    }
+
     /// The move under way that the claim is a part of, as one that goes or as one that comes; see [`api::annotation::REPLACED_BY`].
     #[must_use]
     pub fn move_of<'a>(&'a self, claim: &'a NodeClaim) -> Option<&'a str> {
@@ -318,6 +324,51 @@ mod tests {
             assert!(index.apply(claim("9", true), NOW, true).plan.is_empty(), "once");
             assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "{replicas:?}");
         }
+    }
+
+    #[test]
+    fn a_changed_template_has_all_claims_of_its_pool_looked_at_and_what_drifts_planned_for() {
+        let pool = |version: &str, change: serde_json::Value| {
+            let mut all = serde_json::json!({"metadata": {"resourceVersion": version}});
+            crate::fixture::merge(&mut all, &change);
+            crate::fixture::pool(&all).as_ref().clone()
+        };
+        let claim = |version: &str, status: &str| {
+            let mut change = crate::fixture::status(&[crate::fixture::condition(api::condition::DRIFTED, status, 0)]);
+            let metadata = serde_json::json!({"metadata": {"resourceVersion": version}});
+            crate::fixture::merge(&mut change, &metadata);
+            crate::fixture::claim(&change).as_ref().clone()
+        };
+        let mut index = Index::default();
+        drop(index.apply(pool("1", serde_json::json!({})), NOW, true));
+        assert!(index.apply(claim("7", "False"), NOW, true).plan.is_empty());
+        let look = Work::Claim("default-1".to_owned());
+        let heavier = serde_json::json!({"spec": {"weight": 3}});
+        assert!(!index.apply(pool("2", heavier), NOW, true).work.contains(&look), "nothing that claims are made of");
+        let labelled = serde_json::json!({"spec": {"template": {"metadata": {"labels": {"tier": "a"}}}}});
+        assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, ["nodeclaim/default-1"]);
+        assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty(), "once");
+    }
+
+    #[test]
+    fn a_pod_keeps_all_annotations_that_decide_about_it() {
+        let read = [
+            api::annotation::DO_NOT_DISRUPT,
+            api::annotation::DISRUPT_AT_MOST_ONCE_PER,
+            api::annotation::POD_DELETION_COST,
+            api::annotation::MIRROR_POD,
+            api::annotation::ON_DEMAND_BASE,
+            api::annotation::SPOT_SHARE,
+        ];
+        let mut annotations: std::collections::BTreeMap<&str, &str> = read.iter().map(|key| (*key, "1")).collect();
+        annotations.insert("example.com/notes", "many");
+        let pod = crate::fixture::pod(&serde_json::json!({"metadata": {"annotations": annotations}}));
+        let mut index = Index::default();
+        drop(index.apply(pod.as_ref().clone(), NOW, true));
+        let kept = index.pods.get("default/web").unwrap().metadata.annotations.clone().unwrap();
+        assert_eq!(kept.len(), read.len(), "{kept:?}");
+        assert!(read.iter().all(|key| kept.contains_key(*key)), "{kept:?}");
     }
 
     #[test]

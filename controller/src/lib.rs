@@ -13,6 +13,7 @@ pub mod event;
 #[cfg(test)]
 mod fixture;
 pub mod garbage;
+pub mod hashes;
 pub mod health;
 pub mod index;
 pub mod interruption;

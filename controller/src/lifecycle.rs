@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{NodeClaim, condition, finalizer, label, reason};
+use api::{NodeClaim, NodePool, condition, finalizer, label, reason};
 use cloud::shortage::Scope;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -24,9 +24,9 @@ use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::health::Registration;
 use crate::interruption::{Kind, Notice};
-use crate::patch;
 use crate::queue::Next;
 use crate::work::Work;
+use crate::{drift, patch};
 
 /// A claim that has no instance after this long is given up (core 3.1).
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -46,6 +46,8 @@ const LATEST_LOOK: Duration = Duration::from_secs(5);
 pub struct View {
     /// The claim.
     pub claim: Arc<NodeClaim>,
+    /// Its pool, if that exists.
+    pub pool: Option<Arc<NodePool>>,
     /// Nodes with the claim's provider id.
     pub nodes: Vec<Arc<Node>>,
     /// What EC2 says of the claim's instance; read only for claims that are being deleted.
@@ -150,6 +152,7 @@ pub fn decide(view: &View) -> Decision {
         return decision;
     }
     note_pod_event(view, &mut claim, &mut decision);
+    drift::follow_pool(&mut claim, view.pool.as_deref(), view.now);
     write_status(view, &claim, &mut decision);
     decision
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use api::objects::{DaemonSet, Node};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, annotation, condition, hash, quantity, reason, taint};
+use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, quantity, reason, taint};
 use jiff::Timestamp;
-use serde_json::json;
 
 use crate::act::{Step, Target};
 use crate::health::Verdict;
-use crate::patch;
+use crate::{hashes, patch};
 
 /// Keys that a pool's status always has, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
@@ -41,12 +40,15 @@ pub fn decide(view: &View) -> Vec<Step> {
     if view.pool.metadata.deletion_timestamp.is_some() {
         return steps;
     }
-    if let Some(annotations) = stale_hash(&view.pool) {
-        steps.push(Step::Patch(Target::Pool(name.clone()), json!({"metadata": {"annotations": annotations}})));
+    // A pool whose durations cannot be read has none: validation says so.
+    if let Ok(hash) = hash::node_pool(&view.pool) {
+        let claims = view.claims.iter().map(|(claim, _)| claim);
+        steps.extend(hashes::OF_POOL.steps((&view.pool.metadata, Target::Pool(name.clone())), claims, &hash));
     }
     let mut pool = NodePool::clone(&view.pool);
     pool.initialize(view.now);
     judge_spec(&mut pool, view.now);
+    judge_disruption(&mut pool, view.now);
     judge_class(&mut pool, view.class.as_deref(), view.now);
     judge_daemonsets(&mut pool, view);
     judge_registrations(&mut pool, view);
@@ -60,17 +62,6 @@ pub fn decide(view: &View) -> Vec<Step> {
     steps
 }
 
-/// `None` too for a pool whose durations cannot be read: validation says so.
-fn stale_hash(pool: &NodePool) -> Option<BTreeMap<&'static str, String>> {
-    let wanted = BTreeMap::from([
-        (annotation::NODEPOOL_HASH, hash::node_pool(pool).ok()?),
-        (annotation::NODEPOOL_HASH_VERSION, hash::NODEPOOL_VERSION.to_owned()),
-    ]);
-    let written = pool.metadata.annotations.as_ref();
-    let stale = wanted.iter().any(|(key, value)| written.and_then(|all| all.get(*key)) != Some(value));
-    stale.then_some(wanted)
-}
-
 fn judge_spec(pool: &mut NodePool, now: Timestamp) {
     let faults: Vec<String> = api::validate::node_pool(pool).iter().map(ToString::to_string).collect();
     if faults.is_empty() {
@@ -78,6 +69,16 @@ fn judge_spec(pool: &mut NodePool, now: Timestamp) {
     } else {
         let message = faults.join("; ");
         pool.set_false(condition::VALIDATION_SUCCEEDED, reason::NODEPOOL_VALIDATION_FAILED, &message, now);
+    }
+}
+
+/// What cannot be read of budgets and of the annotations beside them. The pool goes on buying: only what it may lose is less.
+fn judge_disruption(pool: &mut NodePool, now: Timestamp) {
+    let faults: Vec<String> = pool.disruption_faults().iter().map(ToString::to_string).collect();
+    if faults.is_empty() {
+        pool.clear(condition::DISRUPTION_VALID, now);
+    } else {
+        pool.set_false(condition::DISRUPTION_VALID, reason::DISRUPTION_INVALID, &faults.join("; "), now);
     }
 }
 

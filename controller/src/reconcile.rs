@@ -321,6 +321,7 @@ fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {
     Some(lifecycle::View {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
         gates: gate_limit(index, &claim, now),
+        pool: index.pool_of(&claim).cloned(),
         nodes,
         claim,
         instance: Instance::Unknown,

@@ -1,5 +1,6 @@
 //! Counts what became of claims and nodes. Called once a step that ends something is done; decides nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::objects::Node;
@@ -64,10 +65,15 @@ pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Opt
     }
 }
 
-/// A move has begun; `replacements` were created for it.
-pub fn move_begun(metrics: &Metrics, kind: &Kind, replacements: &[NodeClaim]) {
+/// A move of `claims` has begun; `replacements` were created for it.
+pub fn move_begun(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>], replacements: &[NodeClaim]) {
     let reason = kind.label();
-    metrics.add(&metrics::DECISIONS, &[kind.decision(), &reason, kind.consolidation()], 1.0);
+    let labels = [kind.decision(), &reason, kind.consolidation()];
+    metrics.add(&metrics::DECISIONS, &labels, 1.0);
+    for pool in claims.iter().map(|claim| pool(claim)).collect::<BTreeSet<_>>() {
+        let [decision, reason, consolidation] = labels;
+        metrics.add(&metrics::DECISIONS_BY_POOL, &[pool, decision, reason, consolidation], 1.0);
+    }
     for claim in replacements {
         metrics.add(&metrics::CLAIMS_CREATED, &[&reason, pool(claim)], 1.0);
     }
@@ -101,11 +107,31 @@ mod tests {
     use daemon::metric::Metrics;
     use serde_json::json;
 
-    use super::{claim_gone, node_gone, pods_drained, registered};
+    use super::{claim_gone, move_begun, node_gone, pods_drained, registered};
     use crate::fixture::{at, claim, node};
     use crate::metrics::TABLE;
+    use crate::moves::Kind;
     use api::DrainSaid;
     use drain::Progress;
+
+    #[test]
+    fn a_move_counts_once_and_once_for_each_of_its_pools() {
+        let metrics = Metrics::new(TABLE);
+        let of = |pool: &str| claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: pool}}}));
+        let kind = Kind { reason: "Underutilized".to_owned(), replaces: true, nodes: 3 };
+        move_begun(&metrics, &kind, &[of("one"), of("other"), of("one")], &[]);
+        let text = metrics.render();
+        let counted: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("karpenter_voluntary_disruption_decisions")).collect();
+        let labels = r#"decision="replace",reason="underutilized",consolidation_type="multi""#;
+        let expected = [
+            format!("karpenter_voluntary_disruption_decisions_total{{{labels}}} 1.0"),
+            format!("karpenter_voluntary_disruption_decisions_by_nodepool_total{{nodepool=\"one\",{labels}}} 1.0"),
+            format!("karpenter_voluntary_disruption_decisions_by_nodepool_total{{nodepool=\"other\",{labels}}} 1.0"),
+        ];
+        assert!(expected.iter().all(|line| counted.contains(&line.as_str())), "{counted:?}");
+        assert_eq!(counted.len(), expected.len(), "{counted:?}");
+    }
 
     #[test]
     fn an_end_is_counted_with_how_long_it_took() {

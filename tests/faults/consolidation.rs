@@ -1,10 +1,10 @@
-//! Nodes that are replaced because the planner says so: two half-used ones by one cheaper one, a drifted one by one of its kind.
-//! The controller is killed on the way, and nobody has to leave before the replacement is initialized.
+//! Nodes that are replaced because the planner says so: two half-used ones by one cheaper one, those that have drifted from their
+//! pool by what it asks for now. The controller is killed on the way, and nobody has to leave before the replacement is initialized.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use api::objects::Pod;
+use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, annotation, condition, label, reason};
 use kube::ResourceExt;
@@ -26,7 +26,11 @@ fn types(names: &[&str]) -> Value {
 
 /// A pool of its own for a scenario, which buys nothing but m5.xlarge at first.
 async fn open_pool(scene: &Scene, consolidate_after: &str) -> Result<()> {
-    let pool = json!({
+    scene.stage.apply_value(pool(consolidate_after)).await
+}
+
+fn pool(consolidate_after: &str) -> Value {
+    json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": POOL},
         "spec": {
             "disruption": {"consolidateAfter": consolidate_after, "budgets": [{"nodes": "100%"}]},
@@ -35,8 +39,12 @@ async fn open_pool(scene: &Scene, consolidate_after: &str) -> Result<()> {
                 "requirements": types(&["m5.xlarge"]),
             }},
         },
-    });
-    scene.stage.apply_value(pool).await
+    })
+}
+
+async fn change_pool(scene: &Scene, change: &Value) -> Result<()> {
+    scene.api::<NodePool>().patch(POOL, &PatchParams::default(), &Patch::Merge(change)).await?;
+    Ok(())
 }
 
 async fn close_pool(scene: &Scene) -> Result<()> {
@@ -117,7 +125,7 @@ fn two_half_used_nodes_become_one_cheaper_one_though_the_controller_is_killed_tw
         let pods = staying(scene).await?;
         // Alone, neither node has anything cheaper; together they have.
         let wider = json!({"spec": {"template": {"spec": {"requirements": types(&["m5.xlarge", "c5.2xlarge"])}}}});
-        scene.api::<NodePool>().patch(POOL, &PatchParams::default(), &Patch::Merge(wider)).await?;
+        change_pool(scene, &wider).await?;
         let node = old[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         scene.told(&node, reason::CONSOLIDATION_CANDIDATE, "Underutilized").await?;
         let new = successor(scene, &old).await?.name_any();
@@ -136,18 +144,100 @@ fn two_half_used_nodes_become_one_cheaper_one_though_the_controller_is_killed_tw
 }
 
 #[test]
-fn a_drifted_node_is_replaced_before_it_goes() {
+fn a_node_that_its_pool_would_not_buy_any_more_is_replaced_before_it_goes() {
     play(async |scene| {
         open_pool(scene, "Never").await?;
         scene.pod("old-fashioned", "2500m", json!({label::NODEPOOL: POOL})).await?;
         scene.runs("old-fashioned").await?;
         let old = settled(scene, 1).await?;
         let pods = staying(scene).await?;
-        drift(scene, &old[0].name_any()).await?;
+        let narrowed = json!({"spec": {"template": {"spec": {"requirements": types(&["c5.xlarge"])}}}});
+        change_pool(scene, &narrowed).await?;
+        drifted(scene, &old[0], reason::REQUIREMENTS_DRIFTED).await?;
         let new = successor(scene, &old).await?.name_any();
         nobody_leaves_before(scene, &pods, &new).await?;
         let claim = only_the_successor_is_left(scene, &new, &["old-fashioned"]).await?;
+        let kind = claim.labels().get(label::INSTANCE_TYPE).cloned().unwrap_or_default();
+        ensure!(kind == "c5.xlarge", "the replacement is a {kind}");
         ensure!(!claim.is_true(condition::DRIFTED), "the replacement has drifted too");
+        close_pool(scene).await
+    });
+}
+
+#[test]
+fn a_changed_label_replaces_the_nodes_of_a_pool_one_by_one_as_its_budget_says() {
+    play(async |scene| {
+        open_pool(scene, "Never").await?;
+        let apps = ["red", "green", "blue"];
+        for app in apps {
+            scene.pod(app, "2500m", json!({label::NODEPOOL: POOL})).await?;
+            scene.runs(app).await?;
+        }
+        let old: BTreeSet<String> = settled(scene, apps.len()).await?.iter().map(ResourceExt::name_any).collect();
+        let labelled = json!({"spec": {
+            "disruption": {"budgets": [{"nodes": "1"}]},
+            "template": {"metadata": {"labels": {"tier": "new"}}},
+        }});
+        change_pool(scene, &labelled).await?;
+        for left in (0..apps.len()).rev() {
+            let fault = eventually(&format!("all but {left} nodes to be replaced"), LIMIT, async || {
+                let claims: Vec<NodeClaim> = scene.api().list(&ListParams::default()).await?.items;
+                if let Some(fault) = haste(&claims, &old) {
+                    return Ok(Some(Some(fault)));
+                }
+                let there = claims.iter().filter(|claim| old.contains(&claim.name_any())).count();
+                ensure!(there <= left, "{there} of them are there");
+                Ok(Some(None))
+            })
+            .await?;
+            ensure!(fault.is_none(), "{}", fault.unwrap_or_default());
+        }
+        for app in apps {
+            let node = scene.api::<Node>().get(&scene.runs(app).await?).await?;
+            ensure!(node.label("tier") == Some("new"), "{app} runs on {} of the old kind", node.name());
+        }
+        scene.one_instance_each().await?;
+        ensure!(scene.launched().len() == 2 * apps.len(), "{} machines for six", scene.launched().len());
+        close_pool(scene).await
+    });
+}
+
+/// What is wrong with the going of old claims, if something is: more of them than one at a time, or one that goes before its
+/// replacement is up.
+fn haste(claims: &[NodeClaim], old: &BTreeSet<String>) -> Option<String> {
+    let is_up = |name: &str| claims.iter().any(|it| it.name_any() == name && it.is_true(condition::INITIALIZED));
+    let former = || claims.iter().filter(|claim| old.contains(&claim.name_any()));
+    let is_going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+    // One whose instance ends already is none that the budget counts.
+    let counts = |claim: &NodeClaim| !claim.is_true(condition::INSTANCE_TERMINATING);
+    let going: Vec<String> = former()
+        .filter(|claim| counts(claim) && (is_going(claim) || claim.replaced_by().is_some()))
+        .map(ResourceExt::name_any)
+        .collect();
+    if going.len() > 1 {
+        return Some(format!("{going:?} go at once"));
+    }
+    let early = former().filter(|claim| is_going(claim)).find(|claim| {
+        let replacements = claim.replaced_by().map(|names| names.split(',').all(is_up));
+        replacements != Some(true)
+    });
+    early.map(|claim| format!("{} goes before {:?} is up", claim.name_any(), claim.replaced_by()))
+}
+
+#[test]
+fn a_node_of_a_static_pool_is_replaced_one_for_one_when_the_pool_changes() {
+    play(async |scene| {
+        let mut kept = pool("Never");
+        kept["spec"]["replicas"] = 1.into();
+        scene.stage.apply_value(kept).await?;
+        let old = settled(scene, 1).await?;
+        change_pool(scene, &json!({"spec": {"template": {"metadata": {"labels": {"tier": "new"}}}}})).await?;
+        drifted(scene, &old[0], reason::NODEPOOL_DRIFTED).await?;
+        let new = successor(scene, &old).await?.name_any();
+        nobody_leaves_before(scene, &BTreeMap::new(), &new).await?;
+        let claim = only_the_successor_is_left(scene, &new, &[]).await?;
+        ensure!(claim.labels().get("tier").map(String::as_str) == Some("new"), "{:?}", claim.labels());
+        ensure!(scene.launched().len() == 2, "{} machines for two", scene.launched().len());
         close_pool(scene).await
     });
 }
@@ -161,7 +251,7 @@ fn a_pod_that_asks_to_be_left_alone_calls_a_planned_move_off() {
         settled(scene, 1).await?;
         let before = staying(scene).await?;
         let cheaper = json!({"spec": {"template": {"spec": {"requirements": types(&["m5.xlarge", "c5.xlarge"])}}}});
-        scene.api::<NodePool>().patch(POOL, &PatchParams::default(), &Patch::Merge(cheaper)).await?;
+        change_pool(scene, &cheaper).await?;
         scene.told(&node, reason::CONSOLIDATION_CANDIDATE, "Underutilized").await?;
         let pod = scene.pods().list(&ListParams::default().labels("app=first")).await?.items.pop().context("no pod")?;
         let asks = Patch::Merge(json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}}));
@@ -173,11 +263,13 @@ fn a_pod_that_asks_to_be_left_alone_calls_a_planned_move_off() {
     });
 }
 
-/// What whoever compares claims with their pool writes on one that differs.
-async fn drift(scene: &Scene, name: &str) -> Result<()> {
-    let mut claim = scene.api::<NodeClaim>().get(name).await?;
-    claim.set(condition::DRIFTED, condition::TRUE, reason::NODEPOOL_DRIFTED, "", jiff::Timestamp::now());
-    let status = json!({"status": {"conditions": claim.conditions()}});
-    scene.api::<NodeClaim>().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
-    Ok(())
+/// Waits until the claim says that it has drifted, for this reason.
+async fn drifted(scene: &Scene, claim: &NodeClaim, reason: &str) -> Result<()> {
+    eventually(&format!("{} to drift", claim.name_any()), LIMIT, async || {
+        let claim = scene.api::<NodeClaim>().get(&claim.name_any()).await?;
+        let said = api::status::find(claim.conditions(), condition::DRIFTED).context("it says nothing of drift")?;
+        ensure!(said.is_true() && said.reason == reason, "it says {} ({})", said.status, said.reason);
+        Ok(Some(()))
+    })
+    .await
 }

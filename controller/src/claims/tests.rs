@@ -1,6 +1,6 @@
 //! What a plan's launch becomes.
 
-use api::{NodeClaim, annotation, label, taint};
+use api::{NodeClaim, annotation, hash, label, taint};
 use planner::{Launch, MicroDollars, Operator, Resources};
 use serde_json::{Value, json};
 use snapshot::Overlaid;
@@ -82,10 +82,11 @@ fn our_startup_taint_is_for_machines_with_an_agent_only() {
 #[test]
 fn the_claim_carries_what_its_node_will_be_known_by() {
     let pool = json!({
-        "metadata": {"annotations": {annotation::NODEPOOL_HASH: "11"}},
+        "metadata": {"annotations": {annotation::NODEPOOL_HASH: "of an older template"}},
         "spec": {"template": {"metadata": {"labels": {"zone-kind": "edge"}, "annotations": {"note": "mine"}}}},
     });
     let class = json!({"metadata": {"annotations": {annotation::EC2_NODE_CLASS_HASH: "22"}}});
+    let hash = hash::node_pool(&crate::fixture::pool(&pool)).unwrap();
     let claim = made(1, 0, &pool, &class);
     let labels = claim.metadata.labels.unwrap();
     let said = |key: &str| labels.get(key).map(String::as_str);
@@ -93,7 +94,8 @@ fn the_claim_carries_what_its_node_will_be_known_by() {
     assert_eq!(said(label::EC2_NODE_CLASS), Some("default"));
     assert_eq!((said("tier"), said(label::CAPACITY_TYPE)), (None, None), "not settled before the launch");
     let annotations = claim.metadata.annotations.unwrap();
-    assert_eq!((&*annotations["note"], &*annotations[annotation::NODEPOOL_HASH]), ("mine", "11"));
+    assert_eq!((&*annotations["note"], &annotations[annotation::NODEPOOL_HASH]), ("mine", &hash));
+    assert_eq!(annotations[annotation::NODEPOOL_HASH_VERSION], hash::NODEPOOL_VERSION);
     assert_eq!(annotations[annotation::EC2_NODE_CLASS_HASH], "22");
     assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
     assert_eq!(claim.metadata.owner_references.unwrap()[0].uid, "pool-uid");
@@ -112,7 +114,8 @@ fn the_claim_asks_for_what_the_plan_found() {
 fn annotated(launch: &Launch, overlaid: Option<&Overlaid>) -> Vec<(String, String)> {
     let origin = Origin { plan: 1, position: 0, overlaid };
     let claim = claim(launch, &origin, &pool(&json!({})), &class(&json!({})));
-    claim.metadata.annotations.into_iter().flatten().collect()
+    let annotations = claim.metadata.annotations.into_iter().flatten();
+    annotations.filter(|(key, _)| !key.starts_with(annotation::NODEPOOL_HASH)).collect()
 }
 
 #[test]

@@ -1,72 +1,19 @@
-//! Which hashes are written, and what goes with a class.
+//! What goes with a class, and what its look comes to.
 
 use std::sync::Arc;
 
-use api::{annotation, condition, hash};
 use cloud::fake::FakeCloud;
 use cloud::nodeclass::{self, Resolution};
 use cloud::{InstanceProfile, LaunchTemplate};
 use serde_json::{Value, json};
 
+use super::View;
 use super::ending::{Estate, dissolve};
 use super::verdict::judge;
-use super::{View, hashes};
 use crate::act::Step;
-use crate::fixture::{at, body, claim, class, condition as cond, merge, words};
+use crate::fixture::{at, body, class, words};
 use crate::market::Market;
 use crate::settings::Gates;
-
-const OURS: &str = hash::EC2_NODE_CLASS_VERSION;
-
-fn hashed(version: Option<&str>, hash: Option<&str>) -> Value {
-    json!({"metadata": {"annotations": {
-        annotation::EC2_NODE_CLASS_HASH: hash, annotation::EC2_NODE_CLASS_HASH_VERSION: version,
-    }}})
-}
-
-fn merged(mut base: Value, change: &Value) -> Value {
-    merge(&mut base, change);
-    base
-}
-
-/// Rows: version and hash on the class, version and hash on a claim, whether the claim has drifted, and what is written on the
-/// claim (version, hash) and on the class; the hash is "new" now.
-#[test]
-fn hashes_of_others_are_migrated_and_never_compared() {
-    let (foreign, ours) = (Some("v5"), Some(OURS));
-    let rows = [
-        ("a switch", (foreign, Some("1")), (foreign, Some("1")), false, Some(json!("new")), true),
-        ("a switch, changed before", (foreign, Some("2")), (foreign, Some("1")), false, Some(json!("new")), true),
-        ("a drifted claim stays drifted", (foreign, Some("2")), (foreign, Some("1")), true, Some(Value::Null), true),
-        ("a claim without any", (foreign, Some("1")), (None, None), false, Some(json!("new")), true),
-        ("a class without any", (None, None), (None, None), false, Some(json!("new")), true),
-        ("a claim that came late", (ours, Some("new")), (foreign, Some("1")), false, Some(json!("new")), false),
-        ("a claim planned too early", (ours, Some("new")), (None, None), false, None, false),
-        ("a changed class", (ours, Some("old")), (ours, Some("old")), false, None, true),
-        ("nothing new", (ours, Some("new")), (ours, Some("new")), false, None, false),
-        ("crashed between claims and class", (foreign, Some("1")), (ours, Some("new")), false, None, true),
-    ];
-    for (what, of_class, of_claim, drifted, on_claim, on_class) in rows {
-        let status = if drifted { vec![cond(condition::DRIFTED, "True", 5)] } else { Vec::new() };
-        let status = json!({"status": {"conditions": status}});
-        let claim = claim(&merged(hashed(of_claim.0, of_claim.1), &status));
-        let steps = hashes::steps(&class(&hashed(of_class.0, of_class.1)), &[claim], "new");
-        let expected: Vec<&str> =
-            [on_claim.is_some().then_some("patch claim default-1"), on_class.then_some("patch class default")]
-                .into_iter()
-                .flatten()
-                .collect();
-        assert_eq!(words(&steps), expected, "{what}");
-        if let Some(hash) = on_claim {
-            let written = &body(&steps)["metadata"]["annotations"];
-            assert_eq!(written[annotation::EC2_NODE_CLASS_HASH_VERSION], OURS, "{what}");
-            assert_eq!(written[annotation::EC2_NODE_CLASS_HASH], hash, "{what}");
-        }
-        if let (true, Some(Step::Patch(_, body))) = (on_class, steps.last()) {
-            assert_eq!(*body, hashed(Some(OURS), Some("new")), "{what}");
-        }
-    }
-}
 
 #[test]
 fn a_class_takes_with_it_what_was_made_for_it() {

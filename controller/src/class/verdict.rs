@@ -6,10 +6,10 @@ use api::status::Conditioned;
 use api::{EC2NodeClass, condition, reason};
 use cloud::nodeclass::Resolution;
 
-use super::{Decision, View, hashes, target};
+use super::{Decision, View, target};
 use crate::act::Step;
 use crate::market::Market;
-use crate::patch;
+use crate::{hashes, patch};
 
 /// A class that selects nothing may soon do: somebody is probably at work on it.
 const UNREADY_AGAIN: Duration = Duration::from_secs(10);
@@ -50,7 +50,8 @@ pub(super) fn judge(view: &View, market: &Market, resolution: Resolution) -> Dec
     } else if answered {
         market.forget(&name);
     }
-    let mut steps = hashes::steps(&view.class, &view.claims, &market.class_hash(&view.class));
+    let owner = (&view.class.metadata, target(&view.class));
+    let mut steps = hashes::OF_CLASS.steps(owner, &view.claims, &market.class_hash(&view.class));
     steps.extend(status_step(view, &class));
     Decision::new(steps, after)
 }

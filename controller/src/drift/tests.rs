@@ -1,13 +1,15 @@
 //! When the condition Drifted is written, and when it is left as it is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api::{condition, label};
+use api::{condition, label, reason};
 use cloud::Instance;
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
 use serde_json::{Value, json};
 
-use super::decide;
-use crate::fixture::{PROVIDER_ID, at, claim, class, condition as cond, merge, status, words, written};
+use super::{World, decide};
+use crate::fixture::{PROVIDER_ID, at, claim, class, condition as cond, merge, pool, status, words, written};
 use crate::index::Index;
 
 fn index(of_claim: &Value, of_class: &Value) -> Index {
@@ -37,6 +39,10 @@ fn instances() -> BTreeMap<String, Instance> {
         ..Instance::default()
     };
     [(PROVIDER_ID.to_owned(), instance)].into()
+}
+
+fn world(instances: &BTreeMap<String, Instance>) -> World<'_> {
+    World { instances, resolved: &|_| None, catalogue: &|_| None }
 }
 
 fn drifted(reason: &str) -> Value {
@@ -78,7 +84,7 @@ fn drift_is_written_and_taken_back() {
         ("not launched any more", gone, other_image, Some("")),
     ];
     for (what, of_claim, of_class, expected) in rows {
-        let steps = decide(&index(&of_claim, &of_class), &instances(), &|_| None, at(60));
+        let steps = decide(&index(&of_claim, &of_class), &world(&instances()), at(60));
         assert_eq!(words(&steps).is_empty(), expected.is_none(), "{what}: {:?}", words(&steps));
         let found = written(&steps, condition::DRIFTED);
         match expected.filter(|reason| !reason.is_empty()) {
@@ -90,6 +96,58 @@ fn drift_is_written_and_taken_back() {
             None => assert_eq!(found, None, "{what}"),
         }
     }
-    let alone = decide(&index(&json!({}), &json!({})), &BTreeMap::new(), &|_| None, at(60));
+    let alone = decide(&index(&json!({}), &json!({})), &world(&BTreeMap::new()), at(60));
     assert!(alone.is_empty(), "EC2 has not described the instance");
+}
+
+#[test]
+fn what_has_drifted_from_its_pool_is_left_to_whoever_looks_at_the_claim() {
+    let other_image = json!({"status": {"amis": [{"id": "ami-2", "requirements": []}]}});
+    let mut index = index(&json!({}), &other_image);
+    let asks = json!([{"key": "rack", "operator": "Exists"}]);
+    for (requirements, expected) in [(json!([]), 1), (asks, 0)] {
+        let change = json!({"metadata": {"resourceVersion": (10 - expected).to_string()},
+            "spec": {"template": {"spec": {"requirements": requirements}}}});
+        drop(index.apply(pool(&change).as_ref().clone(), at(0), false));
+        assert_eq!(decide(&index, &world(&instances()), at(60)).len(), expected, "{change}");
+    }
+}
+
+/// Rows: what is sold by zone and capacity type, how the claim was bought, its age in seconds, and whether it has drifted.
+#[test]
+fn a_type_that_is_not_sold_any_more_as_it_was_bought_has_drifted_after_an_hour() {
+    use CapacityType::{OnDemand, Reserved, Spot};
+    let hour = 3600;
+    let rows = [
+        ("sold, though out of stock", vec![("us-west-2a", Spot)], "spot", hour, false),
+        ("in another zone", vec![("us-west-2b", Spot)], "spot", hour, true),
+        ("not as spot", vec![("us-west-2a", OnDemand)], "spot", hour, true),
+        ("not at all", vec![], "on-demand", hour, true),
+        ("not at all, for a young machine", vec![], "on-demand", hour - 1, false),
+        ("by its reservation", vec![("us-west-2a", Reserved)], "reserved", hour, false),
+        ("without its reservation", vec![("us-west-2a", OnDemand)], "reserved", hour, false),
+        ("neither way", vec![("us-west-2a", Spot)], "reserved", hour, true),
+    ];
+    for (what, sold, bought, age, drifts) in rows {
+        let labels = json!({label::ZONE: "us-west-2a", label::CAPACITY_TYPE: bought});
+        let index = index(&json!({"metadata": {"labels": labels}}), &json!({}));
+        let offering = |(zone, capacity_type): (&str, CapacityType)| Offering {
+            zone: zone.to_owned(),
+            capacity_type,
+            price: MicroDollars(1),
+            available: false,
+            labels: BTreeMap::new(),
+            reservation: None,
+        };
+        let kind = InstanceType {
+            name: "m5.large".to_owned(),
+            offerings: sold.into_iter().map(offering).collect(),
+            ..InstanceType::default()
+        };
+        let catalogue = Arc::new(Catalogue { types: vec![kind], ..Catalogue::default() });
+        let instances = instances();
+        let world = World { catalogue: &|_| Some(Arc::clone(&catalogue)), ..world(&instances) };
+        let found = written(&decide(&index, &world, at(age)), condition::DRIFTED).map(|(_, reason, _)| reason);
+        assert_eq!(found, drifts.then(|| reason::INSTANCE_TYPE_NOT_FOUND.to_owned()), "{what}");
+    }
 }

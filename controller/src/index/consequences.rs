@@ -50,8 +50,14 @@ impl Kept for Pod {
     }
 
     fn slim(&mut self) {
-        const READ: [&str; 4] =
-            [annotation::DO_NOT_DISRUPT, annotation::MIRROR_POD, annotation::ON_DEMAND_BASE, annotation::SPOT_SHARE];
+        const READ: [&str; 6] = [
+            annotation::DO_NOT_DISRUPT,
+            annotation::DISRUPT_AT_MOST_ONCE_PER,
+            annotation::POD_DELETION_COST,
+            annotation::MIRROR_POD,
+            annotation::ON_DEMAND_BASE,
+            annotation::SPOT_SHARE,
+        ];
         keep_annotations(&mut self.metadata, |key| READ.contains(&key));
     }
 
@@ -206,6 +212,10 @@ impl Kept for NodeClaim {
             (Some(old), Some(claim)) if leaves(claim) && !leaves(old) && is_static(index, claim) => {
                 all.plan.push(format!("nodeclaim/{}", key_of(claim)));
             }
+            // What has drifted may go at once, if budgets let it.
+            (Some(old), Some(claim)) if claim.is_true(condition::DRIFTED) && !old.is_true(condition::DRIFTED) => {
+                all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+            }
             _ => {}
         }
         all
@@ -214,8 +224,7 @@ impl Kept for NodeClaim {
 
 /// Whether the claim's pool keeps a fixed number of nodes.
 fn is_static(index: &Index, claim: &NodeClaim) -> bool {
-    let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
-    pool.and_then(|pool| index.pools.get(pool)).is_some_and(|pool| pool.spec.replicas.is_some())
+    index.pool_of(claim).is_some_and(|pool| pool.spec.replicas.is_some())
 }
 
 impl Kept for NodePool {
@@ -227,11 +236,17 @@ impl Kept for NodePool {
         &mut index.pools
     }
 
-    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let name = after.or(before).map(key_of).unwrap_or_default();
+        let mut work = Vec::new();
+        if before.map(|pool| &pool.spec.template) != after.map(|pool| &pool.spec.template) {
+            let claims = index.claims.values().filter(|claim| crate::lifecycle::pool(claim) == name);
+            work.extend(claims.map(|claim| Work::Claim(key_of(claim.as_ref()))));
+        }
+        work.push(Work::Pool(name.clone()));
         let spec = |pool: Option<&Self>| pool.map(|pool| (pool.spec.clone(), pool.is_true(condition::READY)));
         let plan = if spec(before) == spec(after) { Vec::new() } else { vec![format!("nodepool/{name}")] };
-        Consequences { work: vec![Work::Pool(name)], plan }
+        Consequences { work, plan }
     }
 }
 

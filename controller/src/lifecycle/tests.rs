@@ -14,6 +14,7 @@ use crate::work::Work;
 fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {
     View {
         claim: claim(change),
+        pool: None,
         nodes: nodes.iter().map(node).collect(),
         instance: Instance::Unknown,
         last_pod_event: None,
@@ -476,4 +477,16 @@ fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
         let allowed = size.div_ceil(5);
         assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");
     }
+}
+
+#[test]
+fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() {
+    let narrowed = json!({"spec": {"template": {"spec": {"requirements": [{"key": "rack", "operator": "Exists"}]}}}});
+    let said = |pool| {
+        let view = View { pool, ..look(&registered("True"), &[json!({})], 600) };
+        written(&decide(&view).steps, condition::DRIFTED).map(|(status, reason, _)| (status, reason))
+    };
+    let drifted = ("True".to_owned(), reason::REQUIREMENTS_DRIFTED.to_owned());
+    assert_eq!(said(Some(crate::fixture::pool(&narrowed))), Some(drifted));
+    assert_eq!(said(Some(crate::fixture::pool(&json!({})))), None);
 }

@@ -6,7 +6,7 @@ use api::{annotation, condition, hash, reason};
 use serde_json::{Value, json};
 
 use super::{View, decide, is_renewed};
-use crate::fixture::{at, body, claim, class, condition as cond, node, pool, words, written};
+use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
 use crate::health::Verdict;
 
 fn look(change: &Value) -> View {
@@ -107,6 +107,41 @@ fn a_wrong_specification_makes_the_pool_unready() {
 }
 
 #[test]
+fn what_cannot_be_read_of_disruption_is_told_and_keeps_nobody_from_buying() {
+    let budgets = |schedule: &str| {
+        json!({"spec": {"disruption": {"budgets": [
+            {"nodes": "3", "schedule": schedule, "duration": "8h"}, {"nodes": "1"},
+        ]}}})
+    };
+    let zoned = |zone: &str| {
+        let mut all = budgets("0 9 * * mon-fri");
+        merge(&mut all, &json!({"metadata": {"annotations": {"kerf.sh/budget-timezone": zone}}}));
+        all
+    };
+    let rows = [
+        (budgets("0 9 * * mon-fri"), None),
+        (budgets("0 9 * *"), Some("spec.disruption.budgets[0] allows no node")),
+        (zoned("Europe/Berlin"), None),
+        (zoned("Berlin"), Some("\"Berlin\" is not a time zone")),
+    ];
+    for (change, expected) in rows {
+        let mut all = hashed();
+        merge(&mut all, &change);
+        let steps = decide(&look(&all));
+        let told = written(&steps, condition::DISRUPTION_VALID);
+        assert_eq!(told.is_some(), expected.is_some(), "{change}");
+        if let (Some((status, reason, message)), Some(part)) = (told, expected) {
+            assert_eq!((status.as_str(), reason.as_str()), ("False", reason::DISRUPTION_INVALID));
+            assert!(message.contains(part), "{message}");
+        }
+        let valid = written(&steps, condition::VALIDATION_SUCCEEDED).map(|(status, ..)| status);
+        assert_eq!(valid.as_deref(), Some("True"), "{change}");
+        let ready = written(&steps, condition::READY).map(|(status, ..)| status);
+        assert_eq!(ready.as_deref(), Some("True"), "{change}");
+    }
+}
+
+#[test]
 fn daemonsets_that_the_agents_taint_locks_out_are_named() {
     let set = |name: &str, tolerations: Value| {
         let set = json!({
@@ -122,7 +157,7 @@ fn daemonsets_that_the_agents_taint_locks_out_are_named() {
         set("precise", ours),
     ];
     let mut guarded = ready();
-    crate::fixture::merge(&mut guarded, &json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}}));
+    merge(&mut guarded, &json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}}));
     for (change, named) in [(guarded, true), (ready(), false)] {
         let view = View { class: Some(class(&change)), daemonsets: daemonsets.clone(), ..look(&hashed()) };
         let steps = decide(&view);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use api::objects::Node;
-use api::{NodePool, reason};
+use api::{NodeClaim, NodePool, reason};
 use daemon::metric::Metrics;
 use planner::{MoveReason, NodeVerdict, Plan, Stage};
 use snapshot::Built;
@@ -40,6 +40,7 @@ pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Note> {
         }
     }
     notes.extend(blocked_pools(index, plan));
+    notes.extend(blocked_repairs(index, plan));
     notes
 }
 
@@ -62,7 +63,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         NodeVerdict::NoPlace { .. }
         | NodeVerdict::NotWorthIt { .. }
         | NodeVerdict::SpotToSpot { .. }
-        | NodeVerdict::Unbalanced
+        | NodeVerdict::Unbalanced { .. }
         | NodeVerdict::InUse { .. }
         | NodeVerdict::UnknownPrice
         | NodeVerdict::Busy => Some((reason::UNCONSOLIDATABLE, sentence())),
@@ -75,6 +76,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Static
         | NodeVerdict::Resting { .. }
         | NodeVerdict::Budget { .. }
+        | NodeVerdict::ManySick { .. }
         | NodeVerdict::Postponed => None,
     }
 }
@@ -92,6 +94,31 @@ fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Note> {
         Some(Note::normal(pool, reason::DISRUPTION_BLOCKED, message))
     };
     held.into_iter().filter_map(note).collect()
+}
+
+/// Sick nodes that stay, for so many of their pool are sick at once that a person should look: told on each of them, on its claim
+/// and on the pool.
+fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Note> {
+    let many = |(name, verdict): &(String, NodeVerdict)| match verdict {
+        NodeVerdict::ManySick { sick, nodes } => Some((index.nodes.get(name)?, *sick, *nodes)),
+        _ => None,
+    };
+    let mut notes = BTreeSet::new();
+    for (node, sick, nodes) in plan.report.nodes.iter().filter_map(many) {
+        let pool = node.label(api::label::NODEPOOL).and_then(|pool| index.pools.get(pool));
+        let objects = [
+            Some(Object::of::<Node>(node.as_ref())),
+            index.claim_of(node).map(|claim| Object::of::<NodeClaim>(claim.as_ref())),
+            pool.map(|pool| Object::of::<NodePool>(pool.as_ref())),
+        ];
+        let message = format!(
+            "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): none is repaired until it is clear why; \
+             look at what they share, and delete NodeClaims that should go all the same"
+        );
+        let note = |object| Note::warning(object, reason::NODE_REPAIR_BLOCKED, message.clone());
+        notes.extend(objects.into_iter().flatten().map(note));
+    }
+    notes.into_iter().collect()
 }
 
 fn pool<'a>(index: &'a Index, node: &str) -> Option<&'a str> {

@@ -191,6 +191,8 @@ pub const DISRUPTION_WAITING_READINESS: &str = "DisruptionWaitingReadiness";
 pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
 /// Event on Node, claim or pool: something keeps them from being disrupted.
 pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
+/// Event on Node, claim and pool: a sick node stays, for too many of its pool are sick at once.
+pub const NODE_REPAIR_BLOCKED: &str = "NodeRepairBlocked";
 /// Event on Node and claim: they will be taken away if nothing changes for a while.
 pub const CONSOLIDATION_CANDIDATE: &str = "ConsolidationCandidate";
 /// Event on Node and claim: something has changed, so they are not taken away after all.

@@ -34,7 +34,7 @@ use scene::Scene;
 use worth::{Scales, cost_of};
 
 use crate::provision::Foreseen;
-use crate::{MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Snapshot, Stage, Utilization, WhyMove};
+use crate::{Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Snapshot, Stage, Utilization, WhyMove};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
@@ -68,6 +68,19 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     plan.report.nodes =
         verdicts.into_iter().map(|(position, verdict)| (snapshot.nodes[position].name.clone(), verdict)).collect();
     plan.moves = moves;
+}
+
+/// What moves that save money mean for each pool that they take nodes from; nothing where a saving is unknown.
+#[must_use]
+pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Move>) -> Vec<Balance> {
+    let scales = Scales::of(snapshot);
+    let known: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node.as_ref())).collect();
+    let of_move = |planned: &Move| {
+        let nodes: Vec<&Node> =
+            planned.nodes.iter().filter_map(|leaver| known.get(leaver.node.as_str()).copied()).collect();
+        planned.saving.map_or_else(Vec::new, |saved| scales.balances(&nodes, saved.0))
+    };
+    moves.into_iter().flat_map(of_move).collect()
 }
 
 /// Nodes that go without anybody looking for places first.

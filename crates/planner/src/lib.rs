@@ -12,6 +12,7 @@ pub mod plan;
 mod provision;
 
 pub use check::{Finding, carried_out, check};
+pub use disrupt::balances;
 pub use model::*;
 pub use plan::*;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use moves::{Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
+pub use moves::{Balance, Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
 
 use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
 
@@ -337,7 +337,17 @@ pub enum NodeVerdict {
         types: Option<usize>,
     },
     /// The pool weighs savings against disruption, and this one does not hold.
-    Unbalanced,
+    Unbalanced {
+        /// The least score of its pools, see [`Balance`].
+        score: i64,
+    },
+    /// It is sick and ought to go, but too many nodes of its pool are sick at once for that to be their own fault.
+    ManySick {
+        /// How many are.
+        sick: usize,
+        /// Of how many.
+        nodes: usize,
+    },
     /// Pods run there that would need another place, and the pool gives back only nodes on which nothing runs.
     InUse {
         /// How many.

@@ -66,6 +66,13 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
             "No allowed disruptions for disruption reason Underutilized due to blocking budget",
             1,
         ),
+        (
+            NodeVerdict::ManySick { sick: 3, nodes: 10 },
+            reason::NODE_REPAIR_BLOCKED,
+            "More than 20% nodes are unhealthy in the nodepool (3 of 10): none is repaired until it is clear why; \
+             look at what they share, and delete NodeClaims that should go all the same",
+            3,
+        ),
     ];
     for (verdict, reason, message, objects) in rows {
         let notes = notes(&index(), &plan(verdict), &Ripe::default());

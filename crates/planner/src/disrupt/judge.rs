@@ -15,8 +15,8 @@ pub(super) struct Judge<'a> {
     pools: BTreeMap<&'a str, &'a Pool>,
     /// Nodes to which this plan sends pods.
     expecting: BTreeSet<String>,
-    /// Pools of which too many nodes are sick at once for that to be their own fault.
-    ailing: BTreeSet<&'a str>,
+    /// Pools of which too many nodes are sick at once for that to be their own fault: how many, and of how many.
+    ailing: BTreeMap<&'a str, (usize, usize)>,
     /// What pods with a place in this plan must be near, with their namespaces.
     near: Vec<(&'a str, &'a PodTerm)>,
 }
@@ -49,9 +49,19 @@ impl<'a> Judge<'a> {
         if node.leaving.is_some() {
             return Err(NodeVerdict::Leaving);
         }
-        if self.is_past_help(node) {
-            return Ok(MoveReason::Unhealthy);
+        if !self.is_past_help(node) {
+            return self.of_healthy(node);
         }
+        match self.ailing.get(node.pool.as_deref().unwrap_or_default()) {
+            None => Ok(MoveReason::Unhealthy),
+            Some((sick, nodes)) => {
+                self.of_healthy(node).map_err(|_| NodeVerdict::ManySick { sick: *sick, nodes: *nodes })
+            }
+        }
+    }
+
+    /// The same for a node that nothing ails, or that is not helped.
+    fn of_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
         if node.stage != Stage::Initialized {
             return Err(NodeVerdict::NotInitialized);
         }
@@ -67,11 +77,12 @@ impl<'a> Judge<'a> {
             return Err(NodeVerdict::DoNotDisrupt);
         }
         let pool = pool.ok_or(NodeVerdict::NoPool)?;
-        if pool.replicas.is_some() {
+        // What a static pool has too many of goes first: it may be what a replacement left.
+        if pool.replicas.is_some_and(|replicas| outdated.is_none() || pool.running > replicas) {
             return Err(NodeVerdict::Static);
         }
         let quiet = self.is_quiet(node, pool);
-        if in_use(node).is_none() && quiet.is_ok() {
+        if pool.replicas.is_none() && in_use(node).is_none() && quiet.is_ok() {
             self.holds_none(node)?;
             return Ok(MoveReason::Empty);
         }
@@ -117,10 +128,10 @@ impl<'a> Judge<'a> {
         drifted.or(expired.then_some(MoveReason::Expired))
     }
 
-    /// Whether a node is sick, has been for as long as it may, and is no case of many.
+    /// Whether a node is sick and has been for as long as it may.
     fn is_past_help(&self, node: &Node) -> bool {
         let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
-        due && !self.is_expected(node) && !self.ailing.contains(node.pool.as_deref().unwrap_or_default())
+        due && !self.is_expected(node)
     }
 
     /// Whether none of its pods holds a node.
@@ -172,12 +183,13 @@ fn repacks(pool: &Pool) -> bool {
 }
 
 /// Pools of which more than a fifth is sick: that is hardly the machines' fault.
-fn ailing(snapshot: &Snapshot) -> BTreeSet<&str> {
+fn ailing(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
         let (all, sick) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();
         *all += 1;
         *sick += usize::from(node.sick.is_some());
     }
-    counts.into_iter().filter(|(_, (all, sick))| *sick > all.div_ceil(5)).map(|(pool, _)| pool).collect()
+    let many = counts.into_iter().filter(|(_, (all, sick))| *sick > all.div_ceil(5));
+    many.map(|(pool, (all, sick))| (pool, (sick, all))).collect()
 }

@@ -24,6 +24,7 @@ impl Scene {
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
+        free.iter().for_each(|node| ask_for_one_more(&mut settled, *node));
         let mut scene = Self { own: vec![Vec::new(); settled.nodes.len()], snapshot: settled };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
@@ -60,6 +61,15 @@ impl Scene {
                 ..Pod::default()
             });
         }
+    }
+}
+
+/// A static pool makes no nodes while it has enough: it lacks one as soon as a node of its own might go.
+fn ask_for_one_more(settled: &mut Snapshot, node: usize) {
+    let own = settled.nodes[node].pool.as_ref();
+    let pool = settled.pools.iter_mut().find(|pool| pool.replicas.is_some() && Some(&pool.name) == own);
+    if let Some(pool) = pool {
+        pool.replicas = Some(pool.running.saturating_add(1));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{BoundPod, ConsolidationPolicy, Launch, MicroDollars, Node, NodeVerdict, Pool, Snapshot};
+use crate::{Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Node, NodeVerdict, Pool, Snapshot};
 
 /// What nodes cost and what disrupting them counts for, by pool.
 pub(super) struct Scales<'a> {
@@ -73,6 +73,14 @@ impl<'a> Scales<'a> {
             let (saving, asked) = (MicroDollars(saved), MicroDollars(asked));
             return Some(NodeVerdict::NotWorthIt { saving, asked });
         }
+        let balances = self.balances(nodes, saved);
+        let weighed = balances.iter().filter(|it| it.policy == ConsolidationPolicy::Balanced);
+        let least = weighed.filter(|it| !it.holds).map(|it| it.score).min();
+        least.map(|score| NodeVerdict::Unbalanced { score })
+    }
+
+    /// What a move that saves so much means for each pool that it takes nodes from.
+    pub(super) fn balances(&self, nodes: &[&Node], saved: i64) -> Vec<Balance> {
         let whole: i64 = nodes.iter().filter_map(|node| node.price).map(|price| price.0).sum();
         let mut by_pool: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
         for node in nodes {
@@ -80,19 +88,26 @@ impl<'a> Scales<'a> {
             *price += node.price.unwrap_or_default().0;
             *cost += cost_of(node);
         }
-        let unbalanced = by_pool.into_iter().any(|(pool, (price, cost))| {
-            let Some(weights) = self.pools.get(pool) else { return true };
-            let weighs = weights.pool.disruption.policy == ConsolidationPolicy::Balanced;
-            weighs && !weights.balance(part(saved, price, whole), cost)
-        });
-        unbalanced.then_some(NodeVerdict::Unbalanced)
+        let balance = |(pool, (price, cost)): (&str, (i64, i64))| {
+            let weights = self.pools.get(pool)?;
+            Some(weights.balance(part(saved, price, whole), cost))
+        };
+        by_pool.into_iter().filter_map(balance).collect()
     }
 }
 
 impl Weights<'_> {
-    /// Whether the saving's share of the pool's cost is at least half of the disruption's share of the pool's.
-    fn balance(&self, saved: i64, cost: i64) -> bool {
-        saved > 0 && 2 * i128::from(saved) * i128::from(self.cost) >= i128::from(cost) * i128::from(self.price)
+    /// The saving's share of the pool's cost beside the disruption's share of the pool's.
+    fn balance(&self, saved: i64, cost: i64) -> Balance {
+        let gain = i128::from(saved.max(0)) * i128::from(self.cost);
+        let pain = i128::from(cost) * i128::from(self.price);
+        let score = if pain > 0 { i64::try_from(gain * 1000 / pain).unwrap_or(i64::MAX) } else { 0 };
+        Balance {
+            pool: self.pool.name.clone(),
+            policy: self.pool.disruption.policy,
+            score,
+            holds: saved > 0 && 2 * gain >= pain,
+        }
     }
 }
 

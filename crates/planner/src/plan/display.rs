@@ -222,8 +222,11 @@ impl Display for NodeVerdict {
             Self::SpotToSpot { types: Some(types) } => {
                 write!(out, "stays: there are but {types} cheaper spot types, too few to replace spot by spot")
             }
-            Self::Unbalanced => {
+            Self::Unbalanced { .. } => {
                 out.write_str("stays: what it would save is too little for what it disturbs of its pool")
+            }
+            Self::ManySick { sick, nodes } => {
+                write!(out, "stays though it is sick: {sick} of its pool's {nodes} nodes are, more than 20%")
             }
             Self::UnknownPrice => out.write_str("stays, since its price is unknown"),
             Self::Busy => out.write_str("stays, since it is busy"),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::MicroDollars;
+use crate::model::{ConsolidationPolicy, MicroDollars};
 
 /// Nodes that go together: their pods need places that only the whole of it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,20 @@ pub enum WhyMove {
     },
     /// The static pool has so many nodes too many.
     Surplus,
+}
+
+/// What a move that saves money means for one of its pools (core 4.12).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// The pool's name.
+    pub pool: String,
+    /// Its policy: only `Balanced` asks for a score.
+    pub policy: ConsolidationPolicy,
+    /// The share of the pool's cost that is saved, divided by the share of its disruption that is caused, in thousandths; 0 where
+    /// nothing is saved.
+    pub score: i64,
+    /// Whether the score is at least a half.
+    pub holds: bool,
 }
 
 impl Move {

@@ -23,6 +23,12 @@ impl Solver<'_> {
         }
     }
 
+    /// Opens one launch of the pool, if it is static, in place of a node that goes; whether all is well then.
+    pub(super) fn replace_replica(&mut self, pool: &str) -> bool {
+        let base = self.frames.fixed().find(|base| self.frames.template_of(*base).pool.name == pool);
+        base.is_none_or(|base| self.open_replica(base))
+    }
+
     /// Opens one launch, on a reservation if there is one; whether it could.
     fn open_replica(&mut self, base: FrameId) -> bool {
         let available = self.reservations.available();

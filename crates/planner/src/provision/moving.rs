@@ -141,13 +141,18 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// The same with new nodes, made in one of [`MANNERS`].
+    /// The same with new nodes, made in one of [`MANNERS`]. Nodes of static pools are replaced one by one, whoever goes there.
     pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Option<usize>> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
             return Err(Some(pod));
         }
         self.solver.manner = manner;
+        let snapshot: &'a Snapshot = self.solver.snapshot;
+        let pools = nodes.iter().filter_map(|node| snapshot.nodes[*node].pool.as_deref());
+        if !pools.into_iter().all(|pool| self.solver.replace_replica(pool)) {
+            return Err(None);
+        }
         queue.iter().for_each(|run| self.solver.waiting[run.shape] = run.pods.len());
         let shapes: Vec<usize> = queue.iter().map(|run| run.shape).collect();
         let mut left = self.pods_in(&queue);
