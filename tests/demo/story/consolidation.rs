@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use api::nodeusage::NodeUsage;
 use api::status::Conditioned;
-use api::usage::decode_pods;
 use api::{NodeClaim, NodePool, condition, label};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -22,7 +21,7 @@ pub const HALF: &str = "half";
 /// Its pool.
 pub const POOL: &str = "batch";
 /// Thousandths of a CPU that each of its pods uses, of the 2,500 that it asks for.
-const USED: u64 = 300;
+const USED: i64 = 300;
 /// The second kind of machine that the pool may buy.
 const CHEAPER: &str = "c5.2xlarge";
 
@@ -82,7 +81,7 @@ async fn at_work(told: &mut Told) -> Result<Vec<Load>> {
         let victim = find(told, &pod.spec.node_name).await?;
         let machine = told.stage.room.machine(&victim.instance).context("a Node without a machine")?;
         let uid = pod.uid().context("a pod without UID")?;
-        let used = Used { uid, containers: 1, cpu: USED, memory: 200 << 20 };
+        let used = Used { uid, containers: 1, cpu: USED.unsigned_abs(), memory: 200 << 20 };
         loads.push(Load::start(&machine.folder().join("root"), vec![used])?);
     }
     Ok(loads)
@@ -99,13 +98,13 @@ async fn reports(told: &mut Told, claims: &[NodeClaim]) -> Result<()> {
             let usage = usage.with_context(|| format!("{} has not reported yet", status.node_name))?;
             let instance = status.provider_id.rsplit('/').next().unwrap_or_default();
             ensure!(usage.spec.instance == instance, "{} reports for {}", status.node_name, usage.spec.instance);
-            let pods = decode_pods(&usage.spec.pods)?;
-            ensure!(!pods.is_empty(), "{} has not seen its pod yet", status.node_name);
+            let used = usage.spec.cpu.p95.amount("cpu")?;
+            ensure!(used >= USED, "{} has seen {used} thousandths of a CPU in use", status.node_name);
             found.push(usage);
         }
         Ok(Some(found))
     });
-    let found = teller.line("each agent reports what its machine and its pod really use", arrived).await?;
+    let found = teller.line("each agent reports what its machine really uses", arrived).await?;
     for usage in &found {
         let (cpu, memory) = (&usage.spec.cpu.p95, &usage.spec.memory.p95);
         teller.note(&format!("{}: CPU p95 {cpu}, working set p95 {memory}", usage.name_any()));
