@@ -31,6 +31,10 @@ pub enum Verb {
     /// Print the user data of a machine, as the controller would send it
     #[command(name = "userdata", next_line_help = true)]
     UserData(UserData),
+    /// Turn what older versions of Karpenter read, or a node group, into what Kerf reads
+    Convert(Convert),
+    /// Tell what changes when Kerf takes over a cluster in which Karpenter runs
+    Adopt(Adopt),
     /// Fetch AWS's public on-demand prices of a region
     Prices(Prices),
 }
@@ -196,6 +200,41 @@ impl Bought {
             Self::Reserved => label::CAPACITY_RESERVED,
         }
     }
+}
+
+/// `kerf convert`.
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// Files and folders with manifests, Helm values or Prometheus rules, - for standard input
+    #[arg(required_unless_present = "live", value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Read pools and classes from the cluster of the kubeconfig
+    #[arg(long, conflicts_with_all = ["paths", "from"])]
+    pub live: bool,
+    /// What the files are, if nothing of Karpenter's
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub from: Option<Origin>,
+    /// The role of nodes, where a node group's description does not name it
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub role: Option<String>,
+}
+
+/// `kerf adopt`.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// Look, and change nothing
+    #[arg(long, required = true)]
+    pub check: bool,
+    /// Files and folders with the cluster's objects, - for standard input [default: the cluster of the kubeconfig]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+}
+
+/// What is converted, if nothing of Karpenter's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Origin {
+    /// Node groups: aws autoscaling describe-auto-scaling-groups, aws eks describe-nodegroup
+    ClusterAutoscaler,
 }
 
 /// `kerf prices`.

@@ -6,6 +6,7 @@ mod error;
 mod files;
 mod kinds;
 mod objects;
+mod outdated;
 mod rules;
 mod schema;
 mod strict;
@@ -20,6 +21,9 @@ use serde_json::Value;
 pub use error::{InputError, InputErrors, Place};
 pub use kinds::Kind;
 pub use objects::Objects;
+
+pub(crate) use files::File;
+pub(crate) use text::{is_blank, pieces};
 
 use kinds::Verdict;
 
@@ -50,14 +54,27 @@ pub(crate) struct Raw {
 /// # Errors
 /// Everything that cannot be read, not only the first.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputErrors> {
-    let mut reader = Reader::default();
+    let (files, errors) = files(paths, stdin);
+    let mut reader = Reader { errors, ..Reader::default() };
+    files.iter().for_each(|file| reader.file(&file.name, &file.text));
+    reader.finish()
+}
+
+/// The texts of everything at `paths`, and what cannot be read.
+pub(crate) fn files(paths: &[PathBuf], stdin: &mut dyn Read) -> (Vec<File>, Vec<InputError>) {
+    let (mut all, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
         match files::read(path, stdin) {
-            Ok(files) => files.iter().for_each(|file| reader.file(&file.name, &file.text)),
-            Err(error) => reader.errors.push(error),
+            Ok(files) => all.extend(files),
+            Err(error) => errors.push(error),
         }
     }
-    reader.finish()
+    (all, errors)
+}
+
+/// Every document of a file as a plain value, and those that cannot be parsed.
+pub(crate) fn values(file: &File) -> (Vec<(Place, Value)>, Vec<InputError>) {
+    text::documents(&file.name, &file.text)
 }
 
 /// Reads one text as if it were the file `name`.
@@ -195,9 +212,12 @@ fn forget_nulls(value: &mut Value) {
     }
 }
 
-/// Everything for which the API server would refuse a custom resource; such an object is not looked at any further.
+/// Everything for which the API server would refuse a custom resource, or drop what somebody meant; such an object is not
+/// looked at any further. What has its own cure is told with that alone.
 fn refused(raw: &Raw) -> Vec<InputError> {
-    let mut faults = schema::faults(raw);
+    let mut faults = outdated::faults(raw);
+    let told: Vec<Box<str>> = faults.iter().map(|fault| fault.field.clone()).collect();
+    faults.extend(schema::faults(raw).into_iter().filter(|fault| !told.contains(&fault.field)));
     faults.extend(crossed::faults(raw));
     faults
 }

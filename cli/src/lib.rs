@@ -1,13 +1,20 @@
 //! The `kerf` command: what the controller would do with a cluster, told without one.
 //!
-//! It builds without the EC2 SDK and without a Kubernetes client, so that it can be tried in minutes; [`input`] and
-//! [`desk`] also serve the planner's peers.
+//! It builds without the EC2 SDK, and without a Kubernetes client when its feature `live` is off, so that it can be tried in
+//! minutes; [`input`] and [`desk`] also serve the planner's peers.
 
+pub mod adopt;
 mod args;
 pub mod catalogue;
+pub mod convert;
 pub mod desk;
 pub mod failure;
 pub mod input;
+#[cfg(feature = "live")]
+mod live;
+#[cfg(not(feature = "live"))]
+#[path = "live/none.rs"]
+mod live;
 pub mod money;
 pub mod outcome;
 pub mod prices;

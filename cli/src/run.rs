@@ -9,12 +9,12 @@ use api::EC2NodeClass;
 use clap::Parser;
 use jiff::Timestamp;
 
-use crate::args::{Command, Format, Subject, Verb};
+use crate::args::{Command, Format, Origin, Subject, Verb};
 use crate::catalogue::Wish;
 use crate::desk::{self, Answer, Conditions};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
 use crate::outcome::{Outcome, outcome};
-use crate::{input, prices, table, types, userdata, why};
+use crate::{adopt, convert, input, live, prices, table, types, userdata, why};
 
 /// Notes that are told one by one.
 const NOTES: usize = 20;
@@ -65,6 +65,28 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
             tell(&answer.notes);
             print(&answer.text)?;
             Ok(PLACED)
+        }
+        Verb::Convert(wish) => {
+            let stdin = &mut io::stdin().lock();
+            let done = match wish.from {
+                Some(Origin::ClusterAutoscaler) => {
+                    convert::from_cluster_autoscaler(&wish.paths, wish.role.as_deref(), stdin)?
+                }
+                None if wish.live => convert::convert_text("cluster", &live::manifests()?)?,
+                None => convert::convert(&wish.paths, stdin)?,
+            };
+            done.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
+            done.lost.iter().for_each(|text| eprintln!("kerf: lost: {text}"));
+            print(&done.text)?;
+            Ok(PLACED)
+        }
+        Verb::Adopt(wish) => {
+            let report = match wish.paths.as_slice() {
+                [] => adopt::report(&live::read(live::Wish::Everything)?),
+                paths => adopt::check(paths, &mut io::stdin().lock())?,
+            };
+            print(&report.to_string())?;
+            Ok(if report.is_clear() { PLACED } else { UNPLACED })
         }
         Verb::Prices(wish) => {
             let done = prices::refresh(&wish.endpoint, &wish.region, wish.out.as_deref())?;

@@ -1,4 +1,4 @@
-//! What the API server holds of NodePools by rules between fields, which a schema's types and patterns cannot say.
+//! What the API server holds of NodePools and classes by rules between fields, which a schema's types and patterns cannot say.
 
 use api::label;
 use serde_json::Value;
@@ -12,14 +12,38 @@ const OF_MACHINES: &str = "karpenter.k8s.aws";
 
 /// Everything that such a rule refuses.
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
-    if raw.kind != Kind::NodePool {
-        return Vec::new();
-    }
     let spec = &raw.value["spec"];
-    let mut faults = fixed_size(raw, spec);
-    faults.extend(windows(raw, spec));
-    faults.extend(keys(raw, &spec["template"]));
-    faults
+    match raw.kind {
+        Kind::NodePool => {
+            let mut faults = fixed_size(raw, spec);
+            faults.extend(windows(raw, spec));
+            faults.extend(keys(raw, &spec["template"]));
+            faults
+        }
+        Kind::EC2NodeClass => images(raw, spec).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// An alias says the family by itself; other images do not, and a family that is named beside an alias must be its own.
+fn images(raw: &Raw, spec: &Value) -> Option<InputError> {
+    let terms = spec["amiSelectorTerms"].as_array()?;
+    let alias = terms.iter().find_map(|term| term["alias"].as_str());
+    let (family, path) = (spec["amiFamily"].as_str(), "spec.amiFamily");
+    match (alias, family) {
+        (None, None) if !terms.is_empty() => {
+            let cure =
+                "write the family as which the images boot: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
+            Some(InputError::field(raw, path, "it is missing, and only an alias does without", cure))
+        }
+        (Some(alias), Some(family)) if family != "Custom" => {
+            let own = alias.split('@').next().unwrap_or_default();
+            let problem = format!("{family:?} beside alias {alias}");
+            let fault = || InputError::field(raw, path, &problem, "name the same family twice, or leave amiFamily out");
+            (!own.eq_ignore_ascii_case(family)).then(fault)
+        }
+        _ => None,
+    }
 }
 
 /// A pool with `replicas` keeps that many nodes, so neither weight nor amounts of resources mean anything.

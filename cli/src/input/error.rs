@@ -50,17 +50,20 @@ pub struct InputError {
     pub problem: String,
     /// What to do about it.
     pub cure: String,
+    /// The path of the field, such as `spec.weight`; empty where the fault is in none.
+    pub field: Box<str>,
 }
 
 impl InputError {
     pub(crate) fn new(place: &Place, problem: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { place: place.clone(), problem: problem.into(), cure: cure.into() }
+        Self { place: place.clone(), problem: problem.into(), cure: cure.into(), field: Box::default() }
     }
 
     /// An error in one field of an object.
     pub(crate) fn field(raw: &Raw, path: &str, problem: &str, cure: impl Into<String>) -> Self {
         let Raw { place, kind, .. } = raw;
-        Self::new(place, format!("{kind} {}: {path}: {problem}", raw.full_name()), cure)
+        let error = Self::new(place, format!("{kind} {}: {path}: {problem}", raw.full_name()), cure);
+        Self { field: path.into(), ..error }
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::error::{InputError, Place};
 
 /// A text with the name that errors call it by.
-pub(super) struct File {
-    pub(super) name: String,
-    pub(super) text: String,
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 /// Endings of the files that are read in folders; a file that is named itself may have any.

@@ -48,8 +48,18 @@ fn options() -> serde_saphyr::Options {
 }
 
 /// The documents with the number of lines before each. What stands before the first `---` is one only if it says
-/// something. A `---` inside a text block is indented, so it ends none.
+/// something.
 fn split(text: &str) -> Vec<(usize, &str)> {
+    let mut documents = pieces(text);
+    if documents.len() > 1 && is_blank(documents[0].1) {
+        documents.remove(0);
+    }
+    documents
+}
+
+/// What stands before, between and after the `---` lines, with the number of lines before each. A `---` inside a text block
+/// is indented, so it ends none. With `---` between them the pieces are the text again.
+pub(crate) fn pieces(text: &str) -> Vec<(usize, &str)> {
     let mut documents = Vec::new();
     let (mut start, mut first_line, mut at) = (0, 0, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -62,13 +72,11 @@ fn split(text: &str) -> Vec<(usize, &str)> {
         at += line.len();
     }
     documents.push((first_line, &text[start..]));
-    if documents.len() > 1 && is_blank(documents[0].1) {
-        documents.remove(0);
-    }
     documents
 }
 
-fn is_blank(document: &str) -> bool {
+/// Whether a document says nothing.
+pub(crate) fn is_blank(document: &str) -> bool {
     document.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line.starts_with("%YAML"))
 }
 

@@ -1,0 +1,123 @@
+//! The programs of a cluster: the Karpenter that runs now with its settings, and others that would fight Kerf over nodes.
+
+use serde_json::Value;
+
+use super::report::Finding;
+use super::{is_of, named, text};
+use crate::settings::{HONOURED, LEADER};
+
+/// Variables of Karpenter's that Kerf reads and takes one value of, with what happens to another.
+const ONE_VALUE: [(&str, &str, &str); 2] = [
+    (
+        "ENABLE_ZONAL_SHIFT",
+        "false",
+        "zonal shift is not followed; take the zone out of the pools' requirements instead",
+    ),
+    ("IGNORE_DRA_REQUESTS", "true", "pods with ResourceClaims are left alone"),
+];
+
+/// Programs that do a part of Kerf's work: how their images' names end, and what to do.
+const RIVALS: [(&str, &str); 3] = [
+    (
+        "cluster-autoscaler",
+        "it would buy nodes for the same pods: scale it to 0, or keep it for groups that no pool matches",
+    ),
+    (
+        "descheduler",
+        "it evicts pods by rules of its own, for which Kerf then finds places: see that both do not take turns",
+    ),
+    (
+        "aws-node-termination-handler",
+        "it drains nodes at the same notices: remove it where Kerf's agent or queue listens",
+    ),
+];
+
+pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for object in objects {
+        if is_of(object, "apps", "Deployment") || is_of(object, "apps", "DaemonSet") {
+            findings.extend(rival(object));
+        }
+        if is_of(object, "apps", "Deployment") && text(object, "/metadata/name") != "kerf" {
+            containers(object).filter(|container| is_karpenter(container)).for_each(|container| {
+                findings.extend(running(object, container));
+                findings.extend(settings(object, container));
+            });
+        }
+    }
+    findings
+}
+
+fn containers(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The last part of an image's name, without tag and digest.
+fn program(container: &Value) -> &str {
+    let image = text(container, "/image").split('@').next().unwrap_or_default();
+    let name = image.rsplit('/').next().unwrap_or_default();
+    name.split(':').next().unwrap_or_default()
+}
+
+fn is_karpenter(container: &Value) -> bool {
+    let image = text(container, "/image");
+    image.contains("karpenter/controller")
+        || !image.contains("kerf") && variable(container, "KARPENTER_SERVICE").is_some()
+}
+
+/// A variable's value; empty for one that comes from elsewhere.
+fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a str> {
+    variables(container).find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+fn variables(container: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let list = container["env"].as_array().into_iter().flatten();
+    list.map(|one| (text(one, "/name"), text(one, "/value")))
+}
+
+fn rival(object: &Value) -> Option<Finding> {
+    if object["spec"]["replicas"] == 0 {
+        return None;
+    }
+    let (_, why) = RIVALS.iter().find(|(name, _)| containers(object).any(|container| program(container) == *name))?;
+    Some(Finding::first(named(object), *why))
+}
+
+/// Two controllers must not run at once; the Lease sees to it where both ask for the same one.
+fn running(object: &Value, container: &Value) -> Option<Finding> {
+    if object["spec"]["replicas"] == 0 {
+        return None;
+    }
+    let lease = variable(container, "LEADER_ELECTION_NAME").filter(|name| !name.is_empty()).unwrap_or(LEADER);
+    let alone = variable(container, "DISABLE_LEADER_ELECTION") == Some("true");
+    let text = if alone || lease != LEADER {
+        "it runs without the Lease that Kerf asks for, so both would act at once: scale it to 0 first".to_owned()
+    } else {
+        return Some(Finding::change(
+            named(object),
+            format!("holds Lease {LEADER}: Kerf stands by until it ends; upgrade in place or scale it to 0"),
+        ));
+    };
+    Some(Finding::first(named(object), text))
+}
+
+/// Settings that Kerf does not know, or of which it takes one value.
+fn settings(object: &Value, container: &Value) -> Vec<Finding> {
+    /// What the chart sets beside settings.
+    const CHART: [&str; 2] = ["KUBERNETES_MIN_VERSION", "GOMAXPROCS"];
+    let mut findings = Vec::new();
+    for (name, value) in variables(container) {
+        if let Some((_, _, why)) =
+            ONE_VALUE.iter().find(|(known, only, _)| *known == name && *only != value && !value.is_empty())
+        {
+            findings.push(Finding::first(named(object), format!("{name}={value}: {why}")));
+        } else if !HONOURED.contains(&name) && !CHART.contains(&name) && !name.starts_with("AWS_") {
+            findings
+                .push(Finding::first(named(object), format!("{name}={value}: Kerf has no such setting; leave it out")));
+        }
+    }
+    if let Some(gates) = variable(container, "AWS_FEATURE_GATES").filter(|gates| gates.contains("=true")) {
+        findings.push(Finding::first(named(object), format!("AWS_FEATURE_GATES={gates}: Kerf has none of them")));
+    }
+    findings
+}

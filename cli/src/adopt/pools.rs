@@ -1,0 +1,103 @@
+//! Pools, classes and claims: what Kerf will write on them, and which it would not use as they are.
+
+use std::collections::BTreeMap;
+
+use api::{annotation, hash};
+use serde_json::Value;
+
+use super::report::Finding;
+use super::{cluster, is_of, named, text};
+use crate::input;
+
+const CORE: &str = "karpenter.sh";
+const AWS: &str = "karpenter.k8s.aws";
+
+pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
+    let of = |group: &'static str, kind: &'static str| {
+        objects.iter().copied().filter(move |object| is_of(object, group, kind))
+    };
+    let mut findings = Vec::new();
+    let classes: BTreeMap<&str, &Value> =
+        of(AWS, "EC2NodeClass").map(|class| (text(class, "/metadata/name"), class)).collect();
+    for object in objects.iter().filter(|object| is_karpenters(object)) {
+        findings.extend(older(object));
+    }
+    for pool in of(CORE, "NodePool").filter(|pool| is_current(pool)) {
+        let kind = text(pool, "/spec/template/spec/nodeClassRef/kind");
+        if text(pool, "/spec/template/spec/nodeClassRef/group") != AWS || kind != "EC2NodeClass" {
+            findings
+                .push(Finding::change(named(pool), format!("is of class kind {kind}, and left to whom it belongs")));
+            continue;
+        }
+        findings.extend(refused(pool));
+        findings.extend(classless(pool, &classes));
+        findings.extend(restamped(pool, annotation::NODEPOOL_HASH_VERSION, hash::NODEPOOL_VERSION, 0));
+    }
+    for (name, class) in classes.iter().filter(|(_, class)| is_current(class)) {
+        let claims: Vec<&Value> =
+            of(CORE, "NodeClaim").filter(|claim| text(claim, "/spec/nodeClassRef/name") == *name).collect();
+        findings.extend(refused(class));
+        findings.extend(restamped(
+            class,
+            annotation::EC2_NODE_CLASS_HASH_VERSION,
+            hash::EC2_NODE_CLASS_VERSION,
+            claims.len(),
+        ));
+        findings.extend(images(class, &claims));
+    }
+    findings
+}
+
+fn is_karpenters(object: &Value) -> bool {
+    let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    [CORE, AWS].contains(&group)
+}
+
+fn is_current(object: &Value) -> bool {
+    text(object, "/apiVersion").ends_with("/v1")
+}
+
+/// Objects that only older versions read.
+fn older(object: &Value) -> Option<Finding> {
+    let api = text(object, "/apiVersion");
+    let known = api.ends_with("/v1") || api == "karpenter.sh/v1alpha1";
+    (!known).then(|| {
+        Finding::first(named(object), format!("is of {api}, which Kerf does not read: convert it by `kerf convert`"))
+    })
+}
+
+/// What `kerf plan` would refuse, the controller would put into a condition.
+fn refused(object: &Value) -> Vec<Finding> {
+    let written = serde_json::to_string(object).unwrap_or_default();
+    let Err(errors) = input::read_text(&cluster().file, &written) else { return Vec::new() };
+    let told = |error: input::InputError| {
+        let problem = error.problem.strip_prefix(&format!("{}: ", named(object))).unwrap_or(&error.problem).to_owned();
+        Finding::first(named(object), format!("would not be Ready: {problem}; {}", error.cure))
+    };
+    errors.0.into_iter().map(told).collect()
+}
+
+fn classless(pool: &Value, classes: &BTreeMap<&str, &Value>) -> Option<Finding> {
+    let name = text(pool, "/spec/template/spec/nodeClassRef/name");
+    let text = format!("would not be Ready: there is no EC2NodeClass {name}; make it, or name another one");
+    (!classes.contains_key(name)).then(|| Finding::first(named(pool), text))
+}
+
+/// Hashes of another recipe are written anew, and nothing drifts for that.
+fn restamped(object: &Value, key: &str, ours: &str, claims: usize) -> Option<Finding> {
+    let version = object["metadata"]["annotations"][key].as_str().filter(|version| *version != ours)?;
+    let with = if claims == 0 { String::new() } else { format!(", with those of its {claims} NodeClaims") };
+    Some(Finding::change(named(object), format!("its hash of version {version} is written anew as {ours}{with}")))
+}
+
+/// Machines whose image their class no longer means drift under Karpenter, and under Kerf.
+fn images(class: &Value, claims: &[&Value]) -> Option<Finding> {
+    let known: Vec<&str> = class.pointer("/status/amis")?.as_array()?.iter().map(|ami| text(ami, "/id")).collect();
+    let image = |claim: &&&Value| text(claim, "/status/imageID").to_owned();
+    let old = claims.iter().filter(|claim| !image(claim).is_empty() && !known.contains(&image(claim).as_str())).count();
+    let text = format!(
+        "{old} of its {} NodeClaims run images that it no longer means: they drift, as they do under Karpenter, at the pace of budgets",
+        claims.len()
+    );
+    (old > 0).then(|| Finding::change(named(class), text))
+}

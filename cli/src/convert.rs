@@ -1,0 +1,247 @@
+//! `kerf convert`: what older versions of Karpenter wrote becomes what v1 reads, with the meaning that it had.
+//!
+//! Documents are told apart by what they say: manifests, Helm values, Prometheus rules. One that is current comes out byte for byte. One
+//! that is changed is written anew from a tree that keeps comments, quotes and the order of fields. Everything that comes out is held
+//! against the rules that `kerf plan` holds manifests against; where anything is refused, nothing comes out.
+
+mod class;
+mod cluster_autoscaler;
+mod document;
+mod object;
+mod pool;
+mod retired;
+mod tree;
+mod values;
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::input::{self, File, InputError, InputErrors};
+use class::Age;
+use document::{Document, Sheet};
+use object::{Object, Sort};
+use tree::Node;
+
+pub use cluster_autoscaler::from_cluster_autoscaler;
+
+/// What came out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// The documents.
+    pub text: String,
+    /// What was changed, one sentence each, with file, document, line and field.
+    pub changed: Vec<String>,
+    /// What has no equal, likewise.
+    pub lost: Vec<String>,
+}
+
+/// Converts everything at `paths`: files, folders with all that is below them, and `-` for `stdin`.
+///
+/// # Errors
+/// Everything that cannot be converted, each with its cure.
+pub fn convert(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Converted, InputErrors> {
+    let (files, errors) = input::files(paths, stdin);
+    if errors.is_empty() { texts(&files) } else { Err(InputErrors::new(errors)) }
+}
+
+/// Converts one text as if it were the file `name`.
+///
+/// # Errors
+/// As [`convert`].
+pub fn convert_text(name: &str, text: &str) -> Result<Converted, InputErrors> {
+    texts(&[File { name: name.to_owned(), text: text.to_owned() }])
+}
+
+fn texts(files: &[File]) -> Result<Converted, InputErrors> {
+    let mut sheets: Vec<Sheet> = files.iter().map(Sheet::read).collect();
+    let mut errors: Vec<InputError> = sheets.iter_mut().flat_map(|sheet| std::mem::take(&mut sheet.errors)).collect();
+    errors.extend(document::mixed(&sheets));
+    let mut objects: Vec<&mut Object> = sheets.iter_mut().flat_map(Sheet::objects).collect();
+    modernise(&mut objects);
+    namesakes(&mut objects);
+    move_kubelets(&mut objects);
+    let mut out = Converted::default();
+    for object in &mut objects {
+        object.hear_beside();
+        object.edited = object.is_changed();
+        if object.edited && !object.label.is_empty() {
+            object.forget_server();
+        }
+        if object.faults.is_empty() {
+            check(object);
+        }
+        errors.append(&mut object.faults);
+    }
+    if !errors.is_empty() {
+        return Err(InputErrors::new(errors));
+    }
+    for sheet in &sheets {
+        sheet.write(&mut out);
+    }
+    Ok(out)
+}
+
+/// Brings each object into its present form.
+fn modernise(objects: &mut [&mut Object]) {
+    let classes: Vec<String> =
+        objects.iter().filter(|object| is_class(object)).map(|it| it.name().to_owned()).collect();
+    for object in objects.iter_mut() {
+        let (group, version, kind) = object.api();
+        let api = [group, version, kind].map(str::to_owned);
+        match [api[0].as_str(), api[1].as_str(), api[2].as_str()] {
+            ["karpenter.sh", "v1alpha5", "Provisioner"] => {
+                let inline = pool::provisioner(object, &classes);
+                object.beside = inline.map(|root| Box::new(Object::new(object.place.clone(), root)));
+                if let Some(class) = object.beside.as_deref_mut() {
+                    class::modernise(class, Age::Alpha);
+                }
+            }
+            ["karpenter.sh", "v1beta1" | "v1", "NodePool"] => pool::modernise(object, &classes),
+            ["karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate"] => class::modernise(object, Age::Alpha),
+            ["karpenter.k8s.aws", "v1beta1", "EC2NodeClass"] => class::modernise(object, Age::Beta),
+            ["karpenter.k8s.aws", "v1", "EC2NodeClass"] => class::modernise(object, Age::Current),
+            ["karpenter.sh", "v1", "NodeClaim"] | ["karpenter.sh", "v1beta1", "NodeClaim"] => {}
+            ["", _, _] => values::modernise(object),
+            [_, _, kind] => stranger(object, kind),
+        }
+    }
+    let expiries: Vec<(String, String)> =
+        objects.iter().filter(|it| it.api().2 == "NodePool").map(|it| expiry(it)).collect();
+    for object in objects.iter_mut().filter(|it| it.api() == ("karpenter.sh", "v1beta1", "NodeClaim")) {
+        let owner = object.root.text_at(&["metadata", "labels", "karpenter.sh/nodepool"]);
+        let expiry = expiries.iter().find(|(name, _)| name == owner).map(|(_, expiry)| expiry.clone());
+        pool::claim(object, expiry.as_deref());
+    }
+}
+
+/// A class that came out of a Provisioner must not take another one's name.
+fn namesakes(objects: &mut [&mut Object]) {
+    let classes: Vec<String> = objects.iter().filter(|it| is_class(it)).map(|it| it.name().to_owned()).collect();
+    for object in objects.iter_mut().filter(|object| object.beside.is_some()) {
+        if classes.iter().any(|class| class == object.name()) {
+            let cure = "write the provider as an AWSNodeTemplate under another name, with a providerRef to it";
+            object.refuse("spec", "the class of its provider would be called as another one is", cure);
+        }
+    }
+}
+
+/// A pool's name, and when its nodes expire.
+fn expiry(pool: &Object) -> (String, String) {
+    let said = pool.root.text_at(&["spec", "template", "spec", "expireAfter"]);
+    (pool.name().to_owned(), if said.is_empty() { "720h".to_owned() } else { said.to_owned() })
+}
+
+fn is_class(object: &Object) -> bool {
+    matches!(object.api(), ("karpenter.k8s.aws", _, "EC2NodeClass" | "AWSNodeTemplate"))
+}
+
+/// An object of Karpenter's groups that is nothing that can be converted.
+fn stranger(object: &mut Object, kind: &str) {
+    if kind == "Machine" {
+        let cure = "leave it out: the controller made it, and its node is replaced by one of the NodePool";
+        object.refuse("kind", "a Machine has no present form", cure);
+        return;
+    }
+    let known = "Provisioner of karpenter.sh/v1alpha5, NodePool and NodeClaim of karpenter.sh/v1beta1 and v1, AWSNodeTemplate of \
+                 karpenter.k8s.aws/v1alpha1, EC2NodeClass of karpenter.k8s.aws/v1beta1 and v1";
+    let api = object.root.text_at(&["apiVersion"]).to_owned();
+    let path = if ["NodePool", "NodeClaim", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"].contains(&kind) {
+        "apiVersion"
+    } else {
+        "kind"
+    };
+    object.refuse(path, &format!("there never was a {kind} of {api}"), format!("write one of these: {known}"));
+}
+
+/// Kubelet's settings belong to the class since v1. All pools of a class must have had the same.
+fn move_kubelets(objects: &mut [&mut Object]) {
+    const KUBELET: [&str; 4] = ["spec", "template", "spec", "kubelet"];
+    let class_of = |pool: &Object| pool.root.text_at(&["spec", "template", "spec", "nodeClassRef", "name"]).to_owned();
+    let pools: Vec<usize> = (0..objects.len()).filter(|place| objects[*place].api().2 == "NodePool").collect();
+    let settings: Vec<(usize, String, Option<Node>)> = pools
+        .iter()
+        .map(|place| (*place, class_of(objects[*place]), objects[*place].root.at(&KUBELET).cloned()))
+        .collect();
+    for (place, class, kubelet) in &settings {
+        let Some(kubelet) = kubelet else { continue };
+        let path = KUBELET.join(".");
+        let differs = |other: &Option<Node>| other.as_ref().is_none_or(|other| !other.says_as(kubelet));
+        if let Some((other, ..)) = settings.iter().find(|(_, name, other)| name == class && differs(other)) {
+            let problem = format!(
+                "kubelet's settings are the class's since v1, and {} of the same class {class} has others",
+                objects[*other].label
+            );
+            let cure = format!("copy {class} under another name for one of the pools and name it in its nodeClassRef");
+            objects[*place].refuse(&path, &problem, cure);
+            continue;
+        }
+        move_kubelet(objects, *place, class, kubelet);
+    }
+}
+
+fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: &Node) {
+    const PATH: &str = "spec.template.spec.kubelet";
+    let own = objects[pool].beside.as_deref().is_some_and(|beside| beside.name() == class);
+    let found = (0..objects.len()).find(|place| is_class(objects[*place]) && objects[*place].name() == class);
+    if found.is_none() && !own {
+        let problem = format!("kubelet's settings are the class's since v1, and EC2NodeClass {class} is not here");
+        objects[pool].refuse(PATH, &problem, "name its file too, so that they can be written there");
+        return;
+    }
+    objects[pool].changed(PATH, &format!("is now spec.kubelet of EC2NodeClass {class}"));
+    objects[pool].root.take_at(&["spec", "template", "spec", "kubelet"]);
+    let class = match found {
+        Some(place) => Some(&mut *objects[place]),
+        None => objects[pool].beside.as_deref_mut(),
+    };
+    let Some(class) = class else { return };
+    match class.root.at(&["spec", "kubelet"]).map(|known| known.says_as(kubelet)) {
+        Some(true) => {}
+        Some(false) => {
+            class.refuse(
+                "spec.kubelet",
+                "a pool of this class says something else of kubelet",
+                "make both say the same",
+            );
+        }
+        None => {
+            class.changed("spec", "kubelet's settings of its pools are written into it");
+            class.root.enter(&["spec"]).set("kubelet", kubelet.clone());
+        }
+    }
+}
+
+/// What `kerf plan` has to say of an object, after it is converted.
+fn check(object: &mut Object) {
+    let subjects = [Some(&*object), object.beside.as_deref()];
+    let faults: Vec<InputError> = subjects.into_iter().flatten().flat_map(told_by_plan).collect();
+    object.faults.extend(faults);
+}
+
+fn told_by_plan(object: &Object) -> Vec<InputError> {
+    if object.label.is_empty() {
+        return Vec::new();
+    }
+    let text = tree::Tree { root: object.root.clone(), after: Vec::new() }.write();
+    let found = input::read_text(&object.place.file, &text);
+    let errors = found.map_or_else(|errors| errors.0, |_| Vec::new());
+    errors.into_iter().map(|error| object.located(error)).collect()
+}
+
+impl Converted {
+    fn remark(&mut self, sort: Sort, text: String) {
+        match sort {
+            Sort::Changed => self.changed.push(text),
+            Sort::Lost => self.lost.push(text),
+        }
+    }
+}
+
+impl Document {
+    /// The object's remarks, in the order in which they were made.
+    fn tell(&self, out: &mut Converted) {
+        for object in &self.objects {
+            object.remarks.iter().for_each(|remark| out.remark(remark.sort, remark.text.clone()));
+        }
+    }
+}

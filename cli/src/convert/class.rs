@@ -1,0 +1,265 @@
+//! AWSNodeTemplates of v1alpha1 and EC2NodeClasses of any version become EC2NodeClasses of v1 that mean the same.
+
+use super::object::Object;
+use super::tree::{Entry, Kind, Node};
+
+/// What newer versions call themselves.
+pub(super) const CURRENT: &str = "karpenter.k8s.aws/v1";
+const TERMS: [&str; 2] = ["spec", "amiSelectorTerms"];
+const FAMILY: [&str; 2] = ["spec", "amiFamily"];
+const HOPS: [&str; 3] = ["spec", "metadataOptions", "httpPutResponseHopLimit"];
+/// As many terms as a list may have.
+const MOST_TERMS: usize = 30;
+
+/// Selectors of v1alpha1 with the terms that they are now.
+const SELECTORS: [(&str, &str); 3] = [
+    ("subnetSelector", "subnetSelectorTerms"),
+    ("securityGroupSelector", "securityGroupSelectorTerms"),
+    ("amiSelector", "amiSelectorTerms"),
+];
+
+/// How old the form is that an object has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Age {
+    /// AWSNodeTemplate of v1alpha1.
+    Alpha,
+    /// EC2NodeClass of v1beta1.
+    Beta,
+    /// EC2NodeClass of v1.
+    Current,
+}
+
+/// Brings a class of any version into the form of v1.
+pub(super) fn modernise(object: &mut Object, age: Age) {
+    object.become_kind(CURRENT, "EC2NodeClass");
+    templates(object);
+    for (from, to) in SELECTORS {
+        selector(object, from, to);
+    }
+    for (_, list) in SELECTORS {
+        lists_of_ids(object, list);
+    }
+    images(object, age);
+    if age < Age::Current {
+        metadata(object, age);
+    }
+    role(object);
+    if object.root.at(&["spec", "kubelet", "maxPodGracePeriod"]).is_some() {
+        object.shift(&["spec", "kubelet", "maxPodGracePeriod"], &["spec", "kubelet", "evictionMaxPodGracePeriod"]);
+    }
+    for field in ["apiVersion", "kind"] {
+        object.drop(&["spec", field], "an inline provider said it of itself, a class does not");
+    }
+    for annotation in ["v1beta1-ubuntu", "v1beta1-nodeclass-hash"] {
+        let key = format!("compatibility.karpenter.k8s.aws/{annotation}");
+        if object.root.take_at(&["metadata", "annotations", &key]).is_some() {
+            object.lost("metadata.annotations", &format!("{key} is a note of the way to v1, which is over"));
+        }
+    }
+}
+
+/// Launch templates that somebody made by hand.
+fn templates(object: &mut Object) {
+    for field in ["launchTemplate", "launchTemplateName"] {
+        if object.root.at(&["spec", field]).is_some() {
+            let cure = "write what the template says into the class: amiSelectorTerms, userData, \
+                        securityGroupSelectorTerms, blockDeviceMappings and role; then leave the field out";
+            object.refuse(&format!("spec.{field}"), "launch templates of one's own are not used any more", cure);
+        }
+    }
+}
+
+/// One selector of v1alpha1: all that it says must hold, and values between commas are alternatives.
+fn selector(object: &mut Object, from: &'static str, to: &'static str) {
+    let path = format!("spec.{from}");
+    let Some(found) = object.root.at(&["spec", from]).filter(|node| node.is_map()) else { return };
+    let fields: Vec<(String, Vec<String>)> =
+        found.fields().iter().map(|entry| (entry.key.clone(), parts(&entry.value))).collect();
+    let is_id = |key: &str| key == "aws-ids" || key == "aws::ids";
+    let (ids, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(key, _)| is_id(key));
+    if !ids.is_empty() && !others.is_empty() {
+        object.refuse(&path, "it names ids and more, of which a term takes one", "leave the ids, or all but the ids");
+        return;
+    }
+    let terms: Vec<Node> = if ids.is_empty() {
+        combinations(&others)
+    } else {
+        ids.iter().flat_map(|(_, values)| values).map(|id| Node::map([("id", Node::text(id))])).collect()
+    };
+    if terms.is_empty() || terms.len() > MOST_TERMS {
+        let problem = format!("it would be {} terms, and a list takes 1 to {MOST_TERMS}", terms.len());
+        object.refuse(&path, &problem, "name fewer alternatives, or a tag that all of them have");
+        return;
+    }
+    object.changed(&path, &format!("is now spec.{to}"));
+    if let Some(entry) = object.root.take_at(&["spec", from]) {
+        let list = Node { line: entry.value.line, ..Node::list(terms) };
+        object.root.enter(&["spec"]).push(Entry { key: to.to_owned(), value: list, ..entry });
+    }
+}
+
+/// Values between commas, or those of a list.
+fn parts(node: &Node) -> Vec<String> {
+    let texts: Vec<&str> = match node.scalar() {
+        Some(text) => text.split(',').collect(),
+        None => node.items().iter().filter_map(|item| item.value.scalar()).collect(),
+    };
+    texts.into_iter().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
+
+/// A term for each way to choose one of each field's alternatives.
+fn combinations(fields: &[(String, Vec<String>)]) -> Vec<Node> {
+    let mut terms = vec![Node::map([])];
+    for (key, values) in fields {
+        let with = |term: &Node| values.iter().map(|value| extended(term, key, value)).collect::<Vec<_>>();
+        terms = terms.iter().flat_map(with).take(MOST_TERMS + 1).collect();
+    }
+    terms
+}
+
+fn extended(term: &Node, key: &str, value: &str) -> Node {
+    let mut term = term.clone();
+    match key {
+        "aws::name" => term.set("name", Node::text(value)),
+        "aws::owners" => term.set("owner", super::pool::quoted(value)),
+        tag => term.enter(&["tags"]).set(tag, super::pool::quoted(value)),
+    }
+    term
+}
+
+/// Terms that name several ids at once, which tutorials have and no version takes.
+fn lists_of_ids(object: &mut Object, list: &'static str) {
+    let Some(terms) = object.root.at(&["spec", list]).filter(|node| node.is_list()) else { return };
+    let several =
+        |entry: &Entry| entry.value.get("ids").or_else(|| entry.value.get("id").filter(|id| id.is_list())).is_some();
+    if !terms.items().iter().any(several) {
+        return;
+    }
+    let mut single = Vec::new();
+    for (index, entry) in terms.items().to_vec().into_iter().enumerate() {
+        if !several(&entry) {
+            single.push(entry);
+            continue;
+        }
+        object.changed(&format!("spec.{list}[{index}].ids"), "is a term with an id each");
+        let mut before = entry.before;
+        let ids = entry.value.get("ids").or_else(|| entry.value.get("id")).map(parts).unwrap_or_default();
+        for id in ids {
+            let line = entry.value.line;
+            let value = Node { line, ..Node::map([("id", Node { line, ..Node::text(&id) })]) };
+            single.push(Entry { before: std::mem::take(&mut before), ..Entry::new("", value) });
+        }
+    }
+    if let Some(terms) = object.root.at_mut(&["spec", list]) {
+        terms.kind = Kind::List(single);
+    }
+}
+
+/// Which images machines boot.
+fn images(object: &mut Object, age: Age) {
+    if age == Age::Alpha && object.root.text_at(&FAMILY).is_empty() {
+        object.rewrite(&FAMILY, "AL2", "what an AWSNodeTemplate took that did not say");
+    }
+    aliases(object);
+    let terms = object.root.at(&TERMS).map(Node::items).unwrap_or_default();
+    let (has_terms, has_alias) = (!terms.is_empty(), terms.iter().any(|term| term.value.get("alias").is_some()));
+    let family = object.root.text_at(&FAMILY).to_owned();
+    let shown = TERMS.join(".");
+    match (family.as_str(), has_terms) {
+        ("", false) => {
+            object.refuse(&shown, "it is missing, and no image is anybody's default", "write [{alias: al2023@latest}]");
+        }
+        ("Ubuntu", true) => ubuntu(object),
+        ("Ubuntu", false) => {
+            let cure = "name Canonical's images for EKS in spec.amiSelectorTerms, by id, by name, or by ssmParameter \
+                        (/aws/service/canonical/ubuntu/eks/...), and convert again";
+            object.refuse(&FAMILY.join("."), "Ubuntu is no family any more, and its images have no alias", cure);
+        }
+        ("Custom", false) => {
+            let cure = "name the images there by id, name, tags or ssmParameter";
+            object.refuse(&shown, "it is missing, and family Custom has no images of its own", cure);
+        }
+        (family, false) => newest(object, family),
+        ("", true) if !has_alias => {
+            let cure =
+                "write the family as which the images boot: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
+            object.refuse(&FAMILY.join("."), "it is missing, and only an alias does without", cure);
+        }
+        _ => {}
+    }
+    if family == "Custom" && age < Age::Current {
+        let text = "since v1 the user data of family Custom must register nodes with the taint \
+                    karpenter.sh/unregistered:NoExecute, which nobody can add for you";
+        object.lost("spec.userData", text);
+    }
+}
+
+/// Aliases are written in small letters.
+fn aliases(object: &mut Object) {
+    let terms = object.root.at(&TERMS).map(Node::items).unwrap_or_default();
+    let written: Vec<(usize, String)> = terms
+        .iter()
+        .enumerate()
+        .filter_map(|(index, term)| Some((index, term.value.get("alias")?.scalar()?.to_owned())))
+        .collect();
+    for (index, alias) in written {
+        let (family, version) = alias.split_once('@').unwrap_or((&alias, "latest"));
+        let right = format!("{}@{version}", family.to_lowercase());
+        if right != alias {
+            object.changed(&format!("spec.amiSelectorTerms[{index}].alias"), &format!("{alias:?} is now {right:?}"));
+            if let Some(term) = object.root.at_mut(&TERMS).and_then(|terms| terms.items_mut().get_mut(index)) {
+                term.value.set("alias", Node::text(&right));
+            }
+        }
+    }
+}
+
+/// A family without terms meant its newest image.
+fn newest(object: &mut Object, family: &str) {
+    let alias = format!("{}@latest", family.to_lowercase());
+    object.changed(&TERMS.join("."), &format!("alias {alias} is written: what amiFamily {family} meant by itself"));
+    let term = Node { line: 0, kind: Kind::FlowMap(vec![Entry::new("alias", Node::text(&alias))]) };
+    object.root.enter(&["spec"]).set("amiSelectorTerms", Node::list([term]));
+    if family == "AL2" {
+        let text = "there are images of AL2 up to Kubernetes 1.32 only; before 1.33 write AL2023 and review userData";
+        object.lost(&FAMILY.join("."), text);
+    }
+}
+
+/// Ubuntu's images start as those of AL2 do, from another disk.
+fn ubuntu(object: &mut Object) {
+    object.rewrite(&FAMILY, "AL2", "Ubuntu is no family any more, and its images start as those of AL2 do");
+    if object.root.at(&["spec", "blockDeviceMappings"]).is_none() {
+        object.changed("spec.blockDeviceMappings", "the disk that family Ubuntu had is written: /dev/sda1, 20Gi");
+        let disk =
+            [("encrypted", Node::plain(true)), ("volumeSize", Node::plain("20Gi")), ("volumeType", Node::text("gp3"))];
+        let mapping =
+            [("deviceName", Node::text("/dev/sda1")), ("rootVolume", Node::plain(true)), ("ebs", Node::map(disk))];
+        object.root.enter(&["spec"]).set("blockDeviceMappings", Node::list([Node::map(mapping)]));
+    }
+}
+
+/// Pods reached instance metadata before v1 if nobody said otherwise.
+fn metadata(object: &mut Object, age: Age) {
+    let options = object.root.at(&["spec", "metadataOptions"]).filter(|node| node.is_map());
+    if age == Age::Alpha && options.is_some_and(|options| options.get("httpTokens").is_none()) {
+        let text = "a class that left httpTokens out beside other options left it to EC2; v1 requires tokens";
+        object.lost("spec.metadataOptions", text);
+    }
+    if object.root.at(&HOPS).is_none() {
+        object.changed(&HOPS.join("."), "2 is written: the default before v1, which has 1");
+        object.root.enter(&["spec", "metadataOptions"]).set("httpPutResponseHopLimit", Node::plain(2));
+    }
+}
+
+/// As whom machines act.
+fn role(object: &mut Object) {
+    let has = |field: &str| !object.root.text_at(&["spec", field]).is_empty();
+    let cure =
+        "write one of them: the role itself, or the profile that aws.defaultInstanceProfile named before v1beta1";
+    match (has("role"), has("instanceProfile")) {
+        (false, false) => object.refuse("spec.role", "neither role nor instanceProfile is there", cure),
+        (true, true) => object.refuse("spec.instanceProfile", "role is there too", "leave one of them out"),
+        _ => {}
+    }
+}

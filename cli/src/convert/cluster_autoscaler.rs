@@ -1,0 +1,175 @@
+//! `kerf convert --from cluster-autoscaler`: node groups as AWS describes them become a NodePool and an EC2NodeClass each.
+//!
+//! A description does not hold everything: what it leaves open, and what a pool has no equal for, is named.
+
+mod group;
+mod managed;
+mod scaling;
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Converted;
+use super::pool::quoted;
+use super::tree::{Entry, Kind, Node, Tree};
+use crate::input::{self, File, InputError, InputErrors, Place};
+use group::{Group, Need};
+
+/// Makes a pool and a class of each group at `paths`: what `aws autoscaling describe-auto-scaling-groups` and
+/// `aws eks describe-nodegroup` print. `role` is the role of nodes where a description does not name it.
+///
+/// # Errors
+/// Everything that is no such description, and groups of which no pool can be made, each with its cure.
+pub fn from_cluster_autoscaler(
+    paths: &[PathBuf],
+    role: Option<&str>,
+    stdin: &mut dyn Read,
+) -> Result<Converted, InputErrors> {
+    let (files, mut errors) = input::files(paths, stdin);
+    let mut groups = Vec::new();
+    for file in &files {
+        match groups_of(file) {
+            Ok(found) => groups.extend(found),
+            Err(error) => errors.push(error),
+        }
+    }
+    // A managed group's own Auto Scaling group says less of it.
+    let managed: Vec<String> = groups.iter().flat_map(|group: &Group| group.scales.clone()).collect();
+    groups.retain(|group| !managed.contains(&group.title));
+    for place in 0..groups.len() {
+        let (earlier, rest) = groups.split_at_mut(place);
+        let Some(group) = rest.first_mut() else { break };
+        group.role = group.role.take().or_else(|| role.map(str::to_owned));
+        errors.extend(group.faults());
+        errors.extend(earlier.iter().find(|other| other.name() == group.name()).map(|other| group.namesake(other)));
+    }
+    if !errors.is_empty() {
+        return Err(InputErrors::new(errors));
+    }
+    written(&groups)
+}
+
+fn written(groups: &[Group]) -> Result<Converted, InputErrors> {
+    let (mut out, mut errors) = (Converted::default(), Vec::new());
+    for group in groups {
+        let text = [class(group), pool(group)].map(|root| Tree { root, after: Vec::new() }.write()).join("---\n");
+        if let Err(found) = input::read_text(&group.place.file, &text) {
+            errors.extend(found.0.into_iter().map(|error| InputError { place: group.place.clone(), ..error }));
+        }
+        out.text.push_str(if out.text.is_empty() { "" } else { "---\n" });
+        out.text.push_str(&text);
+        let remark = |text: &String| format!("{}: {}: {text}", group.place, group.title);
+        out.lost.extend(group.lost.iter().map(remark));
+        out.changed.push(remark(&format!("is now NodePool and EC2NodeClass {}", group.name())));
+    }
+    if errors.is_empty() { Ok(out) } else { Err(InputErrors::new(errors)) }
+}
+
+/// The groups that a file describes.
+fn groups_of(file: &File) -> Result<Vec<Group>, InputError> {
+    let place = Place::document(&file.name, 0);
+    let cure = "give what `aws autoscaling describe-auto-scaling-groups --output json` or `aws eks describe-nodegroup --output json` prints";
+    let value: Value = serde_json::from_str(&file.text)
+        .map_err(|error| InputError::new(&place, format!("line {}: not JSON: {error}", error.line()), cure))?;
+    if let Some(list) = value["AutoScalingGroups"].as_array() {
+        return Ok(list.iter().map(|group| scaling::group(&place, group)).collect());
+    }
+    if value["nodegroup"].is_object() {
+        return Ok(vec![managed::group(&place, &value["nodegroup"])]);
+    }
+    Err(InputError::new(&place, "it describes no node group: neither AutoScalingGroups nor nodegroup is there", cure))
+}
+
+fn class(group: &Group) -> Node {
+    let flow = |key: &'static str, value: Node| Node { line: 0, kind: Kind::FlowMap(vec![Entry::new(key, value)]) };
+    let role = Node::text(group.role.as_deref().unwrap_or_default());
+    let subnets = group.subnets.iter().map(|id| flow("id", Node::text(id)));
+    let mut tags = Node::map([]);
+    let cluster = group.cluster.as_deref().unwrap_or_default();
+    tags.set(&format!("kubernetes.io/cluster/{cluster}"), Node::text("owned"));
+    let alias = flow("alias", Node::text(group.alias.unwrap_or(group::DEFAULT_ALIAS)));
+    let mut spec = Node::map([
+        ("role", role),
+        ("amiSelectorTerms", Node::list([alias])),
+        ("subnetSelectorTerms", Node::list(subnets)),
+        ("securityGroupSelectorTerms", Node::list([Node::map([("tags", tags)])])),
+    ]);
+    if let Some(size) = group.disk {
+        spec.set("blockDeviceMappings", disks(group, size));
+    }
+    if !group.tags.is_empty() {
+        spec.set("tags", texts(&group.tags));
+    }
+    object("karpenter.k8s.aws/v1", "EC2NodeClass", group, spec)
+}
+
+/// Bottlerocket keeps its data on a second disk.
+fn disks(group: &Group, size: u64) -> Node {
+    let disk = |device: &str, size: u64| {
+        let ebs = [
+            ("volumeSize", Node::plain(format!("{size}Gi"))),
+            ("volumeType", Node::text("gp3")),
+            ("encrypted", Node::plain(true)),
+        ];
+        Node::map([("deviceName", Node::text(device)), ("ebs", Node::map(ebs))])
+    };
+    match group.alias {
+        Some(alias) if alias.starts_with("bottlerocket") => Node::list([disk("/dev/xvda", 4), disk("/dev/xvdb", size)]),
+        Some(alias) if alias.starts_with("windows") => Node::list([disk("/dev/sda1", size)]),
+        _ => Node::list([disk("/dev/xvda", size)]),
+    }
+}
+
+fn pool(group: &Group) -> Node {
+    let reference = [
+        ("group", Node::text("karpenter.k8s.aws")),
+        ("kind", Node::text("EC2NodeClass")),
+        ("name", Node::text(&group.name())),
+    ];
+    let mut inner =
+        Node::map([("nodeClassRef", Node::map(reference)), ("requirements", Node::list(group.needs.iter().map(need)))]);
+    if !group.taints.is_empty() {
+        let taint = |(key, value, effect): &(String, String, String)| {
+            let mut taint = Node::map([("key", Node::text(key))]);
+            if !value.is_empty() {
+                taint.set("value", Node::text(value));
+            }
+            taint.set("effect", Node::text(effect));
+            taint
+        };
+        inner.set("taints", Node::list(group.taints.iter().map(taint)));
+    }
+    inner.set("expireAfter", Node::text("Never"));
+    let mut template = Node::map([]);
+    if !group.labels.is_empty() {
+        template.set("metadata", Node::map([("labels", texts(&group.labels))]));
+    }
+    template.set("spec", inner);
+    let after =
+        [("consolidationPolicy", Node::text("WhenEmptyOrUnderutilized")), ("consolidateAfter", Node::plain("10m"))];
+    let mut spec = Node::map([("template", template), ("disruption", Node::map(after))]);
+    if let Some(most) = group.most {
+        spec.set("limits", Node::map([("nodes", quoted(&most.to_string()))]));
+    }
+    object("karpenter.sh/v1", "NodePool", group, spec)
+}
+
+fn object(api: &'static str, kind: &'static str, group: &Group, spec: Node) -> Node {
+    let meta = Node::map([("name", Node::text(&group.name()))]);
+    Node::map([("apiVersion", Node::text(api)), ("kind", Node::text(kind)), ("metadata", meta), ("spec", spec)])
+}
+
+fn need(need: &Need) -> Node {
+    let values = need.values.iter().map(|value| Entry::new("", quoted(value))).collect();
+    let values = Node { line: 0, kind: Kind::FlowList(values) };
+    Node::map([("key", Node::text(need.key)), ("operator", Node::text(need.operator)), ("values", values)])
+}
+
+/// A map of texts, each value in quotes.
+fn texts(map: &std::collections::BTreeMap<String, String>) -> Node {
+    let mut node = Node::map([]);
+    map.iter().for_each(|(key, value)| node.set(key, quoted(value)));
+    node
+}

@@ -1,0 +1,149 @@
+//! Auto Scaling groups, as `aws autoscaling describe-auto-scaling-groups` prints them, with the tags that the Cluster Autoscaler reads.
+
+use std::collections::BTreeSet;
+
+use api::label;
+use serde_json::Value;
+
+use super::group::{DEFAULT_ALIAS, Group, Need};
+use crate::input::Place;
+
+/// How tags begin that tell the Cluster Autoscaler what nodes will have.
+const TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
+/// How the tag begins that names the cluster.
+const CLUSTER: &str = "kubernetes.io/cluster/";
+/// Attributes of types that a pool can require, as lower and upper bounds of a label.
+const ATTRIBUTES: [(&str, &str); 2] = [("VCpuCount", label::INSTANCE_CPU), ("MemoryMiB", label::INSTANCE_MEMORY)];
+
+pub(super) fn group(place: &Place, value: &Value) -> Group {
+    let subnets = value["VPCZoneIdentifier"].as_str().unwrap_or_default().split(',').map(str::trim);
+    let mut group = Group {
+        place: place.clone(),
+        title: value["AutoScalingGroupName"].as_str().unwrap_or_default().to_owned(),
+        subnets: subnets.filter(|id| !id.is_empty()).map(str::to_owned).collect(),
+        alias: Some(DEFAULT_ALIAS),
+        ..Group::default()
+    };
+    group.lost.push(format!("its images, which its launch template names: the class takes {DEFAULT_ALIAS}"));
+    group.needs.push(Need::one_of(label::OS, [label::OS_LINUX]));
+    let zones: Vec<&str> =
+        value["AvailabilityZones"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if !zones.is_empty() {
+        group.needs.push(Need::one_of(label::ZONE, zones));
+    }
+    let mixed = &value["MixedInstancesPolicy"];
+    types(&mut group, value, &mixed["LaunchTemplate"]["Overrides"]);
+    bought(&mut group, mixed);
+    tags(&mut group, &value["Tags"]);
+    group.sizes(value["MinSize"].as_u64(), value["MaxSize"].as_u64());
+    let templates = [&value["LaunchTemplate"], &mixed["LaunchTemplate"]["LaunchTemplateSpecification"]];
+    if let Some(name) = templates.iter().find_map(|template| template["LaunchTemplateName"].as_str()) {
+        group.template(name);
+    }
+    if value["WarmPoolConfiguration"].is_object() {
+        group.lost.push("its warm pool: keep room by a CapacityBuffer".to_owned());
+    }
+    if value["SuspendedProcesses"].as_array().is_some_and(|list| !list.is_empty()) {
+        group.lost.push("its suspended processes: a pool has none of them".to_owned());
+    }
+    group
+}
+
+/// Types by name, by attributes, or those that run.
+fn types(group: &mut Group, value: &Value, overrides: &Value) {
+    let names = |list: &Value| -> BTreeSet<String> {
+        let items = list.as_array().into_iter().flatten();
+        items.filter_map(|item| item["InstanceType"].as_str()).map(str::to_owned).collect()
+    };
+    let (named, running) = (names(overrides), names(&value["Instances"]));
+    let attributes =
+        overrides.as_array().into_iter().flatten().find_map(|item| item["InstanceRequirements"].as_object());
+    if !named.is_empty() {
+        group.needs.push(Need::one_of(label::INSTANCE_TYPE, named));
+    } else if let Some(attributes) = attributes {
+        for (name, bounds) in attributes {
+            let Some((_, key)) = ATTRIBUTES.iter().find(|(known, _)| known == name) else {
+                group.lost.push(format!(
+                    "InstanceRequirements.{name}: write a requirement of the pool that means it (docs/types.md)"
+                ));
+                continue;
+            };
+            let least = bounds["Min"].as_u64().filter(|least| *least > 0);
+            group.needs.extend(least.map(|least| Need::bound(key, "Gt", least - 1)));
+            group.needs.extend(bounds["Max"].as_u64().map(|most| Need::bound(key, "Lt", most + 1)));
+        }
+    } else if !running.is_empty() {
+        group
+            .lost
+            .push("its instance type, which its launch template names: the pool takes those that run now".to_owned());
+        group.needs.push(Need::one_of(label::INSTANCE_TYPE, running));
+    } else {
+        group.lost.push(
+            "its instance type, which its launch template names: write it as a requirement of the pool".to_owned(),
+        );
+    }
+    if overrides.as_array().is_some_and(|list| list.iter().any(|item| !item["WeightedCapacity"].is_null())) {
+        group.lost.push("its weights: pods' requests say how much of a machine is used".to_owned());
+    }
+}
+
+/// How machines are bought.
+fn bought(group: &mut Group, mixed: &Value) {
+    let split = &mixed["InstancesDistribution"];
+    let base = split["OnDemandBaseCapacity"].as_u64().unwrap_or(0);
+    let above = split["OnDemandPercentageAboveBaseCapacity"].as_u64().unwrap_or(100);
+    let (spot, on_demand) = (label::CAPACITY_SPOT, label::CAPACITY_ON_DEMAND);
+    let both = base > 0 || above > 0;
+    let kinds = if mixed.is_null() || above == 100 {
+        vec![on_demand]
+    } else if both {
+        vec![spot, on_demand]
+    } else {
+        vec![spot]
+    };
+    if mixed.is_null() {
+        group
+            .lost
+            .push("how its machines are bought, which its launch template says: the pool takes on-demand".to_owned());
+    }
+    if kinds.len() > 1 {
+        group.lost.push(format!(
+            "its split, {base} on-demand and {above} % of the rest: pods say it by kerf.sh/on-demand-base and kerf.sh/spot-share (docs/spot.md)"
+        ));
+    }
+    group.needs.push(Need::one_of(label::CAPACITY_TYPE, kinds));
+}
+
+/// Labels and taints of nodes, the cluster's name, and what its owner says of instances.
+fn tags(group: &mut Group, tags: &Value) {
+    for tag in tags.as_array().into_iter().flatten() {
+        let (key, value) = (tag["Key"].as_str().unwrap_or_default(), tag["Value"].as_str().unwrap_or_default());
+        if let Some(cluster) = key.strip_prefix(CLUSTER) {
+            group.cluster = Some(cluster.to_owned());
+        } else if let Some(template) = key.strip_prefix(TEMPLATE) {
+            hint(group, template, value);
+        } else if !is_owned(key) && tag["PropagateAtLaunch"] == true {
+            group.tags.insert(key.to_owned(), value.to_owned());
+        }
+    }
+}
+
+/// What a tag tells the Cluster Autoscaler of nodes that are not there yet.
+fn hint(group: &mut Group, hint: &str, value: &str) {
+    match hint.split_once('/') {
+        Some(("label", key)) => {
+            group.labels.insert(key.to_owned(), value.to_owned());
+        }
+        Some(("taint", key)) => {
+            let (value, effect) = value.split_once(':').unwrap_or(("", value));
+            group.taints.push((key.to_owned(), value.to_owned(), effect.to_owned()));
+        }
+        _ => group.lost.push(format!("tag {TEMPLATE}{hint}: what a machine has is known from its type")),
+    }
+}
+
+/// Tags that AWS, the autoscaler or the controller itself writes.
+pub(super) fn is_owned(key: &str) -> bool {
+    let begins = ["aws:", "eks:", "k8s.io/", CLUSTER, "karpenter.sh/", "karpenter.k8s.aws/"];
+    key == "Name" || begins.iter().any(|begin| key.starts_with(begin))
+}

@@ -1,0 +1,281 @@
+//! Files as they are cut into documents, and put together again around what was changed.
+
+use super::object::{Object, Remark, Sort};
+use super::retired;
+use super::tree::{self, Entry, Node, Tree};
+use super::{Converted, values};
+use crate::input::{self, File, InputError, Place};
+
+/// A file.
+pub(super) struct Sheet {
+    documents: Vec<Document>,
+    /// What the file begins with: a byte order mark or nothing.
+    mark: &'static str,
+    /// What stands between two documents.
+    between: &'static str,
+    pub(super) errors: Vec<InputError>,
+}
+
+/// What a document holds, as far as files must not mix it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    Manifest,
+    Values,
+    Rules,
+    Nothing,
+}
+
+/// What some editors put before everything.
+const MARK: &str = "\u{feff}";
+
+/// A document of a file.
+pub(super) struct Document {
+    place: Place,
+    /// As it is in the file, from behind its `---` on, retired names replaced.
+    body: String,
+    sort: Holds,
+    /// Its tree, where it holds objects that are converted.
+    tree: Option<Tree>,
+    pub(super) objects: Vec<Object>,
+    /// For each object the item of the List that it is.
+    items: Vec<Option<usize>>,
+    /// What was said before there were objects.
+    remarks: Vec<Remark>,
+}
+
+impl Sheet {
+    pub(super) fn read(file: &File) -> Self {
+        let text = file.text.strip_prefix(MARK).unwrap_or(&file.text);
+        let mark = if text.len() < file.text.len() { MARK } else { "" };
+        let (pieces, between) = pieces(text);
+        // What stands before the first `---` counts as a document only if it says something.
+        let silent = usize::from(pieces.len() > 1 && between == "---" && input::is_blank(&pieces[0].1));
+        let mut sheet = Self { documents: Vec::new(), mark, between, errors: Vec::new() };
+        for (index, (line, body)) in pieces.into_iter().enumerate() {
+            let place = Place::document(&file.name, (index + 1).saturating_sub(silent).max(1));
+            let mut document = Document::new(place, body);
+            if !input::is_blank(&document.body)
+                && let Err(errors) = document.judge(line + 1)
+            {
+                sheet.errors.extend(errors);
+            }
+            sheet.documents.push(document);
+        }
+        sheet
+    }
+
+    pub(super) fn objects(&mut self) -> impl Iterator<Item = &mut Object> {
+        self.documents.iter_mut().flat_map(|document| document.objects.iter_mut())
+    }
+
+    /// Adds the file to what comes out.
+    pub(super) fn write(&self, out: &mut Converted) {
+        let changed = self.documents.iter().any(Document::is_changed);
+        let bodies: Vec<String> = self.documents.iter().enumerate().map(|(index, it)| it.text(index > 0)).collect();
+        let text = match self.between {
+            // Values of JSON need nothing between them, documents of YAML do.
+            "" if changed => bodies.iter().map(|body| format!("{}\n", body.trim())).collect::<Vec<_>>().join("---\n"),
+            between => bodies.join(between),
+        };
+        if out.text.is_empty() {
+            out.text.push_str(self.mark);
+        } else {
+            let ended = out.text.ends_with('\n');
+            out.text.push_str(if ended { "" } else { "\n" });
+            out.text.push_str(if text.starts_with("---") { "" } else { "---\n" });
+        }
+        out.text.push_str(&text);
+        for document in &self.documents {
+            document.remarks.iter().for_each(|remark| out.remark(remark.sort, remark.text.clone()));
+            document.tell(out);
+        }
+    }
+}
+
+/// The documents of a file with the number of lines before each, and what stands between them.
+fn pieces(text: &str) -> (Vec<(usize, String)>, &'static str) {
+    if text.trim_start().starts_with('{') {
+        let mut stream = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+        let (mut pieces, mut start) = (Vec::new(), 0);
+        while let Some(Ok(_)) = stream.next() {
+            let end = stream.byte_offset();
+            pieces.push((text[..start].matches('\n').count(), text[start..end].to_owned()));
+            start = end;
+        }
+        if text[start..].trim().is_empty() {
+            if let Some(last) = pieces.last_mut() {
+                last.1.push_str(&text[start..]);
+            }
+            return (pieces, "");
+        }
+    }
+    (input::pieces(text).into_iter().map(|(line, body)| (line, body.to_owned())).collect(), "---")
+}
+
+/// Manifests are applied and values are given to Helm: one output cannot be both.
+pub(super) fn mixed(sheets: &[Sheet]) -> Option<InputError> {
+    let documents = || sheets.iter().flat_map(|sheet| &sheet.documents).filter(|it| it.sort != Holds::Nothing);
+    let first = documents().next()?;
+    let other = documents().find(|document| document.sort != first.sort)?;
+    let name = |document: &Document| match document.sort {
+        Holds::Values => "Helm values",
+        Holds::Rules => "Prometheus rules",
+        Holds::Manifest | Holds::Nothing => "manifests",
+    };
+    let problem = format!("it holds {}, and {} holds {}", name(other), first.place, name(first));
+    Some(InputError::new(&other.place, problem, "convert each sort by itself, for each goes another way"))
+}
+
+impl Document {
+    fn new(place: Place, body: String) -> Self {
+        let (sort, objects) = (Holds::Nothing, Vec::new());
+        Self { place, body, sort, tree: None, objects, items: Vec::new(), remarks: Vec::new() }
+    }
+
+    /// Finds out what the document holds; its first line is `line` of the file.
+    fn judge(&mut self, line: usize) -> Result<(), Vec<InputError>> {
+        let found = retired::names(&self.body);
+        self.renamed(line, &found.hits);
+        self.body = found.text;
+        let tree = tree::read(&self.body, line).map_err(|fault| {
+            let problem = format!("line {}: not YAML: {}", fault.line, fault.problem);
+            let cure = match fault.problem.ends_with(tree::TWICE) {
+                true => "leave one of them out; older names count as those that they have now",
+                false => "correct the line; a template must be rendered first",
+            };
+            vec![InputError::new(&self.place, problem, cure)]
+        })?;
+        let root = &tree.root;
+        if root.is_null() {
+            return Ok(());
+        }
+        let (api, kind) = (root.text_at(&["apiVersion"]), root.text_at(&["kind"]));
+        self.sort = Holds::Manifest;
+        if retired::are_rules(root) {
+            self.sort = if kind.is_empty() { Holds::Rules } else { Holds::Manifest };
+            return self.rules(line);
+        }
+        if api.is_empty() || kind.is_empty() {
+            return self.values(tree);
+        }
+        self.sort = Holds::Manifest;
+        if kind.ends_with("List") && root.get("items").is_some_and(Node::is_list) {
+            self.list(tree);
+        } else if is_ours(api) {
+            self.objects.push(Object::new(self.place.clone(), root.clone()));
+            self.items.push(None);
+            self.tree = Some(tree);
+        } else if kind == "ConfigMap" && SETTINGS.contains(&root.text_at(&["metadata", "name"])) {
+            let name = root.text_at(&["metadata", "name"]);
+            let text = format!(
+                "{}: ConfigMap {name}: nothing reads it any more; write Helm values under settings",
+                self.place
+            );
+            self.remarks.push(Remark { sort: Sort::Lost, text });
+        }
+        Ok(())
+    }
+
+    fn renamed(&mut self, line: usize, hits: &[retired::Hit]) {
+        for hit in hits {
+            let text = format!("{}: line {}: {} is now {}", self.place, line + hit.line, hit.old, hit.new);
+            self.remarks.push(Remark { sort: Sort::Changed, text });
+        }
+    }
+
+    fn rules(&mut self, line: usize) -> Result<(), Vec<InputError>> {
+        let found = retired::metrics(&self.body).map_err(|gone| {
+            let error = |(at, problem, cure): (usize, String, String)| {
+                InputError::new(&self.place, format!("line {}: {problem}", line + at), cure)
+            };
+            gone.into_iter().map(error).collect::<Vec<_>>()
+        })?;
+        self.renamed(line, &found.hits);
+        self.body = found.text;
+        Ok(())
+    }
+
+    fn values(&mut self, tree: Tree) -> Result<(), Vec<InputError>> {
+        if !values::are_values(&tree.root) {
+            let problem =
+                format!("line {}: neither a Kubernetes object nor Helm values nor Prometheus rules", tree.root.line);
+            let is_group = ["AutoScalingGroups", "nodegroup"].iter().any(|key| tree.root.get(key).is_some());
+            let cure = match is_group {
+                true => "node groups of AWS are converted by `kerf convert --from cluster-autoscaler`",
+                false => "add apiVersion and kind, or leave the file out",
+            };
+            return Err(vec![InputError::new(&self.place, problem, cure)]);
+        }
+        self.sort = Holds::Values;
+        self.objects.push(Object { label: String::new(), ..Object::new(self.place.clone(), tree.root.clone()) });
+        self.items.push(None);
+        self.tree = Some(tree);
+        Ok(())
+    }
+
+    /// The items of a List that are ours; those of a list of one kind need not repeat what they are.
+    fn list(&mut self, tree: Tree) {
+        let (api, kind) = (tree.root.text_at(&["apiVersion"]), tree.root.text_at(&["kind"]));
+        let own = kind.strip_suffix("List").filter(|own| !own.is_empty());
+        for (index, entry) in tree.root.get("items").map(Node::items).unwrap_or_default().iter().enumerate() {
+            let mut item = entry.value.clone();
+            if let Some(own) = own.filter(|_| item.is_map() && is_ours(api)) {
+                for (field, value) in [("apiVersion", api), ("kind", own)] {
+                    if item.get(field).is_none() {
+                        item.set(field, Node::text(value));
+                    }
+                }
+            }
+            if is_ours(item.text_at(&["apiVersion"])) {
+                self.objects.push(Object::new(self.place.item(index + 1), item));
+                self.items.push(Some(index));
+            }
+        }
+        self.tree = Some(tree);
+    }
+
+    fn is_changed(&self) -> bool {
+        self.objects.iter().any(|object| object.edited)
+    }
+
+    /// The document as it comes out; `marked` when it stands behind a `---`.
+    fn text(&self, marked: bool) -> String {
+        let (Some(tree), true) = (&self.tree, self.is_changed()) else { return self.body.clone() };
+        let mut tree = tree.clone();
+        let mut beside = String::new();
+        for (object, item) in self.objects.iter().zip(&self.items) {
+            match item {
+                None => {
+                    tree.root = object.root.clone();
+                    let more = object.beside.iter().map(|it| Tree { root: it.root.clone(), after: Vec::new() }.write());
+                    more.for_each(|text| beside.push_str(&format!("---\n{text}")));
+                }
+                Some(index) => {
+                    let Some(items) = tree.root.get_mut("items") else { continue };
+                    items.items_mut()[*index].value = object.root.clone();
+                    object.beside.iter().for_each(|it| items.push(Entry::new("", it.root.clone())));
+                }
+            }
+        }
+        if !self.items.iter().all(Option::is_none) {
+            typed_no_more(&mut tree.root);
+        }
+        format!("{}{}{beside}", if marked { "\n" } else { "" }, tree.write())
+    }
+}
+
+/// Names of the ConfigMaps that versions before v1beta1 read.
+const SETTINGS: [&str; 2] = ["karpenter-global-settings", "config-logging"];
+
+fn is_ours(api_version: &str) -> bool {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    ["karpenter.sh", "karpenter.k8s.aws"].contains(&group) && api_version != "karpenter.sh/v1alpha1"
+}
+
+/// A list of one kind whose items became another one is a plain List.
+fn typed_no_more(root: &mut Node) {
+    if root.text_at(&["kind"]) != "List" {
+        root.set("kind", Node::text("List"));
+        root.set("apiVersion", Node::text("v1"));
+    }
+}

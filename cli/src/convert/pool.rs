@@ -1,0 +1,272 @@
+//! Provisioners of v1alpha5 and NodePools of any version become NodePools of v1 that mean the same.
+
+use api::label;
+
+use super::object::Object;
+use super::tree::{Entry, Kind, Node, Style};
+
+/// What newer versions call themselves.
+pub(super) const CURRENT: &str = "karpenter.sh/v1";
+const CLASS_GROUP: &str = "karpenter.k8s.aws";
+const CLASS_KIND: &str = "EC2NodeClass";
+const TEMPLATE: [&str; 3] = ["spec", "template", "spec"];
+const REQUIREMENTS: [&str; 4] = ["spec", "template", "spec", "requirements"];
+const CLASS_REF: [&str; 4] = ["spec", "template", "spec", "nodeClassRef"];
+const POLICY: [&str; 3] = ["spec", "disruption", "consolidationPolicy"];
+const AFTER: [&str; 3] = ["spec", "disruption", "consolidateAfter"];
+const EXPIRY: [&str; 4] = ["spec", "template", "spec", "expireAfter"];
+const NEVER: &str = "Never";
+
+/// Fields that stood elsewhere once, or that people look for elsewhere.
+const MOVED: [(&[&str], &[&str]); 13] = [
+    (&["spec", "labels"], &["spec", "template", "metadata", "labels"]),
+    (&["spec", "annotations"], &["spec", "template", "metadata", "annotations"]),
+    (&["spec", "requirements"], &REQUIREMENTS),
+    (&["spec", "taints"], &["spec", "template", "spec", "taints"]),
+    (&["spec", "startupTaints"], &["spec", "template", "spec", "startupTaints"]),
+    (&["spec", "template", "weight"], &["spec", "weight"]),
+    (&["spec", "template", "spec", "weight"], &["spec", "weight"]),
+    (&["spec", "disruption", "expireAfter"], &EXPIRY),
+    (&["spec", "expireAfter"], &EXPIRY),
+    (&["spec", "nodeClassRef"], &CLASS_REF),
+    (&["spec", "template", "spec", "kubeletConfiguration"], &["spec", "template", "spec", "kubelet"]),
+    (&["spec", "kubeletConfiguration"], &["spec", "template", "spec", "kubelet"]),
+    (&["spec", "kubelet"], &["spec", "template", "spec", "kubelet"]),
+];
+
+/// Converts a Provisioner. A provider that stands within it comes back as a document of its own.
+pub(super) fn provisioner(object: &mut Object, classes: &[String]) -> Option<Node> {
+    object.become_kind(CURRENT, "NodePool");
+    let inline = object.root.take_at(&["spec", "provider"]);
+    reference(object, inline.is_some());
+    modernise(object, classes);
+    defaults(object);
+    in_order(object.root.enter(&["spec"]), &["template"]);
+    in_order(object.root.enter(&["spec", "template"]), &["metadata", "spec"]);
+    in_order(object.root.enter(&TEMPLATE), &["nodeClassRef", "requirements"]);
+    let name = object.name().to_owned();
+    inline.map(|entry| {
+        let text = format!("spec.provider is now the EC2NodeClass {name}, a document of its own");
+        object.changed("spec", &text);
+        let meta = Node::map([("name", Node::text(&name))]);
+        let api = [("apiVersion", Node::text("karpenter.k8s.aws/v1alpha1")), ("kind", Node::text("AWSNodeTemplate"))];
+        Node::map(api.into_iter().chain([("metadata", meta), ("spec", entry.value)]))
+    })
+}
+
+/// Puts these fields first: where nobody wrote an order, that which people know.
+fn in_order(map: &mut Node, first: &[&str]) {
+    if let Kind::Map(fields) = &mut map.kind {
+        fields.sort_by_key(|field| first.iter().position(|key| field.key == *key).unwrap_or(first.len()));
+    }
+}
+
+/// A Provisioner's reference to its provider.
+fn reference(object: &mut Object, inline: bool) {
+    if object.root.at(&["spec", "providerRef"]).is_some() {
+        object.shift(&["spec", "providerRef"], &CLASS_REF);
+    } else if inline {
+        let name = Node::text(object.name());
+        object.root.enter(&CLASS_REF).set("name", name);
+    }
+}
+
+/// Brings a pool of any version into the form of v1, the forms that never were any included.
+pub(super) fn modernise(object: &mut Object, classes: &[String]) {
+    object.become_kind(CURRENT, "NodePool");
+    for (from, to) in MOVED {
+        object.shift(from, to);
+    }
+    limits(object);
+    lifetimes(object);
+    consolidation(object);
+    class_reference(object, &CLASS_REF, classes);
+    object.drop(&["spec", "template", "spec", "containerRuntime"], "machines run containerd, and nothing else");
+    object.drop(&["spec", "containerRuntime"], "machines run containerd, and nothing else");
+    object.drop(
+        &["spec", "template", "spec", "kubelet", "containerRuntime"],
+        "machines run containerd, and nothing else",
+    );
+    for annotation in ["v1beta1-kubelet-conversion", "v1beta1-nodeclass-reference"] {
+        let key = format!("compatibility.karpenter.sh/{annotation}");
+        if object.root.at(&["metadata", "annotations", &key]).is_some() {
+            object.lost(&format!("metadata.annotations[{key}]"), "a note of the way to v1, which is over");
+            object.root.take_at(&["metadata", "annotations", &key]);
+        }
+    }
+    grace(object);
+    if object.root.at(&REQUIREMENTS).is_none() {
+        object.changed(&REQUIREMENTS.join("."), "a pool says what it requires, be it nothing");
+        object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: Kind::FlowList(Vec::new()) });
+    }
+}
+
+/// `limits.resources` of Provisioners.
+fn limits(object: &mut Object) {
+    let inner = ["spec", "limits", "resources"];
+    if object.root.at(&inner).is_some_and(Node::is_map) {
+        object.changed(&inner.join("."), "is now spec.limits");
+        let taken = object.root.at_mut(&["spec", "limits"]).and_then(|limits| limits.take("resources"));
+        let (before, mut fields) = taken.map(|entry| (entry.before, entry.value.fields().to_vec())).unwrap_or_default();
+        if let Some(first) = fields.first_mut() {
+            first.before.splice(0..0, before);
+        }
+        let limits = object.root.enter(&["spec", "limits"]);
+        fields.into_iter().for_each(|field| limits.push(field));
+    }
+}
+
+/// The lifetimes of Provisioners: seconds since a node became empty, and since it began.
+fn lifetimes(object: &mut Object) {
+    if let Some((seconds, old)) = seconds(object, "ttlSecondsAfterEmpty") {
+        object.rewrite(&POLICY, "WhenEmpty", "what ttlSecondsAfterEmpty meant");
+        object.rewrite(&AFTER, &seconds, "");
+        object.root.enter(&["spec", "disruption"]).annotate("consolidateAfter", old);
+    }
+    if let Some((seconds, old)) = seconds(object, "ttlSecondsUntilExpired") {
+        object.rewrite(&EXPIRY, &seconds, "what ttlSecondsUntilExpired meant");
+        object.root.enter(&TEMPLATE).annotate("expireAfter", old);
+    }
+    let Some(entry) = object.root.take_at(&["spec", "consolidation"]) else { return };
+    let is_on = entry.value.text_at(&["enabled"]) == "true";
+    if is_on {
+        object.rewrite(&POLICY, "WhenEmptyOrUnderutilized", "what consolidation.enabled meant");
+        object.rewrite(&AFTER, "0s", "");
+    } else if object.root.at(&AFTER).is_none() {
+        object.rewrite(&AFTER, NEVER, "consolidation was off");
+    }
+    let field = if is_on { "consolidationPolicy" } else { "consolidateAfter" };
+    object.root.enter(&["spec", "disruption"]).annotate(field, entry);
+}
+
+/// Takes out a number of seconds; what is no number is refused.
+fn seconds(object: &mut Object, field: &'static str) -> Option<(String, Entry)> {
+    let path = format!("spec.{field}");
+    let found = object.root.at(&["spec", field]).and_then(Node::scalar).map(str::to_owned)?;
+    if found.parse::<u32>().is_err() {
+        object.refuse(&path, &format!("{found:?} is no number of seconds"), "write a whole number");
+        return None;
+    }
+    let entry = object.root.take_at(&["spec", field])?;
+    Some((format!("{found}s"), entry))
+}
+
+fn consolidation(object: &mut Object) {
+    if object.root.text_at(&POLICY) == "WhenUnderutilized" {
+        object.rewrite(&POLICY, "WhenEmptyOrUnderutilized", "its name since v1");
+    }
+    if object.root.at(&["spec", "disruption"]).is_some_and(Node::is_map) && object.root.at(&AFTER).is_none() {
+        object.rewrite(&AFTER, "0s", "v1 wants it said; before it was at once");
+    }
+}
+
+/// Group, kind and name of the class, wherever the reference stands.
+pub(super) fn class_reference(object: &mut Object, path: &[&'static str], classes: &[String]) {
+    let shown = path.join(".");
+    let found = object.root.at(path).is_some_and(Node::is_map);
+    if !found {
+        let [only] = classes else {
+            let cure = format!("write {{group: {CLASS_GROUP}, kind: {CLASS_KIND}, name: ...}} with the class's name");
+            object.refuse(&shown, "it is missing, so nobody knows the machines' class", cure);
+            return;
+        };
+        object.changed(&shown, &format!("it was missing, and {only} is the only class here"));
+        object.root.enter(path).set("name", Node::text(only));
+    }
+    if let Some(old) = object.root.at(path).and_then(|it| it.get("apiVersion")).and_then(Node::scalar) {
+        let group = old.split_once('/').map_or(CLASS_GROUP, |(group, _)| group).to_owned();
+        object.changed(&format!("{shown}.apiVersion"), &format!("is now group: {group}"));
+        let reference = object.root.enter(path);
+        let entry = reference.take("apiVersion");
+        if let (None, Some(entry)) = (reference.get("group"), entry) {
+            reference.push(Entry { key: "group".to_owned(), value: Node::text(&group), ..entry });
+        }
+    }
+    let reference =
+        |object: &Object, field: &str| object.root.at(path).map_or("", |it| it.text_at(&[field])).to_owned();
+    if reference(object, "group").is_empty() {
+        object.changed(&shown, &format!("group: {CLASS_GROUP} is written"));
+        object.root.enter(path).set("group", Node::text(CLASS_GROUP));
+    }
+    if ["", "AWSNodeTemplate"].contains(&reference(object, "kind").as_str()) {
+        object.changed(&shown, &format!("kind: {CLASS_KIND} is written"));
+        object.root.enter(path).set("kind", Node::text(CLASS_KIND));
+    }
+}
+
+/// A grace period under a name that never was one.
+fn grace(object: &mut Object) {
+    for path in
+        [["spec", "disruption", "maxPodGracePeriod"].as_slice(), &["spec", "template", "spec", "maxPodGracePeriod"]]
+    {
+        if object.root.at(path).is_some() {
+            let cure = "write spec.template.spec.terminationGracePeriod for the longest drain of a node, or \
+                        spec.kubelet.evictionMaxPodGracePeriod of the EC2NodeClass for kubelet's own evictions";
+            object.refuse(&path.join("."), "it is no field of any version", cure);
+        }
+    }
+}
+
+/// What a Provisioner meant where it said nothing.
+fn defaults(object: &mut Object) {
+    let needs: [(&str, &str, &[&str], &[&str]); 5] = [
+        (label::OS, "In", &["linux"], &[]),
+        (label::ARCH, "In", &["amd64"], &[]),
+        (label::CAPACITY_TYPE, "In", &["on-demand"], &[]),
+        (label::INSTANCE_CATEGORY, "In", &["c", "m", "r"], &TYPES),
+        (label::INSTANCE_GENERATION, "Gt", &["2"], &TYPES),
+    ];
+    let said: Vec<String> = keys(object);
+    for (key, operator, values, instead) in needs {
+        let has = |key: &str| said.iter().any(|said| label::canonical(said) == key);
+        if has(key) || instead.iter().any(|key| has(key)) {
+            continue;
+        }
+        let text =
+            format!("{key} {operator} {} is written: what a Provisioner took that did not say", values.join(", "));
+        object.changed(&REQUIREMENTS.join("."), &text);
+        let values = values.iter().map(|value| Entry::new("", quoted(value))).collect();
+        let values = Node { line: 0, kind: Kind::FlowList(values) };
+        let need = Node::map([("key", Node::text(key)), ("operator", Node::text(operator)), ("values", values)]);
+        if let Some(list) = object.root.at_mut(&REQUIREMENTS) {
+            if list.items().is_empty() {
+                list.kind = Kind::List(Vec::new());
+            }
+            list.push(Entry::new("", need));
+        }
+    }
+    if object.root.at(&EXPIRY).is_none() {
+        object.rewrite(&EXPIRY, NEVER, "a Provisioner's nodes did not expire, those of v1 do after 720h");
+    }
+    if object.root.at(&AFTER).is_none() {
+        object.rewrite(&AFTER, NEVER, "a Provisioner removed no node that it was not told to");
+    }
+}
+
+/// Requirements that say which types a pool takes.
+const TYPES: [&str; 4] =
+    [label::INSTANCE_TYPE, label::INSTANCE_FAMILY, label::INSTANCE_CATEGORY, label::INSTANCE_GENERATION];
+
+/// Keys of requirements and labels.
+fn keys(object: &Object) -> Vec<String> {
+    let list = object.root.at(&REQUIREMENTS).map(Node::items).unwrap_or_default();
+    let labels = object.root.at(&["spec", "template", "metadata", "labels"]).map(Node::fields).unwrap_or_default();
+    let requirements = list.iter().map(|item| item.value.text_at(&["key"]).to_owned());
+    requirements.chain(labels.iter().map(|label| label.key.clone())).collect()
+}
+
+/// Values of requirements are texts, also where they look like numbers.
+pub(super) fn quoted(text: &str) -> Node {
+    Node { line: 0, kind: Kind::Scalar(text.to_owned(), Style::Double) }
+}
+
+/// Converts a NodeClaim; `expiry` is what its pool says, where the pool is known.
+pub(super) fn claim(object: &mut Object, expiry: Option<&str>) {
+    object.become_kind(CURRENT, "NodeClaim");
+    object.drop(&["spec", "kubelet"], "kubelet's settings are the class's");
+    class_reference(object, &["spec", "nodeClassRef"], &[]);
+    if object.root.at(&["spec", "expireAfter"]).is_none() {
+        let why = if expiry.is_some() { "as its pool has it" } else { "its pool is not here to say more" };
+        object.rewrite(&["spec", "expireAfter"], expiry.unwrap_or(NEVER), why);
+    }
+}

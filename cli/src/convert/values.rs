@@ -1,0 +1,107 @@
+//! Helm values of older charts become those of chart 1.14, which Kerf's chart takes unchanged.
+
+use super::object::Object;
+use super::tree::Node;
+
+/// Keys at the top that only values of this chart have together with each other.
+const KNOWN: [&str; 9] = [
+    "settings",
+    "clusterName",
+    "clusterEndpoint",
+    "serviceAccount",
+    "serviceMonitor",
+    "controller",
+    "webhook",
+    "logConfig",
+    "logLevel",
+];
+
+/// Values that stand elsewhere now.
+const MOVED: [(&[&str], &[&str]); 25] = [
+    (&["clusterName"], &["settings", "clusterName"]),
+    (&["clusterEndpoint"], &["settings", "clusterEndpoint"]),
+    (&["controller", "clusterName"], &["settings", "clusterName"]),
+    (&["controller", "clusterEndpoint"], &["settings", "clusterEndpoint"]),
+    (&["controller", "logLevel"], &["logLevel"]),
+    (&["controller", "outputPaths"], &["logOutputPaths"]),
+    (&["controller", "errorOutputPaths"], &["logErrorOutputPaths"]),
+    (&["controller", "batchMaxDuration"], &["settings", "batchMaxDuration"]),
+    (&["controller", "batchIdleDuration"], &["settings", "batchIdleDuration"]),
+    (&["logConfig", "outputPaths"], &["logOutputPaths"]),
+    (&["logConfig", "errorOutputPaths"], &["logErrorOutputPaths"]),
+    (&["logConfig", "logLevel", "controller"], &["logLevel"]),
+    (&["logConfig", "logLevel", "global"], &["logLevel"]),
+    (&["settings", "aws", "clusterName"], &["settings", "clusterName"]),
+    (&["settings", "aws", "clusterEndpoint"], &["settings", "clusterEndpoint"]),
+    (&["settings", "aws", "clusterCABundle"], &["settings", "clusterCABundle"]),
+    (&["settings", "aws", "isolatedVPC"], &["settings", "isolatedVPC"]),
+    (&["settings", "aws", "vmMemoryOverheadPercent"], &["settings", "vmMemoryOverheadPercent"]),
+    (&["settings", "aws", "interruptionQueueName"], &["settings", "interruptionQueue"]),
+    (&["settings", "aws", "interruptionQueue"], &["settings", "interruptionQueue"]),
+    (&["settings", "interruptionQueueName"], &["settings", "interruptionQueue"]),
+    (&["settings", "aws", "reservedENIs"], &["settings", "reservedENIs"]),
+    (&["aws", "clusterName"], &["settings", "clusterName"]),
+    (&["aws", "clusterEndpoint"], &["settings", "clusterEndpoint"]),
+    (&["aws", "vmMemoryOverheadPercent"], &["settings", "vmMemoryOverheadPercent"]),
+];
+
+const PROFILE: &str = "a class names its own: write it as spec.instanceProfile of each EC2NodeClass, or a role";
+const ROLE: &str = "the controller acts as its service account: give that the role, by IRSA or Pod Identity";
+const DRIFT: &str = "drift is always on; a budget with reasons: [Drifted] and nodes: \"0\" in a NodePool keeps nodes";
+const TAGS: &str = "tags are the class's: write them as spec.tags of each EC2NodeClass";
+const WEBHOOK: &str = "there is no webhook any more, the CRDs' own rules do its work";
+const LOGGING: &str = "logs are JSON, of one level";
+const DENSITY: &str = "a class says it: spec.kubelet.maxPods of an EC2NodeClass";
+const POD_ENI: &str = "pods with security groups of their own need no setting";
+const NODE_NAMES: &str = "nodes are always named by the instance's host name";
+
+/// Values that nothing reads any more.
+const GONE: [(&[&str], &str); 20] = [
+    (&["aws", "defaultInstanceProfile"], PROFILE),
+    (&["settings", "aws", "defaultInstanceProfile"], PROFILE),
+    (&["settings", "aws", "assumeRoleARN"], ROLE),
+    (&["settings", "aws", "assumeRoleDuration"], ROLE),
+    (&["settings", "assumeRoleARN"], ROLE),
+    (&["settings", "assumeRoleDuration"], ROLE),
+    (&["settings", "aws", "tags"], TAGS),
+    (&["settings", "aws", "enableENILimitedPodDensity"], DENSITY),
+    (&["aws", "enableENILimitedPodDensity"], DENSITY),
+    (&["settings", "aws", "enablePodENI"], POD_ENI),
+    (&["aws", "enablePodENI"], POD_ENI),
+    (&["settings", "aws", "nodeNameConvention"], NODE_NAMES),
+    (&["aws", "nodeNameConvention"], NODE_NAMES),
+    (&["settings", "featureGates", "driftEnabled"], DRIFT),
+    (&["settings", "featureGates", "drift"], DRIFT),
+    (&["featureGates", "driftEnabled"], DRIFT),
+    (&["webhook"], WEBHOOK),
+    (&["controller", "webhook"], WEBHOOK),
+    (&["logConfig"], LOGGING),
+    (&["postInstallHook"], "objects of v1beta1 are converted by `kerf convert` instead"),
+];
+
+/// Where values of a chart that another chart brings along stand.
+const BELOW: &str = "karpenter";
+
+/// Whether a document that is no object is values of Karpenter's chart.
+pub(super) fn are_values(root: &Node) -> bool {
+    let own = |node: &Node| {
+        KNOWN.iter().any(|key| node.get(key).is_some()) || node.at(&["aws", "defaultInstanceProfile"]).is_some()
+    };
+    own(root) || root.get(BELOW).is_some_and(own)
+}
+
+/// Brings values into the form of chart 1.14.
+pub(super) fn modernise(object: &mut Object) {
+    let below: &[&'static str] = if object.root.get(BELOW).is_some_and(Node::is_map) { &[BELOW] } else { &[] };
+    let full = |path: &[&'static str]| [below, path].concat();
+    for (from, to) in MOVED {
+        // Only the first of two levels of logging can be kept.
+        if from.starts_with(&["logConfig", "logLevel"]) && object.root.at(&full(to)).is_some() {
+            continue;
+        }
+        object.shift(&full(from), &full(to));
+    }
+    for (path, why) in GONE {
+        object.drop(&full(path), why);
+    }
+}

@@ -1,0 +1,28 @@
+//! What stands for the cluster in a `kerf` that was built without the feature `live`: a sentence with the cure.
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// What would be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Everything that a check of a cluster looks at.
+    Everything,
+}
+
+/// Reads nothing.
+///
+/// # Errors
+/// Always.
+pub fn read(_: Wish) -> Result<Vec<Value>, Failure> {
+    Err(Failure::usage("this kerf was built without a Kubernetes client (feature live); name files that kubectl wrote"))
+}
+
+/// Reads nothing.
+///
+/// # Errors
+/// Always.
+pub fn manifests() -> Result<String, Failure> {
+    read(Wish::Everything).map(|_| String::new())
+}

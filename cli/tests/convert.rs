@@ -1,0 +1,211 @@
+//! What `kerf convert` promises beyond the reviewed transcripts: twice is once, what comes out is what `kerf plan` reads, comments stay,
+//! and old defaults keep their meaning.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "support/kerf.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use cli::convert::convert_text;
+use cli::input::read_text;
+use proptest::prelude::{Just, Strategy, any, prop};
+use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest, sample};
+use serde_json::Value;
+use support::kerf;
+
+fn case(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
+}
+
+/// What converts in the cases, as folder and arguments.
+const CONVERTED: [(&str, &[&str]); 9] = [
+    ("convert_alpha", &["pools.yaml"]),
+    ("convert_beta", &["all.yaml"]),
+    ("convert_mistakes", &["."]),
+    ("convert_values", &["aws.yaml"]),
+    ("convert_values", &["first.yaml"]),
+    ("convert_values", &["umbrella.yaml"]),
+    ("convert_rules", &["rules.yml"]),
+    ("convert_current", &["odd.yaml"]),
+    ("convert_groups", &["--from", "cluster-autoscaler", "nodegroup.json", "asg.json", "--role", "nodes"]),
+];
+
+fn convert(folder: &str, arguments: &[&str]) -> support::Answer {
+    let all: Vec<&str> = ["convert"].into_iter().chain(arguments.iter().copied()).collect();
+    kerf(&case(folder), &all, "", &[])
+}
+
+#[test]
+fn what_is_converted_stays_as_it_is() {
+    for (folder, arguments) in CONVERTED {
+        let first = convert(folder, arguments);
+        assert_eq!(first.code, 0, "{folder}: {}", first.stderr);
+        let second = kerf(&case(folder), &["convert", "-"], &first.stdout, &[]);
+        assert_eq!((second.code, second.stderr.as_str()), (0, ""), "{folder}: {}", first.stdout);
+        assert_eq!(second.stdout, first.stdout, "{folder}");
+    }
+}
+
+#[test]
+fn a_plan_can_be_made_of_what_comes_out() {
+    for (folder, arguments) in
+        CONVERTED.iter().filter(|(folder, _)| !["convert_values", "convert_rules"].contains(folder))
+    {
+        let text = convert(folder, arguments).stdout;
+        let plan = kerf(&case(folder), &["plan", "-", "--now", "2026-11-22T00:00:00Z"], &text, &[]);
+        assert!([0, 3].contains(&plan.code), "{folder}: {}", plan.stderr);
+        assert!(!plan.stderr.contains("is not a field"), "{folder}: {}", plan.stderr);
+    }
+}
+
+/// Every comment of a file is in what comes out.
+#[test]
+fn comments_stay() {
+    for (folder, file) in
+        [("convert_alpha", "pools.yaml"), ("convert_beta", "all.yaml"), ("convert_values", "aws.yaml")]
+    {
+        let before = std::fs::read_to_string(case(folder).join(file)).unwrap();
+        let after = convert(folder, &[file]).stdout;
+        let comments: Vec<&str> = before.lines().filter_map(|line| Some(&line[line.find("# ")?..])).collect();
+        assert!(comments.len() > 1, "{file} has comments");
+        for comment in comments {
+            assert!(after.contains(comment), "{comment:?} is not in\n{after}");
+        }
+    }
+}
+
+/// The objects of a text as plain values.
+fn values(text: &str) -> Vec<Value> {
+    let documents = text.split("---\n").filter(|document| !document.trim().is_empty());
+    documents.map(|document| serde_saphyr::from_str(document).unwrap()).collect()
+}
+
+const CLASS: &str = "---\napiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: a}\nspec: {instanceProfile: nodes, subnetSelector: {a: b}, securityGroupSelector: {a: b}}\n";
+
+/// Parts of a Provisioner's spec, each of which it may have or not.
+fn provisioner() -> impl Strategy<Value = String> {
+    let requirements = sample::subsequence(
+        vec![
+            "    - {key: kubernetes.io/arch, operator: In, values: [arm64]}\n",
+            "    - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}\n",
+            "    - {key: node.kubernetes.io/instance-type, operator: In, values: [m6g.large]}\n",
+            "    - {key: beta.kubernetes.io/os, operator: In, values: [linux]}\n",
+        ],
+        0..=4,
+    );
+    let lives = (any::<Option<u16>>(), any::<Option<u16>>(), prop::option::of(any::<bool>()));
+    (requirements, lives).prop_map(|(requirements, (empty, expired, consolidation))| {
+        let mut text = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec:\n  providerRef: {name: a}\n".to_owned();
+        if !requirements.is_empty() {
+            text.push_str(&format!("  requirements:\n{}", requirements.concat()));
+        }
+        // A Provisioner had one of both.
+        match (empty, consolidation) {
+            (_, Some(enabled)) => text.push_str(&format!("  consolidation: {{enabled: {enabled}}}\n")),
+            (Some(seconds), None) => text.push_str(&format!("  ttlSecondsAfterEmpty: {seconds}\n")),
+            (None, None) => {}
+        }
+        expired.iter().for_each(|seconds| text.push_str(&format!("  ttlSecondsUntilExpired: {seconds}\n")));
+        text
+    })
+}
+
+/// What a Provisioner meant, worked out from its own fields by another way than the converter's.
+fn meant(old: &Value, new: &Value) -> Result<(), String> {
+    let (spec, pool) = (&old["spec"], &new["spec"]);
+    let expiry = spec["ttlSecondsUntilExpired"].as_u64().map_or("Never".to_owned(), |it| format!("{it}s"));
+    let after = match (&spec["consolidation"]["enabled"], spec["ttlSecondsAfterEmpty"].as_u64()) {
+        (Value::Bool(true), _) => "0s".to_owned(),
+        (_, Some(seconds)) => format!("{seconds}s"),
+        _ => "Never".to_owned(),
+    };
+    let said = [
+        (pool["template"]["spec"]["expireAfter"].as_str(), expiry),
+        (pool["disruption"]["consolidateAfter"].as_str(), after),
+    ];
+    for (said, meant) in said {
+        if said != Some(meant.as_str()) {
+            return Err(format!("{said:?}, but {meant} was meant"));
+        }
+    }
+    let keys: Vec<&str> = pool["template"]["spec"]["requirements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["key"].as_str().unwrap())
+        .collect();
+    let count = |names: &[&str]| keys.iter().filter(|key| names.contains(key)).count();
+    let once = [
+        &["kubernetes.io/arch"][..],
+        &["kubernetes.io/os", "beta.kubernetes.io/os"],
+        &["karpenter.sh/capacity-type"],
+        &["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-category"],
+    ];
+    once.iter().try_for_each(|names| if count(names) == 1 { Ok(()) } else { Err(format!("{names:?} in {keys:?}")) })
+}
+
+/// Lines of manifests of all versions, sound and broken.
+const LINES: [&str; 26] = [
+    "apiVersion: karpenter.sh/v1beta1",
+    "apiVersion: karpenter.sh/v1",
+    "apiVersion: karpenter.sh/v1alpha5",
+    "apiVersion: karpenter.k8s.aws/v1beta1",
+    "apiVersion: v1",
+    "kind: NodePool",
+    "kind: Provisioner",
+    "kind: EC2NodeClass",
+    "kind: List",
+    "metadata: {name: a} # who",
+    "# words",
+    "",
+    "spec:",
+    "  template: {spec: {requirements: [], nodeClassRef: {name: a}, kubelet: {maxPods: 1}}}",
+    "  disruption: {consolidationPolicy: WhenUnderutilized, expireAfter: 1h}",
+    "  amiFamily: AL2",
+    "  limits: {resources: {cpu: 1}}",
+    "  consolidation: yes",
+    "  weight: |",
+    "    text",
+    "items: [{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: b}}]",
+    "settings: {aws: {clusterName: a}}",
+    "groups: [{rules: [{expr: karpenter_nodes_created}]}]",
+    "---",
+    "a: &x [*x]",
+    "\tb: c",
+];
+
+proptest! {
+    #[test]
+    fn a_provisioner_keeps_its_meaning(text in provisioner()) {
+        let done = convert_text("f", &format!("{text}{CLASS}")).unwrap_or_else(|errors| panic!("{errors}"));
+        let (old, new) = (values(&text), values(&done.text));
+        if let Err(error) = meant(&old[0], &new[0]) {
+            panic!("{error}:\n{}", done.text);
+        }
+        prop_assert!(read_text("g", &done.text).is_ok());
+        let again = convert_text("f", &done.text).unwrap();
+        prop_assert_eq!(again.text, done.text);
+        prop_assert!(again.changed.is_empty() && again.lost.is_empty());
+    }
+
+    #[test]
+    fn whatever_lines_say_the_answer_is_stable(lines in prop::collection::vec(prop_oneof![Just(""), sample::select(&LINES[..])], 0..18)) {
+        match convert_text("f", &lines.join("\n")) {
+            Ok(done) => {
+                let again = convert_text("f", &done.text);
+                prop_assert!(again.is_ok(), "{:?}\n{}", again, done.text);
+                prop_assert_eq!(again.unwrap().text, done.text);
+            }
+            Err(errors) => {
+                prop_assert!(!errors.0.is_empty());
+                prop_assert!(errors.to_string().lines().all(|line| line.starts_with("f") && line.contains("; ")), "{errors}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_converted_or_refused(text in ".{0,200}") {
+        let _ = convert_text("f", &text);
+    }
+}

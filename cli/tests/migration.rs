@@ -1,0 +1,192 @@
+//! The pages that tell how to come over to Kerf, carried out: each line of their commands that runs `kerf`, in a folder with what the
+//! lines before it would have written, and with an API server that answers as one with Karpenter 1.14 does.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The lines of all shell blocks of a page.
+fn commands(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(here("../docs").join(page)).unwrap();
+    let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+/// Answers lists of the kinds that a cluster has, until the test ends. The address of it.
+fn api_server(objects: Value) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let objects = objects.clone();
+            std::thread::spawn(move || serve(stream, &objects));
+        }
+    });
+    format!("http://{address}")
+}
+
+fn serve(stream: TcpStream, objects: &Value) {
+    let mut reader = BufReader::new(&stream);
+    let mut first = String::new();
+    while reader.read_line(&mut first).is_ok_and(|length| length > 0) {
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
+            line.clear();
+        }
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        let (status, body) = match objects.get(path) {
+            Some(items) => ("200 OK", json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items})),
+            None => (
+                "404 Not Found",
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound", "message": "no such kind", "code": 404}),
+            ),
+        };
+        let body = body.to_string();
+        let head =
+            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        if (&stream).write_all((head + &body).as_bytes()).is_err() {
+            return;
+        }
+        first.clear();
+    }
+}
+
+fn class() -> Value {
+    json!({
+        "metadata": {"name": "default", "annotations": {"karpenter.k8s.aws/ec2nodeclass-hash-version": "v5"}},
+        "spec": {
+            "role": "nodes",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-0a1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-0a1"}],
+        },
+    })
+}
+
+/// What a cluster with Karpenter 1.14 lists.
+fn karpenter() -> Value {
+    let reference = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    json!({
+        "/apis/karpenter.k8s.aws/v1/ec2nodeclasses": [class()],
+        "/apis/karpenter.sh/v1/nodepools": [{
+            "metadata": {"name": "default", "annotations": {"karpenter.sh/nodepool-hash-version": "v3"}},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": reference}}},
+        }],
+        "/apis/karpenter.sh/v1/nodeclaims": [],
+        "/apis/apps/v1/deployments": [],
+        "/apis/apps/v1/daemonsets": [],
+    })
+}
+
+/// What one of v1beta1 lists.
+fn older() -> Value {
+    let reference = json!({"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "default"});
+    let mut class = class();
+    class["spec"]["amiFamily"] = json!("AL2023");
+    class["spec"]["amiSelectorTerms"].take();
+    class["metadata"]["uid"] = json!("11111111-0000-4000-8000-000000000000");
+    json!({
+        "/apis/karpenter.k8s.aws/v1beta1/ec2nodeclasses": [class],
+        "/apis/karpenter.sh/v1beta1/nodepools": [{
+            "metadata": {"name": "default"},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": reference}}},
+        }],
+    })
+}
+
+/// Runs one line with a shell that finds the built program as `kerf`.
+fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
+    let kubeconfig = folder.join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_kerf")).parent().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
+        .env("HOME", folder)
+        .env("KUBECONFIG", &kubeconfig)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Carries out a page in a copy of a folder. What other programs write must lie there already.
+fn carry_out(page: &str, folder: &str) {
+    let place = tempfile::tempdir().unwrap();
+    copy(&here("tests/migration").join(folder), place.path());
+    let server = api_server(karpenter());
+    let lines = commands(page);
+    assert!(lines.iter().filter(|line| line.starts_with("kerf ")).count() > 2, "{page} has commands");
+    for line in lines {
+        if line.starts_with("kerf ") {
+            let (code, out, err) = run(place.path(), &line, &server);
+            assert_eq!(code, 0, "{line}\n{out}{err}");
+            continue;
+        }
+        assert!(["kubectl ", "helm ", "aws "].iter().any(|program| line.starts_with(program)), "{page}: {line}");
+        if let Some((_, file)) = line.split_once(" > ") {
+            assert!(place.path().join(file).exists(), "{page}: {line}");
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in from.read_dir().unwrap().map(Result::unwrap) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            std::fs::copy(path, target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_way_from_karpenter_can_be_gone() {
+    carry_out("migrate-from-karpenter.md", "karpenter");
+}
+
+#[test]
+fn the_way_from_the_cluster_autoscaler_can_be_gone() {
+    carry_out("migrate-from-cluster-autoscaler.md", "cluster-autoscaler");
+}
+
+#[test]
+fn a_live_cluster_of_an_older_version_is_converted() {
+    let place = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(place.path(), "kerf convert --live", &api_server(older()));
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("apiVersion: karpenter.sh/v1\n") && out.contains("alias: al2023@latest"), "{out}");
+    assert!(!out.contains("uid") && err.contains("kerf: changed: cluster, document"), "{err}");
+    let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(older()));
+    assert_eq!(code, 3, "{err}");
+    assert!(report.contains("NodePool default: is of karpenter.sh/v1beta1"), "{report}");
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_told_with_the_cure() {
+    let place = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let (code, out, err) = run(place.path(), "kerf adopt --check", &format!("http://{address}"));
+    assert_eq!((code, out.as_str()), (69, ""), "{err}");
+    assert!(err.contains("check the kubeconfig"), "{err}");
+}
