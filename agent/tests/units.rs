@@ -112,7 +112,7 @@ async fn a_crash_and_a_hang_end_in_a_new_start() {
     if !System::wanted() {
         return;
     }
-    let (api, _machine, system) = guarded("[Service]\nWatchdogSec=2\n").await;
+    let (api, _machine, system) = guarded("[Service]\nWatchdogSec=5\n").await;
     let guarding = |text: &str| text.starts_with("all gates are open");
     system.until(RUN, "StatusText", guarding);
 
