@@ -3,6 +3,7 @@
 //! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
 
 mod consequences;
+mod scores;
 mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use crate::act::{Act, Step};
 use crate::batch::{Batch, Window};
 use crate::cluster::Cluster;
 use crate::index::Index;
+use crate::interruption::Notices;
 use crate::lifecycle;
 use crate::market::Market;
 use crate::metrics;
@@ -28,6 +30,7 @@ use crate::moves::{Mover, Noted, Order, Ripe};
 use crate::nominations::Nominations;
 use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
+use scores::Scores;
 use stays::Gauges;
 
 /// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
@@ -48,8 +51,8 @@ pub struct Rules {
     pub planning: snapshot::Settings,
 }
 
-/// What the provisioner shares with others: the cluster, the market, metrics, and where verdicts are left.
-pub type Shared = (Arc<Cluster>, Arc<Market>, Arc<Metrics>, Arc<Verdicts>);
+/// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left and what EC2 says of machines.
+pub type Shared = (Arc<Cluster>, Arc<Market>, Arc<Metrics>, Arc<Verdicts>, Arc<Notices>);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {
@@ -58,12 +61,14 @@ pub struct Provisioner {
     act: Act,
     metrics: Arc<Metrics>,
     verdicts: Arc<Verdicts>,
+    notices: Arc<Notices>,
     rules: Rules,
     mover: Arc<Mover>,
     nominations: Mutex<Nominations>,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Noted>,
     gauges: Gauges,
+    scores: Scores,
     /// What was translated for the last plan and has not changed since.
     memory: Mutex<Memory>,
 }
@@ -72,10 +77,24 @@ impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
     pub fn new(shared: Shared, act: Act, mover: Arc<Mover>, rules: Rules) -> Self {
-        let (cluster, market, metrics, verdicts) = shared;
+        let (cluster, market, metrics, verdicts, notices) = shared;
         let (nominations, noted, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let gauges = Gauges::default();
-        Self { cluster, market, act, metrics, verdicts, rules, mover, nominations, noted, gauges, memory }
+        let (gauges, scores) = (Gauges::default(), Scores::default());
+        Self {
+            cluster,
+            market,
+            act,
+            metrics,
+            verdicts,
+            notices,
+            rules,
+            mover,
+            nominations,
+            noted,
+            gauges,
+            scores,
+            memory,
+        }
     }
 
     /// Runs passes until every sender of triggers is gone.
@@ -155,6 +174,7 @@ impl Provisioner {
             type_labels: BTreeSet::new(),
             nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
+            impaired: self.notices.impaired(now),
             settings: self.rules.planning,
             now,
         })
@@ -184,6 +204,7 @@ impl Provisioner {
         self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
         self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
         self.gauges.set(&self.metrics, built, plan, &self.cluster);
+        self.scores.count(&self.metrics, built, plan, &ripe.begin);
         let stays = self.cluster.read(|index| stays::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
             self.metrics.add(&metrics::FAILED_VALIDATIONS, &[dropped.kind.consolidation()], 1.0);

@@ -75,14 +75,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
     let verdicts = Arc::new(Verdicts::default());
     let rules = Rules { window: settings.batch, planning: settings.planning };
-    let shared = (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts));
+    let notices = Arc::new(Notices::default());
+    let shared =
+        (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts), Arc::clone(&notices));
     let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared, act.clone(), Arc::clone(&mover), rules);
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    let notices = Arc::new(Notices::default());
     let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
     listen(&settings, &heard, &mut tasks);
     let hands = (launcher, mover);

@@ -172,4 +172,10 @@ fn a_static_claim_with_pods_is_as_the_plan_says() {
     let planned = Launch { purpose: planner::Purpose::Provision, ..launch.clone() };
     let of = |launch: &Launch| claim(launch, &origin, &pool(&json!({})), &class(&json!({}))).spec.requirements;
     assert_eq!(of(&launch), of(&planned));
+    let kept = pool(&json!({"spec": {"replicas": 1}}));
+    let of_kept = |launch: &Launch| claim(launch, &origin, &kept, &class(&json!({}))).spec.requirements;
+    let replacement = Launch { purpose: planner::Purpose::Replacement, pods: Vec::new(), ..planned.clone() };
+    assert_eq!(of_kept(&replacement), of(&planned), "pods of the node that goes count on it");
+    let for_nobody = Launch { requests: Resources::default(), ..replacement };
+    assert_eq!(of_kept(&for_nobody), kept.template_requirements());
 }

@@ -1,6 +1,6 @@
 //! What EC2 says of its instances' health, asked for every minute (aws 6.4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::work::Work;
 /// How often to ask.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// A failed check counts once it has lasted so long.
+/// A check that fails ends an instance by itself once it has lasted so long.
 const LASTING: SignedDuration = SignedDuration::from_secs(120);
 
 /// An instance of ours that is unwell.
@@ -57,11 +57,21 @@ pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<F
     found
 }
 
-fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<Kind> {
-    let lasts = |since: &Option<String>| {
-        let since = since.as_ref().and_then(|since| since.parse::<Timestamp>().ok());
-        since.is_some_and(|since| now.duration_since(since) >= LASTING)
+/// Since when instances fail checks, by id: whoever doubts a machine for another reason may doubt it with more right.
+#[must_use]
+pub fn impaired(statuses: &[InstanceStatus]) -> BTreeMap<String, Timestamp> {
+    let since = |status: &InstanceStatus| {
+        [&status.system_impaired_since, &status.instance_impaired_since].into_iter().filter_map(moment).min()
     };
+    statuses.iter().filter_map(|status| Some((status.instance.clone(), since(status)?))).collect()
+}
+
+fn moment(since: &Option<String>) -> Option<Timestamp> {
+    since.as_ref()?.parse().ok()
+}
+
+fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<Kind> {
+    let lasts = |since: &Option<String>| moment(since).is_some_and(|since| now.duration_since(since) >= LASTING);
     let rows = [
         (Kind::SystemStatus, lasts(&status.system_impaired_since)),
         (Kind::InstanceStatus, lasts(&status.instance_impaired_since)),
@@ -95,6 +105,7 @@ pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, notices:
             }
         };
         let now = Timestamp::now();
+        notices.witness(impaired(&statuses), now);
         let found = cluster.read(|index| find(&statuses, index, now));
         count(&found, &mut counted, &metrics);
         for finding in found {
@@ -122,8 +133,30 @@ mod tests {
     use api::condition;
     use cloud::{InstanceStatus, StatusEvent};
 
-    use super::{Index, Kind, find};
+    use super::{Index, Kind, find, impaired};
     use crate::fixture::{at, claim, condition as cond, status};
+
+    #[test]
+    fn an_instance_is_doubted_from_the_first_check_that_fails_if_that_is_told() {
+        let since = |seconds: i64| Some(at(seconds).to_string());
+        let rows = [
+            (None, None, None),
+            (since(5), None, Some(at(5))),
+            (None, since(6), Some(at(6))),
+            (since(7), since(6), Some(at(6))),
+            (Some("a while ago".to_owned()), None, None),
+            (Some("a while ago".to_owned()), since(6), Some(at(6))),
+        ];
+        for (system, own, expected) in rows {
+            let status = InstanceStatus {
+                instance: "i-1".to_owned(),
+                system_impaired_since: system,
+                instance_impaired_since: own,
+                ..InstanceStatus::default()
+            };
+            assert_eq!(impaired(std::slice::from_ref(&status)).get("i-1").copied(), expected, "{status:?}");
+        }
+    }
 
     #[test]
     fn checks_count_when_they_last_and_events_at_once() {

@@ -1,15 +1,29 @@
-//! Notices that wait for their claim's next look.
+//! Notices that wait for their claim's next look, and what EC2's checks say beside what others say.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::oneshot;
 
 use super::Notice;
 
-/// Notices by the claim's name.
+/// What EC2 said of its instances' checks this long ago says nothing any more: three answers have failed to come.
+const STALE: SignedDuration = SignedDuration::from_mins(3);
+
+/// Notices by the claim's name, and instances that fail EC2's checks.
 #[derive(Debug, Default)]
-pub struct Notices(Mutex<BTreeMap<String, Pending>>);
+pub struct Notices {
+    pending: Mutex<BTreeMap<String, Pending>>,
+    impaired: Mutex<Option<Impaired>>,
+}
+
+/// Since when instances fail checks, by id, and when EC2 said so.
+#[derive(Debug)]
+struct Impaired {
+    since: BTreeMap<String, Timestamp>,
+    told: Timestamp,
+}
 
 #[derive(Debug)]
 struct Pending {
@@ -47,8 +61,25 @@ impl Notices {
         }
     }
 
+    /// EC2 says at `told` since when instances fail checks, by id; of all others it says that they do not.
+    pub fn witness(&self, since: BTreeMap<String, Timestamp>, told: Timestamp) {
+        *self.checks() = Some(Impaired { since, told });
+    }
+
+    /// Since when instances fail EC2's checks, by id; none while nobody has asked lately. What was told after `now`, by a clock
+    /// that was set back since, does not count either.
+    #[must_use]
+    pub fn impaired(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
+        let recent = |found: &&Impaired| found.told <= now && now.duration_since(found.told) < STALE;
+        self.checks().as_ref().filter(recent).map(|found| found.since.clone()).unwrap_or_default()
+    }
+
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Pending>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn checks(&self) -> MutexGuard<'_, Option<Impaired>> {
+        self.impaired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,6 +88,19 @@ mod tests {
     use super::{Notice, Notices};
     use crate::fixture::at;
     use crate::interruption::Kind;
+
+    #[test]
+    fn the_last_answer_about_checks_counts_for_three_minutes() {
+        let notices = Notices::default();
+        assert!(notices.impaired(at(0)).is_empty());
+        let sick: std::collections::BTreeMap<_, _> = [("i-1".to_owned(), at(5))].into();
+        notices.witness(sick.clone(), at(60));
+        for (now, counts) in [(60, true), (239, true), (240, false), (59, false)] {
+            assert_eq!(notices.impaired(at(now)) == sick, counts, "{now}");
+        }
+        notices.witness(std::collections::BTreeMap::new(), at(120));
+        assert!(notices.impaired(at(121)).is_empty(), "it is well again");
+    }
 
     #[test]
     fn all_who_said_it_hear_when_it_is_done() {

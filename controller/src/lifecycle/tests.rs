@@ -490,3 +490,12 @@ fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() 
     assert_eq!(said(Some(crate::fixture::pool(&narrowed))), Some(drifted));
     assert_eq!(said(Some(crate::fixture::pool(&json!({})))), None);
 }
+
+#[test]
+fn a_clock_that_is_set_back_gives_nobody_up() {
+    let conditions = [cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", 240)];
+    let decision = decide(&look(&status(&conditions), &[], 10));
+    assert_eq!(decision.disrupted, None);
+    assert_eq!(decision.after, Some(super::REGISTRATION_TIMEOUT), "its whole time again, and no more");
+    assert!(words(&decision.steps).iter().all(|step| !step.starts_with("delete")), "{:?}", words(&decision.steps));
+}

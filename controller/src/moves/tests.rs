@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, reason, taint};
 use jiff::Timestamp;
@@ -493,4 +494,31 @@ fn what_goes_now_is_not_left_over() {
     world.run_all(&steps[..4]);
     assert_eq!(stale(&world.index, &BTreeSet::from(["old-1", "old-2"])).len(), 0);
     assert_eq!(stale(&world.index, &BTreeSet::from(["old-1"])).len(), 2, "taint and condition of the other");
+}
+
+#[test]
+fn a_clock_that_is_set_back_gives_a_move_its_whole_patience_again_and_no_more() {
+    let mut world = World::settled();
+    world.begin();
+    world.now = at(100);
+    let decision = world.look();
+    assert!(decision.end.is_none(), "{:?}", decision.end);
+    assert_eq!(decision.after, Some(super::LEAST_PATIENCE));
+}
+
+#[test]
+fn a_node_without_a_claim_is_left_alone_and_a_claim_without_a_node_goes_all_the_same() {
+    let mut world = World::settled();
+    let closed = json!([{"key": taint::DISRUPTED, "effect": taint::NO_SCHEDULE}]);
+    let alone =
+        json!({"metadata": {"name": "alone", "uid": "alone"}, "spec": {"providerID": provider(9), "taints": closed}});
+    world.add(node(&alone).as_ref().clone());
+    assert!(stale(&world.index, &BTreeSet::new()).is_empty(), "nobody knows who closed it");
+    drop(world.index.delete::<Node>("node-1", world.now));
+    world.begin();
+    assert!(world.is_closed(2));
+    ["new-1", "new-2"].iter().for_each(|name| world.initialize(name));
+    let steps = world.look().steps;
+    world.run_all(&steps);
+    assert_eq!(world.going(), ["old-1", "old-2"]);
 }

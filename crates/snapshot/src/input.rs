@@ -64,6 +64,8 @@ pub struct Input<'a> {
     pub nominations: Vec<(String, String)>,
     /// Until when nodes are protected by such promises, by the name of the Node or NodeClaim.
     pub nominated_until: BTreeMap<String, Timestamp>,
+    /// Since when EC2's status checks of instances fail, by the instance's id.
+    pub impaired: BTreeMap<String, Timestamp>,
     /// How hard the planner may try, and which policies apply.
     pub settings: Settings,
 }
@@ -134,6 +136,7 @@ impl Input<'_> {
             type_labels: BTreeSet::new(),
             nominations: Vec::new(),
             nominated_until: BTreeMap::new(),
+            impaired: BTreeMap::new(),
             settings: Settings::default(),
         }
     }

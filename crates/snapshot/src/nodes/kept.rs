@@ -49,6 +49,7 @@ struct Source {
     report: Option<Arc<NodeReport>>,
     pods: u64,
     nominated_until: Option<Millis>,
+    impaired: Option<Timestamp>,
     node_repair: bool,
 }
 
@@ -64,6 +65,7 @@ impl Source {
             && same(&self.report, &other.report)
             && self.pods == other.pods
             && self.nominated_until == other.nominated_until
+            && self.impaired == other.impaired
             && self.node_repair == other.node_repair
     }
 }
@@ -125,6 +127,7 @@ fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> So
         catalogue: scene.catalogue(machine).map(Arc::clone),
         pods: setting.pods.map_or(0, |group| group.version),
         nominated_until: scene.nominated_until(machine),
+        impaired: scene.impaired_since(machine),
         node_repair: scene.input.settings.node_repair,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::objects::{CSINode, ResourceList};
 use api::{DurationText, NodeClaim, NodeClaimSpec, condition, label};
+use jiff::Timestamp;
 use planner::{
     Catalogue, Drifted, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
 };
@@ -31,6 +32,11 @@ impl<'a> Scene<'a> {
     pub(super) fn catalogue(&self, machine: &Machine<'_>) -> Option<&'a Arc<Catalogue>> {
         let class = &machine.claim?.spec.node_class_ref.name;
         self.catalogues.of(machine.pool().map_or("", String::as_str), class)
+    }
+
+    /// Since when EC2's checks of the machine fail.
+    pub(super) fn impaired_since(&self, machine: &Machine<'_>) -> Option<Timestamp> {
+        self.input.impaired.get(machine.instance()?).copied()
     }
 
     /// Until when promises of recent plans protect the machine.
@@ -91,7 +97,10 @@ pub(super) fn node(
             problems,
         ),
         drifted: drifted(machine),
-        sick: machine.node.filter(|_| scene.input.settings.node_repair).and_then(|node| sick(node)),
+        sick: machine
+            .node
+            .filter(|_| scene.input.settings.node_repair)
+            .and_then(|node| sick(node, scene.impaired_since(machine))),
         usage: None,
     }
 }

@@ -343,6 +343,41 @@ fn pods_cost_what_their_owner_says() {
     }
 }
 
+/// Rows: what a pod says, whether it holds its node, and what it counts for to move it.
+#[test]
+fn who_asks_to_stay_stays_whatever_else_it_says() {
+    let rows = [
+        (json!({"karpenter.sh/do-not-disrupt": "true"}), true),
+        (json!({"karpenter.sh/do-not-disrupt": "false"}), false),
+        (json!({"karpenter.sh/do-not-disrupt": "-4h"}), false),
+        (json!({"karpenter.sh/do-not-disrupt": "for ever"}), false),
+    ];
+    for (asks, holds) in rows {
+        let cheap = json!({
+            "controller.kubernetes.io/pod-deletion-cost": "-2147483648", "kerf.sh/disrupt-at-most-once-per": "0s",
+        });
+        let (pod, told) = only(running("web", "n1", "1", json!({"annotations": merged(cheap, asks.clone())})), vec![]);
+        assert_eq!((pod.do_not_disrupt, told), (holds, vec![]), "{asks}");
+        assert_eq!(pod.cost, -10 * BoundPod::COST, "{asks}");
+    }
+}
+
+/// Whoever is younger than nothing is as old as nothing: a clock was set back, or another one is ahead.
+#[test]
+fn a_node_from_the_future_has_its_whole_life_ahead() {
+    let (node, claim) = machine("n1", json!({}));
+    let claim = merged(
+        claim,
+        json!({
+            "metadata": {"creationTimestamp": "2026-01-01T13:00:00Z"}, "spec": {"expireAfter": "1h"},
+        }),
+    );
+    let built = with(vec![(node, claim)], vec![]).build();
+    assert_eq!(built.snapshot.nodes[0].expires, Some(millis("2026-01-01T14:00:00Z")));
+    let plan = planner::plan(&built.snapshot);
+    assert!(plan.moves.iter().all(|it| it.reason != planner::MoveReason::Expired), "{:?}", plan.moves);
+}
+
 #[test]
 fn a_pod_rests_from_its_start() {
     let rows = [

@@ -1,0 +1,53 @@
+//! How moves that save money score, by pool: what pools with policy Balanced weigh (core 4.12). Counts, decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use daemon::metric::Metrics;
+use planner::{ConsolidationPolicy, MoveReason, NodeVerdict, Plan};
+use snapshot::Built;
+
+use crate::metrics;
+
+/// Nodes whose moves the last plan rejected: each is counted once until something else is said of it.
+#[derive(Debug, Default)]
+pub struct Scores {
+    rejected: Mutex<BTreeSet<String>>,
+}
+
+impl Scores {
+    /// Counts the moves that are begun, by their positions in the plan, and those that saved too little for what they disturb.
+    pub fn count(&self, metrics: &Metrics, built: &Built, plan: &Plan, begin: &[usize]) {
+        let begun = begin.iter().filter_map(|position| plan.moves.get(*position));
+        let begun = begun.filter(|planned| planned.reason == MoveReason::Underutilized);
+        for balance in planner::balances(&built.snapshot, begun) {
+            score(metrics, "approved", (&balance.pool, balance.policy), balance.score);
+        }
+        let unbalanced = |(name, verdict): &(String, NodeVerdict)| match verdict {
+            NodeVerdict::Unbalanced { score } => Some((name.clone(), *score)),
+            _ => None,
+        };
+        let now: BTreeMap<String, i64> = plan.report.nodes.iter().filter_map(unbalanced).collect();
+        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        for node in built.snapshot.nodes.iter().filter(|node| !rejected.contains(&node.name)) {
+            if let (Some(found), Some(pool)) = (now.get(&node.name), &node.pool) {
+                score(metrics, "rejected", (pool, ConsolidationPolicy::Balanced), *found);
+            }
+        }
+        *rejected = now.into_keys().collect();
+    }
+}
+
+fn score(metrics: &Metrics, decision: &str, (pool, policy): (&str, ConsolidationPolicy), thousandths: i64) {
+    let policy = match policy {
+        ConsolidationPolicy::WhenEmpty => "WhenEmpty",
+        ConsolidationPolicy::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",
+        ConsolidationPolicy::Balanced => "Balanced",
+    };
+    let labels = [decision, pool, policy];
+    metrics.observe(&metrics::CONSOLIDATION_SCORE, &labels, thousandths as f64 / 1000.0);
+    metrics.add(&metrics::CONSOLIDATION_MOVES, &labels, 1.0);
+}
+
+#[cfg(test)]
+mod tests;

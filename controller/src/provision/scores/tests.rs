@@ -1,0 +1,86 @@
+//! Which moves are counted, how often, and with what score.
+
+use daemon::metric::Metrics;
+use planner::{
+    ConsolidationPolicy, Disruption, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Pool, Report,
+    Snapshot, WhyMove,
+};
+use snapshot::Built;
+
+use super::Scores;
+use crate::metrics::TABLE;
+
+/// Ten nodes of a pool, each for a dollar and with nothing on it.
+fn built(policy: ConsolidationPolicy) -> Built {
+    let pool = Pool {
+        name: "default".to_owned(),
+        disruption: Disruption { policy, ..Disruption::default() },
+        ..Pool::default()
+    };
+    let node = |number: usize| Node {
+        name: format!("node-{number}"),
+        claim: Some(format!("default-{number}")),
+        pool: Some(pool.name.clone()),
+        price: Some(MicroDollars(1_000_000)),
+        ..Node::default()
+    };
+    let nodes = (0..10).map(|number| node(number).into()).collect();
+    Built { snapshot: Snapshot { pools: vec![pool.clone()], nodes, ..Snapshot::default() }, ..Built::default() }
+}
+
+fn planned(reason: MoveReason, saving: i64) -> Move {
+    Move {
+        reason,
+        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+        replacements: Vec::new(),
+        pods: Vec::new(),
+        saving: Some(MicroDollars(saving)),
+        cost: 0,
+        why: WhyMove::Cheaper,
+    }
+}
+
+fn counted(metrics: &Metrics, line: &str) -> Vec<String> {
+    metrics.render().lines().filter(|found| found.starts_with(line)).map(str::to_owned).collect()
+}
+
+#[test]
+fn moves_count_when_they_begin_with_their_share_of_cost_over_their_share_of_disruption() {
+    let rows = [
+        (ConsolidationPolicy::Balanced, "Balanced"),
+        (ConsolidationPolicy::WhenEmptyOrUnderutilized, "WhenEmptyOrUnderutilized"),
+    ];
+    for (policy, name) in rows {
+        let metrics = Metrics::new(TABLE);
+        // A tenth of the disruption, and a twentieth of the cost.
+        let moves = vec![planned(MoveReason::Underutilized, 500_000), planned(MoveReason::Empty, 1_000_000)];
+        let plan = Plan { moves, ..Plan::default() };
+        let (scores, built) = (Scores::default(), built(policy));
+        scores.count(&metrics, &built, &plan, &[]);
+        assert!(counted(&metrics, "karpenter_consolidation_moves_total{").is_empty(), "it only waits");
+        scores.count(&metrics, &built, &plan, &[0, 1]);
+        let labels = format!("{{decision=\"approved\",nodepool=\"default\",policy=\"{name}\"}}");
+        let expected = [format!("karpenter_consolidation_moves_total{labels} 1.0")];
+        assert_eq!(counted(&metrics, "karpenter_consolidation_moves_total{"), expected);
+        let expected = [format!("karpenter_consolidation_score_sum{labels} 0.5")];
+        assert_eq!(counted(&metrics, "karpenter_consolidation_score_sum"), expected);
+    }
+}
+
+#[test]
+fn a_move_that_does_not_balance_counts_once_until_something_else_is_said() {
+    let (metrics, scores) = (Metrics::new(TABLE), Scores::default());
+    let built = built(ConsolidationPolicy::Balanced);
+    let says = |verdict: NodeVerdict| Plan {
+        report: Report { nodes: vec![("node-1".to_owned(), verdict)], ..Report::default() },
+        ..Plan::default()
+    };
+    let unbalanced = says(NodeVerdict::Unbalanced { score: 417 });
+    let quiet = says(NodeVerdict::Nominated);
+    for (plan, expected) in [(&unbalanced, "1.0"), (&unbalanced, "1.0"), (&quiet, "1.0"), (&unbalanced, "2.0")] {
+        scores.count(&metrics, &built, plan, &[]);
+        let labels = "{decision=\"rejected\",nodepool=\"default\",policy=\"Balanced\"}";
+        let expected = [format!("karpenter_consolidation_moves_total{labels} {expected}")];
+        assert_eq!(counted(&metrics, "karpenter_consolidation_moves_total{"), expected);
+    }
+}
