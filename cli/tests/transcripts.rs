@@ -55,7 +55,7 @@ macro_rules! cases {
     };
 }
 
-cases! { catalogue consolidated covered crowd empty gates good ignored moving older refused split stdin told told_machine types unplaced unpriced unready volumes wrong }
+cases! { catalogue consolidated covered crowd empty gates good ignored moving older packed refused split stdin told told_machine types unplaced unpriced unready volumes wrong }
 
 /// Lines of every table fit 80 columns, and nothing is coloured where nobody looks.
 #[test]
