@@ -26,6 +26,7 @@ use crate::market::Market;
 use crate::metrics;
 use crate::moves::{Mover, Noted, Order, Ripe};
 use crate::nominations::Nominations;
+use crate::resizes::{Adviser, Resizer};
 use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
 use stays::Gauges;
@@ -60,6 +61,8 @@ pub struct Provisioner {
     verdicts: Arc<Verdicts>,
     rules: Rules,
     mover: Arc<Mover>,
+    resizer: Resizer,
+    adviser: Adviser,
     nominations: Mutex<Nominations>,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Noted>,
@@ -71,11 +74,25 @@ pub struct Provisioner {
 impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
-    pub fn new(shared: Shared, act: Act, mover: Arc<Mover>, rules: Rules) -> Self {
+    pub fn new(shared: Shared, act: Act, (mover, resizer): (Arc<Mover>, Resizer), rules: Rules) -> Self {
         let (cluster, market, metrics, verdicts) = shared;
         let (nominations, noted, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let gauges = Gauges::default();
-        Self { cluster, market, act, metrics, verdicts, rules, mover, nominations, noted, gauges, memory }
+        let (gauges, adviser) = (Gauges::default(), Adviser::default());
+        Self {
+            cluster,
+            market,
+            act,
+            metrics,
+            verdicts,
+            rules,
+            mover,
+            resizer,
+            adviser,
+            nominations,
+            noted,
+            gauges,
+            memory,
+        }
     }
 
     /// Runs passes until every sender of triggers is gone.
@@ -155,7 +172,7 @@ impl Provisioner {
             type_labels: BTreeSet::new(),
             nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
-            settings: self.rules.planning,
+            settings: snapshot::Settings { resize: !self.resizer.is_closed(now), ..self.rules.planning },
             now,
         })
     }
@@ -180,6 +197,8 @@ impl Provisioner {
         if buys {
             self.cluster.queue.add(Work::Gather);
         }
+        self.resizer.carry_out(&plan.resizes, now).await;
+        self.metrics.set(&metrics::SAVED_BY_USAGE, &[], plan.saved_by_usage.0 as f64 / 1e6);
         self.arrange_promises(built, plan);
         self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
         self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
@@ -188,7 +207,9 @@ impl Provisioner {
         for dropped in &ripe.dropped {
             self.metrics.add(&metrics::FAILED_VALIDATIONS, &[dropped.kind.consolidation()], 1.0);
         }
-        for note in outcome.notes.into_iter().chain(stays) {
+        let closed = self.resizer.is_closed(now);
+        let advice = self.cluster.read(|index| self.adviser.look(index, closed, &self.metrics, now));
+        for note in outcome.notes.into_iter().chain(stays).chain(advice) {
             self.cluster.notes.publish(note);
         }
     }
