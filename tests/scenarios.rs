@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use planner::{MoveReason, PodVerdict, Snapshot, check, plan};
 use story::turned;
 
-/// How often what a plan has moved may be moved again for less money.
+/// How often what a plan has moved or resized may be moved again for less money.
 const MOST_ROUNDS: usize = 3;
 const RULE: &str = "---\n";
 
@@ -137,27 +137,29 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
     if decided.report.pods.contains(&PodVerdict::Postponed) {
         return Ok(());
     }
-    quiet(&applied::to(snapshot, &decided), "planning again with the plan applied is not empty")?;
+    quiet(&applied::to(snapshot, &decided), "planning again with the plan applied is not empty", true)?;
     comes_to_rest(settled::to(snapshot, &decided))
 }
 
-/// Pods that were moved may leave a node for which there is a cheaper one now. That is done soon, and never undone.
+/// Pods that were moved may leave a node for which there is a cheaper one now, and requests that were lowered make room. That is
+/// done soon, and never undone.
 fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
     for _ in 0..MOST_ROUNDS {
         let again = plan(&after);
-        if again.moves.iter().all(|it| it.reason != MoveReason::Underutilized) {
+        if again.moves.iter().all(|it| it.reason != MoveReason::Underutilized) && again.resizes.is_empty() {
             break;
         }
         tell(&after)?;
         after = settled::to(&after, &again);
     }
-    quiet(&after, "planning again with the nodes up and the pods bound is not empty")
+    quiet(&after, "planning again with the nodes up and the pods bound is not empty", false)
 }
 
-fn quiet(after: &Snapshot, what: &str) -> Result<(), String> {
+/// `waits` where kubelet has not carried out yet what the plan resizes, so that the next plan says it again.
+fn quiet(after: &Snapshot, what: &str, waits: bool) -> Result<(), String> {
     let told = tell(after)?;
     let again = plan(after);
-    if again.launches.is_empty() && again.moves.is_empty() {
+    if again.launches.is_empty() && again.moves.is_empty() && (waits || again.resizes.is_empty()) {
         return Ok(());
     }
     Err(format!("{what}:\n{told}"))

@@ -122,6 +122,7 @@ impl Cluster {
             pools: it.pools.iter().collect(),
             daemon_sets: it.daemon_sets.iter().collect(),
             budgets: it.budgets.iter().collect(),
+            usages: it.usages.iter().collect(),
             volume_claims: it.volume_claims.iter().collect(),
             volumes: it.volumes.iter().collect(),
             storage_classes: it.storage_classes.iter().collect(),

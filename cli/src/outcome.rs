@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::desk::Answer;
 use crate::money::dollars;
-pub use disruption::{Disruption, Moved, Place, Stay};
+pub use disruption::{Disruption, Moved, Place, Resized, Stay, Unpacked};
 pub use mixes::Split;
 
 /// Everything that a plan says.

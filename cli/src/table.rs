@@ -27,8 +27,11 @@ pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
     table.machines("NODES THAT ARE THERE", &after, &view::existing(&after));
     table.splits(outcome);
     table.moves(outcome);
+    table.resizes(outcome);
     let stays = outcome.disruption.stays.iter();
     table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
+    let unpacked = outcome.disruption.unpacked.iter();
+    table.list("KEEP THEIR REQUESTS", unpacked.map(|it| (it.pod.as_str(), it.why.as_str())));
     table.list("WITHOUT A PLACE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
     table.list("LEFT ALONE", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
     table.list("WARNINGS", outcome.warnings.iter().map(|text| ("", text.as_str())));
@@ -147,6 +150,22 @@ impl Table {
         }
     }
 
+    fn resizes(&mut self, outcome: &Outcome) {
+        let disruption = &outcome.disruption;
+        if disruption.resizes.is_empty() {
+            return;
+        }
+        self.heading("RESIZED");
+        for it in &disruption.resizes {
+            let change = |(name, from): (&String, &String)| {
+                format!("{name} {from} to {}", it.to.get(name).map_or("", String::as_str))
+            };
+            let changes: Vec<String> = it.from.iter().map(change).collect();
+            self.lines.push(fit(&format!("{} {}: {}", it.pod, it.container, changes.join(", ")), WIDTH));
+            self.lines.extend(wrap(&it.why, WIDTH, "  "));
+        }
+    }
+
     /// Equal reasons share an entry, so that a thousand equal pods take one.
     fn list<'a>(&mut self, heading: &str, entries: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -181,6 +200,10 @@ impl Table {
         let month = month.split('.').next().unwrap_or_default();
         let unknown = answer.built.snapshot.nodes.iter().filter(|node| cost::price(answer, node).is_none()).count();
         self.lines.push(format!("  before {}/h, after {}/h (about {month} a month)", rounded(before), rounded(after)));
+        if answer.plan.saved_by_usage.0 > 0 {
+            let saved = rounded(answer.plan.saved_by_usage.0);
+            self.lines.push(format!("  what pods really use saves {saved}/h, now or once requests are lowered"));
+        }
         if unknown > 0 {
             self.lines.push(format!("  without {}, whose type or price is not known", counted(unknown, "node")));
         }

@@ -35,6 +35,10 @@ pub enum Step {
     PatchStatus(Target, Value),
     /// Delete an object, if it is still the one with this UID.
     Delete(Target, String),
+    /// Change a pod by a merge patch, in the version that it names.
+    PatchPod(PodRef, Value),
+    /// Change what a pod requests where it is, by a strategic merge patch.
+    ResizePod(PodRef, Value),
     /// Ask the API server to evict a pod, with this many seconds of grace instead of its own.
     Evict(PodRef, Option<u64>),
     /// Delete a pod with this many seconds of grace.
@@ -186,6 +190,17 @@ impl Act {
             Step::Patch(target, body) => self.patch(target, body, false).await,
             Step::PatchStatus(target, body) => self.patch(target, body, true).await,
             Step::Delete(target, uid) => self.delete(target, uid).await,
+            Step::PatchPod(pod, body) => {
+                let patched = self.pods(&pod).patch(&pod.name, &PatchParams::default(), &Patch::Merge(&body)).await?;
+                self.remember(patched);
+                Ok(())
+            }
+            Step::ResizePod(pod, body) => {
+                let (params, patch) = (PatchParams::default(), Patch::Strategic(&body));
+                let resized: Pod = self.pods(&pod).patch_subresource("resize", &pod.name, &params, &patch).await?;
+                self.remember(resized);
+                Ok(())
+            }
             Step::Evict(pod, grace) => self.evict(&pod, grace).await,
             Step::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
             Step::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
@@ -218,6 +233,10 @@ impl Act {
 
     fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
         Api::all(self.client.clone())
+    }
+
+    fn pods(&self, pod: &PodRef) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &pod.namespace)
     }
 
     fn buffers(&self, namespace: &str) -> Api<CapacityBuffer> {
@@ -332,6 +351,8 @@ impl Step {
             Self::Patch(..) => "patch",
             Self::PatchStatus(..) => "patch_status",
             Self::Delete(..) => "delete",
+            Self::PatchPod(..) => "patch_pod",
+            Self::ResizePod(..) => "resize_pod",
             Self::Evict(..) => "evict",
             Self::DeletePod(..) => "delete_pod",
             Self::Terminate(_) => "terminate_instance",

@@ -22,10 +22,14 @@ const SILENCES: [(&str, Duration); 3] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, Duration::from_secs(15 * 60)),
     (reason::NODE_REPAIR_BLOCKED, Duration::from_secs(15 * 60)),
+    (reason::REQUESTS_ABOVE_USE, Duration::from_secs(24 * 3600)),
 ];
+/// The reason whose events are equal whatever their figures: these change a little with every report.
+const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
 /// Reasons of events that come in crowds, each told a few at a time: a thousand pods placed by one plan are told in the log, not
 /// in a thousand events.
-const CROWDED: [&str; 3] = [reason::NOMINATED, reason::UNCONSOLIDATABLE, reason::DISRUPTION_BLOCKED];
+const CROWDED: [&str; 4] =
+    [reason::NOMINATED, reason::UNCONSOLIDATABLE, reason::DISRUPTION_BLOCKED, reason::REQUESTS_ABOVE_USE];
 /// How many of a crowd may be told at once, and the time after which one more may be.
 const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
 /// Older entries are dropped once the memory holds this many.
@@ -151,10 +155,11 @@ impl Memory {
         if sent.len() > REMEMBERED {
             sent.retain(|note, when| now - *when < silence(note.reason));
         }
-        match sent.get(note) {
+        let key = key(note);
+        match sent.get(&key) {
             Some(when) if now - *when < silence(note.reason) => false,
             _ => {
-                sent.insert(note.clone(), now);
+                sent.insert(key, now);
                 true
             }
         }
@@ -162,8 +167,14 @@ impl Memory {
 
     /// It was not sent after all, so it is news again the next time.
     fn forget(&self, note: &Note) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(note);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(note));
     }
+}
+
+/// What makes two events equal.
+fn key(note: &Note) -> Note {
+    let message = if note.reason == WHATEVER_IT_SAYS { String::new() } else { note.message.clone() };
+    Note { message, ..note.clone() }
 }
 
 fn silence(reason: &str) -> Duration {
@@ -245,6 +256,18 @@ mod tests {
         let note = Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
         let told = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
         assert_eq!(told, [true, false, true]);
+    }
+
+    #[test]
+    fn advice_is_given_once_a_day_whatever_its_figures() {
+        let memory = Memory::default();
+        let now = Instant::now();
+        let told = [("500m", 0), ("520m", 3600), ("500m", 86_399), ("520m", 86_401)].map(|(figure, after)| {
+            let pod = Object::new("v1", "Pod", &ObjectMeta::default());
+            let note = Note::normal(pod, reason::REQUESTS_ABOVE_USE, figure.to_owned());
+            memory.is_news(&note, now + Duration::from_secs(after))
+        });
+        assert_eq!(told, [true, false, false, true]);
     }
 
     #[test]

@@ -178,6 +178,8 @@ fn word(step: &Step) -> String {
         Step::Patch(target, _) => format!("patch {}", of(target)),
         Step::PatchStatus(target, _) => format!("status of {}", of(target)),
         Step::Delete(target, uid) => format!("delete {} ({uid})", of(target)),
+        Step::PatchPod(pod, _) => format!("patch pod {}", pod.name),
+        Step::ResizePod(pod, _) => format!("resize pod {}", pod.name),
         Step::Evict(pod, _) => format!("evict {}", pod.name),
         Step::DeletePod(pod, _) => format!("delete pod {}", pod.name),
         Step::Terminate(id) => format!("terminate {id}"),

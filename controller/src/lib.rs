@@ -35,6 +35,7 @@ pub mod queue;
 pub mod reconcile;
 pub mod reexport;
 pub mod reserved;
+pub mod resizes;
 pub mod run;
 pub mod settings;
 pub mod tagging;

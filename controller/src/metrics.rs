@@ -322,6 +322,28 @@ pub const USAGE_REPORTS: Metric = Metric {
     labels: &["state"],
 };
 
+/// What pods request beyond what they would do with.
+pub const REQUESTS_ABOVE_USE: Metric = Metric {
+    name: "kerf_pods_requests_above_use",
+    help: "What pods of the pool request beyond what they would do with by what they use, in cores or bytes; of pools that observe, and of those that pack where pods cannot be resized",
+    kind: Kind::Gauge,
+    labels: &["nodepool", "resource"],
+};
+/// Requests that were changed where their pods are.
+pub const RESIZES: Metric = Metric {
+    name: "kerf_pods_resizes_total",
+    help: "Changes of what a pod requests where it is, by reason (makes_room, or back up: pressure, grown, unpacked) and outcome (success, error)",
+    kind: Kind::Counter,
+    labels: &["reason", "outcome"],
+};
+/// What lowered requests are good for.
+pub const SAVED_BY_USAGE: Metric = Metric {
+    name: "kerf_consolidation_saving_from_usage_dollars_per_hour",
+    help: "What the last plan's moves save, or will, that have room only because requests were lowered, in dollars per hour",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+
 /// Where prices come from.
 pub const PRICE_SOURCE: Metric = Metric {
     name: "kerf_prices_source",
@@ -410,6 +432,9 @@ pub const TABLE: &[Metric] = &[
     USAGE_PRESSURE,
     USAGE_OOM_KILLS,
     USAGE_REPORTS,
+    REQUESTS_ABOVE_USE,
+    RESIZES,
+    SAVED_BY_USAGE,
     PRICE_SOURCE,
     PRICE_TIME,
     PRICES,

@@ -28,6 +28,7 @@ use crate::market::Market;
 use crate::metrics;
 use crate::moves::{Mover, Noted, Order, Ripe};
 use crate::nominations::Nominations;
+use crate::resizes::{Adviser, Resizer};
 use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
 use scores::Scores;
@@ -64,6 +65,8 @@ pub struct Provisioner {
     notices: Arc<Notices>,
     rules: Rules,
     mover: Arc<Mover>,
+    resizer: Resizer,
+    adviser: Adviser,
     nominations: Mutex<Nominations>,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Noted>,
@@ -76,10 +79,10 @@ pub struct Provisioner {
 impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
-    pub fn new(shared: Shared, act: Act, mover: Arc<Mover>, rules: Rules) -> Self {
+    pub fn new(shared: Shared, act: Act, (mover, resizer): (Arc<Mover>, Resizer), rules: Rules) -> Self {
         let (cluster, market, metrics, verdicts, notices) = shared;
         let (nominations, noted, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (gauges, scores) = (Gauges::default(), Scores::default());
+        let (gauges, scores, adviser) = (Gauges::default(), Scores::default(), Adviser::default());
         Self {
             cluster,
             market,
@@ -89,6 +92,8 @@ impl Provisioner {
             notices,
             rules,
             mover,
+            resizer,
+            adviser,
             nominations,
             noted,
             gauges,
@@ -175,7 +180,7 @@ impl Provisioner {
             nominations: nominations.in_order(),
             nominated_until: nominations.by_node(),
             impaired: self.notices.impaired(now),
-            settings: self.rules.planning,
+            settings: snapshot::Settings { resize: !self.resizer.is_closed(now), ..self.rules.planning },
             now,
         })
     }
@@ -200,6 +205,8 @@ impl Provisioner {
         if buys {
             self.cluster.queue.add(Work::Gather);
         }
+        self.resizer.carry_out(&plan.resizes, now).await;
+        self.metrics.set(&metrics::SAVED_BY_USAGE, &[], plan.saved_by_usage.0 as f64 / 1e6);
         self.arrange_promises(built, plan);
         self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
         self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
@@ -209,7 +216,9 @@ impl Provisioner {
         for dropped in &ripe.dropped {
             self.metrics.add(&metrics::FAILED_VALIDATIONS, &[dropped.kind.consolidation()], 1.0);
         }
-        for note in outcome.notes.into_iter().chain(stays) {
+        let closed = self.resizer.is_closed(now);
+        let advice = self.cluster.read(|index| self.adviser.look(index, closed, &self.metrics, now));
+        for note in outcome.notes.into_iter().chain(stays).chain(advice) {
             self.cluster.notes.publish(note);
         }
     }

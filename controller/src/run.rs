@@ -31,6 +31,7 @@ use crate::moves::Mover;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
 use crate::reexport::Reexport;
+use crate::resizes::Resizer;
 use crate::settings::{Gates, Settings};
 use crate::usage::Exported;
 use crate::verdicts::Verdicts;
@@ -71,6 +72,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
     tasks.spawn(eks::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
     follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
+    let client = clients.0.clone();
     let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
     let verdicts = Arc::new(Verdicts::default());
@@ -78,8 +80,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let notices = Arc::new(Notices::default());
     let shared =
         (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts), Arc::clone(&notices));
+    let resizer = Resizer::new(client, Arc::clone(&cluster), act.clone(), Arc::clone(&metrics));
     let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
-    let provisioner = Provisioner::new(shared, act.clone(), Arc::clone(&mover), rules);
+    let provisioner = Provisioner::new(shared, act.clone(), (Arc::clone(&mover), resizer), rules);
     tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));

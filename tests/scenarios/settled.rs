@@ -1,5 +1,5 @@
 //! A cluster a few minutes after its plan was acted on: every claim is a node of its cheapest type, every pod with a place
-//! runs there, and nodes that were removed are gone.
+//! runs there, nodes that were removed are gone, and requests are what they were resized to.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::applied::{Bought, account, draw, spend_budgets};
 
 /// The snapshot of that moment. Pods of buffers are never bound, and stay.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let (mut after, done) = planner::carried_out(snapshot, plan);
+    let (mut after, done) = planner::carried_out(&planner::resized(snapshot, plan), plan);
     let (snapshot, plan) = (&after.clone(), &Plan { moves: plan.moves.clone(), ..done });
     spend_budgets(&mut after, plan);
     after.nodes.retain(|node| plan.moves.iter().flat_map(|it| &it.nodes).all(|leaver| leaver.node != node.name));

@@ -12,6 +12,7 @@
 //!           replicas N fee DOLLARS buys CATALOGUE
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION
 //!           requires R [and R] (what a claim in flight may still become)
+//!           uses AMOUNTS [pressed] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
 //!           in-flight registered deleting interrupted cordoned held expected
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
@@ -22,6 +23,8 @@
 //!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
 //!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
+//!           does AMOUNTS after HOURS [pressed] (what it uses) was AMOUNTS (its requests were lowered from that to `asks`)
+//!           got-back N DURATION (so often, the last time so long ago) always WHY (its requests stay whatever it does)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
 //! one-pod-claim NAMESPACE/NAME    a volume claim that one pod at a time may use (ReadWriteOncePod)
@@ -211,6 +214,12 @@ impl Reader {
         let found = self.snapshot.nodes.iter_mut().find(|it| it.name == node);
         let node = Arc::make_mut(found.ok_or_else(|| format!("no node {node}"))?);
         node.used.add(&shape.requests);
+        let mut shape = shape.clone();
+        if statement.has("was") {
+            // It would be made anew with what it asked for first.
+            statement.resources("was")?.iter().for_each(|(name, amount)| shape.requests.set(name, amount));
+        }
+        let shape = &shape;
         let mix = pods::mix(statement, &shape.namespace)?;
         node.pods.push(BoundPod {
             uid: name.to_owned(),
@@ -224,6 +233,7 @@ impl Reader {
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
             cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
             rests_until: statement.word("rests").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
+            sizing: pods::sizing(statement)?.map(Box::new),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
         let stays = ["held", "stuck"].iter().any(|word| statement.has(word));

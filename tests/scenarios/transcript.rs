@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use planner::{Destination, Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resources, Snapshot};
+use planner::{
+    Destination, Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resize, Resources, Size, Snapshot,
+};
 
 use crate::words;
 
@@ -25,6 +27,13 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
         pods.sort();
         pods.iter().for_each(|pod| writeln!(out, "{pod}").unwrap());
     }
+    plan.resizes.iter().for_each(|it| tell_resize(&mut out, it));
+    if plan.saved_by_usage.0 > 0 {
+        writeln!(out, "what pods really use saves {}", price(plan.saved_by_usage)).unwrap();
+    }
+    for it in &plan.report.unpacked {
+        writeln!(out, "pod {} on {} keeps its requests: {}", it.pod, it.node, it.why).unwrap();
+    }
     let mut pods: Vec<(usize, String)> =
         plan.report.pods.iter().enumerate().map(|(pod, verdict)| (pod, verdict.to_string())).collect();
     pods.sort_by_key(|(pod, _)| snapshot.pods[*pod].name.clone());
@@ -40,6 +49,16 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
         out.push_str("nothing to do\n");
     }
     out
+}
+
+fn tell_resize(out: &mut String, it: &Resize) {
+    let again = if it.marks { ", and remembers it" } else { "" };
+    writeln!(out, "resize {} on {}: {}{again}", it.pod, it.node, it.why).unwrap();
+    for container in &it.containers {
+        let text = |size: Size| resources(&size.resources());
+        let (from, to, was) = (text(container.from), text(container.to), text(container.requested));
+        writeln!(out, "  {} from {from} to {to}, first {was}", container.name).unwrap();
+    }
 }
 
 fn place(to: &Destination) -> String {

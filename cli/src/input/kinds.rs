@@ -16,6 +16,7 @@ pub enum Kind {
     NodeClaim,
     CapacityBuffer,
     Node,
+    NodeUsage,
     Pod,
     PodTemplate,
     Deployment,
@@ -33,13 +34,14 @@ pub enum Kind {
 }
 
 /// Group, version and whether objects live in namespaces, by kind.
-const KNOWN: [(Kind, &str, &str, bool); 20] = [
+const KNOWN: [(Kind, &str, &str, bool); 21] = [
     (Kind::EC2NodeClass, "karpenter.k8s.aws", "v1", false),
     (Kind::NodePool, "karpenter.sh", "v1", false),
     (Kind::NodeOverlay, "karpenter.sh", "v1alpha1", false),
     (Kind::NodeClaim, "karpenter.sh", "v1", false),
     (Kind::CapacityBuffer, "autoscaling.x-k8s.io", "v1beta1", true),
     (Kind::Node, "", "v1", false),
+    (Kind::NodeUsage, "kerf.sh", "v1alpha1", false),
     (Kind::Pod, "", "v1", true),
     (Kind::PodTemplate, "", "v1", true),
     (Kind::Deployment, "apps", "v1", true),

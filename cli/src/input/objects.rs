@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::objects::{
-    CSINode, DaemonSet, Deployment, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    CSINode, DaemonSet, Deployment, Job, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet, StatefulSet, StorageClass,
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, validate};
@@ -25,6 +25,7 @@ pub struct Objects {
     pub claims: Vec<Arc<NodeClaim>>,
     pub buffers: Vec<Arc<CapacityBuffer>>,
     pub nodes: Vec<Arc<Node>>,
+    pub usages: Vec<Arc<NodeReport>>,
     pub pods: Vec<Arc<Pod>>,
     pub pod_templates: Vec<Arc<PodTemplate>>,
     pub deployments: Vec<Arc<Deployment>>,
@@ -57,6 +58,7 @@ impl Objects {
                 self.buffers.push(Arc::new(valid(&raw, buffer, |buffer| validate::capacity_buffer(&buffer.spec))?));
             }
             Kind::Node => self.nodes.push(Arc::new(typed(&raw)?)),
+            Kind::NodeUsage => self.usages.push(Arc::new(typed(&raw)?)),
             Kind::Pod => self.pods.push(Arc::new(typed(&raw)?)),
             Kind::PodTemplate => self.pod_templates.push(Arc::new(typed(&raw)?)),
             Kind::Deployment => self.deployments.push(Arc::new(typed(&raw)?)),

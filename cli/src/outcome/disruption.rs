@@ -1,20 +1,58 @@
-//! What a plan takes away: moves with everything that belongs to them, and why each other node stays.
+//! What a plan takes away: moves with everything that belongs to them, and why each other node stays; and requests that change where
+//! their pods are.
 
 use std::collections::BTreeMap;
 
-use planner::{Destination, Move, NodeVerdict};
+use api::quantity;
+use planner::{ContainerResize, Destination, Move, NodeVerdict, Resize, Resources, Size};
 use serde::Serialize;
 
 use crate::desk::Answer;
 use crate::money::dollars;
 
-/// Moves, and nodes that stay.
+/// Moves, nodes that stay, and requests that change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Disruption {
     /// In the order in which they were decided.
     pub moves: Vec<Moved>,
     /// By name.
     pub stays: Vec<Stay>,
+    /// By node and pod.
+    pub resizes: Vec<Resized>,
+    /// Dollars: what moves save, or will, that have room only because requests were lowered.
+    pub saving_from_usage: String,
+    /// Pods of pools that pack whose requests stay, by node and pod.
+    pub unpacked: Vec<Unpacked>,
+}
+
+/// A container whose requests change while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resized {
+    /// `namespace/name` of the pod.
+    pub pod: String,
+    /// Where it runs and stays.
+    pub node: String,
+    /// The container's name.
+    pub container: String,
+    /// What it requests now: quantities of what changes.
+    pub from: BTreeMap<String, String>,
+    /// What it will request.
+    pub to: BTreeMap<String, String>,
+    /// A sentence.
+    pub why: String,
+}
+
+/// A pod whose requests stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unpacked {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Where it runs.
+    pub node: String,
+    /// A sentence.
+    pub why: String,
 }
 
 /// Nodes that go together.
@@ -61,7 +99,34 @@ pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
     let mut stays: Vec<Stay> =
         stays.map(|(node, verdict)| Stay { node: node.clone(), why: verdict.to_string() }).collect();
     stays.sort_by(|one, other| one.node.cmp(&other.node));
-    Disruption { moves: plan.moves.iter().map(|it| moved(it, names)).collect(), stays }
+    let unpacked = plan.report.unpacked.iter();
+    let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
+    Disruption {
+        moves: plan.moves.iter().map(|it| moved(it, names)).collect(),
+        stays,
+        resizes: plan.resizes.iter().flat_map(|it| it.containers.iter().map(|own| resized(it, own))).collect(),
+        saving_from_usage: dollars(plan.saved_by_usage.0),
+        unpacked: unpacked.collect(),
+    }
+}
+
+fn resized(it: &Resize, own: &ContainerResize) -> Resized {
+    let changed = |size: Size| {
+        let both = [
+            (Resources::CPU, size.cpu, own.from.cpu != own.to.cpu),
+            (Resources::MEMORY, size.memory, own.from.memory != own.to.memory),
+        ];
+        let changed = both.into_iter().filter(|(.., changes)| *changes);
+        changed.map(|(name, amount, _)| (name.to_owned(), quantity::text(name, amount))).collect()
+    };
+    Resized {
+        pod: it.pod.clone(),
+        node: it.node.clone(),
+        container: own.name.clone(),
+        from: changed(own.from),
+        to: changed(own.to),
+        why: it.why.to_string(),
+    }
 }
 
 fn moved(it: &Move, names: &[String]) -> Moved {

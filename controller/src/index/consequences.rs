@@ -50,15 +50,19 @@ impl Kept for Pod {
     }
 
     fn slim(&mut self) {
-        const READ: [&str; 6] = [
+        const READ: [&str; 9] = [
             annotation::DO_NOT_DISRUPT,
-            annotation::DISRUPT_AT_MOST_ONCE_PER,
-            annotation::POD_DELETION_COST,
             annotation::MIRROR_POD,
             annotation::ON_DEMAND_BASE,
             annotation::SPOT_SHARE,
+            annotation::POD_DELETION_COST,
+            annotation::DISRUPT_AT_MOST_ONCE_PER,
+            annotation::RESIZE,
+            annotation::REQUESTED,
+            annotation::GIVEN_BACK,
         ];
         keep_annotations(&mut self.metadata, |key| READ.contains(&key));
+        self.forget_usual_statuses();
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {

@@ -75,6 +75,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Quiet { .. }
         | NodeVerdict::Static
         | NodeVerdict::Resting { .. }
+        | NodeVerdict::AfterResize { .. }
         | NodeVerdict::Budget { .. }
         | NodeVerdict::ManySick { .. }
         | NodeVerdict::Postponed => None,

@@ -71,6 +71,20 @@ pub const CONSOLIDATION_MIN_SAVING: &str = "kerf.sh/consolidation-min-saving";
 pub const CONSOLIDATION_MIN_SAVING_PER_POD: &str = "kerf.sh/consolidation-min-saving-per-pod";
 /// On a NodePool: what reports of real use count for: `ignore`, `observe` or `pack`.
 pub const UTILIZATION: &str = "kerf.sh/utilization";
+/// On a NodePool with [`UTILIZATION`] `pack`: how much more than its pods use their requests leave, such as `20%`.
+pub const PACK_MARGIN: &str = "kerf.sh/pack-margin";
+/// On a NodePool with [`UTILIZATION`] `pack`: what is left of a request at least, such as `50%`.
+pub const PACK_FLOOR: &str = "kerf.sh/pack-floor";
+/// On a NodePool with [`UTILIZATION`] `pack`: how long a pod must have been watched before its requests change, such as `24h`.
+pub const PACK_MIN_HISTORY: &str = "kerf.sh/pack-min-history";
+/// On a pod, copied from its template: [`RESIZE_NEVER`] keeps its requests as they are.
+pub const RESIZE: &str = "kerf.sh/resize";
+/// Value of [`RESIZE`].
+pub const RESIZE_NEVER: &str = "never";
+/// On a pod whose requests were lowered: what its containers requested before; see [`crate::objects::Requested`].
+pub const REQUESTED: &str = "kerf.sh/requested";
+/// On a pod: when it got its requests back because something was short, a comma list of RFC 3339 instants.
+pub const GIVEN_BACK: &str = "kerf.sh/requests-given-back";
 /// On a pod, copied from its template: a duration such as `4h`; a pod that has run for less is not moved to save money, so its
 /// workload is disturbed at most so often.
 pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";

@@ -76,6 +76,8 @@ pub const METADATA_REACHABLE: &str = "kerf.sh/MetadataReachable";
 
 /// Pod: whether the scheduler found a place.
 pub const POD_SCHEDULED: &str = "PodScheduled";
+/// On a pod: kubelet has not granted what the pod requests now; its reason is `Deferred` or `Infeasible`.
+pub const POD_RESIZE_PENDING: &str = "PodResizePending";
 /// NodePool: whether every DaemonSet tolerates the taint with which nodes that run the agent start. Only there when one does not.
 pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";
 /// NodePool: whether everything that it says of disruption can be read. Only there when something cannot.

@@ -1,6 +1,7 @@
 //! NodePool (`karpenter.sh/v1`): which machines may be made for which pods, and how they may be taken away.
 
 mod disruption;
+mod packing;
 
 use std::collections::BTreeMap;
 

@@ -15,6 +15,7 @@ mod ports;
 mod priority;
 mod report;
 mod requests;
+mod resize;
 mod selector;
 mod storage;
 mod template;
@@ -38,6 +39,7 @@ pub use ports::HostPort;
 pub use priority::{PriorityClass, priority_of};
 pub use report::NodeReport;
 pub use requests::pod_requests;
+pub use resize::{ContainerStatus, InvalidRequested, Requested, ResizePolicy};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use storage::{
     AwsElasticBlockStore, CSINode, CSINodeDriver, CSINodeSpec, ClaimRef, CsiSource, EBS_DRIVER, IN_TREE_EBS,

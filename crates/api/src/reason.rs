@@ -175,6 +175,12 @@ pub const DISRUPTED: &str = "Disrupted";
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
 /// Event on a pod: what it says of its workload's split over on-demand and spot cannot be read.
 pub const INVALID_SPLIT_ANNOTATION: &str = "InvalidSplitAnnotation";
+/// Event on a pod: its requests were lowered to what it uses.
+pub const REQUESTS_LOWERED: &str = "RequestsLowered";
+/// Event on a pod: it got requests back that were lowered before.
+pub const REQUESTS_RAISED: &str = "RequestsRaised";
+/// Event on the owner of pods, or on a pod: they request more than they would do with.
+pub const REQUESTS_ABOVE_USE: &str = "RequestsAboveUse";
 /// Event on a pool: its requirements leave no instance type.
 pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
 /// Event on a claim: no capacity for any candidate.

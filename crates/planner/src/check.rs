@@ -20,6 +20,7 @@ mod moves;
 mod nodes;
 mod order;
 mod places;
+mod resizes;
 mod sharing;
 mod verdicts;
 
@@ -30,6 +31,7 @@ use crate::{Plan, Requirement, Snapshot};
 pub use carried::carried_out;
 use kept::KeptOff;
 use mould::Mould;
+pub use resizes::resized;
 
 /// A rule that a plan breaks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +56,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     if findings.0.is_empty() {
         let moulds = Moulds::new(snapshot, plan);
         moves::check(snapshot, plan, &moulds, &mut findings);
+        resizes::check(snapshot, plan, &mut findings);
         mixes::check(snapshot, plan, &places::all(snapshot, plan, &moulds), &mut findings);
     }
     if findings.0.is_empty() && plan.moves.is_empty() {

@@ -11,12 +11,17 @@
 //! looked for on a scene on which the plan's own pods have theirs already (`scene`); what is found for one move is taken for
 //! all after it, so the moves of one plan hold together and none depends on another. Where a move needs new nodes, these are
 //! narrowed to what is sure to be cheaper (`narrow`).
+//!
+//! Requests of pods that stay change beside the moves: those that were lowered and are needed again go up first (`returns`); in the
+//! end, where pools pack, what would make room for pods of nodes that found nothing is lowered (`lowering`).
 
 mod agenda;
 mod consolidate;
 mod judge;
+mod lowering;
 mod narrow;
 mod purse;
+mod returns;
 mod scene;
 mod sides;
 mod surplus;
@@ -29,12 +34,15 @@ use std::sync::Arc;
 
 use agenda::{Agenda, Moves, Position, leaver};
 use judge::Judge;
+use lowering::{Ahead, Lowering};
 use purse::Purse;
 use scene::Scene;
 use worth::{Scales, cost_of};
 
 use crate::provision::Foreseen;
-use crate::{Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Snapshot, Stage, Utilization, WhyMove};
+use crate::{
+    Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, Utilization, WhyMove,
+};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
@@ -58,13 +66,27 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     going.surplus(&judge);
     going.empty(free.remove(&MoveReason::Empty).unwrap_or_default());
     let Going { purse, mut moves, mut verdicts, .. } = going;
+    let lowering = Lowering::of(snapshot, &judge);
+    let mut resizes = returns::of(snapshot, plan);
+    let mut ahead = Ahead::default();
     if !free.is_empty() {
-        let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, &moves);
+        let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, (&moves, &resizes, &lowering));
         let first = plan.launches.len();
         moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
         plan.launches.extend(found.launches);
         verdicts.extend(found.verdicts);
+        ahead = found.ahead;
     }
+    verdicts.extend(ahead.verdicts);
+    let gone: BTreeSet<&str> = moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
+    resizes.extend(ahead.resizes);
+    resizes.retain(|resize| !gone.contains(resize.node.as_str()));
+    resizes.sort_by(|one, other| {
+        (&one.node, &one.pod, &one.uid, one.why).cmp(&(&other.node, &other.pod, &other.uid, other.why))
+    });
+    plan.resizes = resizes;
+    plan.saved_by_usage = MicroDollars(ahead.saving + lowering::saved(snapshot, &moves));
+    plan.report.unpacked = lowering.unpacked;
     plan.report.nodes =
         verdicts.into_iter().map(|(position, verdict)| (snapshot.nodes[position].name.clone(), verdict)).collect();
     plan.moves = moves;
@@ -140,7 +162,7 @@ fn relocate(
     judge: &Judge<'_>,
     purse: Purse<'_>,
     free: &mut BTreeMap<MoveReason, Vec<Position>>,
-    going: &[Move],
+    (going, raised, lowering): (&[Move], &[Resize], &Lowering<'_>),
 ) -> Moves {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
@@ -150,7 +172,7 @@ fn relocate(
         }
     }
     let all: Vec<Position> = free.values().flatten().copied().collect();
-    let scene = Scene::of(snapshot, plan, &all);
+    let scene = Scene::of(snapshot, plan, &all, raised);
     let gone: BTreeSet<&str> = going.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let turns: BTreeMap<&str, usize> =
         all.iter().rev().enumerate().map(|(turn, it)| (snapshot.nodes[*it].name.as_str(), turn + 1)).collect();
@@ -159,18 +181,21 @@ fn relocate(
     loop {
         // Pods go to nodes that stay, else to those that would go last.
         let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
-        let mut agenda = Agenda::new(&scene, scales, purse.clone(), rank, &foreseen);
-        agenda.retire(|node| gone.contains(node.name.as_str()));
-        agenda.close(|node| node.stage != Stage::Initialized);
-        outdated(&mut agenda, free);
-        agenda.close(|node| {
-            judge.pool(node).is_some_and(|pool| {
-                let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. }));
-                fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
-            })
-        });
-        consolidate::consolidate(&mut agenda, scales, free.get(&MoveReason::Underutilized).map_or(&[], Vec::as_slice));
-        let found = agenda.finish();
+        let prepared = || {
+            let mut agenda = Agenda::new(&scene, scales, purse.clone(), rank, &foreseen);
+            agenda.retire(|node| gone.contains(node.name.as_str()));
+            agenda.close(|node| node.stage != Stage::Initialized);
+            outdated(&mut agenda, free);
+            agenda.close(|node| is_no_place(judge, node));
+            agenda
+        };
+        let underutilized = free.get(&MoveReason::Underutilized).map_or(&[][..], Vec::as_slice);
+        let ahead = lowering.look_ahead(prepared, underutilized);
+        let mut agenda = prepared();
+        let mut left = consolidate::give_back(&mut agenda, underutilized);
+        left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
+        consolidate::exchange(&mut agenda, scales, left);
+        let found = Moves { ahead, ..agenda.finish() };
         attempts += 1;
         if found.surprises == Foreseen::default() {
             return found;
@@ -180,6 +205,14 @@ fn relocate(
         }
         foreseen.extend(found.surprises);
     }
+}
+
+/// Whether nothing is sent to a node to save money: it was in use not long ago, or is busy.
+fn is_no_place(judge: &Judge<'_>, node: &Node) -> bool {
+    judge.pool(node).is_some_and(|pool| {
+        let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. }));
+        fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
+    })
 }
 
 /// Drifted nodes, then expired ones: those without pods to move first, then those that waited longest.

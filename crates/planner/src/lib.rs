@@ -8,12 +8,14 @@
 pub mod check;
 mod disrupt;
 pub mod model;
+mod packing;
 pub mod plan;
 mod provision;
 
-pub use check::{Finding, carried_out, check};
+pub use check::{Finding, carried_out, check, resized};
 pub use disrupt::balances;
 pub use model::*;
+pub use packing::fitting;
 pub use plan::*;
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.

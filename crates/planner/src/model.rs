@@ -8,6 +8,7 @@ mod pod;
 mod pool;
 mod requirements;
 mod resources;
+mod sizing;
 mod topology;
 
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
@@ -17,9 +18,10 @@ pub use offer::Offer;
 pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
 };
-pub use pool::{Budgets, ConsolidationPolicy, Disruption, Pool, Utilization, Worth};
+pub use pool::{Budgets, ConsolidationPolicy, Disruption, Packing, Pool, Utilization, Worth};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
+pub use sizing::{ContainerSize, GivenBack, PodUse, Size, Sizing, WhyFixed};
 pub use topology::{PodPreference, PodTerm, Selector, Spread};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,12 +2,14 @@
 
 mod display;
 mod moves;
+mod resizes;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use moves::{Balance, Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
+pub use resizes::{ContainerResize, Resize, Unpacked, WhyResize, WhyUnpacked};
 
 use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
 
@@ -22,6 +24,12 @@ pub struct Plan {
     pub nominations: Vec<Nomination>,
     /// Nodes to give back, with what that takes.
     pub moves: Vec<Move>,
+    /// Requests to change where their pods are. No move of this plan counts on one that is lowered.
+    #[serde(default)]
+    pub resizes: Vec<Resize>,
+    /// What moves save per hour, or will, that have room only because requests were lowered.
+    #[serde(default)]
+    pub saved_by_usage: MicroDollars,
     /// Why.
     pub report: Report,
 }
@@ -87,6 +95,9 @@ pub struct Report {
     /// Pools that can buy nothing at all, whatever pods ask for: no type is as they require and can be had. By name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub barren: Vec<String>,
+    /// Pods of pools that pack whose requests stay for another reason than that they are needed, by node and name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpacked: Vec<Unpacked>,
     /// Positions of all placed pods, on nodes or launches, in an order in which kube-scheduler could bind them.
     pub order: Vec<usize>,
     /// Steps that the search took.
@@ -390,6 +401,11 @@ pub enum NodeVerdict {
         pod: String,
         /// Milliseconds until it may be moved again.
         remaining: i64,
+    },
+    /// It can go once requests of pods elsewhere are lowered.
+    AfterResize {
+        /// The nodes on which they are lowered, by name.
+        nodes: Vec<String>,
     },
     /// The pool's budget for this reason is used up.
     Budget {

@@ -87,6 +87,8 @@ pub struct Settings {
     pub spot_to_spot: bool,
     /// Whether sick nodes are replaced (feature gate `NodeRepair`).
     pub node_repair: bool,
+    /// Whether requests of pods can be changed where they are; without it pools that pack only observe.
+    pub resize: bool,
     /// Whether pools with `replicas` get their nodes (feature gate `StaticCapacity`); without it such pools are left out.
     pub static_pools: bool,
 }
@@ -102,6 +104,7 @@ impl Default for Settings {
             least_spot_types: policy.least_spot_types,
             spot_to_spot: policy.spot_to_spot,
             node_repair: false,
+            resize: true,
             static_pools: true,
         }
     }

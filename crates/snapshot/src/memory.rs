@@ -102,7 +102,8 @@ impl Memory {
         machines: &[Machine<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let scene = Scene { input, catalogues, records: &self.records, well_known: well_known(input) };
+        let (well_known, packing) = (well_known(input), pools::packing(input));
+        let scene = Scene { input, catalogues, records: &self.records, well_known, packing };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
     }
 

@@ -3,6 +3,7 @@
 mod bound;
 mod health;
 mod kept;
+mod sizes;
 mod translate;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use planner::Leaving;
 use crate::{Input, millis};
 
 pub(crate) use kept::{Kept, refresh};
+pub use sizes::{node_usage, sizing};
 pub(crate) use translate::Scene;
 
 /// A claim with its Node; one may be missing, not both.

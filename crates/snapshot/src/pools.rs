@@ -1,9 +1,10 @@
 //! NodePools that may be used now, with what their nodes already take of their limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::{NodePool, condition, label, nodepool, status};
-use planner::{ConsolidationPolicy, Disruption, MicroDollars, Pool, Resources, Utilization, Worth};
+use planner::{ConsolidationPolicy, Disruption, MicroDollars, Packing, Pool, Resources, Utilization, Worth};
 
 use crate::catalogues::Catalogues;
 use crate::nodes::Kept;
@@ -140,10 +141,29 @@ fn disruption(
         worth: worth(pool),
         utilization: match pool.utilization().unwrap_or_default() {
             nodepool::Utilization::Ignore => Utilization::Ignore,
-            nodepool::Utilization::Observe => Utilization::Observe,
-            nodepool::Utilization::Pack => Utilization::Pack,
+            nodepool::Utilization::Pack if input.settings.resize => Utilization::Pack,
+            nodepool::Utilization::Observe | nodepool::Utilization::Pack => Utilization::Observe,
         },
+        packing: rules(pool),
     }
+}
+
+/// How far a pool's requests are lowered; what cannot be read counts as absent.
+#[must_use]
+pub fn rules(pool: &NodePool) -> Packing {
+    let usual = Packing::default();
+    Packing {
+        margin: pool.pack_margin().ok().flatten().unwrap_or(usual.margin),
+        floor: pool.pack_floor().ok().flatten().unwrap_or(usual.floor),
+        history: pool.pack_min_history().ok().flatten().unwrap_or(usual.history),
+    }
+}
+
+/// Names of pools that lower requests.
+pub(crate) fn packing<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+    let packs = |pool: &&&Arc<NodePool>| pool.utilization() == Ok(nodepool::Utilization::Pack);
+    let pools = input.pools.iter().filter(|_| input.settings.resize);
+    pools.filter(packs).filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
 fn worth(pool: &NodePool) -> Worth {

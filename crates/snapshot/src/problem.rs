@@ -70,6 +70,22 @@ pub enum Problem {
         /// What is wrong with it.
         error: InvalidDuration,
     },
+    /// What a pod requested before it was lowered cannot be read, so its requests stay as they are.
+    #[error("Pod {pod}: {error}; until then its requests stay as they are")]
+    Requested {
+        /// `namespace/name`.
+        pod: String,
+        /// What is wrong with it.
+        error: api::objects::InvalidRequested,
+    },
+    /// What a pod says of changes of its requests cannot be read.
+    #[error("Pod {pod}: annotation kerf.sh/resize counts as absent: {text:?} is not a word that it knows; write never")]
+    Resize {
+        /// `namespace/name`.
+        pod: String,
+        /// What it says.
+        text: String,
+    },
     /// A `consolidateAfter` that is not a duration counts as `Never`.
     #[error(
         "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is removed; write 30s, 10m or Never"

@@ -11,9 +11,9 @@ mod order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::InvalidMix;
 use api::objects::{Pod, PodDisruptionBudget};
-use planner::{Mix, PodShape};
+use api::{InvalidMix, annotation};
+use planner::{Mix, PodShape, Resources};
 
 use crate::guards::Guards;
 use crate::ignored::IgnoredReason;
@@ -31,6 +31,9 @@ pub(crate) struct Record {
     bare: Arc<PodShape>,
     /// Its shape.
     pub(crate) shape: Arc<PodShape>,
+    /// What it takes of its node, where that is not what its shape requests: it runs with other requests than it would be made anew
+    /// with, or kubelet has not carried out yet what it requests now.
+    taken: Option<Box<Resources>>,
     /// `namespace/name` of its volume claims, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
     /// The PodDisruptionBudgets that select it while it is bound, by name.
@@ -45,6 +48,11 @@ impl Record {
     /// What keeps the pod from being planned, whatever its state.
     pub(crate) fn refusal(&self) -> Option<&IgnoredReason> {
         self.fault.as_deref().or(self.trouble.as_deref())
+    }
+
+    /// What it takes of its node.
+    pub(crate) fn taken(&self) -> &Resources {
+        self.taken.as_deref().unwrap_or(&self.shape.requests)
     }
 
     /// Whether a request could not be read, so that the shape says too little.
@@ -194,15 +202,17 @@ impl Records {
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
         let form = match pod.is_terminal() {
             true => shapes::Form { shape: PodShape::default(), refusal: None },
-            false if pod.is_daemon() => shapes::of_daemon(pod.namespace(), labels, &pod.spec),
-            false => shapes::of_pod(pod.namespace(), labels, &pod.spec),
+            false if pod.is_daemon() => shapes::of_daemon(pod.namespace(), labels, &pod.in_full()),
+            false => shapes::of_pod(pod.namespace(), labels, &pod.in_full()),
         };
+        let taken = taken(pod).filter(|taken| *taken != form.shape.requests).map(Box::new);
         let bare = self.shapes.intern(form.shape);
         let (mix, misread) = mixes::of_pod(pod);
         let record = Record {
             pod: Arc::clone(pod),
             shape: self.shapes.share(&bare),
             bare,
+            taken,
             claims: Vec::new(),
             guards: Vec::new(),
             mix,
@@ -303,6 +313,15 @@ impl Records {
         self.shapes.release(&former);
         self.touch(&pod.spec.node_name);
     }
+}
+
+/// What a pod takes of its node, where its shape may not tell.
+fn taken(pod: &Pod) -> Option<Resources> {
+    let differs = pod.annotation(annotation::REQUESTED).is_some() || !pod.status.container_statuses.is_empty();
+    let amounts = pod.taken().ok().filter(|_| differs && pod.is_bound() && !pod.is_terminal())?;
+    let mut taken: Resources = amounts.into_iter().collect();
+    taken.set(Resources::PODS, 1);
+    Some(taken)
 }
 
 fn seen(keys: &BTreeSet<String>, labels: &Labels) -> Labels {

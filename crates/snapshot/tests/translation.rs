@@ -15,6 +15,8 @@ mod nodes;
 mod objects;
 #[path = "translation/overlays.rs"]
 mod overlays;
+#[path = "translation/packing.rs"]
+mod packing;
 #[path = "translation/shapes.rs"]
 mod shapes;
 #[path = "translation/volumes.rs"]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use planner::{
-    Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, Node, Pool,
-    Resources, Sick, Stage, Usage, Utilization, Worth, label,
+    Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, Node, Packing,
+    Pool, Resources, Sick, Size, Stage, Usage, Utilization, Worth, label,
 };
 
 use super::NOW;
@@ -77,7 +77,8 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
     let utilization = match statement.word("utilization") {
         None | Some("observed") => Utilization::Observe,
         Some("ignored") => Utilization::Ignore,
-        Some(word) => return Err(format!("utilization is observed or ignored, not {word}")),
+        Some("packed") => Utilization::Pack,
+        Some(word) => return Err(format!("utilization is observed, ignored or packed, not {word}")),
     };
     let worth = match statement.get("worth") {
         None => Worth::default(),
@@ -87,7 +88,18 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
         },
         Some(_) => return Err("worth wants thousandths and dollars a pod".to_owned()),
     };
-    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization })
+    let packing = packing(statement)?;
+    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization, packing })
+}
+
+/// `packs MARGIN FLOOR HOURS`, the first two in thousandths.
+fn packing(statement: &Statement) -> Result<Packing, String> {
+    let Some(said) = statement.get("packs") else { return Ok(Packing::default()) };
+    let numbers: Vec<u32> = said.iter().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [margin, floor, history] => Ok(Packing { margin, floor, history }),
+        _ => Err("packs wants a margin and a floor in thousandths, and hours".to_owned()),
+    }
 }
 
 fn budgets(statement: &Statement) -> Result<Budgets, String> {
@@ -101,13 +113,14 @@ fn budgets(statement: &Statement) -> Result<Budgets, String> {
     })
 }
 
-/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, and `pressed`.
+/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed`, and what they stay within each for itself, added up:
+/// `apart cpu=2 memory=3Gi`.
 fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     let Some(said) = statement.get("uses") else { return Ok(None) };
     let (pressed, amounts): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word == "pressed");
-    let amounts = words::resources(&amounts)?;
-    let (cpu, memory) = (amounts.get(Resources::CPU), amounts.get(Resources::MEMORY));
-    Ok(Some(Usage { cpu, memory, pressed: !pressed.is_empty() }))
+    let amounts = Size::of(&words::resources(&amounts)?);
+    let of_pods = Size::of(&statement.resources("apart")?);
+    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed: !pressed.is_empty(), of_pods }))
 }
 
 /// How long ago something began, and what it is called.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use planner::{
-    HostPort, Mix, NodePreference, Operator, PodPreference, PodShape, PodTerm, Requirement, Resources, Selector,
-    Spread, VolumeNeed,
+    ContainerSize, GivenBack, HostPort, Millis, Mix, NodePreference, Operator, PodPreference, PodShape, PodTerm,
+    PodUse, Requirement, Resources, Selector, Size, Sizing, Spread, VolumeNeed, WhyFixed,
 };
 
+use super::NOW;
 use super::statement::Statement;
 use crate::words;
 
@@ -44,6 +45,47 @@ pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<Mix>>, S
     let on_demand_base = parts.number("base")?.unwrap_or(0);
     let spot_share = parts.number("share")?;
     Ok(Some(Arc::new(Mix { owner: workload.clone(), workload, on_demand_base, spot_share })))
+}
+
+/// What a pod of one container requests and uses, where anything is said of that. Half of the time it uses half as much CPU.
+pub fn sizing(statement: &Statement) -> Result<Option<Sizing>, String> {
+    if !["does", "was", "got-back", "always"].iter().any(|word| statement.has(word)) {
+        return Ok(None);
+    }
+    let requests = Size::of(&statement.resources("asks")?);
+    let requested = Size::of(&statement.resources("was")?).max(requests);
+    let container = ContainerSize { name: "main".to_owned(), requested, requests, ..ContainerSize::default() };
+    Ok(Some(Sizing {
+        containers: vec![container],
+        least: Size::default(),
+        fixed: statement.word("always").map(fixed).transpose()?,
+        used: statement.get("does").map(used).transpose()?,
+        given_back: statement.get("got-back").map(given_back).transpose()?,
+    }))
+}
+
+fn used(words: &[String]) -> Result<PodUse, String> {
+    let (front, rest) =
+        words.split_at(words.iter().position(|word| word == "after").ok_or("does what after how long?")?);
+    let p95 = Size::of(&words::resources(front)?);
+    let hours = rest.get(1).and_then(|word| word.parse().ok()).ok_or("after how many hours?")?;
+    let pressed = rest.iter().any(|word| word == "pressed");
+    Ok(PodUse { median_cpu: p95.cpu / 2, p95, hours, pressed })
+}
+
+fn given_back(words: &[String]) -> Result<GivenBack, String> {
+    let [times, ago] = words else { return Err("got-back how often, and how long ago?".to_owned()) };
+    let times = times.parse().map_err(|_| format!("{times} is not a number"))?;
+    Ok(GivenBack { last: Millis(NOW - words::duration(ago)?), times })
+}
+
+fn fixed(word: &str) -> Result<WhyFixed, String> {
+    match word {
+        "never" => Ok(WhyFixed::Never),
+        "daemon" => Ok(WhyFixed::Daemon),
+        "guaranteed" => Ok(WhyFixed::Guaranteed),
+        _ => Err(format!("a pod is always never, daemon or guaranteed, not {word}")),
+    }
 }
 
 /// `namespace/name` of the volume claims of the pod of that name, one for each volume of its shape.

@@ -59,6 +59,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
                 "may-lose-underutilized",
                 "may-lose-expired",
                 "utilization",
+                "packs",
             ]
         }
         "node" => vec![
@@ -84,8 +85,13 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "grace",
             "sick",
             "uses",
+            "apart",
         ],
-        "pod" => [&POD[..], &["held", "ending", "stuck", "fixed", "budget", "costs", "rests"]].concat(),
+        "pod" => [
+            &POD[..],
+            &["held", "ending", "stuck", "fixed", "budget", "costs", "rests", "does", "was", "got-back", "always"],
+        ]
+        .concat(),
         "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),
         "namespace" => vec!["labels"],
         "catalogue" => Vec::new(),

@@ -63,6 +63,19 @@ pub enum DisruptionFault {
     /// What reports of real use count for.
     #[error("annotation kerf.sh/utilization counts as absent: {0:?} is none of ignore, observe and pack")]
     Utilization(String),
+    /// What is added to a pod's use.
+    #[error("annotation kerf.sh/pack-margin counts as absent: {0}")]
+    PackMargin(InvalidShare),
+    /// What is left of a request at least.
+    #[error(
+        "annotation kerf.sh/pack-floor counts as absent: {0:?} is not a part of a request: write a percentage from 1% to 100%, such as 50%"
+    )]
+    PackFloor(String),
+    /// How long a pod must have been watched.
+    #[error(
+        "annotation kerf.sh/pack-min-history counts as absent: {0:?} is not a time that reports can tell of: write a duration from 1h to 255h, such as 24h"
+    )]
+    PackMinHistory(String),
 }
 
 /// What reports of real use count for in a pool (annotation `kerf.sh/utilization`).
@@ -170,7 +183,9 @@ impl NodePool {
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
         let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
         let money = [self.min_saving().err(), self.min_saving_per_pod().err()];
-        let of_annotations = [self.budget_zone().err()].into_iter().chain(money).chain([self.utilization().err()]);
+        let packing = [self.pack_margin().err(), self.pack_floor().err(), self.pack_min_history().err()];
+        let words = [self.utilization().err()].into_iter().chain(packing);
+        let of_annotations = [self.budget_zone().err()].into_iter().chain(money).chain(words);
         let mut faults = Vec::new();
         for fault in of_budgets.chain(of_annotations.flatten()) {
             if !faults.contains(&fault) {
@@ -277,6 +292,7 @@ mod tests {
         let annotations = json!({
             "kerf.sh/budget-timezone": "Berlin", "kerf.sh/consolidation-min-saving": "5",
             "kerf.sh/consolidation-min-saving-per-pod": "much", "kerf.sh/utilization": "Pack",
+            "kerf.sh/pack-margin": "20", "kerf.sh/pack-floor": "0%", "kerf.sh/pack-min-history": "400h",
         });
         let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
         let said: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.ok()).collect();
@@ -291,6 +307,9 @@ mod tests {
             "min-saving counts as absent: \"5\" is not a share",
             "min-saving-per-pod counts as absent: \"much\" is not a price",
             "utilization counts as absent: \"Pack\" is none of",
+            "pack-margin counts as absent: \"20\" is not a share",
+            "pack-floor counts as absent: \"0%\" is not a part of a request",
+            "pack-min-history counts as absent: \"400h\" is not a time that reports can tell of",
         ];
         let faults = faulty.disruption_faults().into_iter().chain(annotated.disruption_faults());
         let faults: Vec<String> = faults.map(|fault| fault.to_string()).collect();

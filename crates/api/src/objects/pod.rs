@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::ResourceList;
 use super::affinity::Affinity;
 use super::meta::{nullable, slim};
+use super::resize::{ContainerStatus, ResizePolicy};
 use super::selector::LabelSelector;
 use super::storage::AwsElasticBlockStore;
 use super::volume::PersistentVolumeClaimSpec;
@@ -101,6 +102,9 @@ pub struct Container {
     /// `Always` on an init container makes it a sidecar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
+    /// What it has to be restarted for when its requests change.
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "ResizePolicy::is_empty")]
+    pub resize_policy: ResizePolicy,
 }
 
 impl Container {
@@ -278,6 +282,9 @@ pub struct PodStatus {
     /// When kubelet took the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
+    /// What kubelet has given each container.
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    pub container_statuses: Vec<ContainerStatus>,
 }
 
 /// One condition of a pod.

@@ -7,7 +7,7 @@ use super::pod::{Container, PodSpec, ResourceRequirements};
 use crate::quantity::{CPU, InvalidQuantity, MEMORY};
 
 /// Amounts by resource: millicores for CPU, whole units for the rest.
-type Amounts = BTreeMap<String, i64>;
+pub(super) type Amounts = BTreeMap<String, i64>;
 
 /// What a pod needs of its node, by resource: millicores for CPU, whole units for the rest.
 ///
@@ -74,7 +74,7 @@ fn replace(total: &mut Amounts, whole: &ResourceRequirements) -> Result<(), Inva
     Ok(())
 }
 
-fn amounts(list: &ResourceList) -> Result<Amounts, InvalidQuantity> {
+pub(super) fn amounts(list: &ResourceList) -> Result<Amounts, InvalidQuantity> {
     list.iter().map(|(name, quantity)| Ok((name.clone(), quantity.amount(name)?))).collect()
 }
 

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::provision::{Foreseen, MANNERS, Mover, Outcome};
-use crate::{Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, WhyMove};
+use crate::{
+    Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
+};
 
+use super::lowering::Ahead;
 use super::narrow::{Terms, narrow};
 use super::purse::Purse;
 use super::scene::Scene;
@@ -30,6 +33,8 @@ pub(super) struct Moves {
     pub(super) moves: Vec<Move>,
     pub(super) launches: Vec<Launch>,
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
+    /// What would be possible if requests were lowered.
+    pub(super) ahead: Ahead,
     /// What the next attempt must know from its beginning, if there has to be one.
     pub(super) surprises: Foreseen,
 }
@@ -244,6 +249,26 @@ impl<'a> Agenda<'a> {
         self.mover.glance(nodes)
     }
 
+    /// How many moves there are.
+    pub(super) fn count(&self) -> usize {
+        self.moves.len()
+    }
+
+    /// Gives a node that may take pods so much more room.
+    pub(super) fn widen(&mut self, position: Position, by: Size) {
+        self.mover.widen(position, &by.resources());
+    }
+
+    /// The CPU and memory that a node has left; `None` where it takes no pods.
+    pub(super) fn left(&self, position: Position) -> Option<Size> {
+        self.mover.left(position)
+    }
+
+    /// Takes the moves out again that came after the first `count`. Nobody may look for places any more.
+    pub(super) fn withdraw(&mut self, count: usize) -> Vec<Move> {
+        self.moves.split_off(count)
+    }
+
     /// What a node is told in the end.
     pub(super) fn tell(&mut self, position: Position, verdict: NodeVerdict) {
         self.verdicts.insert(position, verdict);
@@ -251,7 +276,7 @@ impl<'a> Agenda<'a> {
 
     pub(super) fn finish(self) -> Moves {
         let (launches, surprises) = self.mover.finish();
-        Moves { moves: self.moves, launches, verdicts: self.verdicts, surprises }
+        Moves { moves: self.moves, launches, verdicts: self.verdicts, ahead: Ahead::default(), surprises }
     }
 }
 
@@ -278,6 +303,7 @@ impl Moves {
             NodeVerdict::Remove(_) => (position, NodeVerdict::Postponed),
             verdict => (position, verdict),
         });
-        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), surprises: self.surprises }
+        let (ahead, surprises) = (Ahead::default(), self.surprises);
+        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), ahead, surprises }
     }
 }

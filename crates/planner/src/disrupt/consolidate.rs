@@ -1,7 +1,7 @@
 //! Cheaper places for pods of nodes that might go.
 //!
-//! First each node by itself: do its pods have room on others? Then: does one new node cost less? What is left goes in
-//! groups: some nodes are vacated together and the cheapest fleet for all their pods is looked for, then for each half of
+//! First each node by itself: do its pods have room on others? Then (`lowering`): would they, if requests there were lowered? Then:
+//! does one new node cost less? What is left goes in groups: some nodes are vacated together and the cheapest fleet for all their pods is looked for, then for each half of
 //! them, and so on. Groups are made of those that waste the most, for these have the most to give.
 
 use std::cmp::Reverse;
@@ -31,15 +31,23 @@ pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sy
     });
 }
 
-/// Looks at all nodes, in order, and tells each why it goes or stays.
-pub(super) fn consolidate(agenda: &mut Agenda<'_>, scales: &Scales<'_>, free: &[Position]) {
-    let mut left: Vec<(Position, NodeVerdict)> = Vec::new();
+/// Nodes that stay for want of room elsewhere, and why.
+pub(super) type Left = Vec<(Position, NodeVerdict)>;
+
+/// Gives all nodes back, in order, whose pods have room on others.
+pub(super) fn give_back(agenda: &mut Agenda<'_>, free: &[Position]) -> Left {
+    let mut left = Left::new();
     for position in free {
         match agenda.hindrance(&[*position], MoveReason::Underutilized) {
             Some(verdict) => agenda.tell(*position, verdict),
             None => left.extend(agenda.give_back(*position).err().map(|verdict| (*position, verdict))),
         }
     }
+    left
+}
+
+/// Replaces what is left where that costs less, and tells each node why it goes or stays.
+pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: Left) {
     let mut search = Search { agenda, scales, splits: 0, groups: 0 };
     left.retain_mut(|(position, verdict)| match search.replace(*position) {
         Ok(()) => false,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::sides::Sides;
 use crate::{
-    BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Snapshot,
-    Stage, ValueSet, label,
+    BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Resize, Size,
+    Snapshot, Stage, ValueSet, label,
 };
 
 /// Positions of shapes, by address and by what a split adds.
@@ -20,11 +20,12 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// `free` are the positions of nodes that might go.
-    pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize]) -> Self {
+    /// `free` are the positions of nodes that might go, `raised` requests that go up where their pods are.
+    pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize], raised: &[Resize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
         free.iter().for_each(|node| ask_for_one_more(&mut settled, *node));
+        raised.iter().for_each(|resize| raise(&mut settled, resize));
         let mut scene = Self { own: vec![Vec::new(); settled.nodes.len()], snapshot: settled };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
@@ -91,6 +92,13 @@ fn settle(settled: &mut Snapshot, plan: &Plan) {
     for (turn, pod) in plan.report.order.iter().enumerate() {
         settled.pods[*pod].nominated_after = turn;
     }
+}
+
+/// Keeps the room that a pod gets back.
+fn raise(settled: &mut Snapshot, resize: &Resize) {
+    let Some(node) = settled.nodes.iter_mut().find(|node| node.name == resize.node) else { return };
+    let more = resize.containers.iter().fold(Size::default(), |sum, it| sum.plus(it.to.minus(it.from)));
+    Arc::make_mut(node).used.add(&more.resources());
 }
 
 /// Takes what a launch draws on off its capacity reservation.

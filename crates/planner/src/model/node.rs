@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, MicroDollars, Millis, Mix, PodShape, Requirement, Resources, Taint};
+use super::{Effect, MicroDollars, Millis, Mix, PodShape, Requirement, Resources, Size, Sizing, Taint};
 
 /// The key of the taint that a cordon is.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -124,6 +124,9 @@ pub struct Usage {
     pub memory: i64,
     /// Whether it is short of something already: stalls, or pods that were killed for want of memory.
     pub pressed: bool,
+    /// What each of its pods stays within for 95 % of the time, added up: more than `cpu` and `memory`, for they do not peak
+    /// together. Zero where that is not known.
+    pub of_pods: Size,
 }
 
 impl Node {
@@ -157,7 +160,8 @@ pub struct BoundPod {
     pub cost: i64,
     /// Until when its workload is left alone, because it was moved not long ago.
     pub rests_until: Option<Millis>,
-    /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it.
+    /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it. Its requests are those
+    /// that the pod would be made anew with; what it takes of its node stands in the node's `used`.
     pub shape: Arc<PodShape>,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`.
     pub claims: Vec<String>,
@@ -165,6 +169,8 @@ pub struct BoundPod {
     pub mix: Option<Arc<Mix>>,
     /// On its way out: it still has its room, ports and volumes, but counts for no topology.
     pub ending: bool,
+    /// What it requests and uses, where somebody has seen it or its requests were lowered.
+    pub sizing: Option<Box<Sizing>>,
 }
 
 impl BoundPod {
@@ -193,6 +199,7 @@ impl Default for BoundPod {
             claims: Vec::new(),
             mix: None,
             ending: false,
+            sizing: None,
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct Disruption {
     pub worth: Worth,
     /// What reports of real use count for.
     pub utilization: Utilization,
+    /// How far requests are lowered where they are.
+    pub packing: Packing,
 }
 
 /// Karpenter's `consolidationPolicy`.
@@ -88,6 +90,18 @@ pub struct Worth {
     pub per_pod: MicroDollars,
 }
 
+/// How far requests of pods that stay are lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Packing {
+    /// What is added to a pod's use, in thousandths of it.
+    pub margin: u32,
+    /// What is left of a request at least, in thousandths of it.
+    pub floor: u32,
+    /// For how many hours a pod must have been watched.
+    pub history: u32,
+}
+
 /// `kerf.sh/utilization` of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Utilization {
@@ -110,6 +124,13 @@ impl Budgets {
 impl Default for Budgets {
     fn default() -> Self {
         Self::NONE
+    }
+}
+
+impl Default for Packing {
+    /// A fifth more than the use, at least half of the request, after a day.
+    fn default() -> Self {
+        Self { margin: 200, floor: 500, history: 24 }
     }
 }
 

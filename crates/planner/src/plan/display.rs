@@ -239,6 +239,10 @@ impl Display for NodeVerdict {
             Self::Resting { pod, remaining } => {
                 write!(out, "stays, since pod {pod} was moved not long ago, for {} s more", seconds(*remaining))
             }
+            Self::AfterResize { nodes } => {
+                out.write_str("can go once requests of pods are lowered to what they use on ")?;
+                list(out, nodes, " and ")
+            }
             Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
         }

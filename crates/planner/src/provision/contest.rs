@@ -35,7 +35,7 @@ pub(super) fn best(snapshot: &Snapshot) -> Plan {
 
 fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
     let begun = match begin(snapshot, parts) {
-        Beginning::Whole(plan) => return plan,
+        Beginning::Whole(plan) => return *plan,
         Beginning::Begun(solver) => solver,
     };
     let mut all = side_by_side(*begun, &manner::ALWAYS);
@@ -52,7 +52,7 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
 /// What the manners that every plan is made in have in common.
 enum Beginning<'a> {
     /// All of it: there is nothing to launch.
-    Whole(Plan),
+    Whole(Box<Plan>),
     Begun(Box<Solver<'a>>),
 }
 
@@ -61,7 +61,7 @@ fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[Part]>) -> Beginning<'a> {
     let mut solver = Solver::new(snapshot, parts, &nothing);
     if solver.go_undisputed() {
         if solver.unforeseen() == nothing {
-            return Beginning::Whole(solver.finish());
+            return Beginning::Whole(Box::new(solver.finish()));
         }
         // It was rehearsed and failed, and has forgotten where its pods are.
         solver = Solver::new(snapshot, parts, &nothing);

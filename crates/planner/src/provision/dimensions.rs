@@ -68,6 +68,11 @@ impl Dimensions {
         }
     }
 
+    /// The dimension of a resource, if some pod asks for it.
+    pub(super) fn of_resource(&self, name: &str) -> Option<usize> {
+        self.resources.binary_search_by(|it| it.as_str().cmp(name)).ok()
+    }
+
     fn of_driver(&self, driver: &str) -> Option<usize> {
         self.drivers.binary_search_by(|it| it.as_str().cmp(driver)).ok().map(|it| self.resources.len() + it)
     }

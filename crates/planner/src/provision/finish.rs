@@ -34,10 +34,13 @@ impl Solver<'_> {
         Plan {
             nominations: std::mem::take(&mut self.nominations),
             moves: Vec::new(),
+            resizes: Vec::new(),
+            saved_by_usage: MicroDollars::default(),
             report: Report {
                 pods: self.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
                 nodes: Vec::new(),
                 barren: self.barren(),
+                unpacked: Vec::new(),
                 order: std::mem::take(&mut self.order),
                 steps: self.steps,
             },

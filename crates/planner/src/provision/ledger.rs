@@ -3,6 +3,8 @@
 
 use super::dimensions::{Amounts, fits};
 
+/// What a closed room has left of anything: less than any room that pods filled.
+const CLOSED: i64 = i64::MIN / 4;
 /// How many rooms a stretch has.
 const STRETCH: usize = 32;
 
@@ -49,8 +51,13 @@ impl Ledger {
 
     /// Leaves nothing in a room.
     pub(super) fn close(&mut self, room: usize) {
-        self.rows[room * self.width..][..self.width].fill(i64::MIN / 4);
+        self.rows[room * self.width..][..self.width].fill(CLOSED);
         self.settle(room);
+    }
+
+    /// Whether a room was closed.
+    pub(super) fn is_closed(&self, room: usize) -> bool {
+        self.row(room).first().is_some_and(|left| *left <= CLOSED)
     }
 
     /// Notes the most that rooms have in the stretch of one from which something was taken.

@@ -13,7 +13,7 @@ use super::reserve::Reservations;
 use super::retinue::Retinue;
 use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
 use super::{Kind, Run, Solver};
-use crate::{Destination, Launch, Node, PodVerdict, Purpose, Snapshot};
+use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot};
 
 /// How new nodes are made for a move: each manner is tried, the cheapest is taken.
 pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size, load: Load::Fleet }];
@@ -100,6 +100,21 @@ impl<'a> Mover<'a> {
         }
     }
 
+    /// Gives a node that may take pods so much more room. Between two trials.
+    pub(crate) fn widen(&mut self, node: usize, by: &Resources) {
+        if let Some(room) = self.room_of.get(&node) {
+            let by = self.solver.dimensions.amounts(by);
+            self.solver.rooms.widen(*room, &by);
+        }
+    }
+
+    /// The CPU and memory that a node has left, plenty of what no pod asks for; `None` where it takes no pods.
+    pub(crate) fn left(&self, node: usize) -> Option<Size> {
+        let left = self.solver.rooms.left(*self.room_of.get(&node)?)?;
+        let of = |name| self.solver.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
+        Some(Size { cpu: of(Resources::CPU), memory: of(Resources::MEMORY) })
+    }
+
     /// Takes a node off the scene for good, with all that runs there.
     pub(crate) fn retire(&mut self, node: usize) {
         self.close(node);
@@ -179,7 +194,7 @@ impl<'a> Mover<'a> {
         for pod in nodes.iter().flat_map(|node| &self.own[*node]) {
             *shapes.entry(solver.demand_of[*pod]).or_default() += 1;
         }
-        let mut used = solver.dimensions.amounts(&crate::Resources::default());
+        let mut used = solver.dimensions.amounts(&Resources::default());
         shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.demands[*shape].requests, *count));
         let mut best: Option<i64> = None;
         for base in solver.frames.growing() {

@@ -213,6 +213,20 @@ impl<'a> Rooms<'a> {
         self.left.close(room);
     }
 
+    /// Gives a room that is not closed so much more. Whoever was refused may look again.
+    pub(super) fn widen(&mut self, room: usize, by: &[i64]) {
+        if let Some(left) = self.left(room) {
+            let row: Vec<i64> = left.iter().zip(by).map(|(left, by)| left + by).collect();
+            self.left.put_back(room, &row);
+            self.searches.clear();
+        }
+    }
+
+    /// What is left in a room that is not closed.
+    pub(super) fn left(&self, room: usize) -> Option<&[i64]> {
+        (!self.left.is_closed(room)).then(|| self.left.row(room))
+    }
+
     fn remember(&mut self, room: usize) {
         if let Some(trial) = &mut self.trial {
             let (list, left) = (&self.list, &self.left);

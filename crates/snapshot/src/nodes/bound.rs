@@ -20,6 +20,9 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
         problems.push(Problem::Rest { pod: full_name(pod), error });
         None
     });
+    problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
+    let word = pod.annotation(annotation::RESIZE).filter(|word| *word != annotation::RESIZE_NEVER);
+    problems.extend(word.map(|word| Problem::Resize { pod: full_name(pod), text: word.to_owned() }));
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
@@ -33,6 +36,7 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
         claims: record.claims.clone(),
         mix: record.mix.clone(),
         ending: pod.is_terminating(),
+        sizing: None,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use api::condition;
 use api::objects::{Node, NodeCondition, NodeReport};
+use api::usage::Usage;
 use jiff::{SignedDuration, Timestamp};
-use planner::{Sick, Usage};
+use planner::Sick;
 
 use super::Machine;
 use crate::millis;
@@ -45,10 +46,9 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
 }
 
 /// What the machine uses, if the report is about this machine and about now.
-pub(super) fn usage(machine: &Machine<'_>, report: Option<&NodeReport>, now: Timestamp) -> Option<Usage> {
+pub(super) fn usage<'r>(machine: &Machine<'_>, report: Option<&'r NodeReport>, now: Timestamp) -> Option<&'r Usage> {
     let usage = &report?.usage;
-    let own = machine.instance() == Some(&usage.instance) && usage.is_current(now);
-    own.then(|| Usage { cpu: usage.cpu.p95, memory: usage.memory.p95, pressed: usage.is_pressed() })
+    (machine.instance() == Some(&usage.instance) && usage.is_current(now)).then_some(usage)
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use api::NodeClaim;
 use api::objects::{CSINode, Node, NodeReport};
+use api::{NodeClaim, annotation};
 use jiff::Timestamp;
 use planner::{Catalogue, Millis, Resources};
 
 use super::translate::{self, Scene};
-use super::{Machine, Standing, bound, health};
+use super::{Machine, Standing, bound, health, sizes};
 use crate::Problem;
 use crate::records::Group;
 
@@ -51,6 +51,7 @@ struct Source {
     nominated_until: Option<Millis>,
     impaired: Option<Timestamp>,
     node_repair: bool,
+    packs: bool,
 }
 
 impl Source {
@@ -67,6 +68,7 @@ impl Source {
             && self.nominated_until == other.nominated_until
             && self.impaired == other.impaired
             && self.node_repair == other.node_repair
+            && self.packs == other.packs
     }
 }
 
@@ -129,6 +131,7 @@ fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> So
         nominated_until: scene.nominated_until(machine),
         impaired: scene.impaired_since(machine),
         node_repair: scene.input.settings.node_repair,
+        packs: machine.pool().is_some_and(|pool| scene.packing.contains(pool.as_str())),
     }
 }
 
@@ -137,7 +140,14 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
     let pods = scene.records.members(setting.pods);
     let now = scene.input.now;
     let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
-    node.usage = health::usage(machine, setting.report.map(AsRef::as_ref), now);
+    let usage = health::usage(machine, setting.report.map(AsRef::as_ref), now);
+    node.usage = usage.map(sizes::node_usage);
+    for (bound, record) in node.pods.iter_mut().zip(&pods) {
+        // All others' would be carried along for nothing.
+        if source.packs || record.pod.annotation(annotation::REQUESTED).is_some() {
+            bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));
+        }
+    }
     let protected = pods.iter().filter_map(|record| bound::protected_until(&record.pod, now));
     let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
     Kept {

@@ -25,6 +25,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) records: &'a Records,
     /// Labels that instance types decide.
     pub(crate) well_known: BTreeSet<String>,
+    /// Pools that lower requests.
+    pub(crate) packing: BTreeSet<&'a str>,
 }
 
 impl<'a> Scene<'a> {
@@ -126,7 +128,7 @@ fn drifted(machine: &Machine<'_>) -> Option<Drifted> {
     Some(Drifted { since: millis(said.last_transition_time.0), reason: said.reason.clone() })
 }
 
-/// What all pods on the machine request, and the daemons' share of it.
+/// What all pods on the machine take of it, and the daemons' share of that.
 fn requests(machine: &Machine<'_>, pods: &[&Record], problems: &mut Vec<Problem>) -> (Resources, Resources) {
     let mut used = Resources::default();
     let mut daemon_used = Resources::default();
@@ -134,9 +136,9 @@ fn requests(machine: &Machine<'_>, pods: &[&Record], problems: &mut Vec<Problem>
         if record.is_unread() {
             problems.push(Problem::BoundPod { pod: full_name(&record.pod), node: machine.name().to_owned() });
         }
-        used.add(&record.shape.requests);
+        used.add(record.taken());
         if record.pod.is_daemon() {
-            daemon_used.add(&record.shape.requests);
+            daemon_used.add(record.taken());
         }
     }
     (used, daemon_used)

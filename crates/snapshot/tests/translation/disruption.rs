@@ -203,7 +203,7 @@ fn sick_nodes_are_told_only_where_the_gate_is_open() {
 
 #[test]
 fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
-    let calm = Usage { cpu: 1500, memory: 6 << 30, pressed: false };
+    let calm = Usage { cpu: 1500, memory: 6 << 30, ..Usage::default() };
     let pressed = Usage { pressed: true, ..calm };
     let stalls = |which: &str, share: u16| {
         let none = json!({"cpu": 0, "memory": 0, "memoryFull": 0, "io": 0, "ioFull": 0});

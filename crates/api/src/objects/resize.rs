@@ -1,0 +1,305 @@
+//! Pods whose requests change while they run: what they requested first, what kubelet has given them so far, and whose may change.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::nullable;
+use super::pod::{Container, Pod, PodSpec, ResourceRequirements};
+use super::requests::{Amounts, amounts};
+use super::{ResourceList, pod_requests};
+use crate::quantity::{CPU, InvalidQuantity, MEMORY};
+use crate::{Quantity, annotation, condition};
+
+/// The word of a resize policy that costs a restart.
+const RESTART: &str = "RestartContainer";
+/// kubelet's reason on a pod whose resize its node can never grant.
+const INFEASIBLE: &str = "Infeasible";
+
+/// For which resources a container is restarted when they change. The API server writes a policy into every container, so no more
+/// is kept of it than this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Policy>", into = "Vec<Policy>")]
+pub struct ResizePolicy {
+    /// CPU.
+    pub cpu: bool,
+    /// Memory.
+    pub memory: bool,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Policy {
+    resource_name: String,
+    restart_policy: String,
+}
+
+impl From<Vec<Policy>> for ResizePolicy {
+    fn from(all: Vec<Policy>) -> Self {
+        let restarts = |name: &str| all.iter().any(|it| it.resource_name == name && it.restart_policy == RESTART);
+        Self { cpu: restarts(CPU), memory: restarts(MEMORY) }
+    }
+}
+
+impl From<ResizePolicy> for Vec<Policy> {
+    fn from(own: ResizePolicy) -> Self {
+        let named = [(CPU, own.cpu), (MEMORY, own.memory)].into_iter().filter(|(_, restarts)| *restarts);
+        named.map(|(name, _)| Policy { resource_name: name.to_owned(), restart_policy: RESTART.to_owned() }).collect()
+    }
+}
+
+impl ResizePolicy {
+    /// Whether nothing costs a restart.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.cpu && !self.memory
+    }
+}
+
+/// What kubelet has given a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// The container's name.
+    pub name: String,
+    /// What kubelet keeps room for.
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
+    pub allocated_resources: ResourceList,
+    /// What the container runs with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+}
+
+/// What the containers of a pod requested before Kerf lowered it, by name: CPU and memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Requested(pub BTreeMap<String, ResourceList>);
+
+/// An annotation `kerf.sh/requested` that nobody of ours wrote.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "annotation kerf.sh/requested does not count: {text:?} does not name amounts of containers; delete the annotation, or write it like {{\"web\":{{\"cpu\":\"2\"}}}}"
+)]
+pub struct InvalidRequested {
+    /// The text as given.
+    pub text: String,
+}
+
+impl Requested {
+    /// Reads the annotation.
+    ///
+    /// # Errors
+    /// When it is not a table of amounts.
+    pub fn read(text: &str) -> Result<Self, InvalidRequested> {
+        let read: Option<Self> = serde_json::from_str(text).ok();
+        let valid = |own: &Self| own.0.values().all(|list| amounts(list).is_ok());
+        read.filter(valid).ok_or_else(|| InvalidRequested { text: text.to_owned() })
+    }
+
+    /// The annotation.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::json!(self.0).to_string()
+    }
+
+    /// What a container requested of a resource, in the unit that Kerf counts it in.
+    #[must_use]
+    pub fn of(&self, container: &str, resource: &str) -> Option<i64> {
+        self.0.get(container)?.get(resource)?.amount(resource).ok()
+    }
+}
+
+impl Pod {
+    /// What the pod requested before Kerf lowered it, if Kerf has.
+    ///
+    /// # Errors
+    /// When the annotation cannot be read.
+    pub fn requested(&self) -> Result<Option<Requested>, InvalidRequested> {
+        self.annotation(annotation::REQUESTED).map(Requested::read).transpose()
+    }
+
+    /// The pod as its owner would make it again: with the requests that it had before Kerf lowered them. What somebody else has
+    /// raised beyond that since stays.
+    #[must_use]
+    pub fn in_full(&self) -> Cow<'_, PodSpec> {
+        let Ok(Some(requested)) = self.requested() else { return Cow::Borrowed(&self.spec) };
+        let mut spec = self.spec.clone();
+        for container in &mut spec.containers {
+            for resource in [CPU, MEMORY] {
+                let before = requested.of(&container.name, resource);
+                raise(&mut container.resources.requests, resource, before);
+            }
+        }
+        Cow::Owned(spec)
+    }
+
+    /// What the pod takes of its node as the scheduler counts: of each container the most of what it requests, what kubelet keeps
+    /// for it and what it runs with. Until kubelet has carried a change out, both ends of it count.
+    ///
+    /// # Errors
+    /// When an amount is not a quantity.
+    pub fn taken(&self) -> Result<Amounts, InvalidQuantity> {
+        if self.status.container_statuses.is_empty() {
+            return pod_requests(&self.spec);
+        }
+        let mut spec = self.spec.clone();
+        for container in &mut spec.containers {
+            for (resource, amount) in self.given(&container.name)? {
+                raise(&mut container.resources.requests, &resource, Some(amount));
+            }
+        }
+        pod_requests(&spec)
+    }
+
+    /// What kubelet has given a container.
+    fn given(&self, container: &str) -> Result<Amounts, InvalidQuantity> {
+        let mut most = Amounts::new();
+        for status in self.status.container_statuses.iter().filter(|status| status.name == container) {
+            let running = status.resources.iter().map(|resources| &resources.requests);
+            for list in running.chain([&status.allocated_resources]) {
+                for (resource, amount) in amounts(list)? {
+                    let known = most.entry(resource).or_default();
+                    *known = amount.max(*known);
+                }
+            }
+        }
+        Ok(most)
+    }
+
+    /// Forgets what kubelet says of containers that run with what they request, which is as good as all of them.
+    pub fn forget_usual_statuses(&mut self) {
+        let requests: BTreeMap<&str, &Container> =
+            self.spec.containers.iter().map(|it| (it.name.as_str(), it)).collect();
+        let more = |own: &ResourceList, known: &ResourceList| {
+            own.iter().any(|(resource, amount)| {
+                let asked = known.get(resource).and_then(|asked| asked.amount(resource).ok());
+                amount.amount(resource).ok() > asked
+            })
+        };
+        self.status.container_statuses.retain(|status| {
+            let running = status.resources.iter().map(|resources| &resources.requests);
+            let mut lists = running.chain([&status.allocated_resources]);
+            requests.get(status.name.as_str()).is_some_and(|it| lists.any(|list| more(list, &it.resources.requests)))
+        });
+    }
+
+    /// Whether the pod's quality of service is Guaranteed: with any other request it would not be, which the API server refuses.
+    #[must_use]
+    pub fn is_guaranteed(&self) -> bool {
+        let mut all = self.spec.containers.iter().chain(&self.spec.init_containers).peekable();
+        let equal = |container: &Container, resource: &str| {
+            let ResourceRequirements { requests, limits } = &container.resources;
+            let amount = |list: &ResourceList| list.get(resource).and_then(|it| it.amount(resource).ok());
+            amount(limits).is_some_and(|limit| amount(requests).is_none_or(|request| request == limit))
+        };
+        all.peek().is_some() && all.all(|container| [CPU, MEMORY].iter().all(|resource| equal(container, resource)))
+    }
+
+    /// Whether kubelet has said that it can never grant what the pod requests now.
+    #[must_use]
+    pub fn is_infeasible(&self) -> bool {
+        let pending = self.condition(condition::POD_RESIZE_PENDING);
+        pending.is_some_and(|it| it.status == condition::TRUE && it.reason == INFEASIBLE)
+    }
+}
+
+/// Raises an amount that is there.
+fn raise(list: &mut ResourceList, resource: &str, least: Option<i64>) {
+    let Some((present, least)) = list.get_mut(resource).zip(least) else { return };
+    if present.amount(resource).is_ok_and(|present| present < least) {
+        *present = Quantity(crate::quantity::text(resource, least));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(containers: serde_json::Value, statuses: serde_json::Value, requested: Option<&str>) -> Pod {
+        let annotations = requested.map(|text| json!({annotation::REQUESTED: text}));
+        let value = json!({
+            "metadata": {"name": "a", "annotations": annotations},
+            "spec": {"containers": containers},
+            "status": {"containerStatuses": statuses},
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn container(requests: serde_json::Value, limits: serde_json::Value) -> serde_json::Value {
+        json!({"name": "web", "resources": {"requests": requests, "limits": limits}})
+    }
+
+    #[test]
+    fn a_lowered_pod_is_made_again_in_full_and_nothing_is_raised_that_is_more_already() {
+        let lowered = container(json!({"cpu": "500m", "memory": "4Gi"}), json!({}));
+        let text = r#"{"web":{"cpu":"2","memory":"1Gi"},"gone":{"cpu":"7"}}"#;
+        let full = pod_requests(&pod(json!([lowered.clone()]), json!([]), Some(text)).in_full()).unwrap();
+        assert_eq!((full["cpu"], full["memory"]), (2000, 4 << 30));
+        for unread in ["", "[]", r#"{"web":{"cpu":"two"}}"#] {
+            let pod = pod(json!([lowered.clone()]), json!([]), Some(unread));
+            assert_eq!(*pod.in_full(), pod.spec);
+            let error = pod.requested().unwrap_err().to_string();
+            assert!(error.contains("kerf.sh/requested") && error.contains("delete the annotation"), "{error}");
+        }
+        let requested = Requested::read(text).unwrap();
+        assert_eq!(Requested::read(&requested.text()), Ok(requested));
+    }
+
+    #[test]
+    fn both_ends_of_a_change_count_until_kubelet_has_carried_it_out() {
+        let lowered = container(json!({"cpu": "500m", "memory": "1Gi"}), json!({}));
+        let status = |allocated: &str, runs: &str| json!([{"name": "web", "allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": runs}}}]);
+        let rows = [
+            (json!([]), 500, 0),
+            (status("500m", "500m"), 500, 0),
+            (status("500m", "2"), 2000, 1),
+            (status("2", "2"), 2000, 1),
+            (status("100m", "100m"), 500, 0),
+        ];
+        for (statuses, taken, kept) in rows {
+            let mut pod = pod(json!([lowered.clone()]), statuses, None);
+            assert_eq!(pod.taken().unwrap()["cpu"], taken);
+            pod.forget_usual_statuses();
+            assert_eq!((pod.status.container_statuses.len(), pod.taken().unwrap()["cpu"]), (kept, taken));
+        }
+    }
+
+    #[test]
+    fn quality_of_service_is_judged_as_the_api_server_does() {
+        let rows = [
+            (json!({"cpu": "1", "memory": "1Gi"}), json!({"cpu": "1000m", "memory": "1024Mi"}), true),
+            (json!({}), json!({"cpu": "1", "memory": "1Gi"}), true),
+            (json!({"cpu": "1", "memory": "1Gi"}), json!({"cpu": "2", "memory": "1Gi"}), false),
+            (json!({"cpu": "1", "memory": "1Gi"}), json!({"memory": "1Gi"}), false),
+            (json!({}), json!({}), false),
+        ];
+        for (requests, limits, expected) in rows {
+            let pod = pod(json!([container(requests, limits)]), json!([]), None);
+            assert_eq!(pod.is_guaranteed(), expected, "{:?}", pod.spec);
+        }
+        assert!(!Pod::default().is_guaranteed());
+    }
+
+    #[test]
+    fn of_a_resize_policy_only_restarts_are_kept() {
+        let policy = |cpu: &str, memory: &str| {
+            let one = |name: &str, policy: &str| json!({"resourceName": name, "restartPolicy": policy});
+            json!({"name": "web", "resizePolicy": [one("cpu", cpu), one("memory", memory)]})
+        };
+        let rows = [
+            (policy("NotRequired", "NotRequired"), (false, false)),
+            (policy("NotRequired", "RestartContainer"), (false, true)),
+            (policy("RestartContainer", "NotRequired"), (true, false)),
+            (json!({"name": "web", "resizePolicy": null}), (false, false)),
+        ];
+        for (value, expected) in rows {
+            let read: Container = serde_json::from_value(value).unwrap();
+            assert_eq!((read.resize_policy.cpu, read.resize_policy.memory), expected);
+            let again: Container = serde_json::from_value(serde_json::to_value(&read).unwrap()).unwrap();
+            assert_eq!(again, read);
+        }
+    }
+}

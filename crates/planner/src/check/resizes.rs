@@ -1,0 +1,166 @@
+//! Requests change only where they may: down on nodes whose pool packs and whose use is known, never under the floor; up at most to
+//! what was requested; and on every node what all pods request fits, whatever is sent there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{
+    BoundPod, ContainerSize, Destination, Node, Plan, PodVerdict, Pool, Resize, Size, Snapshot, Stage, Utilization,
+    WhyResize,
+};
+
+use super::Findings;
+
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for resize in &plan.resizes {
+        let subject = format!("resize of {}", resize.pod);
+        *seen.entry(&resize.uid).or_default() += 1;
+        let node = snapshot.nodes.iter().find(|node| node.name == resize.node);
+        let pod = node.and_then(|node| node.pods.iter().find(|pod| pod.uid == resize.uid));
+        match node.zip(pod) {
+            None => findings.add(subject, format!("it does not run on {}", resize.node)),
+            Some((node, pod)) => {
+                stays(node, pod, plan, &subject, findings);
+                amounts(pod, resize, &subject, findings);
+                if resize.why == WhyResize::MakesRoom {
+                    may_go_down(snapshot, node, pod, resize, &subject, findings);
+                }
+            }
+        }
+    }
+    for (uid, times) in seen {
+        findings.expect(times == 1, &format!("pod {uid}"), || format!("is resized {times} times"));
+    }
+    fits(snapshot, plan, findings);
+}
+
+fn stays(node: &Node, pod: &BoundPod, plan: &Plan, subject: &str, findings: &mut Findings) {
+    let goes = plan.moves.iter().flat_map(|it| &it.nodes).any(|leaver| leaver.node == node.name);
+    findings.expect(!goes && node.leaving.is_none() && !pod.ending, subject, || "the pod does not stay".to_owned());
+}
+
+/// Only down to make room, only up for other reasons, and never beyond what was requested.
+fn amounts(pod: &BoundPod, resize: &Resize, subject: &str, findings: &mut Findings) {
+    let containers = pod.sizing.as_deref().map_or(&[][..], |sizing| &sizing.containers);
+    for it in &resize.containers {
+        let own = containers.iter().find(|container| container.name == it.name);
+        let known = own.is_some_and(|own| own.requests == it.from && own.requested.max(own.requests) == it.requested);
+        findings.expect(known, subject, || format!("container {} requests something else", it.name));
+        let (low, high) = if resize.why == WhyResize::MakesRoom { (it.to, it.from) } else { (it.from, it.to) };
+        let right = low != high && low.is_within(high) && it.to.is_within(it.requested);
+        findings.expect(right, subject, || format!("{:?}, from {:?} to {:?}", resize.why, it.from, it.to));
+    }
+    findings.expect(!resize.containers.is_empty(), subject, || "changes nothing".to_owned());
+}
+
+fn may_go_down(
+    snapshot: &Snapshot,
+    node: &Node,
+    pod: &BoundPod,
+    resize: &Resize,
+    subject: &str,
+    findings: &mut Findings,
+) {
+    let Some(sizing) = pod.sizing.as_deref() else { return };
+    let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
+    let Some(pool) = pool.filter(|pool| pool.disruption.utilization == Utilization::Pack) else {
+        findings.add(subject, "is lowered where the pool does not pack");
+        return;
+    };
+    let rules = pool.disruption.packing;
+    let quiet = node
+        .pods
+        .iter()
+        .filter_map(|pod| pod.sizing.as_ref()?.given_back)
+        .all(|back| snapshot.now.0 >= back.last.0.saturating_add(86_400_000));
+    let rows = [
+        (node.claim.is_some() && node.stage == Stage::Initialized, "is lowered on a node that is not ours or not up"),
+        (
+            node.usage.is_some_and(|usage| !usage.pressed),
+            "is lowered where nobody knows the use, or something is short",
+        ),
+        (sizing.fixed.is_none(), "is lowered though its requests are fixed"),
+        (sizing.used.is_some_and(|used| used.hours >= rules.history && !used.pressed), "is lowered without a history"),
+        (quiet, "is lowered where something was short within a day"),
+        (resize.containers.iter().all(|it| is_above_floor(it.requested, it.to, pool)), "is lowered under the floor"),
+    ];
+    for (holds, fault) in rows {
+        findings.expect(holds, subject, || fault.to_owned());
+    }
+}
+
+/// Whether enough of a request is left.
+fn is_above_floor(requested: Size, to: Size, pool: &Pool) -> bool {
+    let left = |to: i64, requested: i64| {
+        i128::from(to) * 1000 >= i128::from(requested) * i128::from(pool.disruption.packing.floor.min(1000))
+    };
+    left(to.cpu, requested.cpu) && left(to.memory, requested.memory)
+}
+
+/// What goes up has room beside all that is there and all that the plan sends there.
+fn fits(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+    for node in &snapshot.nodes {
+        let own = plan.resizes.iter().filter(|it| it.node == node.name && it.why != WhyResize::MakesRoom);
+        let more = own.map(|it| growth(node, it)).fold(Size::default(), Size::plus);
+        if !more.is_any() {
+            continue;
+        }
+        let mut all = Size::of(&node.used);
+        for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
+            if matches!(verdict, PodVerdict::Existing { node: to, .. } if *to == node.name) {
+                all = all.plus(Size::of(&snapshot.shapes[pod.shape].requests));
+            }
+        }
+        let here = Destination::Node(node.name.clone());
+        for pod in plan.moves.iter().flat_map(|it| &it.pods).filter(|pod| pod.to == here) {
+            let runs = snapshot.nodes.iter().flat_map(|node| &node.pods).find(|it| it.uid == pod.uid);
+            all = runs.iter().fold(all, |all, runs| all.plus(Size::of(&runs.shape.requests)));
+        }
+        let there_is = Size::of(&node.allocatable);
+        let fits = |more: i64, all: i64, there_is: i64| more <= 0 || all.saturating_add(more) <= there_is;
+        let both = fits(more.cpu, all.cpu, there_is.cpu) && fits(more.memory, all.memory, there_is.memory);
+        findings
+            .expect(both, &format!("node {}", node.name), || format!("has no room for {more:?} that goes up there"));
+    }
+}
+
+/// How much more of its node a pod takes: its containers together, unless what prepared them counts for more.
+fn growth(node: &Node, resize: &Resize) -> Size {
+    let pod = node.pods.iter().find(|pod| pod.uid == resize.uid);
+    let Some(sizing) = pod.and_then(|pod| pod.sizing.as_deref()) else { return Size::default() };
+    let to = |container: &ContainerSize| {
+        let changed = resize.containers.iter().find(|it| it.name == container.name);
+        changed.map_or(container.requests, |it| it.to)
+    };
+    let sum = |of: &dyn Fn(&ContainerSize) -> Size| {
+        sizing.containers.iter().map(of).fold(Size::default(), Size::plus).max(sizing.least)
+    };
+    sum(&to).minus(sum(&|container| container.requests))
+}
+
+/// The snapshot once kubelet has carried out all resizes of the plan.
+#[must_use]
+pub fn resized(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+    let mut after = snapshot.clone();
+    for resize in &plan.resizes {
+        let Some(node) = after.nodes.iter_mut().find(|node| node.name == resize.node) else { continue };
+        let node = Arc::make_mut(node);
+        let Some(pod) = node.pods.iter_mut().find(|pod| pod.uid == resize.uid) else { continue };
+        let Some(sizing) = pod.sizing.as_deref_mut() else { continue };
+        let before = sizing.requests();
+        for it in &resize.containers {
+            if let Some(container) = sizing.containers.iter_mut().find(|container| container.name == it.name) {
+                container.requests = it.to;
+                container.requested = it.requested;
+            }
+        }
+        if resize.marks {
+            let times = sizing.given_back.map_or(0, |back| back.times) + 1;
+            sizing.given_back = Some(crate::GivenBack { last: snapshot.now, times });
+        }
+        let less = sizing.gain(before, sizing.requests());
+        node.used.subtract(&less.resources());
+    }
+    after
+}

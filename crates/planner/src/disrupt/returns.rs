@@ -1,0 +1,110 @@
+//! Lowered requests that go up again, before anything is sent to their nodes: where something is short, where a pod uses more than
+//! it did, and where nobody wants requests lowered any more. Never beyond what the node has room for, for kube-scheduler binds by
+//! requests; and without a report that counts nothing changes, unless for the last reason.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    BoundPod, ContainerResize, Node, Plan, PodVerdict, Pool, Resize, Resources, Size, Sizing, Snapshot, Utilization,
+    WhyResize, packing,
+};
+
+/// All that goes up, by node.
+pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
+    let pools: BTreeMap<&str, &Pool> = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
+    let mut incoming: Option<BTreeMap<&str, Size>> = None;
+    let mut all = Vec::new();
+    for node in snapshot.nodes.iter().filter(|node| node.leaving.is_none()) {
+        let Some(pool) = node.pool.as_deref().and_then(|pool| pools.get(pool)) else { continue };
+        let mut wishes: Vec<Wish<'_>> = node.pods.iter().filter_map(|pod| wish(node, pool, pod)).collect();
+        if wishes.is_empty() {
+            continue;
+        }
+        let coming = incoming.get_or_insert_with(|| coming(snapshot, plan)).get(node.name.as_str()).copied();
+        wishes.sort_by_key(|wish| (wish.why, &wish.pod.name, &wish.pod.uid));
+        let mut room = Size::of(&node.allocatable).minus(Size::of(&node.used)).minus(coming.unwrap_or_default());
+        for wish in wishes {
+            let to = within(wish.sizing, &wish.to, room);
+            let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
+            room = room.minus(wish.sizing.gain(together, wish.sizing.requests()));
+            let rested = packing::rests_until(wish.sizing).is_none_or(|until| until <= snapshot.now);
+            let marks = wish.why == WhyResize::Pressure && rested;
+            all.extend(resize(node, wish.pod, wish.sizing, &to, wish.why).map(|it| Resize { marks, ..it }));
+        }
+    }
+    all
+}
+
+/// A pod that should get more.
+struct Wish<'a> {
+    pod: &'a BoundPod,
+    sizing: &'a Sizing,
+    why: WhyResize,
+    to: Vec<Size>,
+}
+
+fn wish<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option<Wish<'a>> {
+    let sizing = pod.sizing.as_deref().filter(|sizing| !pod.ending && is_lowered(sizing))?;
+    let in_full = || sizing.containers.iter().map(|container| container.requests.max(container.requested)).collect();
+    let (why, to) = if pool.disruption.utilization != Utilization::Pack || sizing.fixed.is_some() {
+        (WhyResize::Unpacked, in_full())
+    } else {
+        let usage = node.usage.as_ref()?;
+        match usage.pressed || sizing.used.is_some_and(|used| used.pressed) {
+            true => (WhyResize::Pressure, in_full()),
+            false => (WhyResize::Grown, packing::grown(sizing, usage, pool.disruption.packing)?),
+        }
+    };
+    Some(Wish { pod, sizing, why, to })
+}
+
+fn is_lowered(sizing: &Sizing) -> bool {
+    sizing.containers.iter().any(|container| !container.requested.is_within(container.requests))
+}
+
+/// What of it there is room for: of CPU and memory each container's part.
+fn within(sizing: &Sizing, to: &[Size], room: Size) -> Vec<Size> {
+    let from = sizing.requests();
+    let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
+    let (asked, more) = (sizing.gain(together, from), together.minus(from));
+    let part = |from: i64, to: i64, (asked, room, more): (i64, i64, i64)| match asked <= room {
+        true => to,
+        false => {
+            from + i64::try_from(i128::from(to - from) * i128::from(room.max(0)) / i128::from(more.max(1))).unwrap_or(0)
+        }
+    };
+    let one = |(container, to): (&crate::ContainerSize, &Size)| Size {
+        cpu: part(container.requests.cpu, to.cpu, (asked.cpu, room.cpu, more.cpu)),
+        memory: part(container.requests.memory, to.memory, (asked.memory, room.memory, more.memory)),
+    };
+    sizing.containers.iter().zip(to).map(one).collect()
+}
+
+/// The change of a pod's requests; `None` where nothing changes.
+pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], why: WhyResize) -> Option<Resize> {
+    let changed = sizing.containers.iter().zip(to).filter(|(container, to)| container.requests != **to);
+    let containers = changed.map(|(container, to)| ContainerResize {
+        name: container.name.clone(),
+        requested: container.requested.max(container.requests),
+        from: container.requests,
+        to: *to,
+    });
+    let containers: Vec<ContainerResize> = containers.collect();
+    let (uid, name, node) = (pod.uid.clone(), pod.name.clone(), node.name.clone());
+    (!containers.is_empty()).then_some(Resize { uid, pod: name, node, containers, why, marks: false })
+}
+
+/// What pods request that the plan sends to nodes, by node.
+fn coming<'a>(snapshot: &'a Snapshot, plan: &Plan) -> BTreeMap<&'a str, Size> {
+    let names: BTreeMap<&str, &'a str> =
+        snapshot.nodes.iter().map(|node| (node.name.as_str(), node.name.as_str())).collect();
+    let mut all: BTreeMap<&'a str, Size> = BTreeMap::new();
+    for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
+        let PodVerdict::Existing { node, .. } = verdict else { continue };
+        let Some(node) = names.get(node.as_str()) else { continue };
+        let requests: &Resources = &snapshot.shapes[pod.shape].requests;
+        let sum = all.entry(node).or_default();
+        *sum = sum.plus(Size::of(requests));
+    }
+    all
+}

@@ -1,0 +1,121 @@
+//! What a pod would do with, by what it and its node really use.
+//!
+//! CPU and memory go apart. A pod needs what it stays within for 95 % of the time, and a margin. Where the node's own sum is known,
+//! each pod's part of it is enough, for pods do not peak together; but never less than what it uses half of the time. Of each
+//! request the floor is left; after something was short the floor rises half way to the request, and the second time to all of it.
+
+use crate::{ContainerSize, Millis, Packing, Size, Sizing, Usage, WhyUnpacked};
+
+/// For how long a node is left alone after one of its pods got its requests back, in milliseconds.
+pub(crate) const REST: i64 = 24 * 3_600_000;
+/// Of a request, in thousandths, less is not worth a change.
+const WORTH_CHANGING: i64 = 100;
+/// Of a lowered request, in thousandths, so much more may be needed before it is raised: reports count in steps of a twentieth.
+const WITHIN_MARGIN: i64 = 50;
+/// Memory requests are whole MiB.
+const MEMORY_STEP: i64 = 1 << 20;
+
+/// What each container of a pod would do with, never more than it requested before it was lowered.
+///
+/// # Errors
+/// Why nobody can tell, or may.
+pub fn fitting(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Vec<Size>, WhyUnpacked> {
+    if let Some(fixed) = sizing.fixed {
+        return Err(WhyUnpacked::Fixed(fixed));
+    }
+    let used = sizing.used.ok_or(WhyUnpacked::Unseen)?;
+    if used.hours < rules.history {
+        return Err(WhyUnpacked::Young { hours: used.hours, asked: rules.history });
+    }
+    let part = |own: i64, (node, pods): (i64, i64)| {
+        let joint = node > 0 && node < pods;
+        if joint { scaled(own, node, pods) } else { own }
+    };
+    let own = Size {
+        cpu: part(used.p95.cpu, (usage.cpu, usage.of_pods.cpu)).max(used.median_cpu),
+        memory: part(used.p95.memory, (usage.memory, usage.of_pods.memory)),
+    };
+    let times = |size: Size, thousandths: i64| size.with(size, |own, _| scaled(own, thousandths, 1000));
+    let floor = floor(sizing, rules);
+    let requested = sizing.requested();
+    let needed = times(own, 1000 + i64::from(rules.margin)).max(times(requested, floor)).min(requested);
+    Ok(sizing.containers.iter().map(|container| share(container, needed, requested)).collect())
+}
+
+/// What requests of a pod are lowered to where they are; `None` where that is not worth a change.
+///
+/// # Errors
+/// Why they stay, other than that the pod needs them.
+pub(crate) fn lowered(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Option<Vec<Size>>, WhyUnpacked> {
+    let fitting = fitting(sizing, usage, rules)?;
+    let requests = sizing.requests();
+    let together = fitting.iter().fold(Size::default(), |sum, one| sum.plus(*one));
+    let cpu = is_worth_it(requests.cpu, together.cpu);
+    let memory = is_worth_it(requests.memory, together.memory);
+    let to = sizing.containers.iter().zip(fitting).map(|(container, fitting)| {
+        let lower = container.requests.min(fitting);
+        Size {
+            cpu: if cpu { lower.cpu } else { container.requests.cpu },
+            memory: if memory { lower.memory } else { container.requests.memory },
+        }
+    });
+    let to: Vec<Size> = to.collect();
+    let changes = to.iter().zip(&sizing.containers).any(|(to, container)| *to != container.requests);
+    Ok(changes.then_some(to))
+}
+
+fn is_worth_it(from: i64, to: i64) -> bool {
+    from > to && (from - to).saturating_mul(1000) >= from.saturating_mul(WORTH_CHANGING)
+}
+
+/// What requests of a lowered pod are raised to because it uses more now; `None` where that is within the margin.
+pub(crate) fn grown(sizing: &Sizing, usage: &Usage, rules: Packing) -> Option<Vec<Size>> {
+    let fitting = fitting(sizing, usage, rules).ok()?;
+    let requests = sizing.requests();
+    let together = fitting.iter().fold(Size::default(), |sum, one| sum.plus(*one));
+    let to = sizing.containers.iter().zip(fitting).map(|(container, fitting)| {
+        let higher = container.requests.max(fitting);
+        Size {
+            cpu: if has_grown(requests.cpu, together.cpu) { higher.cpu } else { container.requests.cpu },
+            memory: if has_grown(requests.memory, together.memory) { higher.memory } else { container.requests.memory },
+        }
+    });
+    let to: Vec<Size> = to.collect();
+    sizing.containers.iter().zip(&to).any(|(container, to)| *to != container.requests).then_some(to)
+}
+
+fn has_grown(from: i64, to: i64) -> bool {
+    to > from && (to - from).saturating_mul(1000) >= from.saturating_mul(WITHIN_MARGIN)
+}
+
+/// Until when a node is left alone because of a pod that got its requests back.
+pub(crate) fn rests_until(sizing: &Sizing) -> Option<Millis> {
+    sizing.given_back.map(|back| Millis(back.last.0.saturating_add(REST)))
+}
+
+/// What is left of a request at least, in thousandths.
+fn floor(sizing: &Sizing, rules: Packing) -> i64 {
+    let floor = i64::from(rules.floor.min(1000));
+    let times = sizing.given_back.map_or(0, |back| i64::from(back.times.min(2)));
+    floor + (1000 - floor) * times / 2
+}
+
+/// A container's share of what the pod needs, by its part of what the pod requested.
+fn share(container: &ContainerSize, needed: Size, requested: Size) -> Size {
+    let of = |own: i64, needed: i64, requested: i64| if requested > 0 { scaled(own, needed, requested) } else { own };
+    let cpu = of(container.requested.cpu, needed.cpu, requested.cpu);
+    let memory = of(container.requested.memory, needed.memory, requested.memory);
+    let memory = memory.saturating_add(MEMORY_STEP - 1) / MEMORY_STEP * MEMORY_STEP;
+    let to = Size { cpu, memory }.min(container.requested);
+    Size {
+        cpu: if container.restarts_for_cpu { container.requests.cpu } else { to.cpu },
+        memory: if container.restarts_for_memory { container.requests.memory } else { to.memory },
+    }
+}
+
+/// `amount * by / of`, rounded up.
+fn scaled(amount: i64, by: i64, of: i64) -> i64 {
+    let of = i128::from(of.max(1));
+    let product = i128::from(amount) * i128::from(by);
+    i64::try_from((product + of - 1).div_euclid(of)).unwrap_or(i64::MAX)
+}

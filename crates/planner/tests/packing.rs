@@ -1,0 +1,309 @@
+//! Laws of requests that change where their pods are: never beyond what was requested, never under the floor, never more on a node
+//! than it has, nothing without a report, and soon at rest.
+//!
+//! Few cases by default; `PROPTEST_CASES` asks for more.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use planner::{
+    BoundPod, Budgets, CapacityType, Catalogue, ContainerSize, Disruption, GivenBack, InstanceType, MicroDollars,
+    Millis, Node, Offering, Packing, Plan, PodShape, PodUse, Pool, Resources, Size, Sizing, Snapshot, Usage,
+    Utilization, WhyFixed, WhyResize, check, fitting, label, plan, resized,
+};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use proptest::{collection, option, sample};
+
+const NOW: Millis = Millis(1_000_000_000);
+const HOUR: i64 = 3_600_000;
+const MIB: i64 = 1 << 20;
+const NODE: Size = Size { cpu: 4000, memory: 8192 * MIB };
+/// Rounds after which nothing changes any more: each pod is lowered at most once.
+const ROUNDS: usize = 6;
+
+fn cases() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let (cases, rng_seed) = if asked { (usual.cases, usual.rng_seed) } else { (256, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..usual }
+}
+
+fn size(cpu: i64, memory: i64) -> impl Strategy<Value = Size> {
+    (10..=cpu, 10..=memory).prop_map(|(cpu, mebibytes)| Size { cpu, memory: mebibytes * MIB })
+}
+
+fn container() -> impl Strategy<Value = ContainerSize> {
+    let lowered = prop_oneof![3 => Just((1000, 1000)), 1 => (300i64..=1000, 300i64..=1000)];
+    (size(1500, 2000), lowered, prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
+        |(requested, (cpu, memory), restarts_for_cpu, restarts_for_memory)| {
+            let part =
+                |amount: i64, part: i64, restarts: bool| if restarts { amount } else { (amount * part / 1000).max(1) };
+            let requests = Size {
+                cpu: part(requested.cpu, cpu, restarts_for_cpu),
+                memory: part(requested.memory, memory, restarts_for_memory),
+            };
+            ContainerSize { name: String::new(), requested, requests, restarts_for_cpu, restarts_for_memory }
+        },
+    )
+}
+
+fn used() -> impl Strategy<Value = PodUse> {
+    (size(1200, 1500), 0i64..=1000, prop_oneof![1 => 0u32..24, 4 => Just(48u32)], prop::bool::weighted(0.05))
+        .prop_map(|(p95, part, hours, pressed)| PodUse { median_cpu: p95.cpu * part / 1000, p95, hours, pressed })
+}
+
+fn sizing() -> impl Strategy<Value = Sizing> {
+    let back = option::weighted(0.1, (0i64..60, 1u32..4));
+    let least = prop_oneof![4 => Just(Size::default()), 1 => size(800, 800)];
+    let fixed = option::weighted(0.1, sample::select(vec![WhyFixed::Never, WhyFixed::Daemon]));
+    (collection::vec(container(), 1..3), least, fixed, option::weighted(0.9, used()), back).prop_map(
+        |(mut containers, least, fixed, used, back)| {
+            containers.iter_mut().enumerate().for_each(|(position, it)| it.name = format!("c{position}"));
+            let given_back = back.map(|(hours, times)| GivenBack { last: Millis(NOW.0 - hours * HOUR), times });
+            Sizing { containers, least, fixed, used, given_back }
+        },
+    )
+}
+
+/// What varies about a node: its pods, and its report with whether something is short.
+type Draft = (Vec<Sizing>, Option<(Size, bool)>);
+
+fn node() -> impl Strategy<Value = Draft> {
+    let report = option::weighted(0.85, (size(2500, 5000), prop::bool::weighted(0.1)));
+    (collection::vec(sizing(), 1..5), report)
+}
+
+fn packing() -> impl Strategy<Value = Packing> {
+    (0u32..500, 10u32..=1000, 1u32..=48).prop_map(|(margin, floor, history)| Packing { margin, floor, history })
+}
+
+fn shape(sizing: &Sizing) -> PodShape {
+    let mut requests = sizing.requested().max(sizing.least).resources();
+    requests.set(Resources::PODS, 1);
+    PodShape { requests, namespace: "n".to_owned(), ..PodShape::default() }
+}
+
+fn build(position: usize, (sizings, report): Draft) -> Node {
+    let mut allocatable = NODE.resources();
+    allocatable.set(Resources::PODS, 20);
+    let mut node = Node {
+        name: format!("node-{position}"),
+        claim: Some(format!("claim-{position}")),
+        pool: Some("pool".to_owned()),
+        allocatable,
+        instance_type: Some("large".to_owned()),
+        price: Some(MicroDollars(100_000)),
+        quiet_since: Some(Millis(0)),
+        ..Node::default()
+    };
+    let labels = [(label::INSTANCE_TYPE, "large"), (label::ZONE, "a"), (label::CAPACITY_TYPE, "on-demand")];
+    node.labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let mut of_pods = Size::default();
+    for (number, sizing) in sizings.into_iter().enumerate() {
+        let taken = sizing.requests().max(sizing.least);
+        if !Size::of(&node.used).plus(taken).is_within(NODE) {
+            continue;
+        }
+        of_pods = of_pods.plus(sizing.used.map(|used| used.p95).unwrap_or_default());
+        node.used.add(&taken.resources());
+        node.used.add(&Resources::from_iter([(Resources::PODS, 1)]));
+        let name = format!("n/pod-{position}-{number}");
+        let shape = Arc::new(shape(&sizing));
+        let sizing = Some(Box::new(sizing));
+        node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, shape, sizing, ..BoundPod::default() });
+    }
+    node.usage = report.map(|(use_of_node, pressed)| Usage {
+        cpu: use_of_node.cpu,
+        memory: use_of_node.memory,
+        pressed,
+        of_pods,
+    });
+    node
+}
+
+fn cluster(utilization: Utilization) -> impl Strategy<Value = Snapshot> {
+    (collection::vec(node(), 1..5), packing()).prop_map(move |(nodes, packing)| of_nodes(nodes, utilization, packing))
+}
+
+fn of_nodes(nodes: Vec<Draft>, utilization: Utilization, packing: Packing) -> Snapshot {
+    let nodes: Vec<Arc<Node>> =
+        nodes.into_iter().enumerate().map(|(position, it)| Arc::new(build(position, it))).collect();
+    let offering = Offering {
+        zone: "a".to_owned(),
+        capacity_type: CapacityType::OnDemand,
+        price: MicroDollars(100_000),
+        available: true,
+        labels: BTreeMap::new(),
+        reservation: None,
+    };
+    let large = InstanceType {
+        name: "large".to_owned(),
+        capacity: nodes[0].allocatable.clone(),
+        allocatable: nodes[0].allocatable.clone(),
+        offerings: vec![offering],
+        ..InstanceType::default()
+    };
+    let disruption = Disruption {
+        consolidate_after: Some(0),
+        budgets: Budgets::UNLIMITED,
+        utilization,
+        packing,
+        ..Disruption::default()
+    };
+    let running = u32::try_from(nodes.len()).unwrap();
+    let pool = Pool { name: "pool".to_owned(), running, disruption, ..Pool::default() };
+    let catalogues = vec![Arc::new(Catalogue { name: "default".to_owned(), types: vec![large] })];
+    Snapshot { now: NOW, pools: vec![pool], catalogues, nodes, ..Snapshot::default() }
+}
+
+fn findings(snapshot: &Snapshot, plan: &Plan) -> String {
+    check(snapshot, plan).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Where all pods of a node together request more than there is of it.
+fn overfull(snapshot: &Snapshot) -> Vec<&str> {
+    let over = |node: &&Arc<Node>| !Size::of(&node.used).is_within(Size::of(&node.allocatable));
+    snapshot.nodes.iter().filter(over).map(|node| node.name.as_str()).collect()
+}
+
+/// A pod of one container that uses so much CPU.
+fn one(requested: i64, requests: i64, uses: i64) -> Sizing {
+    let size = |cpu| Size { cpu, memory: 100 * MIB };
+    let container = ContainerSize {
+        name: "main".to_owned(),
+        requested: size(requested),
+        requests: size(requests),
+        ..ContainerSize::default()
+    };
+    let used = PodUse { median_cpu: uses, p95: size(uses), hours: 48, pressed: false };
+    Sizing { containers: vec![container], used: Some(used), ..Sizing::default() }
+}
+
+/// A cluster of two nodes on whose first a pod is lowered, so that the second can go, and the plan for it.
+fn lowered(pressed: bool) -> (Snapshot, Plan) {
+    let report = Some((Size { cpu: 600, memory: 200 * MIB }, pressed));
+    let (first, second) = (one(2500, if pressed { 1250 } else { 2500 }, 500), one(2000, 2000, 1900));
+    let snapshot = of_nodes(vec![(vec![first], report), (vec![second], report)], Utilization::Pack, Packing::default());
+    let decided = plan(&snapshot);
+    (snapshot, decided)
+}
+
+#[test]
+fn the_checker_notices_requests_that_go_where_they_may_not() {
+    let (snapshot, decided) = lowered(false);
+    let changes: Vec<(WhyResize, Size, Size)> =
+        decided.resizes.iter().map(|it| (it.why, it.containers[0].from, it.containers[0].to)).collect();
+    let size = |cpu| Size { cpu, memory: 100 * MIB };
+    assert_eq!(changes, [(WhyResize::MakesRoom, size(2500), size(1250))]);
+    assert_eq!((findings(&snapshot, &decided), decided.saved_by_usage), (String::new(), MicroDollars(100_000)));
+    let (pressed, back) = lowered(true);
+    assert_eq!(back.resizes[0].containers[0].to, size(2500));
+    assert_eq!(findings(&pressed, &back), "");
+
+    type Spoil = fn(&mut Snapshot, &mut Plan);
+    let rows: [(bool, &str, Spoil); 12] = [
+        (false, "lowered under the floor", |_, plan| plan.resizes[0].containers[0].to.cpu = 1249),
+        (false, "from Size", |_, plan| plan.resizes[0].containers[0].to.cpu = 2600),
+        (false, "requests something else", |_, plan| plan.resizes[0].containers[0].from.cpu = 2400),
+        (false, "resized 2 times", |_, plan| plan.resizes.push(plan.resizes[0].clone())),
+        (false, "does not run on", |_, plan| plan.resizes[0].node = "node-1".to_owned()),
+        (false, "nobody knows the use", |snapshot, _| Arc::make_mut(&mut snapshot.nodes[0]).usage = None),
+        (false, "without a history", |snapshot, _| snapshot.pools[0].disruption.packing.history = 49),
+        (false, "does not pack", |snapshot, _| snapshot.pools[0].disruption.utilization = Utilization::Observe),
+        (false, "short within a day", |snapshot, _| {
+            let back = Some(GivenBack { last: NOW, times: 1 });
+            Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().given_back = back;
+        }),
+        (false, "are fixed", |snapshot, _| {
+            Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().fixed = Some(WhyFixed::Never);
+        }),
+        (true, "from Size", |_, plan| plan.resizes[0].containers[0].to.cpu = 2501),
+        (true, "has no room for", |snapshot, _| {
+            Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 3000);
+        }),
+    ];
+    for (is_pressed, expected, spoil) in rows {
+        let (mut snapshot, mut plan) = lowered(is_pressed);
+        spoil(&mut snapshot, &mut plan);
+        let found = findings(&snapshot, &plan);
+        assert!(found.contains(expected), "{expected}: {found:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// The checker knows the rest: the floor, the history, fixed requests, the day of rest, room for all that is sent there.
+    #[test]
+    fn requests_stay_within_their_bounds_and_nodes_within_theirs(snapshot in cluster(Utilization::Pack)) {
+        let decided = plan(&snapshot);
+        prop_assert_eq!(findings(&snapshot, &decided), "");
+        let after = resized(&snapshot, &decided);
+        prop_assert_eq!(overfull(&after), Vec::<&str>::new());
+        for container in after.nodes.iter().flat_map(|node| &node.pods).flat_map(|pod| &pod.sizing.as_ref().unwrap().containers) {
+            prop_assert!(container.requests.is_within(container.requested), "{container:?}");
+        }
+        for node in &after.nodes {
+            let taken = node.pods.iter().map(|pod| pod.sizing.as_ref().unwrap());
+            let sum = taken.fold(Size::default(), |sum, it| sum.plus(it.requests().max(it.least)));
+            prop_assert_eq!(Size::of(&node.used), sum);
+        }
+    }
+
+    #[test]
+    fn it_comes_to_rest_and_what_was_lowered_is_not_raised_for_the_same_use(snapshot in cluster(Utilization::Pack)) {
+        let mut now = snapshot;
+        let mut lowered: Vec<String> = Vec::new();
+        for _ in 0..ROUNDS {
+            let decided = plan(&now);
+            for resize in &decided.resizes {
+                let down = resize.why == WhyResize::MakesRoom;
+                prop_assert!(down || !lowered.contains(&resize.uid), "{} goes up and down", resize.pod);
+                lowered.extend(down.then(|| resize.uid.clone()));
+            }
+            now = resized(&now, &decided);
+        }
+        prop_assert_eq!(plan(&now).resizes, vec![]);
+    }
+
+    #[test]
+    fn without_a_report_nothing_changes(mut snapshot in cluster(Utilization::Pack)) {
+        for node in &mut snapshot.nodes {
+            Arc::make_mut(node).usage = None;
+        }
+        let up = |resize: &planner::Resize| {
+            let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
+            let pod = pods.into_iter().find(|pod| pod.uid == resize.uid).unwrap();
+            resize.why == WhyResize::Unpacked && pod.sizing.as_ref().unwrap().fixed.is_some()
+        };
+        prop_assert!(plan(&snapshot).resizes.iter().all(up));
+    }
+
+    #[test]
+    fn who_does_not_pack_lowers_nothing_and_gives_back(snapshot in cluster(Utilization::Observe)) {
+        let decided = plan(&snapshot);
+        prop_assert_eq!(findings(&snapshot, &decided), "");
+        prop_assert!(decided.resizes.iter().all(|resize| resize.why == WhyResize::Unpacked));
+        let unpacked = decided.report.unpacked;
+        prop_assert!(unpacked.is_empty(), "{unpacked:?}");
+    }
+
+    /// Whatever is known of a pod, what it would do with is between the floor and the request, and more use never means less.
+    #[test]
+    fn what_fits_grows_with_the_use(own in sizing(), rules in packing(), node in size(3000, 6000), more in size(500, 500)) {
+        let usage = Usage { cpu: node.cpu, memory: node.memory, ..Usage::default() };
+        let Ok(fits) = fitting(&own, &usage, rules) else { return Ok(()) };
+        let used = own.used.unwrap();
+        let greater = Sizing { used: Some(PodUse { p95: used.p95.plus(more), ..used }), ..own.clone() };
+        let fits_greater = fitting(&greater, &usage, rules).unwrap();
+        for ((container, fit), greater) in own.containers.iter().zip(&fits).zip(&fits_greater) {
+            prop_assert!(fit.is_within(container.requested) && fit.is_within(*greater), "{fit:?} {greater:?}");
+            let floor = |amount: i64| amount * i64::from(rules.floor) / 1000;
+            let restarts = container.restarts_for_cpu || container.restarts_for_memory;
+            prop_assert!(restarts || fit.cpu >= floor(container.requested.cpu));
+            prop_assert!(restarts || fit.memory >= floor(container.requested.memory));
+        }
+    }
+}

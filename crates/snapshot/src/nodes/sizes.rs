@@ -1,0 +1,111 @@
+//! What running pods request, container by container, and what their node's agent has seen of their use.
+
+use api::annotation;
+use api::objects::{Container, Pod, PodSpec, Requested, pod_requests};
+use api::quantity::{CPU, MEMORY};
+use api::usage::{PodUsage, UNKNOWN, Usage};
+use jiff::Timestamp;
+use planner::{ContainerSize, GivenBack, PodUse, Resources, Size, Sizing, WhyFixed};
+
+use crate::millis;
+
+/// A pod that waits for memory or a disk for so many percent of the time, in the worst five minutes of an hour, is pressed: as
+/// for a whole node whose disk is short.
+const PRESSED: u8 = 25;
+
+/// What a node uses, as the planner looks at it.
+#[must_use]
+pub fn node_usage(usage: &Usage) -> planner::Usage {
+    let of_pods = usage.pods().iter().map(p95).fold(Size::default(), Size::plus);
+    planner::Usage { cpu: usage.cpu.p95, memory: usage.memory.p95, pressed: usage.is_pressed(), of_pods }
+}
+
+/// What a pod requests and uses; `usage` is its node's, if that counts.
+#[must_use]
+pub fn sizing(pod: &Pod, usage: Option<&Usage>) -> Sizing {
+    let requested = pod.requested();
+    let before = requested.as_ref().ok().and_then(Option::as_ref);
+    let containers: Option<Vec<ContainerSize>> =
+        pod.spec.containers.iter().map(|container| size(container, before)).collect();
+    let least = least(&pod.spec);
+    let fixed = match (requested.is_err(), &containers, least) {
+        (false, Some(containers), Some(_)) => fixed(pod, containers),
+        _ => Some(WhyFixed::Unread),
+    };
+    let seen = usage.zip(pod.metadata.uid.as_deref()).and_then(|(usage, uid)| usage.pod(uid));
+    Sizing {
+        containers: containers.unwrap_or_default(),
+        least: least.unwrap_or_default(),
+        fixed,
+        used: seen.map(used),
+        given_back: given_back(pod),
+    }
+}
+
+fn p95(pod: &PodUsage) -> Size {
+    let whole = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
+    Size { cpu: whole(pod.cpu_p95.millicores()), memory: whole(pod.memory_p95.bytes()) }
+}
+
+fn used(pod: &PodUsage) -> PodUse {
+    let waits = pod.pressure != UNKNOWN && pod.pressure >= PRESSED;
+    PodUse {
+        median_cpu: i64::try_from(pod.cpu_p50.millicores()).unwrap_or(i64::MAX),
+        p95: p95(pod),
+        hours: pod.hours.into(),
+        pressed: waits || pod.oom_kills > 0,
+    }
+}
+
+/// A container's requests now and before; `None` where they cannot be read.
+fn size(container: &Container, before: Option<&Requested>) -> Option<ContainerSize> {
+    let requests = &container.resources.requests;
+    let amount = |name: &str| requests.get(name).map_or(Some(0), |amount| amount.amount(name).ok());
+    let requests = Size { cpu: amount(CPU)?, memory: amount(MEMORY)? };
+    let known = |name: &str, now: i64| before.and_then(|all| all.of(&container.name, name)).unwrap_or(0).max(now);
+    Some(ContainerSize {
+        name: container.name.clone(),
+        requested: Size { cpu: known(CPU, requests.cpu), memory: known(MEMORY, requests.memory) },
+        requests,
+        restarts_for_cpu: container.resize_policy.cpu,
+        restarts_for_memory: container.resize_policy.memory,
+    })
+}
+
+/// What containers count for at least beside the sidecars, because of what runs before them.
+fn least(spec: &PodSpec) -> Option<Size> {
+    if spec.init_containers.is_empty() {
+        return Some(Size::default());
+    }
+    let size = |spec: &PodSpec| pod_requests(spec).ok().map(|all| Size::of(&all.into_iter().collect::<Resources>()));
+    let before = PodSpec { init_containers: spec.init_containers.clone(), ..PodSpec::default() };
+    let sidecars = spec.init_containers.iter().filter(|container| container.is_sidecar()).cloned();
+    let beside = PodSpec { containers: sidecars.collect(), ..PodSpec::default() };
+    Some(size(&before)?.minus(size(&beside)?))
+}
+
+fn fixed(pod: &Pod, containers: &[ContainerSize]) -> Option<WhyFixed> {
+    let sum = containers.iter().fold(Size::default(), |sum, it| sum.plus(it.requested));
+    let restarts = |it: &ContainerSize| {
+        (it.restarts_for_cpu || it.requests.cpu == 0) && (it.restarts_for_memory || it.requests.memory == 0)
+    };
+    let rows = [
+        (pod.is_static(), WhyFixed::Static),
+        (pod.is_daemon(), WhyFixed::Daemon),
+        (pod.annotation(annotation::RESIZE) == Some(annotation::RESIZE_NEVER), WhyFixed::Never),
+        (pod.is_guaranteed(), WhyFixed::Guaranteed),
+        (pod.spec.resources.is_some(), WhyFixed::AsAWhole),
+        (!sum.is_any(), WhyFixed::RequestsNothing),
+        (containers.iter().all(restarts), WhyFixed::Restarts),
+        (pod.is_infeasible(), WhyFixed::Infeasible),
+    ];
+    rows.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
+}
+
+/// When the pod got its requests back; what cannot be read counts as never.
+fn given_back(pod: &Pod) -> Option<GivenBack> {
+    let moments = pod.annotation(annotation::GIVEN_BACK)?.split(',');
+    let moments: Vec<Timestamp> = moments.filter_map(|text| text.trim().parse().ok()).collect();
+    let last = moments.iter().max()?;
+    Some(GivenBack { last: millis(*last), times: u32::try_from(moments.len()).unwrap_or(u32::MAX) })
+}

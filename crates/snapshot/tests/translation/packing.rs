@@ -1,0 +1,192 @@
+//! Pods whose requests may change where they are: what they take, what they would be made anew with, what is known of their use,
+//! and why requests of others stay.
+
+use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
+use planner::{GivenBack, Millis, Packing, Resources, Size, Sizing, WhyFixed};
+use serde_json::{Value, json};
+use snapshot::Built;
+
+use crate::objects::{Cluster, machine, merged, owned_by, pool, running, usage};
+
+const UID: &str = "12345678-9abc-def0-1234-56789abcdef0";
+
+fn seen(pressure: u8, oom_kills: u8) -> PodUsage {
+    PodUsage {
+        id: PodId::of(UID).unwrap(),
+        cpu_p50: Level::of(100_000_000),
+        cpu_p95: Level::of(300_000_000),
+        cpu_peak: Level::of(900_000_000),
+        memory_p95: Level::of(500 << 20),
+        memory_peak: Level::of(600 << 20),
+        throttled: 0,
+        pressure,
+        oom_kills,
+        hours: 30,
+    }
+}
+
+fn cluster(utilization: &str, pod: Value, report: Value) -> Cluster {
+    let (node, claim) = machine("n1", json!({}));
+    let annotated = json!({"metadata": {"annotations": {"kerf.sh/utilization": utilization}}});
+    Cluster {
+        nodes: vec![node],
+        claims: vec![claim],
+        pods: vec![pod],
+        pools: vec![merged(pool("default", json!({})), annotated)],
+        usages: vec![report],
+        ..Cluster::default()
+    }
+}
+
+fn report(pods: &[PodUsage]) -> Value {
+    usage("n1", "2026-01-01T11:59:00Z", json!({"pods": encode_pods(pods)}))
+}
+
+fn web(changes: Value) -> Value {
+    let requests = json!({"cpu": "1500m", "memory": "2Gi"});
+    let spec = json!({"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}});
+    merged(merged(running("web", "n1", "1", json!({"uid": UID})), spec), changes)
+}
+
+fn sizing(built: &Built) -> Option<Sizing> {
+    built.snapshot.nodes[0].pods[0].sizing.as_deref().cloned()
+}
+
+fn of(pod: Value) -> Sizing {
+    sizing(&cluster("pack", pod, report(&[seen(UNKNOWN, 0)])).build()).unwrap()
+}
+
+fn mebibytes(cpu: i64, memory: i64) -> Size {
+    Size { cpu, memory: memory << 20 }
+}
+
+#[test]
+fn what_a_pod_requests_and_uses_is_known_where_its_pool_packs() {
+    let own = of(web(json!({})));
+    let used = own.used.unwrap();
+    assert_eq!((own.requests(), own.requested(), own.fixed), (mebibytes(1500, 2048), mebibytes(1500, 2048), None));
+    assert!((300..=320).contains(&used.p95.cpu) && (500..=530).contains(&(used.p95.memory >> 20)), "{used:?}");
+    assert!((100..=115).contains(&used.median_cpu) && used.hours == 30 && !used.pressed, "{used:?}");
+    let node = cluster("pack", web(json!({})), report(&[seen(UNKNOWN, 0)])).build().snapshot.nodes[0].clone();
+    assert_eq!(node.usage.unwrap().of_pods, used.p95, "of all pods together");
+    // Others' would be carried along for nothing.
+    for utilization in ["observe", "ignore"] {
+        assert_eq!(sizing(&cluster(utilization, web(json!({})), report(&[seen(UNKNOWN, 0)])).build()), None);
+    }
+    let stale = usage("n1", "2026-01-01T11:00:00Z", json!({"pods": encode_pods(&[seen(UNKNOWN, 0)])}));
+    let foreign = merged(report(&[seen(UNKNOWN, 0)]), json!({"spec": {"instance": "i-before"}}));
+    for report in [stale, foreign, report(&[])] {
+        assert_eq!(sizing(&cluster("pack", web(json!({})), report).build()).unwrap().used, None);
+    }
+    let pressed = |pressure, kills| {
+        sizing(&cluster("pack", web(json!({})), report(&[seen(pressure, kills)])).build())
+            .unwrap()
+            .used
+            .unwrap()
+            .pressed
+    };
+    assert_eq!(
+        [(24, 0), (25, 0), (UNKNOWN, 0), (0, 1)].map(|(share, kills)| pressed(share, kills)),
+        [false, true, false, true]
+    );
+}
+
+#[test]
+fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
+    let text = r#"{"main":{"cpu":"3","memory":"4Gi"}}"#;
+    let lowered = web(json!({"metadata": {"annotations": {"kerf.sh/requested": text}}}));
+    for utilization in ["pack", "ignore"] {
+        let built = cluster(utilization, lowered.clone(), report(&[])).build();
+        let node = &built.snapshot.nodes[0];
+        assert_eq!(Size::of(&node.used), mebibytes(1500, 2048), "{utilization}");
+        assert_eq!(node.used.get(Resources::PODS), 1);
+        assert_eq!(Size::of(&node.pods[0].shape.requests), mebibytes(3000, 4096), "{utilization}");
+        let own = sizing(&built).unwrap();
+        assert_eq!((own.requests(), own.requested()), (mebibytes(1500, 2048), mebibytes(3000, 4096)));
+        assert_eq!(own.spared(), mebibytes(1500, 2048));
+    }
+    // kubelet has not carried the change out yet.
+    let status = json!([{"name": "main", "resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}]);
+    let pending = merged(lowered.clone(), json!({"status": {"containerStatuses": status}}));
+    let node = cluster("pack", pending, report(&[])).build().snapshot.nodes[0].clone();
+    assert_eq!(Size::of(&node.used), mebibytes(3000, 2048), "the greater counts");
+    let garbled = merged(lowered, json!({"metadata": {"annotations": {"kerf.sh/requested": "3 cores"}}}));
+    let built = cluster("pack", garbled, report(&[])).build();
+    assert_eq!(sizing(&built).unwrap().fixed, Some(WhyFixed::Unread));
+    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    assert!(told[0].contains("kerf.sh/requested does not count: \"3 cores\""), "{told:?}");
+}
+
+#[test]
+fn some_requests_stay_whatever_is_used() {
+    let containers = |all: Value| json!({"spec": {"containers": all}});
+    let main = |resources: Value| containers(json!([{"name": "main", "resources": resources}]));
+    let amounts = json!({"cpu": "1", "memory": "1Gi"});
+    let restart = |name: &str| json!({"resourceName": name, "restartPolicy": "RestartContainer"});
+    let policy =
+        |all: Value| containers(json!([{"name": "main", "resources": {"requests": amounts}, "resizePolicy": all}]));
+    let infeasible =
+        json!({"status": {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}});
+    let rows = [
+        (json!({}), None),
+        (json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}), Some(WhyFixed::Static)),
+        (json!({"metadata": {"ownerReferences": owned_by("DaemonSet")["ownerReferences"]}}), Some(WhyFixed::Daemon)),
+        (json!({"metadata": {"annotations": {"kerf.sh/resize": "never"}}}), Some(WhyFixed::Never)),
+        (json!({"metadata": {"annotations": {"kerf.sh/resize": "no"}}}), None),
+        (main(json!({"limits": amounts})), Some(WhyFixed::Guaranteed)),
+        (main(json!({"requests": amounts, "limits": amounts})), Some(WhyFixed::Guaranteed)),
+        (main(json!({"requests": amounts, "limits": {"cpu": "1"}})), None),
+        (json!({"spec": {"resources": {"requests": {"cpu": "1"}}}}), Some(WhyFixed::AsAWhole)),
+        (main(json!({})), Some(WhyFixed::RequestsNothing)),
+        (policy(json!([restart("cpu"), restart("memory")])), Some(WhyFixed::Restarts)),
+        (policy(json!([restart("cpu")])), None),
+        (infeasible, Some(WhyFixed::Infeasible)),
+    ];
+    for (changes, expected) in rows {
+        assert_eq!(of(web(changes.clone())).fixed, expected, "{changes}");
+    }
+    let built =
+        cluster("pack", web(json!({"metadata": {"annotations": {"kerf.sh/resize": "no"}}})), report(&[])).build();
+    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    assert!(told[0].contains("kerf.sh/resize counts as absent: \"no\"") && told[0].contains("write never"), "{told:?}");
+}
+
+#[test]
+fn what_prepares_a_pod_counts_however_little_its_containers_request() {
+    let container = |name: &str, cpu: &str, policy: Value| json!({"name": name, "resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy});
+    let init = |all: Value| of(web(json!({"spec": {"initContainers": all}}))).least;
+    let once = |cpu: &str| container("once", cpu, Value::Null);
+    let beside = |cpu: &str| container("beside", cpu, json!("Always"));
+    let rows = [
+        (json!([]), 0),
+        (json!([once("700m")]), 700),
+        (json!([once("700m"), once("900m")]), 900),
+        (json!([beside("300m")]), 0),
+        // It runs beside the sidecar, which is counted on its own.
+        (json!([beside("300m"), once("700m")]), 700),
+        (json!([once("700m"), beside("300m")]), 400),
+    ];
+    for (all, expected) in rows {
+        assert_eq!(init(all.clone()), Size { cpu: expected, memory: 0 }, "{all}");
+    }
+    let own = of(web(json!({"spec": {"initContainers": [once("700m")]}})));
+    assert_eq!(own.gain(mebibytes(1500, 0), mebibytes(200, 0)), mebibytes(800, 0));
+}
+
+#[test]
+fn pools_say_how_far_requests_go_down_and_pods_when_they_got_them_back() {
+    let rules = |annotations: Value| {
+        let mut cluster = cluster("pack", web(json!({})), report(&[]));
+        cluster.pools[0]["metadata"]["annotations"] = annotations;
+        cluster.build().snapshot.pools[0].disruption.packing
+    };
+    let own = json!({"kerf.sh/pack-margin": "15%", "kerf.sh/pack-floor": "70%", "kerf.sh/pack-min-history": "48h"});
+    assert_eq!(rules(own), Packing { margin: 150, floor: 700, history: 48 });
+    assert_eq!(rules(json!({"kerf.sh/pack-floor": "half"})), Packing::default());
+    let back =
+        |text: &str| of(web(json!({"metadata": {"annotations": {"kerf.sh/requests-given-back": text}}}))).given_back;
+    let at = |text: &str| Millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond());
+    let twice = GivenBack { last: at("2026-01-01T10:00:00Z"), times: 2 };
+    assert_eq!(back("2026-01-01T09:00:00Z,2026-01-01T10:00:00Z"), Some(twice));
+    assert_eq!(back("yesterday"), None);
+}
