@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// Karpenter's default silence between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// The silence between equal events of other reasons.
-const SILENCES: [(&str, Duration); 3] = [
+const SILENCES: [(&str, Duration); 4] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, Duration::from_secs(15 * 60)),
     (reason::NODE_REPAIR_BLOCKED, Duration::from_secs(15 * 60)),
