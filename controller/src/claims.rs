@@ -39,7 +39,6 @@ pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2N
         requirements: match launch.purpose {
             // Word for word, unless pods count on less than all of it.
             Purpose::Static if launch.pods.is_empty() => pool.template_requirements(),
-            Purpose::Replacement if pool.spec.replicas.is_some() => pool.template_requirements(),
             Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch),
         },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },

@@ -263,7 +263,7 @@ impl Reader {
         self.join_pool(&mut node, &kind);
         self.snapshot.nodes.push(Arc::new(node));
         for running in statement.all("runs") {
-            self.runs(name, running)?;
+            self.runs(name, statement.count.is_some(), running)?;
         }
         Ok(())
     }
@@ -280,9 +280,10 @@ impl Reader {
         }
     }
 
-    /// `runs NAME [xN] AMOUNTS`: plain pods.
-    fn runs(&mut self, node: &str, rest: &[String]) -> Result<(), String> {
+    /// `runs NAME [xN] AMOUNTS`: plain pods; where there are several nodes, they have their node's name in theirs.
+    fn runs(&mut self, node: &str, several: bool, rest: &[String]) -> Result<(), String> {
         let (name, rest) = rest.split_first().ok_or("runs what?")?;
+        let name = if several { format!("{node}-{name}") } else { name.clone() };
         let count = rest.first().and_then(|word| statement::times(word));
         let amounts = rest[usize::from(count.is_some())..].join(" ");
         self.statement(&match count {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::provision::{Foreseen, MANNERS, Mover, Outcome};
+use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
 use crate::{Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, WhyMove};
 
 use super::narrow::{Terms, narrow};
@@ -114,16 +114,18 @@ impl<'a> Agenda<'a> {
         for manner in MANNERS {
             match self.mover.try_launches(nodes, manner) {
                 Ok(outcome) => return Ok(outcome),
-                Err(pod) => verdict = self.no_place(pod),
+                Err(obstacle) => verdict = self.refusal(obstacle),
             }
             self.mover.undo();
         }
         Err(verdict)
     }
 
-    fn no_place(&self, pod: Option<usize>) -> NodeVerdict {
-        let name = |pod: usize| NodeVerdict::NoPlace { pod: self.scene.snapshot.pods[pod].name.clone() };
-        pod.map_or(NodeVerdict::Postponed, name)
+    fn refusal(&self, obstacle: Obstacle) -> NodeVerdict {
+        match obstacle {
+            Obstacle::Pod(pod) => NodeVerdict::NoPlace { pod: self.scene.snapshot.pods[pod].name.clone() },
+            Obstacle::Replica => NodeVerdict::NoReplica,
+        }
     }
 
     /// Gives a node back whose pods all have room on others, if that is worth it.
@@ -131,9 +133,9 @@ impl<'a> Agenda<'a> {
         let nodes = [position];
         match self.mover.try_rooms(&nodes) {
             Ok(outcome) => self.settle(&nodes, outcome, WhyMove::RoomElsewhere),
-            Err(pod) => {
+            Err(obstacle) => {
                 self.mover.undo();
-                Err(self.no_place(pod))
+                Err(self.refusal(obstacle))
             }
         }
     }
@@ -147,7 +149,7 @@ impl<'a> Agenda<'a> {
                     Ok(outcome) => return self.settle(nodes, outcome, WhyMove::Cheaper),
                     Err(verdict) => verdict,
                 },
-                Err(pod) => self.no_place(pod),
+                Err(obstacle) => self.refusal(obstacle),
             };
             self.mover.undo();
         }

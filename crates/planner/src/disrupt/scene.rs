@@ -30,8 +30,17 @@ impl Scene {
         let mut sides = Sides::of(snapshot);
         for node in free {
             scene.take_in(*node, &mut known, &mut sides);
+            scene.expect_successor(*node);
         }
         scene
+    }
+
+    /// A static pool has room for one more node for each of its own that might go.
+    fn expect_successor(&mut self, node: usize) {
+        let own = self.snapshot.nodes[node].pool.clone();
+        if let Some(pool) = self.snapshot.pools.iter_mut().find(|pool| Some(&pool.name) == own.as_ref()) {
+            pool.replicas = pool.replicas.map(|replicas| replicas.max(pool.running) + 1);
+        }
     }
 
     fn take_in(&mut self, position: usize, known: &mut Shapes, sides: &mut Sides<'_>) {

@@ -103,3 +103,29 @@ fn part(amount: i64, one: i64, whole: i64) -> i64 {
     }
     i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool that costs 100 and whose disruption counts for 100.
+    #[test]
+    fn half_of_the_disruptions_share_is_enough() {
+        let pool = Pool::default();
+        let weights = Weights { pool: &pool, price: 100, cost: 100 };
+        let rows = [
+            (20, 5, true),
+            (10, 10, true),
+            (5, 10, true),
+            (4, 10, false),
+            (5, 50, false),
+            (5, 0, true),
+            (0, 0, false),
+            (0, 10, false),
+            (-1, 10, false),
+        ];
+        for (saved, cost, enough) in rows {
+            assert_eq!(weights.balance(saved, cost), enough, "saves {saved} for {cost}");
+        }
+    }
+}

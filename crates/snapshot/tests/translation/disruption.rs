@@ -254,6 +254,8 @@ fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
     let enough = json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2});
     let elsewhere = json!({"metadata": {"namespace": "other"}});
     let bears = json!({"spec": {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]}});
+    let bears_cordons =
+        json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
     let asks = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     let over = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "5m"}}});
     let ends = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
@@ -303,6 +305,7 @@ fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
             vec![],
         ),
         ("stays to the end", web(bears), vec![guard("a", all.clone(), none.clone())], vec![]),
+        ("bears cordons", web(bears_cordons), vec![guard("a", all.clone(), none.clone())], vec!["default/a"]),
         (
             "from a file",
             web(json!({"metadata": owned_by("Node")})),
