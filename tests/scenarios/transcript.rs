@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use planner::{Destination, Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resources, Snapshot};
+use planner::{
+    Destination, Launch, MicroDollars, Operator, Plan, Purpose, Relocation, Requirement, Resources, Snapshot,
+};
 
 use crate::words;
 
@@ -21,7 +23,7 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
             writeln!(out, "  once there is {}", new.join(" and ")).unwrap();
         }
         let mut pods: Vec<String> =
-            it.pods.iter().map(|pod| format!("  pod {} goes to {}", pod.pod, place(&pod.to))).collect();
+            it.pods.iter().map(|pod| format!("  pod {} goes to {}{}", pod.pod, place(&pod.to), ahead(pod))).collect();
         pods.sort();
         pods.iter().for_each(|pod| writeln!(out, "{pod}").unwrap());
     }
@@ -40,6 +42,10 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
         out.push_str("nothing to do\n");
     }
     out
+}
+
+fn ahead(pod: &Relocation) -> &'static str {
+    if pod.surge { ", where a copy of it is up before" } else { "" }
 }
 
 fn place(to: &Destination) -> String {

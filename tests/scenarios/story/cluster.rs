@@ -79,15 +79,22 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
         Some("ignored") => Utilization::Ignore,
         Some(word) => return Err(format!("utilization is observed or ignored, not {word}")),
     };
-    let worth = match statement.get("worth") {
-        None => Worth::default(),
-        Some([share, per_pod]) => Worth {
+    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth: worth(statement)?, utilization })
+}
+
+/// `worth THOUSANDTHS DOLLARS` of the price and for each pod, `warms DURATION`.
+fn worth(statement: &Statement) -> Result<Worth, String> {
+    let usual = Worth::default();
+    let warm_up = statement.word("warms").map(words::duration).transpose()?.unwrap_or(usual.warm_up);
+    match statement.get("worth") {
+        None => Ok(Worth { warm_up, ..usual }),
+        Some([share, per_pod]) => Ok(Worth {
             share: share.parse().map_err(|_| "worth wants thousandths and dollars a pod")?,
             per_pod: words::dollars(per_pod)?,
-        },
-        Some(_) => return Err("worth wants thousandths and dollars a pod".to_owned()),
-    };
-    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization })
+            warm_up,
+        }),
+        Some(_) => Err("worth wants thousandths and dollars a pod".to_owned()),
+    }
 }
 
 fn budgets(statement: &Statement) -> Result<Budgets, String> {

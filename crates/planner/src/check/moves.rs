@@ -143,6 +143,9 @@ impl<'a> View<'a> {
             format!("has places for {moved:?}, needed are {expected:?}")
         });
         for pod in &it.pods {
+            let bound = nodes.iter().flat_map(|node| &node.pods).find(|bound| bound.uid == pod.uid);
+            let surges = bound.is_some_and(crate::BoundPod::may_surge);
+            findings.expect(pod.surge == surges, &subject, || format!("has pod {} surge: {}", pod.pod, pod.surge));
             match &pod.to {
                 Destination::Launch(launch) => {
                     let own = it.replacements.contains(launch);

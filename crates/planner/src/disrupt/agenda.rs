@@ -160,7 +160,7 @@ impl<'a> Agenda<'a> {
     fn cheaper(&self, nodes: &[Position], outcome: Outcome) -> Result<Outcome, NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
-        let asked = self.scales.asked(&objects);
+        let asked = self.scales.asked(&objects, &outcome.launches);
         let now = self.scales.price_of_launches(&outcome.launches);
         if before - now < asked {
             return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
@@ -178,7 +178,7 @@ impl<'a> Agenda<'a> {
     /// Keeps the last trial if it saves enough, else takes it back.
     fn settle(&mut self, nodes: &[Position], outcome: Outcome, why: WhyMove) -> Result<(), NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
-        let asked = self.scales.asked(&objects);
+        let asked = self.scales.asked(&objects, &outcome.launches);
         let objection = match self.saved(nodes, &outcome.launches) {
             None => Some(NodeVerdict::UnknownPrice),
             Some(saved) => self.scales.objection(&objects, Saving { saved, asked }),
@@ -238,7 +238,13 @@ impl<'a> Agenda<'a> {
     fn relocation(&self, pod: usize, to: Destination) -> Relocation {
         let pod = &self.scene.snapshot.pods[pod];
         let from = pod.leaving_node.clone().unwrap_or_default();
-        Relocation { uid: pod.uid.clone(), pod: pod.name.clone(), from, to }
+        Relocation {
+            uid: pod.uid.clone(),
+            pod: pod.name.clone(),
+            from,
+            to,
+            surge: self.scene.surging.contains(&pod.uid),
+        }
     }
 
     /// What the cheapest single node for all pods of some nodes would cost, as far as their sizes and labels go.

@@ -1,6 +1,6 @@
 //! The cluster as it will be when the plan's pods have their places, with the pods of nodes that might go as pods to be placed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::sides::Sides;
@@ -17,6 +17,8 @@ pub(super) struct Scene {
     pub(super) snapshot: Snapshot,
     /// By node, the positions of its pods that would need another place.
     pub(super) own: Vec<Vec<usize>>,
+    /// UIDs of those of them of which a copy is to be up before they are evicted.
+    pub(super) surging: BTreeSet<String>,
 }
 
 impl Scene {
@@ -24,7 +26,8 @@ impl Scene {
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
-        let mut scene = Self { own: vec![Vec::new(); settled.nodes.len()], snapshot: settled };
+        let own = vec![Vec::new(); settled.nodes.len()];
+        let mut scene = Self { snapshot: settled, own, surging: BTreeSet::new() };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
         let mut sides = Sides::of(snapshot);
@@ -59,6 +62,7 @@ impl Scene {
                 shapes.len() - 1
             });
             self.own[position].push(self.snapshot.pods.len());
+            self.surging.extend(pod.may_surge().then(|| pod.uid.clone()));
             self.snapshot.pods.push(Pod {
                 uid: pod.uid.clone(),
                 name: pod.name.clone(),

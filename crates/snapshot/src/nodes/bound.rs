@@ -33,6 +33,7 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
         claims: record.claims.clone(),
         mix: record.mix.clone(),
         ending: pod.is_terminating(),
+        surges: pod.wants_surge(),
     }
 }
 
