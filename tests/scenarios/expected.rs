@@ -13,9 +13,17 @@
 //! expect web buys m.large                     the cheapest type of each new node with pods of the group
 //! expect web lists 600 types
 //! expect web from POOL                        the pool of each new node with pods of the group
+//! expect no moves                             expect 3 nodes go
+//! expect n1,n2 goes REASON                    (of moves: Empty, Drifted, ...)
+//! expect n1,n2 stays saying WORDS             each node stays, and its reason says so
+//! expect web-1,web-2 moves to new             where moves send pods that run: a node, `new` or `nowhere`
+//! expect replacements list 16 types           expect replacements need capacity-type In spot
 //! ```
 //!
 //! A group is the pods `web`, `web-01`, `web-02`, ...; `everyone` is all pods.
+
+#[path = "expected/moves.rs"]
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +51,9 @@ enum Place<'a> {
 
 impl<'a> Outcome<'a> {
     fn judge(&self, words: &[&str]) -> Result<(), String> {
+        if let Some(judged) = self.moves(words) {
+            return judged;
+        }
         match words {
             [count, "new", "nodes" | "node"] => {
                 let count = if *count == "no" { "0" } else { count };

@@ -8,13 +8,15 @@
 //! catalogue NAME              the types that follow are another catalogue's
 //! type NAME [xN] has AMOUNTS keeps AMOUNTS labels LABELS offers OFFERINGS performs THOUSANDTHS
 //!           attaches DRIVER=N dearer DOLLARS (each of the N than the one before)
-//! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose N
-//!           replicas N fee DOLLARS buys CATALOGUE
+//! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose[-REASON] N
+//!           replicas N fee DOLLARS buys CATALOGUE consolidates [balanced] worth THOUSANDTHS DOLLARS warms DURATION
+//!           utilization observed|ignored
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION
 //!           requires R [and R] (what a claim in flight may still become)
 //!           uses AMOUNTS [pressed] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
-//!           in-flight registered deleting interrupted cordoned held expected
+//!           in-flight registered deleting interrupted cordoned held expected expired
+//!           drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE] uses AMOUNTS [pressed]
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
 //!           tolerates T priority N ports 80 53/UDP 10.0.0.1:80 waits DURATION promised NODE
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
@@ -23,6 +25,7 @@
 //!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
 //!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
+//!           budget NAME (which holds it) costs N (its deletion) rests DURATION surges
 //!           does AMOUNTS after HOURS [pressed] (what it uses) was AMOUNTS (its requests were lowered from that to `asks`)
 //!           got-back N DURATION (so often, the last time so long ago) always WHY (its requests stay whatever it does)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
@@ -234,6 +237,7 @@ impl Reader {
             cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
             rests_until: statement.word("rests").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
             sizing: pods::sizing(statement)?.map(Box::new),
+            surges: statement.has("surges"),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
         let stays = ["held", "stuck"].iter().any(|word| statement.has(word));
@@ -273,7 +277,7 @@ impl Reader {
         self.join_pool(&mut node, &kind);
         self.snapshot.nodes.push(Arc::new(node));
         for running in statement.all("runs") {
-            self.runs(name, running)?;
+            self.runs(name, statement.count.is_some(), running)?;
         }
         Ok(())
     }
@@ -290,9 +294,10 @@ impl Reader {
         }
     }
 
-    /// `runs NAME [xN] AMOUNTS`: plain pods.
-    fn runs(&mut self, node: &str, rest: &[String]) -> Result<(), String> {
+    /// `runs NAME [xN] AMOUNTS`: plain pods; where there are several nodes, they have their node's name in theirs.
+    fn runs(&mut self, node: &str, several: bool, rest: &[String]) -> Result<(), String> {
         let (name, rest) = rest.split_first().ok_or("runs what?")?;
+        let name = if several { format!("{node}-{name}") } else { name.clone() };
         let count = rest.first().and_then(|word| statement::times(word));
         let amounts = rest[usize::from(count.is_some())..].join(" ");
         self.statement(&match count {

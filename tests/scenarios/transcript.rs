@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use planner::{
-    Destination, Launch, MicroDollars, Operator, Plan, Purpose, Requirement, Resize, Resources, Size, Snapshot,
+    Destination, Launch, MicroDollars, Operator, Plan, Purpose, Relocation, Requirement, Resize, Resources, Size,
+    Snapshot,
 };
 
 use crate::words;
@@ -23,7 +24,7 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
             writeln!(out, "  once there is {}", new.join(" and ")).unwrap();
         }
         let mut pods: Vec<String> =
-            it.pods.iter().map(|pod| format!("  pod {} goes to {}", pod.pod, place(&pod.to))).collect();
+            it.pods.iter().map(|pod| format!("  pod {} goes to {}{}", pod.pod, place(&pod.to), ahead(pod))).collect();
         pods.sort();
         pods.iter().for_each(|pod| writeln!(out, "{pod}").unwrap());
     }
@@ -59,6 +60,10 @@ fn tell_resize(out: &mut String, it: &Resize) {
         let (from, to, was) = (text(container.from), text(container.to), text(container.requested));
         writeln!(out, "  {} from {from} to {to}, first {was}", container.name).unwrap();
     }
+}
+
+fn ahead(pod: &Relocation) -> &'static str {
+    if pod.surge { ", where a copy of it is up before" } else { "" }
 }
 
 fn place(to: &Destination) -> String {

@@ -80,6 +80,9 @@ pub struct Place {
     pub pod: String,
     /// The Node's or claim's name.
     pub to: String,
+    /// Whether a copy is to be up there before the pod is evicted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub surge: bool,
 }
 
 /// A node that stays.
@@ -140,6 +143,7 @@ fn moved(it: &Move, names: &[String]) -> Moved {
                 Destination::Node(node) => node.clone(),
                 Destination::Launch(launch) => name(launch),
             },
+            surge: pod.surge,
         })
         .collect();
     pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));

@@ -51,6 +51,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         NodeVerdict::DoNotDisrupt
         | NodeVerdict::PodDoNotDisrupt { .. }
         | NodeVerdict::PodHeld { .. }
+        | NodeVerdict::NoReplica
         | NodeVerdict::NoPool => Some((reason::DISRUPTION_BLOCKED, sentence())),
         // The words that people look for.
         NodeVerdict::Cheapest { .. } => {

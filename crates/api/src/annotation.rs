@@ -69,6 +69,9 @@ pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";
 pub const CONSOLIDATION_MIN_SAVING: &str = "kerf.sh/consolidation-min-saving";
 /// On a NodePool: what a consolidation must save for each pod that it evicts, in dollars per hour such as `0.005`.
 pub const CONSOLIDATION_MIN_SAVING_PER_POD: &str = "kerf.sh/consolidation-min-saving-per-pod";
+/// On a NodePool: a duration such as `10m`, for how long a new node of it costs money before it is of use, images pulled and
+/// caches warm. A consolidation must earn that back within a day.
+pub const CONSOLIDATION_WARM_UP: &str = "kerf.sh/consolidation-warm-up";
 /// On a NodePool: what reports of real use count for: `ignore`, `observe` or `pack`.
 pub const UTILIZATION: &str = "kerf.sh/utilization";
 /// On a NodePool with [`UTILIZATION`] `pack`: how much more than its pods use their requests leave, such as `20%`.
@@ -88,6 +91,8 @@ pub const GIVEN_BACK: &str = "kerf.sh/requests-given-back";
 /// On a pod, copied from its template: a duration such as `4h`; a pod that has run for less is not moved to save money, so its
 /// workload is disturbed at most so often.
 pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";
+/// On a pod, copied from its template: [`TRUE`] when a copy of it is to be up before it is evicted.
+pub const SURGE: &str = "kerf.sh/surge";
 /// On a NodeOverlay: work that its machines do, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 

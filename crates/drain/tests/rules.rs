@@ -210,6 +210,24 @@ fn a_deletion_that_outlasts_the_deadline_is_shortened_once() {
     assert_eq!(said(&drain.step(T0)), ["delete b 20"], "not any more");
 }
 
+/// A node has five minutes: who needs all of them is deleted at once, who needs one of them after four, and one that would take
+/// longer than the node is given what is left, whatever holds it.
+#[test]
+fn every_pod_gets_its_grace_within_the_nodes_own() {
+    let long = PodOnNode { grace_seconds: 300, ..pod("long") };
+    let short = PodOnNode { grace_seconds: 60, ..pod("short") };
+    let mut drain = started(Settings::for_termination(Some(at(300)), 1), vec![long, short.clone()]);
+    assert_eq!(said(&drain.step(T0)), ["delete long 300", "evict short"]);
+    drain.reply(T0, "long", &Reply::Accepted);
+    drain.reply(T0, "short", &Reply::Blocked { retry_after: Some(Duration::from_secs(900)), budget: None });
+    let endless = PodOnNode { do_not_disrupt: true, grace_seconds: 6000, ..deleting(pod("endless"), at(6000)) };
+    drain.pods(at(90), vec![short, endless]);
+    assert_eq!(said(&drain.step(at(90))), ["delete endless 210"]);
+    drain.reply(at(90), "endless", &Reply::Accepted);
+    assert!(drain.step(at(239)).is_empty());
+    assert_eq!(said(&drain.step(at(240))), ["delete short 60"]);
+}
+
 #[test]
 fn forbidden_asks_for_a_fresh_list() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);

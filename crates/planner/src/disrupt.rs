@@ -4,7 +4,8 @@
 //! reason. The reasons have their turns, the surest first:
 //! 1. nodes that are sick for good, whatever their budget says; static pools give back what they have too many of (`surplus`);
 //! 2. nodes on which nothing runs that would need another place, the dearest first;
-//! 3. nodes that have drifted or expired, the longest first: their pods get places on other nodes or on new ones, at any price;
+//! 3. nodes that have drifted or expired, the longest first: their pods get places on other nodes or on new ones, at any price,
+//!    and each node of a static pool has a successor from the pool's template;
 //! 4. nodes whose pods have cheaper places (`consolidate`), those first that save the most for what they disturb (`worth`).
 //!
 //! Budgets are spent over the whole plan (`purse`), so a node that goes for one reason leaves less for all others. Places are
@@ -64,6 +65,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     let mut going = Going { snapshot, scales: &scales, purse: Purse::of(snapshot), moves: Vec::new(), verdicts };
     going.sick(free.remove(&MoveReason::Unhealthy).unwrap_or_default());
     going.surplus(&judge);
+    free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
     going.empty(free.remove(&MoveReason::Empty).unwrap_or_default());
     let Going { purse, mut moves, mut verdicts, .. } = going;
     let lowering = Lowering::of(snapshot, &judge);
@@ -137,7 +139,8 @@ impl<'a> Going<'a> {
     }
 
     fn surplus(&mut self, judge: &Judge<'_>) {
-        for position in surplus::of(self.snapshot, judge) {
+        let goes = |position| matches!(self.verdicts.get(&position), Some(NodeVerdict::Remove(_)));
+        for position in surplus::of(self.snapshot, judge, goes) {
             self.go(position, MoveReason::Static, WhyMove::Surplus);
         }
     }

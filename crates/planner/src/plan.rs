@@ -381,6 +381,8 @@ pub enum NodeVerdict {
     ConsolidationDisabled,
     /// The pool keeps a fixed number of nodes.
     Static,
+    /// The pool keeps a fixed number of nodes, and its limits or EC2 allow none in place of this one now.
+    NoReplica,
     /// `karpenter.sh/do-not-disrupt` on the node.
     DoNotDisrupt,
     /// `karpenter.sh/do-not-disrupt` on one of its pods.

@@ -75,7 +75,7 @@ use topology::{Counts, Membership, Pods, Topology};
 use wants::{WantId, Wants};
 
 use moving::Resident;
-pub(crate) use moving::{MANNERS, Mover, Outcome};
+pub(crate) use moving::{MANNERS, Mover, Obstacle, Outcome};
 pub(crate) use topology::Foreseen;
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};

@@ -20,9 +20,12 @@ mod mixed;
 mod oracle;
 #[path = "laws/order.rs"]
 mod order;
+#[path = "laws/outgoing.rs"]
+mod outgoing;
 #[path = "laws/tiny.rs"]
 mod tiny;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clusters::Cluster;
@@ -30,8 +33,9 @@ use planner::{
     Effect, MoveReason, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Snapshot, Taint,
     Toleration, TolerationOperator, check, plan,
 };
-use proptest::prelude::{ProptestConfig, any, proptest};
-use proptest::test_runner::{FileFailurePersistence, RngSeed};
+use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, RngSeed, TestRng, TestRunner};
 use proptest::{prop_assert, prop_assert_eq, prop_assume};
 
 /// A few cases that are always the same, unless `PROPTEST_CASES` asks for another number: then they are of chance, or
@@ -181,6 +185,62 @@ proptest! {
         let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
         prop_assert!(told == retold, "{:?}", difference);
     }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn whatever_goes_may_go(Cluster(snapshot) in outgoing::outgoing()) {
+        let decided = plan(&snapshot);
+        let found = findings(&snapshot, &decided);
+        prop_assert!(found.is_empty(), "{}", found);
+        prop_assert_eq!(outgoing::torn_away(&snapshot, &decided), Vec::<String>::new());
+        prop_assert_eq!(outgoing::overdrawn(&snapshot, &decided), Vec::<String>::new());
+        prop_assert_eq!(outgoing::dearer(&snapshot, &decided), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_goes_is_not_followed_by_more(Cluster(snapshot) in outgoing::outgoing()) {
+        let first = plan(&snapshot);
+        prop_assume!(!outgoing::strands(&snapshot, &first));
+        let after = applied::to(&snapshot, &first);
+        let again = plan(&after);
+        // What a pool costs in all has changed, and Balanced weighs by that.
+        prop_assume!(!again.moves.iter().any(|it| outgoing::is_weighed(&snapshot, it)));
+        prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first);
+        prop_assert!(again.moves.is_empty(), "{:#?}\nafter {:#?}", again.moves, first);
+        let found = findings(&after, &again);
+        prop_assert!(found.is_empty(), "{}", found);
+    }
+
+    #[test]
+    fn the_order_of_what_may_go_does_not_matter(Cluster(snapshot) in outgoing::outgoing(), by in any::<u64>()) {
+        let other = order::shuffled(&snapshot, by);
+        let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
+        let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
+        prop_assert!(told == retold, "{:?}", difference);
+    }
+}
+
+/// The laws of what goes would hold of plans in which nothing does.
+#[test]
+fn nodes_go_for_every_reason() {
+    let mut runner = TestRunner::new_with_rng(cases(1), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut seen: BTreeMap<MoveReason, usize> = BTreeMap::new();
+    for _ in 0..600 {
+        let Cluster(snapshot) = outgoing::outgoing().new_tree(&mut runner).unwrap().current();
+        plan(&snapshot).moves.iter().for_each(|it| *seen.entry(it.reason).or_default() += 1);
+    }
+    let all = [
+        MoveReason::Empty,
+        MoveReason::Underutilized,
+        MoveReason::Drifted,
+        MoveReason::Expired,
+        MoveReason::Unhealthy,
+        MoveReason::Static,
+    ];
+    assert!(all.iter().all(|reason| seen.get(reason).is_some_and(|count| *count >= 3)), "{seen:?}");
 }
 
 proptest! {

@@ -80,16 +80,23 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
         Some("packed") => Utilization::Pack,
         Some(word) => return Err(format!("utilization is observed, ignored or packed, not {word}")),
     };
-    let worth = match statement.get("worth") {
-        None => Worth::default(),
-        Some([share, per_pod]) => Worth {
+    let (worth, packing) = (worth(statement)?, packing(statement)?);
+    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization, packing })
+}
+
+/// `worth THOUSANDTHS DOLLARS` of the price and for each pod, `warms DURATION`.
+fn worth(statement: &Statement) -> Result<Worth, String> {
+    let usual = Worth::default();
+    let warm_up = statement.word("warms").map(words::duration).transpose()?.unwrap_or(usual.warm_up);
+    match statement.get("worth") {
+        None => Ok(Worth { warm_up, ..usual }),
+        Some([share, per_pod]) => Ok(Worth {
             share: share.parse().map_err(|_| "worth wants thousandths and dollars a pod")?,
             per_pod: words::dollars(per_pod)?,
-        },
-        Some(_) => return Err("worth wants thousandths and dollars a pod".to_owned()),
-    };
-    let packing = packing(statement)?;
-    Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization, packing })
+            warm_up,
+        }),
+        Some(_) => Err("worth wants thousandths and dollars a pod".to_owned()),
+    }
 }
 
 /// `packs MARGIN FLOOR HOURS`, the first two in thousandths.

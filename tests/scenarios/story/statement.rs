@@ -54,6 +54,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
                 "buys",
                 "consolidates",
                 "worth",
+                "warms",
                 "may-lose-empty",
                 "may-lose-drifted",
                 "may-lose-underutilized",
@@ -89,7 +90,8 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
         ],
         "pod" => [
             &POD[..],
-            &["held", "ending", "stuck", "fixed", "budget", "costs", "rests", "does", "was", "got-back", "always"],
+            &["held", "ending", "stuck", "fixed", "budget", "costs", "rests", "surges"],
+            &["does", "was", "got-back", "always"],
         ]
         .concat(),
         "daemon" | "buffer" => POD[..POD.len() - 1].to_vec(),

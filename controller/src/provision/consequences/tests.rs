@@ -181,7 +181,13 @@ fn moving(begin: &[usize]) -> Outcome {
         purpose,
         min_values_relaxed: false,
     };
-    let place = |uid: &str, to| Relocation { uid: uid.to_owned(), pod: uid.to_owned(), from: "node-1".to_owned(), to };
+    let place = |uid: &str, to| Relocation {
+        uid: uid.to_owned(),
+        pod: uid.to_owned(),
+        from: "node-1".to_owned(),
+        to,
+        surge: false,
+    };
     let planned = Move {
         reason: MoveReason::Underutilized,
         nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],

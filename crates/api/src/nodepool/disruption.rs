@@ -60,6 +60,9 @@ pub enum DisruptionFault {
     /// The least saving for each pod.
     #[error("annotation kerf.sh/consolidation-min-saving-per-pod counts as absent: {0}")]
     MinSavingPerPod(InvalidPrice),
+    /// How long a new node warms up.
+    #[error("annotation kerf.sh/consolidation-warm-up counts as absent: {0}")]
+    WarmUp(InvalidDuration),
     /// What reports of real use count for.
     #[error("annotation kerf.sh/utilization counts as absent: {0:?} is none of ignore, observe and pack")]
     Utilization(String),
@@ -164,6 +167,15 @@ impl NodePool {
         text.map(micro_dollars).transpose().map_err(DisruptionFault::MinSavingPerPod)
     }
 
+    /// For how many nanoseconds a new node is paid before it is of use; `None` where the pool does not say.
+    ///
+    /// # Errors
+    /// When the annotation is not a duration.
+    pub fn warm_up(&self) -> Result<Option<i64>, DisruptionFault> {
+        let text = self.annotation(annotation::CONSOLIDATION_WARM_UP);
+        text.map(duration::nanos).transpose().map_err(DisruptionFault::WarmUp)
+    }
+
     /// What reports of real use count for.
     ///
     /// # Errors
@@ -182,7 +194,7 @@ impl NodePool {
     #[must_use]
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
         let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
-        let money = [self.min_saving().err(), self.min_saving_per_pod().err()];
+        let money = [self.min_saving().err(), self.min_saving_per_pod().err(), self.warm_up().err()];
         let packing = [self.pack_margin().err(), self.pack_floor().err(), self.pack_min_history().err()];
         let words = [self.utilization().err()].into_iter().chain(packing);
         let of_annotations = [self.budget_zone().err()].into_iter().chain(money).chain(words);
@@ -323,13 +335,14 @@ mod tests {
     fn annotations_say_what_a_move_must_save() {
         let annotations = json!({
             "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
-            "kerf.sh/utilization": "pack",
+            "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
         });
         let said = pool(json!([]), annotations);
         assert_eq!((said.min_saving(), said.min_saving_per_pod()), (Ok(Some(25)), Ok(Some(5000))));
+        assert_eq!(said.warm_up(), Ok(Some(600_000_000_000)));
         assert_eq!(said.utilization(), Ok(Utilization::Pack));
         let silent = pool(json!([]), json!({}));
         assert_eq!((silent.min_saving(), silent.min_saving_per_pod()), (Ok(None), Ok(None)));
-        assert_eq!(silent.utilization(), Ok(Utilization::Observe));
+        assert_eq!((silent.utilization(), silent.warm_up()), (Ok(Utilization::Observe), Ok(None)));
     }
 }

@@ -39,14 +39,14 @@ fn limits(snapshot: &Snapshot, plan: &Plan, pool: &Pool, subject: &str, findings
     }
 }
 
-/// A static pool gets nodes up to its replicas, those in place of others among them, and none for pods; no other pool gets nodes
-/// for nothing.
+/// A static pool gets nodes up to its replicas, successors of those that go among them, and none for pods; no other pool gets
+/// nodes for nothing.
 fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
     let launches = |purpose: Purpose| {
         plan.launches.iter().filter(|launch| launch.pool == pool.name && launch.purpose == purpose).count()
     };
-    let replaced = if pool.replicas.is_some() { launches(Purpose::Replacement) } else { 0 };
-    let (kept, provisioned) = (launches(Purpose::Static) + replaced, launches(Purpose::Provision));
+    let successors = if pool.replicas.is_some() { launches(Purpose::Replacement) } else { 0 };
+    let (kept, provisioned) = (launches(Purpose::Static) + successors, launches(Purpose::Provision));
     let missing = pool.replicas.map_or(0, |replicas| replicas.saturating_sub(pool.running) as usize);
     findings.expect(kept <= missing, subject, || format!("gets {kept} nodes for its replicas, {missing} are missing"));
     let dynamic = pool.replicas.is_none() || provisioned == 0;

@@ -77,8 +77,8 @@ impl<'a> Checked<'a> {
         let (launch, subject) = (self.launch, &self.subject);
         let distinct: BTreeSet<&String> = launch.instance_types.iter().collect();
         let most = self.snapshot.policy.max_instance_types;
-        let replaces = launch.purpose == Purpose::Replacement && self.pool.replicas.is_some();
-        let asked_for = launch.purpose == Purpose::Static || replaces || !launch.pods.is_empty();
+        let is_successor = launch.purpose == Purpose::Replacement && self.pool.replicas.is_some();
+        let asked_for = launch.purpose == Purpose::Static || is_successor || !launch.pods.is_empty();
         findings.expect(asked_for, subject, || "carries no pod".to_owned());
         findings.expect(!distinct.is_empty(), subject, || "lists no types".to_owned());
         findings.expect(distinct.len() == launch.instance_types.len(), subject, || "lists a type twice".to_owned());

@@ -25,6 +25,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
             }
         }
         view.places(it, findings);
+        view.successors(it, findings);
         view.money(it, findings);
     }
     view.launches(findings);
@@ -142,6 +143,9 @@ impl<'a> View<'a> {
             format!("has places for {moved:?}, needed are {expected:?}")
         });
         for pod in &it.pods {
+            let bound = nodes.iter().flat_map(|node| &node.pods).find(|bound| bound.uid == pod.uid);
+            let surges = bound.is_some_and(crate::BoundPod::may_surge);
+            findings.expect(pod.surge == surges, &subject, || format!("has pod {} surge: {}", pod.pod, pod.surge));
             match &pod.to {
                 Destination::Launch(launch) => {
                     let own = it.replacements.contains(launch);
@@ -154,6 +158,23 @@ impl<'a> View<'a> {
                     });
                 }
             }
+        }
+    }
+
+    /// Of a static pool nothing goes but what is one too many or has a successor, and no pool of others grows by that.
+    fn successors(&self, it: &Move, findings: &mut Findings) {
+        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static | MoveReason::Expired);
+        let launched = || it.replacements.iter().filter_map(|position| self.plan.launches.get(*position));
+        let static_pools = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some());
+        for pool in static_pools {
+            let own = |leaver: &&crate::Leaver| {
+                self.node(&leaver.node).is_some_and(|node| node.pool.as_ref() == Some(&pool.name))
+            };
+            let gone = it.nodes.iter().filter(own).count();
+            let come = launched().filter(|launch| launch.pool == pool.name).count();
+            findings.expect(gone == come || forced && come == 0, &subject(it), || {
+                format!("takes {gone} nodes from static pool {} and gives it {come}", pool.name)
+            });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::provision::{Foreseen, MANNERS, Mover, Outcome};
+use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
 use crate::{
     Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
 };
@@ -119,16 +119,18 @@ impl<'a> Agenda<'a> {
         for manner in MANNERS {
             match self.mover.try_launches(nodes, manner) {
                 Ok(outcome) => return Ok(outcome),
-                Err(pod) => verdict = self.no_place(pod),
+                Err(obstacle) => verdict = self.refusal(obstacle),
             }
             self.mover.undo();
         }
         Err(verdict)
     }
 
-    fn no_place(&self, pod: Option<usize>) -> NodeVerdict {
-        let name = |pod: usize| NodeVerdict::NoPlace { pod: self.scene.snapshot.pods[pod].name.clone() };
-        pod.map_or(NodeVerdict::Postponed, name)
+    fn refusal(&self, obstacle: Obstacle) -> NodeVerdict {
+        match obstacle {
+            Obstacle::Pod(pod) => NodeVerdict::NoPlace { pod: self.scene.snapshot.pods[pod].name.clone() },
+            Obstacle::Replica => NodeVerdict::NoReplica,
+        }
     }
 
     /// Gives a node back whose pods all have room on others, if that is worth it.
@@ -136,9 +138,9 @@ impl<'a> Agenda<'a> {
         let nodes = [position];
         match self.mover.try_rooms(&nodes) {
             Ok(outcome) => self.settle(&nodes, outcome, WhyMove::RoomElsewhere),
-            Err(pod) => {
+            Err(obstacle) => {
                 self.mover.undo();
-                Err(self.no_place(pod))
+                Err(self.refusal(obstacle))
             }
         }
     }
@@ -152,7 +154,7 @@ impl<'a> Agenda<'a> {
                     Ok(outcome) => return self.settle(nodes, outcome, WhyMove::Cheaper),
                     Err(verdict) => verdict,
                 },
-                Err(pod) => self.no_place(pod),
+                Err(obstacle) => self.refusal(obstacle),
             };
             self.mover.undo();
         }
@@ -163,7 +165,7 @@ impl<'a> Agenda<'a> {
     fn cheaper(&self, nodes: &[Position], outcome: Outcome) -> Result<Outcome, NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
-        let asked = self.scales.asked(&objects);
+        let asked = self.scales.asked(&objects, &outcome.launches);
         let now = self.scales.price_of_launches(&outcome.launches);
         if before - now < asked {
             return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
@@ -181,7 +183,7 @@ impl<'a> Agenda<'a> {
     /// Keeps the last trial if it saves enough, else takes it back.
     fn settle(&mut self, nodes: &[Position], outcome: Outcome, why: WhyMove) -> Result<(), NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
-        let asked = self.scales.asked(&objects);
+        let asked = self.scales.asked(&objects, &outcome.launches);
         let objection = match self.saved(nodes, &outcome.launches) {
             None => Some(NodeVerdict::UnknownPrice),
             Some(saved) => self.scales.objection(&objects, Saving { saved, asked }),
@@ -241,7 +243,13 @@ impl<'a> Agenda<'a> {
     fn relocation(&self, pod: usize, to: Destination) -> Relocation {
         let pod = &self.scene.snapshot.pods[pod];
         let from = pod.leaving_node.clone().unwrap_or_default();
-        Relocation { uid: pod.uid.clone(), pod: pod.name.clone(), from, to }
+        Relocation {
+            uid: pod.uid.clone(),
+            pod: pod.name.clone(),
+            from,
+            to,
+            surge: self.scene.surging.contains(&pod.uid),
+        }
     }
 
     /// What the cheapest single node for all pods of some nodes would cost, as far as their sizes and labels go.

@@ -13,9 +13,9 @@ use super::usage;
 use super::worth::{Scales, cost_of};
 
 /// How many nodes are vacated together at most.
-const LARGEST_GROUP: usize = 8;
-/// How many groups are looked at in one plan, halves included.
-const MOST_GROUPS: usize = 256;
+const LARGEST_GROUP: usize = 32;
+/// How many nodes a plan vacates in groups, those of halves counted again.
+const MOST_VACATED: usize = 1500;
 /// How many nodes a plan tries to split.
 const MOST_SPLITS: usize = 64;
 /// Nodes that waste less, in thousandths, are not split.
@@ -48,7 +48,7 @@ pub(super) fn give_back(agenda: &mut Agenda<'_>, free: &[Position]) -> Left {
 
 /// Replaces what is left where that costs less, and tells each node why it goes or stays.
 pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: Left) {
-    let mut search = Search { agenda, scales, splits: 0, groups: 0 };
+    let mut search = Search { agenda, scales, splits: 0, vacated: 0 };
     left.retain_mut(|(position, verdict)| match search.replace(*position) {
         Ok(()) => false,
         Err(better) => {
@@ -68,7 +68,7 @@ struct Search<'g, 'a> {
     agenda: &'g mut Agenda<'a>,
     scales: &'g Scales<'g>,
     splits: usize,
-    groups: usize,
+    vacated: usize,
 }
 
 impl Search<'_, '_> {
@@ -79,7 +79,7 @@ impl Search<'_, '_> {
         }
         let node = self.agenda.node(position);
         let before = self.scales.price_of(node).unwrap_or(0);
-        let asked = self.scales.asked(&[node]);
+        let asked = self.scales.asked(&[node], &[]);
         let cheapest = NodeVerdict::Cheapest { pods: node.pods.iter().filter(|pod| pod.reschedulable).count() };
         let glance = self.agenda.glance(&[position]).unwrap_or(i64::MAX);
         if before.saturating_sub(glance) < asked && !self.may_split(node) {
@@ -118,11 +118,11 @@ impl Search<'_, '_> {
     }
 
     fn halve(&mut self, group: &[Position], gone: &mut Vec<Position>) {
-        if group.len() < 2 || self.groups >= MOST_GROUPS || !self.promises(group) {
+        if group.len() < 2 || self.vacated + group.len() > MOST_VACATED || !self.promises(group) {
             return;
         }
         if self.agenda.hindrance(group, MoveReason::Underutilized).is_none() {
-            self.groups += 1;
+            self.vacated += group.len();
             if self.agenda.exchange(group).is_ok() {
                 gone.extend(group);
                 return;

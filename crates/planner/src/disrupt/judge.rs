@@ -77,12 +77,12 @@ impl<'a> Judge<'a> {
             return Err(NodeVerdict::DoNotDisrupt);
         }
         let pool = pool.ok_or(NodeVerdict::NoPool)?;
-        // What a static pool has too many of goes first: it may be what a replacement left.
-        if pool.replicas.is_some_and(|replicas| outdated.is_none() || pool.running > replicas) {
+        let is_static = pool.replicas.is_some();
+        if is_static && outdated.is_none() {
             return Err(NodeVerdict::Static);
         }
         let quiet = self.is_quiet(node, pool);
-        if pool.replicas.is_none() && in_use(node).is_none() && quiet.is_ok() {
+        if !is_static && in_use(node).is_none() && quiet.is_ok() {
             self.holds_none(node)?;
             return Ok(MoveReason::Empty);
         }
@@ -99,7 +99,8 @@ impl<'a> Judge<'a> {
 
     /// Whether a node of which nothing else is known might have a cheaper way.
     fn is_worth_a_look(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
-        if let Some((pod, until)) = node.pods.iter().find_map(|pod| self.rests(pod)) {
+        let resting = first(node, |pod| self.rests(pod).is_some());
+        if let Some((pod, until)) = resting.and_then(|pod| self.rests(pod)) {
             return Err(NodeVerdict::Resting { pod, remaining: until - self.snapshot.now.0 });
         }
         if node.price.is_none() {
@@ -136,10 +137,10 @@ impl<'a> Judge<'a> {
 
     /// Whether none of its pods holds a node.
     fn holds_none(&self, node: &Node) -> Result<(), NodeVerdict> {
-        if let Some(pod) = node.pods.iter().find(|pod| pod.do_not_disrupt) {
+        if let Some(pod) = first(node, |pod| pod.do_not_disrupt) {
             return Err(NodeVerdict::PodDoNotDisrupt { pod: pod.name.clone() });
         }
-        match node.pods.iter().find(|pod| !pod.held_by.is_empty()) {
+        match first(node, |pod| !pod.held_by.is_empty()) {
             Some(pod) => Err(NodeVerdict::PodHeld { pod: pod.name.clone(), budgets: pod.held_by.clone() }),
             None => Ok(()),
         }
@@ -152,6 +153,12 @@ impl<'a> Judge<'a> {
         let remaining = since.0.saturating_add(after).saturating_sub(self.snapshot.now.0);
         if remaining > 0 { Err(NodeVerdict::Quiet { remaining }) } else { Ok(()) }
     }
+}
+
+/// The first by name of those pods of a node of which something is true: their order means nothing.
+fn first(node: &Node, is: impl Fn(&BoundPod) -> bool) -> Option<&BoundPod> {
+    let found = node.pods.iter().filter(|pod| is(pod));
+    found.min_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)))
 }
 
 /// The nodes that the plan puts pods on.
@@ -182,10 +189,10 @@ fn repacks(pool: &Pool) -> bool {
     disruption.consolidate_after.is_some() && disruption.policy != ConsolidationPolicy::WhenEmpty
 }
 
-/// Pools of which more than a fifth is sick: that is hardly the machines' fault.
+/// Pools of which more than a fifth is sick: that is hardly the machines' fault. Claims that have no node yet prove nothing.
 fn ailing(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
+    for node in snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage != Stage::InFlight) {
         let (all, sick) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();
         *all += 1;
         *sick += usize::from(node.sick.is_some());

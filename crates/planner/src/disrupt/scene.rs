@@ -1,6 +1,6 @@
 //! The cluster as it will be when the plan's pods have their places, with the pods of nodes that might go as pods to be placed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::sides::Sides;
@@ -17,6 +17,8 @@ pub(super) struct Scene {
     pub(super) snapshot: Snapshot,
     /// By node, the positions of its pods that would need another place.
     pub(super) own: Vec<Vec<usize>>,
+    /// UIDs of those of them of which a copy is to be up before they are evicted.
+    pub(super) surging: BTreeSet<String>,
 }
 
 impl Scene {
@@ -24,16 +26,25 @@ impl Scene {
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize], raised: &[Resize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
-        free.iter().for_each(|node| ask_for_one_more(&mut settled, *node));
         raised.iter().for_each(|resize| raise(&mut settled, resize));
-        let mut scene = Self { own: vec![Vec::new(); settled.nodes.len()], snapshot: settled };
+        let own = vec![Vec::new(); settled.nodes.len()];
+        let mut scene = Self { snapshot: settled, own, surging: BTreeSet::new() };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
         let mut sides = Sides::of(snapshot);
         for node in free {
             scene.take_in(*node, &mut known, &mut sides);
+            scene.expect_successor(*node);
         }
         scene
+    }
+
+    /// A static pool has room for one more node for each of its own that might go.
+    fn expect_successor(&mut self, node: usize) {
+        let own = self.snapshot.nodes[node].pool.clone();
+        if let Some(pool) = self.snapshot.pools.iter_mut().find(|pool| Some(&pool.name) == own.as_ref()) {
+            pool.replicas = pool.replicas.map(|replicas| replicas.max(pool.running) + 1);
+        }
     }
 
     fn take_in(&mut self, position: usize, known: &mut Shapes, sides: &mut Sides<'_>) {
@@ -52,6 +63,7 @@ impl Scene {
                 shapes.len() - 1
             });
             self.own[position].push(self.snapshot.pods.len());
+            self.surging.extend(pod.may_surge().then(|| pod.uid.clone()));
             self.snapshot.pods.push(Pod {
                 uid: pod.uid.clone(),
                 name: pod.name.clone(),
@@ -62,15 +74,6 @@ impl Scene {
                 ..Pod::default()
             });
         }
-    }
-}
-
-/// A static pool makes no nodes while it has enough: it lacks one as soon as a node of its own might go.
-fn ask_for_one_more(settled: &mut Snapshot, node: usize) {
-    let own = settled.nodes[node].pool.as_ref();
-    let pool = settled.pools.iter_mut().find(|pool| pool.replicas.is_some() && Some(&pool.name) == own);
-    if let Some(pool) = pool {
-        pool.replicas = Some(pool.running.saturating_add(1));
     }
 }
 

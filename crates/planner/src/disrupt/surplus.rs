@@ -8,11 +8,11 @@ use super::agenda::Position;
 use super::judge::Judge;
 use super::worth::cost_of;
 
-/// Nodes that static pools have too many of, but for those that expect pods.
-pub(super) fn of(snapshot: &Snapshot, judge: &Judge<'_>) -> Vec<Position> {
+/// Nodes that static pools have too many of beside those that go anyway, but for those that expect pods.
+pub(super) fn of(snapshot: &Snapshot, judge: &Judge<'_>, goes: impl Fn(Position) -> bool) -> Vec<Position> {
     let mut by_pool: BTreeMap<&str, Vec<Position>> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate() {
-        if node.claim.is_some() && node.leaving.is_none() {
+        if node.claim.is_some() && node.leaving.is_none() && !goes(position) {
             by_pool.entry(node.pool.as_deref().unwrap_or_default()).or_default().push(position);
         }
     }

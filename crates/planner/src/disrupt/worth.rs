@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Node, NodeVerdict, Pool, Snapshot};
 
+/// Milliseconds in which a move must earn what its new nodes cost before they are of use.
+const DAY: i64 = 24 * 3_600_000;
+
 /// What nodes cost and what disrupting them counts for, by pool.
 pub(super) struct Scales<'a> {
     pools: BTreeMap<&'a str, Weights<'a>>,
@@ -54,8 +57,8 @@ impl<'a> Scales<'a> {
         self.pools.get(pool).map_or(0, |weights| weights.pool.node_fee.0)
     }
 
-    /// What a move of these nodes would have to save.
-    pub(super) fn asked(&self, nodes: &[&Node]) -> i64 {
+    /// What a move of these nodes to these launches would have to save.
+    pub(super) fn asked(&self, nodes: &[&Node], launches: &[Launch]) -> i64 {
         let of_node = |node: &&Node| {
             let worth = self.pools.get(node.pool.as_deref()?)?.pool.disruption.worth;
             let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
@@ -64,7 +67,15 @@ impl<'a> Scales<'a> {
             Some((share, each))
         };
         let (shares, each) = nodes.iter().filter_map(of_node).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        i64::max(shares, each).max(1)
+        let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch)).sum();
+        shares.max(each).max(warm_up).max(1)
+    }
+
+    /// What a new node costs before it is of use, for each hour of a day.
+    fn warm_up(&self, launch: &Launch) -> i64 {
+        let price = i128::from(launch.price.0 + self.fee(&launch.pool));
+        let millis = self.pools.get(launch.pool.as_str()).map_or(0, |weights| weights.pool.disruption.worth.warm_up);
+        i64::try_from(price * i128::from(millis) / i128::from(DAY)).unwrap_or(i64::MAX)
     }
 
     /// Why a move is not worth it, if it is not.
@@ -117,4 +128,30 @@ fn part(amount: i64, one: i64, whole: i64) -> i64 {
         return amount;
     }
     i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool that costs 100 and whose disruption counts for 100.
+    #[test]
+    fn half_of_the_disruptions_share_is_enough() {
+        let pool = Pool::default();
+        let weights = Weights { pool: &pool, price: 100, cost: 100 };
+        let rows = [
+            (20, 5, true),
+            (10, 10, true),
+            (5, 10, true),
+            (4, 10, false),
+            (5, 50, false),
+            (5, 0, true),
+            (0, 0, false),
+            (0, 10, false),
+            (-1, 10, false),
+        ];
+        for (saved, cost, enough) in rows {
+            assert_eq!(weights.balance(saved, cost).holds, enough, "saves {saved} for {cost}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, MicroDollars, Millis, Mix, PodShape, Requirement, Resources, Size, Sizing, Taint};
+use super::{Effect, MicroDollars, Millis, Mix, PodShape, PodTerm, Requirement, Resources, Size, Sizing, Taint, label};
 
 /// The key of the taint that a cordon is.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -171,11 +171,25 @@ pub struct BoundPod {
     pub ending: bool,
     /// What it requests and uses, where somebody has seen it or its requests were lowered.
     pub sizing: Option<Box<Sizing>>,
+    /// Whether a copy of it is to be up before it is evicted.
+    pub surges: bool,
 }
 
 impl BoundPod {
     /// What evicting a pod counts for that says nothing of it: Karpenter's 1.0, in units of 2^-27.
     pub const COST: i64 = 1 << 27;
+
+    /// Whether a copy can be up beside it: one that has no volume, which would be attached already, and that does not keep
+    /// away from its own kind by more than the host, which it leaves.
+    #[must_use]
+    pub fn may_surge(&self) -> bool {
+        let shape = &self.shape;
+        let keeps_away = |term: &PodTerm| {
+            let own = term.selector.as_ref().is_some_and(|selector| selector.selects(&shape.labels));
+            own && term.key != label::HOSTNAME
+        };
+        self.surges && !self.ending && self.claims.is_empty() && !shape.apart.iter().any(keeps_away)
+    }
 
     /// What evicting a pod of this deletion cost and priority counts for.
     #[must_use]
@@ -200,6 +214,7 @@ impl Default for BoundPod {
             mix: None,
             ending: false,
             sizing: None,
+            surges: false,
         }
     }
 }

@@ -88,6 +88,8 @@ pub struct Worth {
     pub share: u32,
     /// Per hour, for each pod that it evicts.
     pub per_pod: MicroDollars,
+    /// For how many milliseconds a new node of the pool is paid before it is of use; a day has to earn that back.
+    pub warm_up: i64,
 }
 
 /// How far requests of pods that stay are lowered.
@@ -135,8 +137,8 @@ impl Default for Packing {
 }
 
 impl Default for Worth {
-    /// One percent, and a twentieth of a cent for each pod.
+    /// One percent, and a twentieth of a cent for each pod. New nodes are of use at once.
     fn default() -> Self {
-        Self { share: 10, per_pod: MicroDollars(500) }
+        Self { share: 10, per_pod: MicroDollars(500), warm_up: 0 }
     }
 }

@@ -208,6 +208,9 @@ impl Display for NodeVerdict {
             }
             Self::ConsolidationDisabled => out.write_str("stays, since its pool never consolidates"),
             Self::Static => out.write_str("stays, since its pool keeps a fixed number of nodes"),
+            Self::NoReplica => out.write_str(
+                "stays: its static pool can have no other in its place, by its limits or by what can be had",
+            ),
             Self::DoNotDisrupt => out.write_str("stays, since it asks not to be disrupted"),
             Self::Budget { reason } => {
                 write!(out, "{}, but its pool's disruption budget is used up", would_go(*reason))

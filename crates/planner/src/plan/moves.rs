@@ -48,6 +48,9 @@ pub struct Relocation {
     pub from: String,
     /// The node or launch that has room.
     pub to: Destination,
+    /// Whether a copy is to be up there before the pod is evicted, as its workload asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub surge: bool,
 }
 
 /// A place for a pod that moves.

@@ -14,8 +14,7 @@ impl Solver<'_> {
         for base in self.frames.fixed() {
             let pool = self.frames.template_of(base).pool;
             let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
-            let contradicts = self.frames.get(base).requirements.iter().any(|(_, set)| set.is_empty());
-            for _ in 0..if contradicts { 0 } else { missing } {
+            for _ in 0..missing {
                 if !self.open_replica(base) {
                     break;
                 }
@@ -23,14 +22,16 @@ impl Solver<'_> {
         }
     }
 
-    /// Opens one launch of the pool, if it is static, in place of a node that goes; whether all is well then.
-    pub(super) fn replace_replica(&mut self, pool: &str) -> bool {
-        let base = self.frames.fixed().find(|base| self.frames.template_of(*base).pool.name == pool);
-        base.is_none_or(|base| self.open_replica(base))
+    /// The frame of the static pool of that name, if it lacks nodes.
+    pub(super) fn fixed_frame(&self, pool: &str) -> Option<FrameId> {
+        self.frames.fixed().find(|base| self.frames.template_of(*base).pool.name == pool)
     }
 
     /// Opens one launch, on a reservation if there is one; whether it could.
-    fn open_replica(&mut self, base: FrameId) -> bool {
+    pub(super) fn open_replica(&mut self, base: FrameId) -> bool {
+        if self.frames.get(base).requirements.iter().any(|(_, set)| set.is_empty()) {
+            return false;
+        }
         let available = self.reservations.available();
         let reserved = available.into_iter().find_map(|id| {
             let frame = self.frames.reserved(base, &id, &mut self.topology)?;

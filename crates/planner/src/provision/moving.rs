@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::dimensions::add;
+use super::frame::FrameId;
 use super::limits::{Footprint, Headroom, footprint};
 use super::manner::{ALWAYS, Load, Manner, Order};
 use super::reserve::Reservations;
@@ -37,6 +38,15 @@ pub(crate) struct Mover<'a> {
     /// Launches of trials that were kept, in the order of the solver's.
     launches: Vec<Launch>,
     before: Option<Before<'a>>,
+}
+
+/// Why a trial came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The pod of this position has no place.
+    Pod(usize),
+    /// A static pool can have no other node in place of its own.
+    Replica,
 }
 
 /// What a trial may change, as it was.
@@ -135,11 +145,11 @@ impl<'a> Mover<'a> {
         self.solver.is_spent()
     }
 
-    /// Places on other nodes for all pods of some nodes; `None` when one of them finds none, and who that is.
-    pub(crate) fn try_rooms(&mut self, nodes: &[usize]) -> Result<Outcome, Option<usize>> {
+    /// Places on other nodes for all pods of some nodes.
+    pub(crate) fn try_rooms(&mut self, nodes: &[usize]) -> Result<Outcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
-            return Err(Some(pod));
+            return Err(Obstacle::Pod(pod));
         }
         let mut left = self.pods_in(&queue);
         loop {
@@ -156,17 +166,16 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// The same with new nodes, made in one of [`MANNERS`]. Nodes of static pools are replaced one by one, whoever goes there.
-    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Option<usize>> {
+    /// The same with new nodes, made in one of [`MANNERS`]. In place of a node of a static pool there is always another one.
+    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
-            return Err(Some(pod));
+            return Err(Obstacle::Pod(pod));
         }
         self.solver.manner = manner;
-        let snapshot: &'a Snapshot = self.solver.snapshot;
-        let pools = nodes.iter().filter_map(|node| snapshot.nodes[*node].pool.as_deref());
-        if !pools.into_iter().all(|pool| self.solver.replace_replica(pool)) {
-            return Err(None);
+        let fixed: Vec<FrameId> = nodes.iter().filter_map(|node| self.solver.fixed_frame_of(*node)).collect();
+        if !fixed.into_iter().all(|base| self.solver.open_replica(base)) {
+            return Err(Obstacle::Replica);
         }
         queue.iter().for_each(|run| self.solver.waiting[run.shape] = run.pods.len());
         let shapes: Vec<usize> = queue.iter().map(|run| run.shape).collect();
@@ -281,16 +290,18 @@ impl<'a> Mover<'a> {
                 solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
             }
         }
-        solver.give_back_limits(object);
+        // The nodes of a static pool are there until their successors are, so its limits must bear both.
+        if solver.fixed_frame_of(node).is_none() {
+            solver.give_back_limits(object);
+        }
     }
 
     /// Where everybody went; who was left, if somebody was.
-    fn end(&mut self, queue: &[Run]) -> Result<Outcome, Option<usize>> {
-        let Some(before) = &self.before else { return Err(None) };
-        if let Some(left) = queue.first() {
-            return Err(left.pods.first().copied());
+    fn end(&mut self, queue: &[Run]) -> Result<Outcome, Obstacle> {
+        if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
+            return Err(Obstacle::Pod(*left));
         }
-        let from = before.launches;
+        let from = self.before.as_ref().map_or(self.solver.claims.list.len(), |before| before.launches);
         self.solver.trim();
         let claims: Vec<_> = self.solver.claims.list[from..].to_vec();
         let launches = claims.into_iter().map(|claim| self.solver.close(claim));
@@ -383,6 +394,11 @@ impl<'a> Solver<'a> {
     }
 
     /// What the pool's limits hold of a node that goes is free for others.
+    /// The frame of the static pool that a node is of.
+    fn fixed_frame_of(&self, node: usize) -> Option<FrameId> {
+        self.fixed_frame(self.snapshot.nodes[node].pool.as_deref()?)
+    }
+
     fn give_back_limits(&mut self, node: &Node) {
         let templates = &self.frames.templates;
         let Some(template) = templates.iter().position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };

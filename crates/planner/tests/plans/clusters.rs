@@ -134,7 +134,7 @@ fn pool() -> impl Strategy<Value = Pool> {
                 disruption: Disruption {
                     consolidate_after,
                     budgets: budgets_of(empty_budget),
-                    worth: Worth { share: 0, per_pod: MicroDollars(0) },
+                    worth: Worth { share: 0, per_pod: MicroDollars(0), ..Worth::default() },
                     ..Disruption::default()
                 },
                 ..Pool::default()

@@ -87,7 +87,8 @@ fn buy(plan: &mut Plan, pod: usize, capacity_types: &[&str]) {
 }
 
 fn take_to(plan: &mut Plan, to: Destination) {
-    let pod = Relocation { uid: "n/there".to_owned(), pod: "n/there".to_owned(), from: "od".to_owned(), to };
+    let name = || "n/there".to_owned();
+    let pod = Relocation { uid: name(), pod: name(), from: "od".to_owned(), to, surge: false };
     plan.moves.push(Move {
         reason: MoveReason::Underutilized,
         nodes: Vec::new(),

@@ -37,6 +37,7 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
         mix: record.mix.clone(),
         ending: pod.is_terminating(),
         sizing: None,
+        surges: pod.wants_surge(),
     }
 }
 

@@ -126,25 +126,26 @@ fn a_pool_says_what_a_move_must_be_worth() {
     };
     let usual = (ConsolidationPolicy::WhenEmptyOrUnderutilized, Worth::default(), Utilization::Observe);
     assert_eq!(said(json!({}), json!({})), (usual, vec![]));
-    let worth = Worth { share: 25, per_pod: MicroDollars(5000) };
+    let worth = Worth { share: 25, per_pod: MicroDollars(5000), warm_up: 600_000 };
     let annotations = json!({
         "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
-        "kerf.sh/utilization": "pack",
+        "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
     });
     let balanced = json!({"disruption": {"consolidationPolicy": "Balanced"}});
     assert_eq!(said(balanced, annotations), ((ConsolidationPolicy::Balanced, worth, Utilization::Pack), vec![]));
     let annotations = json!({
         "kerf.sh/consolidation-min-saving": "much", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
-        "kerf.sh/utilization": "yes",
+        "kerf.sh/utilization": "yes", "kerf.sh/consolidation-warm-up": "long",
     });
     let empty = json!({"disruption": {"consolidationPolicy": "WhenEmpty"}});
     let (what, problems) = said(empty, annotations);
     let worth = Worth { per_pod: MicroDollars(5000), ..Worth::default() };
     assert_eq!(what, (ConsolidationPolicy::WhenEmpty, worth, Utilization::Observe));
-    let [saving, utilization] = problems.as_slice() else { unreachable!("{problems:?}") };
+    let [saving, warm_up, utilization] = problems.as_slice() else { unreachable!("{problems:?}") };
     assert!(
         saving.contains("NodePool default") && saving.contains("\"much\"") && saving.contains("write a percentage")
     );
+    assert!(warm_up.contains("\"long\" is not a duration"), "{warm_up}");
     assert!(utilization.contains("\"yes\" is none of ignore, observe and pack"), "{utilization}");
     assert_eq!(said(json!({}), json!({"kerf.sh/utilization": "ignore"})).0.2, Utilization::Ignore);
 }
@@ -253,7 +254,8 @@ fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
     let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});
     let enough = json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2});
     let elsewhere = json!({"metadata": {"namespace": "other"}});
-    let bears = json!({"spec": {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]}});
+    let bears = |key: &str| json!({"spec": {"tolerations": [{"key": key, "operator": "Exists"}]}});
+    let (disrupted, cordoned) = (bears("karpenter.sh/disrupted"), bears("node.kubernetes.io/unschedulable"));
     let asks = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     let over = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "5m"}}});
     let ends = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
@@ -302,7 +304,8 @@ fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
             vec![guard("a", all.clone(), none.clone())],
             vec![],
         ),
-        ("stays to the end", web(bears), vec![guard("a", all.clone(), none.clone())], vec![]),
+        ("stays to the end", web(disrupted), vec![guard("a", all.clone(), none.clone())], vec![]),
+        ("bears cordons", web(cordoned), vec![guard("a", all.clone(), none.clone())], vec!["default/a"]),
         (
             "from a file",
             web(json!({"metadata": owned_by("Node")})),

@@ -1,0 +1,248 @@
+//! Random crowds of which something may go: pods that are held, rest or cost, nodes that are old, sick or busy, pools with
+//! budgets of their own for each reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use planner::{
+    BoundPod, Budgets, ConsolidationPolicy, Drifted, InstanceType, Leaver, MicroDollars, Millis, Move, MoveReason,
+    Node, Offering, Plan, Pool, Requirement, Sick, Snapshot, Stage, Usage, Utilization, Worth, label,
+};
+use proptest::prelude::{Strategy, any};
+use proptest::{collection, option, sample};
+
+use crate::clusters::{Cluster, NOW};
+use crate::crowds;
+
+/// What varies about a pod that runs: what holds it, until when it rests, what its eviction counts for.
+type Hold = (Option<bool>, Option<i64>, i64);
+
+/// What varies about a node: drift, age, a drain that ends, an illness, its use.
+type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool)>);
+
+/// What varies about a pool: its policy, its budgets, what a move must be worth, whether use counts.
+type Terms = (ConsolidationPolicy, [u32; 4], Worth, bool);
+
+fn rarely<T: Strategy>(what: T) -> impl Strategy<Value = Option<T::Value>>
+where
+    T::Value: Clone,
+{
+    option::weighted(0.2, what)
+}
+
+fn hold() -> impl Strategy<Value = Hold> {
+    let cost = sample::select(vec![BoundPod::COST, BoundPod::COST, 10 * BoundPod::COST, -BoundPod::COST]);
+    (rarely(any::<bool>()), rarely(-1000i64..1000), cost)
+}
+
+fn state() -> impl Strategy<Value = State> {
+    let around_now = |weight| option::weighted(weight, NOW - 1000..NOW + 300);
+    let usage = rarely((0i64..8000, proptest::bool::weighted(0.3)));
+    (around_now(0.3), around_now(0.3), proptest::bool::weighted(0.3), around_now(0.05), usage)
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    let all = [
+        ConsolidationPolicy::WhenEmpty,
+        ConsolidationPolicy::WhenEmptyOrUnderutilized,
+        ConsolidationPolicy::WhenEmptyOrUnderutilized,
+        ConsolidationPolicy::Balanced,
+    ];
+    let worth = (0u32..100, 0i64..3).prop_map(|(share, per_pod)| Worth {
+        share,
+        per_pod: MicroDollars(per_pod),
+        ..Worth::default()
+    });
+    (sample::select(all.to_vec()), proptest::array::uniform4(0u32..6), worth, any::<bool>())
+}
+
+/// Crowds of which something may go.
+pub fn outgoing() -> impl Strategy<Value = Cluster> {
+    let extras = (collection::vec(hold(), 12), collection::vec(state(), 5), collection::vec(terms(), 3));
+    let whole = (any::<bool>(), proptest::bool::weighted(0.7), any::<bool>());
+    (crowds::crowd(), extras, whole).prop_map(|(Cluster(mut snapshot), (holds, states, terms), whole)| {
+        let (spot_to_spot, calm, dear) = whole;
+        snapshot.policy.spot_to_spot = spot_to_spot;
+        if calm {
+            snapshot.pods.retain(|pod| pod.leaving_node.is_some());
+        }
+        for (pool, terms) in snapshot.pools.iter_mut().zip(terms) {
+            agree(pool, terms);
+        }
+        let mut holds = holds.into_iter();
+        for (node, state) in snapshot.nodes.iter_mut().zip(states) {
+            let node = Arc::make_mut(node);
+            suffer(node, state);
+            for (pod, hold) in node.pods.iter_mut().zip(&mut holds) {
+                take_hold(pod, hold);
+            }
+        }
+        if dear {
+            waste(&mut snapshot);
+        }
+        Cluster(snapshot)
+    })
+}
+
+/// Nodes that nothing is wrong with, but that cost four times as much as the like of them now, in pools that heed that.
+fn waste(snapshot: &mut Snapshot) {
+    for pool in &mut snapshot.pools {
+        let disruption = &mut pool.disruption;
+        disruption.consolidate_after = Some(0);
+        if disruption.policy == ConsolidationPolicy::WhenEmpty {
+            disruption.policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+        }
+    }
+    for node in &mut snapshot.nodes {
+        let node = Arc::make_mut(node);
+        node.price = node.price.map(|price| MicroDollars(4 * price.0));
+        (node.drifted, node.expires, node.sick, node.nominated_until) = (None, None, None, None);
+        node.do_not_disrupt = false;
+    }
+}
+
+fn agree(pool: &mut Pool, (policy, [empty, underutilized, drifted, expired], worth, heeds_use): Terms) {
+    let disruption = &mut pool.disruption;
+    disruption.policy = policy;
+    disruption.consolidate_after = disruption.consolidate_after.map(|after| after / 4);
+    disruption.budgets = Budgets { empty, underutilized, drifted, expired };
+    disruption.worth = worth;
+    disruption.utilization = if heeds_use { Utilization::Observe } else { Utilization::Ignore };
+}
+
+fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {
+    node.drifted = drifted.map(|since| Drifted { since: Millis(since), reason: "AMIDrift".to_owned() });
+    node.expires = expires.map(Millis);
+    node.termination_grace = ends.then_some(60_000);
+    node.sick = sick.map(|due| Sick { due: Millis(due), condition: "Ready".to_owned() });
+    let used = |(cpu, pressed)| Usage { cpu, memory: 1, pressed, ..Usage::default() };
+    node.usage = usage.filter(|_| node.stage == Stage::Initialized).map(used);
+}
+
+fn take_hold(pod: &mut BoundPod, (held, rests, cost): Hold) {
+    match held {
+        Some(true) => pod.do_not_disrupt = true,
+        Some(false) => pod.held_by = vec!["n/guard".to_owned()],
+        None => {}
+    }
+    pod.rests_until = rests.map(|rests| Millis(NOW + rests));
+    pod.cost = cost;
+}
+
+fn node<'a>(snapshot: &'a Snapshot, leaver: &Leaver) -> &'a Node {
+    snapshot.nodes.iter().find(|node| node.name == leaver.node).unwrap()
+}
+
+/// Moves that put up with what holds a pod: what must go at once, and what may be drained by force in the end.
+fn forces(it: &Move, node: &Node) -> bool {
+    let ends = node.termination_grace.is_some() && matches!(it.reason, MoveReason::Drifted | MoveReason::Expired);
+    ends || matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static)
+}
+
+/// Pods that go with their node though somebody holds them.
+pub fn torn_away(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+    let mut torn = Vec::new();
+    for it in &plan.moves {
+        for node in it.nodes.iter().map(|leaver| node(snapshot, leaver)).filter(|node| !forces(it, node)) {
+            let held = node.pods.iter().filter(|pod| pod.do_not_disrupt || !pod.held_by.is_empty());
+            torn.extend(held.map(|pod| pod.name.clone()));
+        }
+    }
+    torn
+}
+
+/// Pools that lose more nodes for a reason, and for others before, than a budget of theirs allows.
+pub fn overdrawn(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+    let mut lost: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut overdrawn = BTreeSet::new();
+    for it in &plan.moves {
+        for leaver in &it.nodes {
+            let name = node(snapshot, leaver).pool.as_deref().unwrap();
+            let count = lost.entry(name).or_default();
+            *count += 1;
+            let budgets = snapshot.pools.iter().find(|pool| pool.name == name).map(|pool| pool.disruption.budgets);
+            let allowed = match it.reason {
+                MoveReason::Empty => budgets.unwrap().empty,
+                MoveReason::Underutilized => budgets.unwrap().underutilized,
+                MoveReason::Drifted => budgets.unwrap().drifted,
+                MoveReason::Expired => budgets.unwrap().expired,
+                MoveReason::Unhealthy | MoveReason::Interrupted | MoveReason::Static => u32::MAX,
+            };
+            if *count > allowed {
+                overdrawn.insert(format!("{name} for {}", it.reason));
+            }
+        }
+    }
+    overdrawn.into_iter().collect()
+}
+
+/// Moves for the money after which more might be paid than before, and moves that say less than they cost.
+pub fn dearer(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+    let mut found = Vec::new();
+    for it in &plan.moves {
+        let fee = |pool: &str| snapshot.pools.iter().find(|it| it.name == pool).map_or(0, |it| it.node_fee.0);
+        let nodes: Vec<&Node> = it.nodes.iter().map(|leaver| node(snapshot, leaver)).collect();
+        let before: Option<i64> =
+            nodes.iter().map(|node| Some(node.price?.0 + fee(node.pool.as_deref().unwrap_or_default()))).sum();
+        let launches = || it.replacements.iter().map(|position| &plan.launches[*position]);
+        let least: i64 = launches().map(|launch| launch.price.0 + fee(&launch.pool)).sum();
+        let most: i64 = launches().map(|launch| dearest(snapshot, launch) + fee(&launch.pool)).sum();
+        if it.saving.map(|saving| saving.0) != before.map(|before| before - least) {
+            found.push(format!("{} says {:?} of {before:?} less {least}", it.reason, it.saving));
+        }
+        let saves = matches!(it.reason, MoveReason::Empty | MoveReason::Underutilized);
+        if saves && before.is_some_and(|before| most >= before && most > 0) {
+            found.push(format!("{} pays up to {most} for {before:?}", it.reason));
+        }
+    }
+    found
+}
+
+/// The most that a launch can cost with the tier that EC2 draws on first.
+fn dearest(snapshot: &Snapshot, launch: &planner::Launch) -> i64 {
+    let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).unwrap();
+    let types = snapshot.catalogues[pool.catalogue].types.iter();
+    let of_type = |kind: &InstanceType| {
+        let sold =
+            kind.offerings.iter().filter(|it| it.available && launch.requirements.iter().all(|asked| suits(it, asked)));
+        let sold: Vec<&Offering> = sold.collect();
+        let tier = sold.iter().map(|it| it.capacity_type).min();
+        sold.iter().filter(|it| Some(it.capacity_type) == tier).map(|it| it.price.0).max().unwrap_or(0)
+    };
+    types.filter(|kind| launch.instance_types.contains(&kind.name)).map(of_type).max().unwrap_or(0)
+}
+
+/// Whether an offering has what a requirement names, as far as zone, capacity type and reservation go.
+fn suits(offering: &Offering, asked: &Requirement) -> bool {
+    let own = match asked.key.as_str() {
+        label::ZONE => Some(offering.zone.as_str()),
+        label::CAPACITY_TYPE => Some(offering.capacity_type.as_str()),
+        label::RESERVATION_ID => offering.reservation.as_ref().map(|it| it.id.as_str()),
+        _ => return true,
+    };
+    asked.operator != planner::Operator::In || own.is_some_and(|own| asked.values.iter().any(|value| value == own))
+}
+
+/// Whether pods lose their node before anybody has looked for another place for them, or a static pool a node without a
+/// successor: the next plan does that.
+pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
+    let is_static =
+        |node: &Node| snapshot.pools.iter().any(|it| Some(&it.name) == node.pool.as_ref() && it.replicas.is_some());
+    plan.moves.iter().any(|it| {
+        let mut nodes = it.nodes.iter().map(|leaver| node(snapshot, leaver));
+        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Expired) && it.replacements.is_empty();
+        nodes.any(|node| {
+            it.pods.is_empty() && node.pods.iter().any(|pod| pod.reschedulable) || forced && is_static(node)
+        })
+    })
+}
+
+/// Whether a move is weighed against what its pools cost in all.
+pub fn is_weighed(snapshot: &Snapshot, it: &Move) -> bool {
+    let balanced = |name: Option<&String>| {
+        let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == name);
+        pool.is_some_and(|pool| pool.disruption.policy == ConsolidationPolicy::Balanced)
+    };
+    let mut nodes = it.nodes.iter().map(|leaver| node(snapshot, leaver));
+    it.reason == MoveReason::Underutilized && nodes.any(|node| balanced(node.pool.as_ref()))
+}
