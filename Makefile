@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint soak pace bench fidelity fuzz peers bless controlplane agent node nodeparts moto
+.PHONY: help demo test lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,14 @@ fidelity: ## Has the real kube-scheduler judge 10,000 random clusters.
 
 fuzz: ## Fuzzes what the agent reads from outside, each target for SECONDS (600); TARGETS="journal ..." for some of them.
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
+
+day: ## Plays a day of 24 hours with 1,000 faults, judged at every step; SEED=N for other luck.
+	@KERF_DAY_HOURS=24 KERF_DAY_FROM=0 KERF_DAY_FAULTS=1000 KERF_DAY_SEED=$(or $(SEED),1) tests/steps/run "a day with 1,000 faults" \
+		"2 to 10 minutes, after the build" cargo test --workspace --locked -p day --test day nothing_is -- --nocapture
+
+pictures: ## Plays the day without faults and draws it into docs/pictures.
+	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
+	@$(CARGO_TARGET_DIR)/release/peers pictures
 
 peers: controlplane agent ## Puts planner and agent beside their peers and a lower bound; writes docs/performance.md. Wants a quiet machine.
 	@tests/steps/run "building the agent's peer" "1 to 3 minutes cold" tests/steps/go-program tests/peers/nth

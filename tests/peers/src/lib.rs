@@ -4,6 +4,8 @@ pub mod bound;
 pub mod clusters;
 pub mod compare;
 pub mod curve;
+pub mod daily;
+pub mod disruption;
 pub mod fixture;
 pub mod karpenter;
 pub mod memory;

@@ -1,6 +1,7 @@
 //! What was measured, as `target/peers/planner.json` for programs and docs/performance.md for people.
 
 mod agent;
+mod disruption;
 mod machine;
 
 use std::fmt::{self, Write};
@@ -15,6 +16,7 @@ use crate::memory::Measured;
 use crate::price::Judged;
 
 pub use agent::Agent;
+pub use disruption::Disruption;
 pub use machine::Machine;
 
 /// The unit of costs.
@@ -35,6 +37,8 @@ pub struct Report {
     pub curve: Curve,
     /// Time beside what cannot be placed.
     pub strangers: Vec<Told>,
+    /// Taking nodes away.
+    pub disruption: Disruption,
     /// The agent's figures.
     pub agent: Agent,
 }
@@ -108,7 +112,7 @@ impl Report {
         self.write_judged(page)?;
         self.write_curve(page)?;
         self.write_memory(page)?;
-        write!(page, "{}", self.agent)
+        write!(page, "{}{}", self.disruption, self.agent)
     }
 
     fn write_compared(&self, page: &mut String) -> fmt::Result {

@@ -5,15 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use day::setup::Setup;
 
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
-use crate::report::{Agent, Machine, Measure, Report};
-use crate::{compare, curve, memory, price, workloads};
+use crate::report::{Agent, Disruption, Machine, Measure, Report};
+use crate::{compare, curve, daily, disruption, memory, price, workloads};
 
 const USAGE: &str =
-    "usage: peers [--quick]          everything: writes target/peers/planner.json and docs/performance.md
-       peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload";
+    "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
+       peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
+       peers disruption           taking nodes away, as far as it is simulated: writes target/peers/disruption.json
+       peers give-back | drift    one row of that
+       peers day SEED             the simulated day and its cost over the hourly lower bound
+       peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
 /// The fixtures of Karpenter's benchmark and its like.
 const COMPARED: [&str; 5] = ["diverse-20000", "preferences-4000", "existing-500", "existing-2000", "pending-33000"];
@@ -35,6 +40,11 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         [] => full(),
         ["--quick"] => quick(&results().join("quick")).map(|measures| measures.iter().for_each(print)),
         ["bound", names @ ..] => bound(names),
+        ["disruption"] => taking_away().map(drop),
+        ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
+        ["drift"] => disruption::drift(4_000).map(|it| println!("{it:?}")),
+        ["day", seed] => whole_day(seed),
+        ["pictures"] => pictures(),
         _ => bail!("{USAGE}"),
     }
 }
@@ -47,6 +57,37 @@ fn bound(names: &[&str]) -> anyhow::Result<()> {
         println!("{}", price::judge(workload.name, workload.about, &folder, None)?);
     }
     Ok(())
+}
+
+/// Taking nodes away, at full size. What is simulated takes no notice of how busy this machine is.
+fn taking_away() -> anyhow::Result<Disruption> {
+    let give_back = disruption::give_back(500)?;
+    println!("{give_back:?}");
+    let drift = disruption::drift(4_000)?;
+    println!("{drift:?}");
+    let mut days = Vec::new();
+    for policy in ["ignore", "observe", "pack"] {
+        let day = disruption::cost(policy, daily::SIZE, policy == "ignore")?;
+        println!("{day:?}");
+        days.push(day);
+    }
+    let (_, bound) = daily::play(&Setup::default(), daily::SIZE, true)?;
+    let told = Disruption { give_back: Some(give_back), drift: Some(drift), days, bound };
+    write(&results().join("disruption.json"), &(serde_json::to_string_pretty(&told.measures())? + "\n"))?;
+    Ok(told)
+}
+
+fn whole_day(seed: &str) -> anyhow::Result<()> {
+    let seed = seed.parse().with_context(|| format!("{seed:?} is no seed: write a whole number"))?;
+    let (simulation, bounded) = daily::play(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
+    println!("{}", daily::told(&simulation, bounded, daily::SIZE));
+    Ok(())
+}
+
+fn pictures() -> anyhow::Result<()> {
+    let (simulation, _) = daily::play(&Setup::default(), daily::CALM, false)?;
+    println!("{}", daily::told(&simulation, None, daily::CALM));
+    daily::draw(&simulation, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures"))
 }
 
 /// Everything, at full size.
@@ -72,8 +113,9 @@ fn full() -> anyhow::Result<()> {
     let memory = memory::measure(Size { nodes: 5_000, pods: 100_000, owners: 500 })?;
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
+    let disruption = taking_away()?;
     let agent = Agent::read(&results())?;
-    let report = Report { machine, compared, judged, memory, curve, strangers, agent };
+    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
@@ -97,8 +139,11 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     }
     let memory = memory::measure(Size { nodes: 50, pods: 1_000, owners: 20 })?;
     let (curve, strangers) = (curve::curve(&[100, 1_000], &[1, 10, 1_000]), curve::strangers(200));
+    let give_back = Some(disruption::give_back(20)?);
+    let disruption = Disruption { give_back, ..Disruption::default() };
     let agent = Agent::default();
-    let report = Report { machine, compared, judged, memory, curve, strangers, agent };
+    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
+    write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;
     Ok(report.measures())

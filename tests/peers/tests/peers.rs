@@ -24,6 +24,11 @@ fn a_small_comparison_has_a_figure_for_every_measure() {
     assert!(measures[0]["ratio"].as_f64().unwrap() > 0.0, "Karpenter must answer: {}", measures[0]);
     assert!(measures[1]["ours"].as_f64().unwrap() >= 1.0, "no fleet undercuts the bound: {}", measures[1]);
     assert!(measures[1]["peer"].as_f64().unwrap() >= 1.0, "no fleet undercuts the bound: {}", measures[1]);
+    let text = fs::read_to_string(folder.join("disruption.json")).unwrap();
+    let disruption: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let names: Vec<&str> = disruption.iter().filter_map(|it| it["measure"].as_str()).collect();
+    assert!(names[0].starts_with("give-back-") && names[1].ends_with("-over-bound"), "{names:?}");
+    assert!(disruption.iter().all(|it| it["ours"].as_f64().unwrap() > 0.0), "{disruption:?}");
     let page = fs::read_to_string(folder.join("performance.md")).unwrap();
     assert!(page.starts_with("# Performance\n") && page.contains("| diverse-1000 |"), "{page}");
 }

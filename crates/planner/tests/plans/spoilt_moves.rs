@@ -123,6 +123,17 @@ fn the_case_itself_is_sound() {
 }
 
 #[test]
+fn a_pod_that_is_on_its_way_out_rests_for_nobody() {
+    let mut snapshot = cluster();
+    let rests_until = Some(Millis(2_000_000));
+    let name = "n/gone".to_owned();
+    of(&mut snapshot, "spare").pods.push(BoundPod { name, ending: true, rests_until, ..BoundPod::default() });
+    let planned = plan(&snapshot);
+    assert!(planned.moves.iter().flat_map(|it| &it.nodes).any(|leaver| leaver.node == "spare"));
+    assert_eq!(check(&snapshot, &planned), Vec::new());
+}
+
+#[test]
 fn every_fault_is_found() {
     for (expected, spoil) in ROWS {
         let mut snapshot = cluster();

@@ -1,0 +1,230 @@
+//! Karpenter's rules for taking nodes away, over our planner's answers: which node goes when differs, where pods go does not.
+//!
+//! One command a pass (core 4.5 to 4.11): empty nodes together; else the longest prefix of a hundred candidates that
+//! needs at most one new node, found by halving within a minute; else the first single candidate found within three. What saves money
+//! is looked at again after 15 seconds, and until then nothing else is. Drifted nodes go one by one, without that wait.
+
+use std::sync::Arc;
+
+use planner::{
+    Destination, Leaver, Leaving, Millis, Move, MoveReason, Node, Plan, Pod, PodVerdict, Purpose, Relocation, Snapshot,
+    Stage, WhyMove,
+};
+
+use crate::clock::{MINUTE, Moment, SECOND};
+
+const VALIDATION: i64 = 15 * SECOND;
+const IDLE: i64 = 10 * SECOND;
+const MOST: usize = 100;
+
+/// Karpenter's rules, on a machine on which it takes so long to simulate one candidate's end.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Milliseconds for one simulation.
+    pub each: i64,
+    next: Moment,
+    found: Option<(Moment, MoveReason, Vec<String>)>,
+}
+
+/// What may go and how: nothing else has to be planned for it.
+struct Way {
+    plan: Plan,
+    /// Node and UID of each pod that moves, with its position in the plan.
+    pods: Vec<(String, String, usize)>,
+}
+
+impl Peer {
+    /// Nothing has been looked at yet.
+    #[must_use]
+    pub fn new(each: i64) -> Self {
+        Self { each, next: 0, found: None }
+    }
+
+    /// When it goes on.
+    #[must_use]
+    pub fn next(&self) -> Moment {
+        self.found.as_ref().map_or(self.next, |(at, _, _)| *at)
+    }
+
+    /// The plan without Kerf's own moves, and with the peer's where one is due.
+    pub fn plan(&mut self, snapshot: &Snapshot, now: Moment) -> Plan {
+        let calm = calm(snapshot);
+        if let Some((_, reason, nodes)) = self.found.take_if(|(at, _, _)| *at <= now) {
+            self.next = now;
+            if let Some(way) = way(&calm, &nodes, reason) {
+                return carried(way, snapshot, &nodes, reason);
+            }
+            self.next = now + IDLE;
+        } else if self.found.is_none() && self.next <= now {
+            let mut spent = 0;
+            self.found = self.search(snapshot, &calm, &mut spent);
+            if let Some((at, reason, _)) = &mut self.found {
+                *at = now + spent + if *reason == MoveReason::Drifted { 0 } else { VALIDATION };
+            }
+            self.next = now + spent + IDLE;
+        }
+        planner::plan(&calm)
+    }
+
+    fn search(
+        &self,
+        snapshot: &Snapshot,
+        calm: &Snapshot,
+        spent: &mut i64,
+    ) -> Option<(Moment, MoveReason, Vec<String>)> {
+        let pick = |reason| candidates(snapshot, reason);
+        let empty = pick(MoveReason::Empty);
+        if !empty.is_empty() {
+            return Some((0, MoveReason::Empty, empty));
+        }
+        for node in pick(MoveReason::Drifted) {
+            *spent += self.each;
+            let one = vec![node];
+            if way(calm, &one, MoveReason::Drifted).is_some() {
+                return Some((0, MoveReason::Drifted, one));
+            }
+        }
+        let found = pick(MoveReason::Underutilized);
+        self.halve(calm, &found, spent)
+            .or_else(|| {
+                let until = *spent + 3 * MINUTE;
+                found.iter().find_map(|node| {
+                    let one = vec![node.clone()];
+                    *spent += self.each;
+                    (*spent <= until && way(calm, &one, MoveReason::Underutilized).is_some()).then_some(one)
+                })
+            })
+            .map(|nodes| (0, MoveReason::Underutilized, nodes))
+    }
+
+    /// The longest prefix that halving finds.
+    fn halve(&self, calm: &Snapshot, found: &[String], spent: &mut i64) -> Option<Vec<String>> {
+        let until = *spent + MINUTE;
+        let (mut least, mut most) = (2, found.len().min(MOST));
+        let mut best = None;
+        while least <= most && *spent < until {
+            let middle = usize::midpoint(least, most);
+            *spent += self.each;
+            if way(calm, &found[..middle], MoveReason::Underutilized).is_some() {
+                (best, least) = (Some(found[..middle].to_vec()), middle + 1);
+            } else {
+                most = middle - 1;
+            }
+        }
+        best
+    }
+}
+
+/// The snapshot as if no node could go.
+fn calm(snapshot: &Snapshot) -> Snapshot {
+    let mut calm = snapshot.clone();
+    calm.pools.iter_mut().for_each(|pool| pool.disruption.consolidate_after = None);
+    for node in calm.nodes.iter_mut().filter(|node| node.drifted.is_some()) {
+        Arc::make_mut(node).drifted = None;
+    }
+    calm
+}
+
+/// Nodes that could go for the reason, within the budgets, those that disturb least first.
+fn candidates(snapshot: &Snapshot, reason: MoveReason) -> Vec<String> {
+    let mut found: Vec<&Arc<Node>> = Vec::new();
+    for pool in &snapshot.pools {
+        let budgets = pool.disruption.budgets;
+        let budget = match reason {
+            MoveReason::Empty => budgets.empty,
+            MoveReason::Drifted => budgets.drifted,
+            _ => budgets.underutilized,
+        };
+        let own = |node: &&Arc<Node>| node.pool.as_ref() == Some(&pool.name) && is_candidate(node);
+        let suits = |node: &&Arc<Node>| match reason {
+            MoveReason::Drifted => node.drifted.is_some(),
+            MoveReason::Empty => is_quiet(node, pool, snapshot.now) && !node.pods.iter().any(|pod| pod.reschedulable),
+            _ => is_quiet(node, pool, snapshot.now) && node.pods.iter().any(|pod| pod.reschedulable),
+        };
+        let mut own: Vec<&Arc<Node>> = snapshot.nodes.iter().filter(own).filter(suits).collect();
+        own.sort_by_key(|node| (node.pods.len(), &node.name));
+        found.extend(own.into_iter().take(usize::try_from(budget).unwrap_or(usize::MAX)));
+    }
+    found.sort_by_key(|node| (node.pods.len(), &node.name));
+    found.into_iter().map(|node| node.name.clone()).collect()
+}
+
+fn is_candidate(node: &Node) -> bool {
+    let held = |pod: &planner::BoundPod| pod.do_not_disrupt || !pod.held_by.is_empty();
+    let settled = node.stage == Stage::Initialized && node.leaving.is_none() && node.nominated_until.is_none();
+    settled && node.claim.is_some() && !node.do_not_disrupt && !node.pods.iter().any(held)
+}
+
+fn is_quiet(node: &Node, pool: &planner::Pool, now: Millis) -> bool {
+    pool.disruption.consolidate_after.zip(node.quiet_since).is_some_and(|(after, since)| now.0 - since.0 >= after)
+}
+
+/// The plan in which these nodes go, if their pods find places and it takes at most one new node that is cheaper.
+fn way(calm: &Snapshot, nodes: &[String], reason: MoveReason) -> Option<Way> {
+    let mut after = calm.clone();
+    let mut pods = Vec::new();
+    for name in nodes {
+        let position = after.nodes.iter().position(|node| node.name == *name && is_candidate(node))?;
+        let node = Arc::clone(&after.nodes[position]);
+        Arc::make_mut(&mut after.nodes[position]).leaving = Some(Leaving::Deleting);
+        for pod in node.pods.iter().filter(|pod| pod.reschedulable && !pod.ending) {
+            let known = after.shapes.iter().position(|shape| **shape == *pod.shape);
+            let shape = known.unwrap_or_else(|| {
+                after.shapes.push(Arc::clone(&pod.shape));
+                after.shapes.len() - 1
+            });
+            pods.push((name.clone(), pod.uid.clone(), after.pods.len()));
+            let (uid, name, from) = (pod.uid.clone(), pod.name.clone(), Some(node.name.clone()));
+            after.pods.push(Pod { uid, name, shape, leaving_node: from, claims: pod.claims.clone(), ..Pod::default() });
+        }
+    }
+    let plan = planner::plan(&after);
+    let up = |name: &String| after.nodes.iter().any(|node| node.name == *name && node.stage == Stage::Initialized);
+    let placed = pods.iter().all(|(_, _, pod)| match &plan.report.pods[*pod] {
+        PodVerdict::Existing { node, .. } => up(node),
+        PodVerdict::Launch { .. } => true,
+        PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => false,
+    });
+    let price = |name: &String| calm.nodes.iter().find(|node| node.name == *name).and_then(|node| node.price);
+    let before: i64 = nodes.iter().filter_map(price).map(|price| price.0).sum();
+    let cheaper = plan.launches.iter().map(|launch| launch.price.0).sum::<i64>() < before;
+    let few = plan.launches.len() <= 1 && cheaper || reason == MoveReason::Drifted;
+    (placed && few).then_some(Way { plan, pods })
+}
+
+fn carried(way: Way, snapshot: &Snapshot, nodes: &[String], reason: MoveReason) -> Plan {
+    let Way { mut plan, pods } = way;
+    let mut replacements: Vec<usize> = Vec::new();
+    let relocation = |(from, uid, pod): &(String, String, usize)| {
+        let to = match &plan.report.pods[*pod] {
+            PodVerdict::Launch { launch, .. } => Destination::Launch(*launch),
+            PodVerdict::Existing { node, .. } => Destination::Node(node.clone()),
+            PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => return None,
+        };
+        Some(Relocation { uid: uid.clone(), pod: uid.clone(), from: from.clone(), to })
+    };
+    let relocations: Vec<Relocation> = pods.iter().filter_map(relocation).collect();
+    for it in &relocations {
+        if let Destination::Launch(launch) = it.to {
+            replacements.push(launch);
+        }
+    }
+    replacements.sort_unstable();
+    replacements.dedup();
+    replacements.iter().for_each(|launch| plan.launches[*launch].purpose = Purpose::Replacement);
+    let leaver = |name: &String| {
+        let node = snapshot.nodes.iter().find(|node| node.name == *name)?;
+        Some(Leaver { node: name.clone(), claim: node.claim.clone()? })
+    };
+    plan.report.order.retain(|pod| *pod < snapshot.pods.len());
+    plan.moves = vec![Move {
+        reason,
+        nodes: nodes.iter().filter_map(leaver).collect(),
+        replacements,
+        pods: relocations,
+        saving: None,
+        cost: 0,
+        why: WhyMove::NothingRuns,
+    }];
+    plan
+}

@@ -1,0 +1,123 @@
+//! A day as clusters have them: services that breathe with their users, single replicas, batch work, and what goes wrong.
+
+use crate::app::App;
+use crate::clock::{HOUR, MINUTE, Moment, SECOND};
+use crate::dice::Dice;
+use crate::faults::{self, Fault};
+
+/// How large a day is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Services.
+    pub services: usize,
+    /// Jobs that come in an hour of the working day.
+    pub jobs: i64,
+    /// Faults over the whole time.
+    pub faults: usize,
+    /// The first hour of the day that is played.
+    pub from: i64,
+    /// For how many hours.
+    pub hours: i64,
+}
+
+/// What happens at a moment.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A workload comes.
+    Come(App),
+    /// A workload wants so many pods from now on.
+    Scale(String, usize),
+    /// The image of all nodes that are there is an old one from now on.
+    Drift,
+    /// Something goes wrong.
+    Fault(Fault),
+}
+
+/// Everything that happens, in order.
+#[must_use]
+pub fn day(seed: u64, size: Size, start: Moment) -> Vec<(Moment, Event)> {
+    let mut dice = Dice::new(seed);
+    let mut events = Vec::new();
+    for number in 0..size.services {
+        services(&mut dice, number, size, start, &mut events);
+    }
+    jobs(&mut dice, size, start, &mut events);
+    for _ in 0..size.faults {
+        let at = start + dice.between(10 * MINUTE, (size.hours * HOUR - 30 * MINUTE).max(11 * MINUTE));
+        events.push((at, Event::Fault(faults::draw(&mut dice))));
+    }
+    events.sort_by_key(|(at, _)| *at);
+    events
+}
+
+/// How many of a hundred users are there: few at night, most in the afternoon.
+fn crowd(minute: i64) -> i64 {
+    let from_peak = (minute.rem_euclid(24 * 60) - 14 * 60).abs().min(10 * 60);
+    100 - 75 * from_peak / (10 * 60)
+}
+
+fn services(dice: &mut Dice, number: usize, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
+    let single = dice.chance(15);
+    let most = if single { 1 } else { dice.between(3, 24) };
+    let app = service(dice, number, single, most);
+    let wanted = |minute: i64| if single { 1 } else { (most * crowd(minute)).div_euclid(100).max(2) };
+    let name = app.name.clone();
+    let begin = size.from * 60;
+    let first = usize::try_from(wanted(begin)).unwrap_or(1);
+    events.push((start, Event::Come(App { wanted: first, ..app })));
+    let mut minute = dice.between(1, 9);
+    let mut before = first;
+    while minute < size.hours * 60 {
+        let noise = if single { 0 } else { dice.between(-1, 1) };
+        let now = usize::try_from((wanted(begin + minute) + noise).max(1)).unwrap_or(1);
+        if now != before {
+            events.push((start + minute * MINUTE + dice.between(0, 59) * SECOND, Event::Scale(name.clone(), now)));
+            before = now;
+        }
+        minute += dice.between(6, 14);
+    }
+}
+
+fn service(dice: &mut Dice, number: usize, single: bool, most: i64) -> App {
+    let cpu = *dice.one(&[100, 250, 500, 500, 1000, 1500]).unwrap_or(&500);
+    let gibibytes = *dice.one(&[1, 2, 2, 4, 4, 8]).unwrap_or(&2);
+    let apart = !single && most <= 8 && dice.chance(30);
+    App {
+        name: format!("service-{number:03}"),
+        cpu,
+        memory: (gibibytes << 30) * cpu / 500,
+        uses: dice.between(10, 70),
+        grace: dice.between(5, 60),
+        starts: dice.between(2, 30) * SECOND,
+        stops: dice.between(1, 40) * SECOND,
+        may_be_away: (!single && dice.chance(60)).then(|| usize::try_from(dice.between(1, 2)).unwrap_or(1)),
+        spread: !single && !apart && dice.chance(30),
+        apart,
+        on_demand: dice.chance(20),
+        rests: dice.chance(25).then(|| dice.between(1, 4) * 30 * MINUTE),
+        ..App::default()
+    }
+}
+
+fn jobs(dice: &mut Dice, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
+    let mut number = 0;
+    for minute in 0..size.hours * 60 {
+        // So many of 6,000 a minute.
+        let busy = size.jobs * crowd(size.from * 60 + minute);
+        if dice.between(1, 6_000) > busy {
+            continue;
+        }
+        number += 1;
+        let app = App {
+            name: format!("job-{number:04}"),
+            wanted: usize::try_from(dice.between(1, 8)).unwrap_or(1),
+            cpu: *dice.one(&[1000, 2000, 4000]).unwrap_or(&1000),
+            memory: dice.between(2, 8) << 30,
+            uses: 90,
+            grace: 30,
+            lasts: Some(dice.between(3, 40) * MINUTE),
+            ..App::default()
+        };
+        events.push((start + minute * MINUTE + dice.between(0, 59) * SECOND, Event::Come(app)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Objects of the API, and the few changes that Kubernetes makes to them.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use api::objects::{Node, Pod, PodCondition, PodDisruptionBudget};
+use api::{NodePool, condition, label, quantity};
+use planner::{InstanceType, Resources};
+use serde_json::{Value, json};
+
+use crate::clock::{Moment, timestamp};
+use crate::market::Instance;
+
+/// A NodePool that may be used.
+///
+/// # Errors
+/// When the disruption block is not one.
+pub fn pool(
+    name: &str,
+    capacity_types: &[&str],
+    annotations: &Value,
+    disruption: &Value,
+) -> anyhow::Result<Arc<NodePool>> {
+    let pool = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": name, "uid": name, "annotations": annotations},
+        "spec": {
+            "disruption": disruption,
+            "template": {"spec": {
+                "requirements": [{"key": label::CAPACITY_TYPE, "operator": "In", "values": capacity_types}],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "expireAfter": "Never",
+            }},
+        },
+        "status": {"conditions": [{
+            "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+            "lastTransitionTime": "2026-11-01T00:00:00Z",
+        }]},
+    });
+    serde_json::from_value(pool).context("a made-up pool")
+}
+
+/// A Node as kubelet makes it; what the claim brings is added when it is registered.
+///
+/// # Errors
+/// When the made-up object cannot be read.
+pub fn node(instance: &Instance, kind: &InstanceType, now: Moment) -> anyhow::Result<Arc<Node>> {
+    let mut labels: serde_json::Map<String, Value> =
+        kind.labels.iter().filter_map(|(key, values)| Some((key.clone(), json!(values.first()?)))).collect();
+    for (key, value) in [
+        (label::HOSTNAME, instance.id.as_str()),
+        (label::INSTANCE_TYPE, &kind.name),
+        (label::ZONE, &instance.zone),
+        (label::CAPACITY_TYPE, instance.capacity_type.as_str()),
+    ] {
+        labels.insert(key.to_owned(), json!(value));
+    }
+    let node = json!({
+        "metadata": {
+            "name": instance.id, "uid": instance.id, "labels": labels,
+            "creationTimestamp": timestamp(now).to_string(),
+        },
+        "spec": {"providerID": provider_id(instance)},
+        "status": {
+            "capacity": amounts(&kind.capacity), "allocatable": amounts(&kind.allocatable),
+            "conditions": [{"type": condition::READY, "status": condition::FALSE}],
+        },
+    });
+    serde_json::from_value(node).context("a made-up node")
+}
+
+/// The name of an instance as Kubernetes writes it.
+#[must_use]
+pub fn provider_id(instance: &Instance) -> String {
+    format!("aws:///{}/{}", instance.zone, instance.id)
+}
+
+/// Amounts as Kubernetes writes them, without those that are zero.
+pub fn amounts(resources: &Resources) -> std::collections::BTreeMap<String, String> {
+    let all = resources.iter().filter(|(_, amount)| *amount > 0);
+    all.map(|(name, amount)| (name.to_owned(), quantity::text(name, amount))).collect()
+}
+
+/// A pod of a workload.
+pub(super) fn pod(template: &Arc<Pod>, name: &str, now: Moment) -> Arc<Pod> {
+    let mut pod = Pod::clone(template);
+    pod.metadata.name = Some(name.to_owned());
+    pod.metadata.uid = Some(name.to_owned());
+    pod.metadata.creation_timestamp = Some(api::status::Time(timestamp(now)));
+    Arc::new(pod)
+}
+
+pub(super) fn set_bound(pod: &mut Arc<Pod>, node: &str) {
+    let pod = Arc::make_mut(pod);
+    node.clone_into(&mut pod.spec.node_name);
+    pod.status.conditions = vec![said(condition::POD_SCHEDULED, condition::TRUE, "")];
+}
+
+pub(super) fn set_unschedulable(pod: &mut Arc<Pod>) {
+    if !pod.is_unschedulable() {
+        Arc::make_mut(pod).status.conditions =
+            vec![said(condition::POD_SCHEDULED, condition::FALSE, api::reason::UNSCHEDULABLE)];
+    }
+}
+
+pub(super) fn set_running(pod: &mut Arc<Pod>, now: Moment) {
+    let pod = Arc::make_mut(pod);
+    "Running".clone_into(&mut pod.status.phase);
+    pod.status.start_time = Some(api::status::Time(timestamp(now)));
+    pod.status.conditions.push(said(condition::READY, condition::TRUE, ""));
+}
+
+pub(super) fn set_deletion(pod: &mut Arc<Pod>, at: Moment) {
+    let pod = Arc::make_mut(pod);
+    pod.metadata.deletion_timestamp = Some(api::status::Time(timestamp(at)));
+    pod.status.conditions.retain(|found| found.type_ != condition::READY);
+}
+
+/// Disruptions that a budget allows, healthy pods that must stay, healthy pods, pods in all.
+pub(super) fn figures(budget: &PodDisruptionBudget) -> (usize, usize, usize, usize) {
+    let status = &budget.status;
+    let count = |figure: i32| usize::try_from(figure).unwrap_or_default();
+    (
+        count(status.disruptions_allowed),
+        count(status.desired_healthy),
+        count(status.current_healthy),
+        count(status.expected_pods),
+    )
+}
+
+fn said(type_: &str, status: &str, reason: &str) -> PodCondition {
+    PodCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        last_transition_time: None,
+    }
+}
