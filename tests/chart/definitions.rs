@@ -1,15 +1,20 @@
 //! The chart of CRDs: those of the API, all of them, kept when the release goes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::Value;
 use world::helm::{Helm, Version};
 
 /// Definitions by name with their annotations taken off, which are given beside.
 fn rendered(version: Version, arguments: &[&str]) -> Result<BTreeMap<String, (Value, Value)>> {
-    let objects = Helm::find(version)?.render(&Helm::chart("chart-crd"), arguments)?;
+    rendered_from(&Helm::chart("chart-crd"), version, arguments)
+}
+
+fn rendered_from(chart: &Path, version: Version, arguments: &[&str]) -> Result<BTreeMap<String, (Value, Value)>> {
+    let objects = Helm::find(version)?.render(chart, arguments)?;
     let split = |object: &kube::api::DynamicObject| -> Result<_> {
         let mut value = serde_json::to_value(object)?;
         let metadata = value["metadata"].as_object_mut();
@@ -43,6 +48,19 @@ fn annotations_are_added_and_do_not_make_them_go() -> Result<()> {
             ensure!(annotations["team"] == "platform", "{name}: {annotations}");
             ensure!(annotations["helm.sh/resource-policy"] == "keep", "{name}: {annotations}");
         }
+    }
+    Ok(())
+}
+
+/// In the checkout they are a link to the folder of the other chart; an archive has no such neighbour.
+#[test]
+fn an_archive_holds_them_all() -> Result<()> {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().context("no room for an archive")?;
+        let (chart, to) = (Helm::chart("chart-crd").display().to_string(), folder.path().display().to_string());
+        Helm::find(version)?.run(&["package", &chart, "--destination", &to])?;
+        let archive = folder.path().join(format!("kerf-crd-{}.tgz", env!("CARGO_PKG_VERSION")));
+        ensure!(rendered_from(&archive, version, &[])? == rendered(version, &[])?, "{version:?} packs something else");
     }
     Ok(())
 }

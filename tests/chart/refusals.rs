@@ -25,6 +25,10 @@ const ROWS: &[(&[&str], &[&str])] = &[
         &["IGNORE_DRA_REQUESTS", "take it out"],
     ),
     (
+        &["--set=controller.env[0].name=LEADER_ELECTION_NAME", "--set=controller.env[0].value=mine"],
+        &["controller.env sets LEADER_ELECTION_NAME", "take it out"],
+    ),
+    (
         &["--set=kerf.region=a", "--set=controller.env[0].name=AWS_REGION", "--set=controller.env[0].value=b"],
         &["kerf.region and controller.env both set AWS_REGION"],
     ),

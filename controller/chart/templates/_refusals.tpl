@@ -78,6 +78,9 @@ has judged types before.
 {{- if and (eq .name "IGNORE_DRA_REQUESTS") (eq $value "false") -}}
 {{- fail "controller.env sets IGNORE_DRA_REQUESTS to false, but Kerf does not plan for ResourceClaims: take it out" -}}
 {{- end -}}
+{{- if has .name (list "LEADER_ELECTION_NAME" "LEADER_ELECTION_NAMESPACE" "SYSTEM_NAMESPACE") -}}
+{{- fail (printf "controller.env sets %s, but the chart's Role is for the Lease karpenter-leader-election in the release's namespace: take it out" .name) -}}
+{{- end -}}
 {{- if and (eq .name "AWS_REGION") $.Values.kerf.region -}}
 {{- fail "kerf.region and controller.env both set AWS_REGION: take one of them out" -}}
 {{- end -}}
