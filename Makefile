@@ -5,17 +5,17 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto
+.PHONY: help demo test lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: controlplane agent ## Tells the whole story on real parts; KEEP=1 leaves it running.
+demo: controlplane agent helm ## Tells the whole story on real parts; KEEP=1 leaves it running.
 	@tests/steps/run "building the controller and the demo" "5 to 9 minutes cold, seconds when warm" \
 		cargo build --workspace --locked
 	@KEEP="$(KEEP)" tests/demo/run
 
-test: controlplane agent moto ## Runs every test.
+test: controlplane agent moto helm ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
 
@@ -76,3 +76,7 @@ nodeparts: ## Builds the real containerd and kubelet once into the cache.
 
 moto: ## Installs the independent judge of EC2's wire format into the cache.
 	@tests/moto/install.sh $(KERF_CACHE)/moto
+
+helm: ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
+	@tests/steps/go-program tests/helm/helm3
+	@tests/steps/go-program tests/helm/helm4

@@ -49,7 +49,7 @@ pub fn play(scenario: impl AsyncFnOnce(&mut Scene) -> Result<()>) {
         let begin = Instant::now();
         scene.clear().await.context("the stage cannot be cleared for this scenario")?;
         println!("cleared the stage in {:.1?}", begin.elapsed());
-        let outcome = scenario(&mut scene).await;
+        let outcome = scenario(&mut scene).await.and_then(|()| scene.was_forbidden_nothing());
         println!("played in {:.1?} with that", begin.elapsed());
         if outcome.is_err() {
             scene.stage.keep_logs();
@@ -107,6 +107,14 @@ impl Scene {
         self.before.extend(self.stage.ec2.machines().into_iter().map(|machine| machine.instance.id));
         self.before.extend(self.list::<NodeClaim>().await?.iter().map(ResourceExt::name_any));
         self.told_before = self.events().await?.iter().map(ResourceExt::name_any).collect();
+        Ok(())
+    }
+
+    /// The controller has the rights of its chart and must need no other.
+    fn was_forbidden_nothing(&self) -> Result<()> {
+        let asked = self.stage.control_plane.asked_by_controller()?;
+        let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
+        ensure!(forbidden.is_empty(), "the controller was forbidden {forbidden:?}");
         Ok(())
     }
 

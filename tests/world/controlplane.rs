@@ -29,13 +29,16 @@ use binaries::Binaries;
 use flags::Layout;
 use ports::Ports;
 
-pub use ledger::Ending;
+pub use ledger::{Asked, Ending};
 
 /// How long each step of the start may take; generous, because the machine may be building something else.
 const START: Duration = Duration::from_secs(120);
 
 /// How long each component may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// The controller, as the chart's release `karpenter` in kube-system calls it.
+pub const CONTROLLER: &str = "system:serviceaccount:kube-system:karpenter";
 
 /// How often to begin again when somebody took a port between our choice and a component's start.
 const PORT_TRIES: u32 = 3;
@@ -170,7 +173,15 @@ impl ControlPlane {
     /// # Errors
     /// When its log cannot be read.
     pub fn endings(&self) -> Result<Vec<Ending>> {
-        ledger::read(&self.layout().file(flags::AUDIT_LOG))
+        ledger::endings(&self.layout().file(flags::AUDIT_LOG))
+    }
+
+    /// Every request of [`CONTROLLER`] so far, refused ones too, as the API server itself wrote it down.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn asked_by_controller(&self) -> Result<Vec<Asked>> {
+        ledger::asked_by(&self.layout().file(flags::AUDIT_LOG), CONTROLLER)
     }
 
     /// Process ids of what runs, in the order of starting.
@@ -199,6 +210,12 @@ impl ControlPlane {
         self.layout().kubeconfig("admin")
     }
 
+    /// The kubeconfig file of the controller, which may do what the chart lets it do once [`ControlPlane::apply_rights`] has run.
+    #[must_use]
+    pub fn controller_kubeconfig(&self) -> PathBuf {
+        self.layout().kubeconfig("controller")
+    }
+
     /// A client for any user in any one group. It shows every answer as it came: kube's own retry of 429, 503 and 504 is off.
     ///
     /// # Errors
@@ -223,12 +240,12 @@ impl ControlPlane {
         crds::apply(&self.admin().await?, &api::crds()).await
     }
 
-    /// Applies what the chart grants and forbids nodes: roles and admission policies. Policies hold a moment later.
+    /// Applies what the chart grants and forbids the controller and nodes: roles and admission policies. Policies hold a moment later.
     ///
     /// # Errors
-    /// When a manifest is refused; names it.
+    /// When Helm cannot be built, or a manifest is refused; names it.
     pub async fn apply_rights(&self) -> Result<()> {
-        chart::apply(&self.admin().await?, "node-usage.yaml").await
+        chart::apply_rights(&self.admin().await?).await
     }
 
     /// Ends scheduler, controller manager, API server and etcd, each waited for before the next: an API server whose etcd
@@ -275,6 +292,7 @@ impl ControlPlane {
         write_private(&layout.file(flags::AUDIT_POLICY), include_str!("controlplane/audit.yaml"))?;
         for (name, user, group) in [
             ("admin", "admin", "system:masters"),
+            ("controller", CONTROLLER, "system:serviceaccounts"),
             ("kube-controller-manager", "system:kube-controller-manager", ""),
             ("kube-scheduler", "system:kube-scheduler", ""),
         ] {

@@ -5,6 +5,7 @@ pub mod ccm;
 pub mod controlplane;
 pub mod ec2wire;
 pub mod eks;
+pub mod helm;
 pub mod imds;
 pub mod kubeconfig;
 pub mod kubelet;

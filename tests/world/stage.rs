@@ -110,7 +110,7 @@ impl Stage {
         let authority = STANDARD.encode(self.control_plane.authority().certificate());
         let mut command = Command::new(program);
         command
-            .env("KUBECONFIG", self.control_plane.admin_kubeconfig())
+            .env("KUBECONFIG", self.control_plane.controller_kubeconfig())
             .env("CLUSTER_NAME", CLUSTER)
             .env("CLUSTER_ENDPOINT", self.control_plane.url())
             .env("CLUSTER_CIDR", "10.100.0.0/16")

@@ -95,6 +95,15 @@ async fn nothing_leaks(told: &mut Told) -> Result<()> {
         Ok(Some(()))
     });
     teller.line("no agent process is left", quiet).await?;
+    let content = async {
+        let asked = stage.control_plane.asked_by_controller()?;
+        let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
+        ensure!(!asked.is_empty() && forbidden.is_empty(), "of {} requests {forbidden:?}", asked.len());
+        Ok(())
+    };
+    teller
+        .line("the API server forbade the controller nothing: it needs no right but those of its chart", content)
+        .await?;
     let stopped = async {
         ensure!(stage.stop_controller().await?, "its exit code was not 0");
         Ok(())

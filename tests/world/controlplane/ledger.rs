@@ -1,5 +1,7 @@
-//! Who asked for the end of which pod, and what the answer was: the API server's own audit log, which those who ask cannot colour.
+//! Who asked for the end of which pod, what the controller asked for, and what the answer was: the API server's own audit log, which
+//! those who ask cannot colour.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -25,16 +27,37 @@ pub struct Ending {
     pub said: String,
 }
 
+/// One request of the controller's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    /// Such as `patch`.
+    pub verb: String,
+    /// The API group, empty for the core.
+    pub group: String,
+    /// Such as `pods/eviction`; empty for what is no resource, such as `/version`.
+    pub resource: String,
+    /// The object's name, empty where the request names none.
+    pub name: String,
+    /// The answer's code.
+    pub code: u16,
+    /// Whether the authorizer forbade it: for want of a right, and not for what admission thinks.
+    pub forbidden: bool,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
+    verb: String,
     user: User,
     #[serde(default)]
     user_agent: String,
+    #[serde(default)]
     object_ref: Object,
     #[serde(default)]
     response_status: Status,
     request_received_timestamp: Timestamp,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -42,11 +65,12 @@ struct User {
     username: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Object {
-    #[serde(default)]
+    api_group: String,
+    resource: String,
     name: String,
-    #[serde(default)]
     subresource: String,
 }
 
@@ -70,20 +94,31 @@ struct Cause {
     message: String,
 }
 
-/// Everything in the log so far, in its order.
-pub(super) fn read(log: &Path) -> Result<Vec<Ending>> {
+/// Every request for a pod's end so far, in the log's order.
+pub(super) fn endings(log: &Path) -> Result<Vec<Ending>> {
+    let ends =
+        |entry: &Entry| entry.object_ref.resource == "pods" && matches!(entry.verb.as_str(), "create" | "delete");
+    Ok(read(log)?.into_iter().filter(ends).map(ending).collect())
+}
+
+/// Every request of one user so far, in the log's order.
+pub(super) fn asked_by(log: &Path, user: &str) -> Result<Vec<Asked>> {
+    let of_user = |entry: &Entry| entry.user.username == user;
+    Ok(read(log)?.into_iter().filter(of_user).map(asked).collect())
+}
+
+fn read(log: &Path) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
     // The last line may be half written.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| entry(line).with_context(|| line.to_owned())).collect()
+    whole.lines().map(|line| serde_json::from_str(line).with_context(|| format!("no audit event: {line}"))).collect()
 }
 
-fn entry(line: &str) -> Result<Ending> {
-    let Entry { user, user_agent, object_ref, response_status, request_received_timestamp } =
-        serde_json::from_str(line).context("no audit event")?;
+fn ending(entry: Entry) -> Ending {
+    let Entry { user, user_agent, object_ref, response_status, request_received_timestamp, .. } = entry;
     let Status { code, message, details } = response_status;
     let said: Vec<String> = std::iter::once(message).chain(details.causes.into_iter().map(|it| it.message)).collect();
-    Ok(Ending {
+    Ending {
         at: request_received_timestamp,
         user: user.username,
         program: user_agent,
@@ -91,5 +126,12 @@ fn entry(line: &str) -> Result<Ending> {
         evicts: object_ref.subresource == "eviction",
         code,
         said: said.join(" "),
-    })
+    }
+}
+
+fn asked(entry: Entry) -> Asked {
+    let Object { api_group, resource, name, subresource } = entry.object_ref;
+    let resource = if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") };
+    let forbidden = entry.annotations.get("authorization.k8s.io/decision").is_some_and(|said| said == "forbid");
+    Asked { verb: entry.verb, group: api_group, resource, name, code: entry.response_status.code, forbidden }
 }

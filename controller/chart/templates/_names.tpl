@@ -1,0 +1,52 @@
+{{/*
+Names and labels are those of a release of the chart karpenter, so that its objects are taken over: selectors cannot be changed.
+*/}}
+{{- define "kerf.name" -}}
+{{- .Values.nameOverride | default "karpenter" | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "kerf.fullname" -}}
+{{- $name := .Values.nameOverride | default "karpenter" -}}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- .Values.fullnameOverride | default $full | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "kerf.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "kerf.fullname" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{- define "kerf.selector" -}}
+app.kubernetes.io/name: {{ include "kerf.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{/* Labels and annotations of an object: call it with `dict "root" $ "annotations" ...`. */}}
+{{- define "kerf.metadata" -}}
+labels:
+  helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+  {{- include "kerf.selector" .root | nindent 2 }}
+  app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+  {{- with merge dict (.labels | default dict) .root.Values.additionalLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge dict (.annotations | default dict) .root.Values.additionalAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "kerf.image" -}}
+{{- $image := .Values.kerf.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "kerf.subject" -}}
+- kind: ServiceAccount
+  name: {{ include "kerf.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}

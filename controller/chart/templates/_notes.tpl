@@ -1,0 +1,24 @@
+{{/*
+Values that have no effect, each as a sentence. The list of names is held against values.yaml by a test: a chart cannot read its own
+values.yaml.
+*/}}
+{{- define "kerf.notes" -}}
+{{- $image := .Values.controller.image -}}
+{{- if or $image.repository $image.tag $image.digest }}
+- controller.image ({{ $image.repository | default "without a repository" }}) names Karpenter's program and is left aside: kerf.image says where Kerf's is.
+{{- end }}
+{{- if .Values.settings.disableClusterStateObservability }}
+- settings.disableClusterStateObservability has no effect: these metrics cost a look into memory.
+{{- end }}
+{{- range $at, $names := dict
+  "" (list "additionalAnnotations" "additionalClusterRoleRules" "additionalLabels" "affinity" "controller" "dnsConfig" "dnsPolicy" "extraVolumes" "fullnameOverride" "hostNetwork" "imagePullPolicy" "imagePullSecrets" "initContainers" "kerf" "logErrorOutputPaths" "logLevel" "logOutputPaths" "nameOverride" "nodeSelector" "podAnnotations" "podDisruptionBudget" "podLabels" "podSecurityContext" "priorityClassName" "replicas" "revisionHistoryLimit" "schedulerName" "service" "serviceAccount" "serviceMonitor" "settings" "strategy" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints")
+  "controller" (list "containerName" "env" "envFrom" "extraVolumeMounts" "healthProbe" "image" "metrics" "resources" "securityContext" "sidecarContainer" "sidecarVolumeMounts")
+  "settings" (list "amiRefreshInterval" "batchIdleDuration" "batchMaxDuration" "clusterCABundle" "clusterEndpoint" "clusterName" "disableClusterStateObservability" "disableDryRun" "eksControlPlane" "enableZonalShift" "featureGates" "ignoreDRARequests" "interruptionQueue" "isolatedVPC" "minValuesPolicy" "preferencePolicy" "reservedENIs" "subnetRefreshInterval" "vmMemoryOverheadPercent")
+}}
+{{- range $name, $_ := ternary $.Values (get $.Values $at) (eq $at "") }}
+{{- if not (has $name (append $names "global")) }}
+- {{ ternary $name (printf "%s.%s" $at $name) (eq $at "") }} is no value of this chart and has no effect: look for a typo, or take it out.
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}

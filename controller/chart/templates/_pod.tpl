@@ -1,0 +1,99 @@
+{{/* The controller's environment: what is not said is left to its own defaults. */}}
+{{- define "kerf.environment" -}}
+{{- $settings := .Values.settings -}}
+{{- $gates := list -}}
+{{- range $gate, $open := $settings.featureGates -}}
+{{- $gates = append $gates (printf "%s=%t" (include "kerf.gate" $gate) $open) -}}
+{{- end -}}
+- name: SYSTEM_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- range $pair := list
+  (list "LOG_LEVEL" .Values.logLevel)
+  (list "LOG_FORMAT" .Values.kerf.logFormat)
+  (list "METRICS_PORT" .Values.controller.metrics.port)
+  (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port)
+  (list "CLUSTER_NAME" $settings.clusterName)
+  (list "CLUSTER_ENDPOINT" $settings.clusterEndpoint)
+  (list "CLUSTER_CA_BUNDLE" $settings.clusterCABundle)
+  (list "CLUSTER_CIDR" .Values.kerf.clusterCIDR)
+  (list "AWS_REGION" .Values.kerf.region)
+  (list "ISOLATED_VPC" $settings.isolatedVPC)
+  (list "EKS_CONTROL_PLANE" $settings.eksControlPlane)
+  (list "VM_MEMORY_OVERHEAD_PERCENT" $settings.vmMemoryOverheadPercent)
+  (list "RESERVED_ENIS" $settings.reservedENIs)
+  (list "INTERRUPTION_QUEUE" $settings.interruptionQueue)
+  (list "DISABLE_DRY_RUN" $settings.disableDryRun)
+  (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)
+  (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)
+  (list "PREFERENCE_POLICY" $settings.preferencePolicy)
+  (list "MIN_VALUES_POLICY" $settings.minValuesPolicy)
+  (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval)
+  (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval)
+  (list "FEATURE_GATES" (join "," $gates))
+  (list "RISK_PREMIUM" .Values.kerf.riskPremium)
+}}
+{{- $value := index $pair 1 }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
+- name: {{ index $pair 0 }}
+  value: {{ tpl (toString $value) $ | quote }}
+{{- end }}
+{{- end }}
+{{- with .Values.controller.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* nodeRepair is NodeRepair. */}}
+{{- define "kerf.gate" -}}
+{{ substr 0 1 . | upper }}{{ substr 1 -1 . }}
+{{- end -}}
+
+{{- define "kerf.securityContext" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+{{- range $field, $value := .Values.controller.securityContext }}
+{{- with $value }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A term of pod affinity or spread without a selector means the controller's own pods. */}}
+{{- define "kerf.withSelector" -}}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "kerf.selector" .root | fromYaml)) -}}
+{{- $term := deepCopy .term -}}
+{{- if not (hasKey $term "labelSelector") -}}
+{{- $term = merge $term $own -}}
+{{- end -}}
+{{- toYaml $term -}}
+{{- end -}}
+
+{{- define "kerf.affinity" -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- range $kind := list "podAffinity" "podAntiAffinity" -}}
+{{- with index $affinity $kind -}}
+{{- $required := list -}}
+{{- range .requiredDuringSchedulingIgnoredDuringExecution -}}
+{{- $required = append $required (include "kerf.withSelector" (dict "root" $ "term" .) | fromYaml) -}}
+{{- end -}}
+{{- $preferred := list -}}
+{{- range .preferredDuringSchedulingIgnoredDuringExecution -}}
+{{- $term := include "kerf.withSelector" (dict "root" $ "term" .podAffinityTerm) | fromYaml -}}
+{{- $preferred = append $preferred (dict "weight" .weight "podAffinityTerm" $term) -}}
+{{- end -}}
+{{- $terms := dict -}}
+{{- with $required -}}{{- $_ := set $terms "requiredDuringSchedulingIgnoredDuringExecution" . -}}{{- end -}}
+{{- with $preferred -}}{{- $_ := set $terms "preferredDuringSchedulingIgnoredDuringExecution" . -}}{{- end -}}
+{{- $_ := set $affinity $kind $terms -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end -}}

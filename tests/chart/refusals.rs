@@ -1,0 +1,88 @@
+//! Values that are wrong, contradict each other or cannot be granted: Helm ends with a sentence that names the value and the cure.
+
+use anyhow::{Context, Result, ensure};
+use world::helm::{Helm, Version};
+
+/// What is said on the command line, and words of the answer.
+const ROWS: &[(&[&str], &[&str])] = &[
+    (&["--set=settings.clusterName="], &["settings.clusterName is missing", "--set settings.clusterName=prod"]),
+    (&["--set=kerf.image.repository="], &["kerf.image.repository is missing", "controller.image"]),
+    (&["--set=settings.enableZonalShift=true"], &["settings.enableZonalShift is true", "set it to false"]),
+    (&["--set=settings.ignoreDRARequests=false"], &["settings.ignoreDRARequests is false", "set it to true"]),
+    (&["--set=logOutputPaths={stdout,/var/log/kerf}"], &["\"/var/log/kerf\"", "standard output only"]),
+    (&["--set=controller.metrics.port=8081"], &["are both 8081", "a port of its own"]),
+    (&["--set=settings.featureGates.drift=true"], &["settings.featureGates.drift is no feature gate", "nodeRepair"]),
+    (
+        &["--set=controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string=controller.env[0].value=true"],
+        &["DISABLE_LEADER_ELECTION for 2 replicas", "set replicas to 1"],
+    ),
+    (
+        &["--set=controller.env[0].name=ENABLE_ZONAL_SHIFT", "--set-string=controller.env[0].value=true"],
+        &["ENABLE_ZONAL_SHIFT", "take it out"],
+    ),
+    (
+        &["--set=controller.env[0].name=IGNORE_DRA_REQUESTS", "--set-string=controller.env[0].value=false"],
+        &["IGNORE_DRA_REQUESTS", "take it out"],
+    ),
+    (
+        &["--set=controller.env[0].name=LEADER_ELECTION_NAME", "--set=controller.env[0].value=mine"],
+        &["controller.env sets LEADER_ELECTION_NAME", "take it out"],
+    ),
+    (
+        &["--set=kerf.region=a", "--set=controller.env[0].name=AWS_REGION", "--set=controller.env[0].value=b"],
+        &["kerf.region and controller.env both set AWS_REGION"],
+    ),
+    (&["--set=kerf=null"], &["the values lack the defaults", "--reset-then-reuse-values"]),
+    (&["--is-upgrade", "--api-versions=karpenter.sh/v1/NodePool"], &["no NodeUsages", "controller/chart-crd"]),
+    (&["--set=settings.batchIdleDuration=soon"], &["settings.batchIdleDuration is \"soon\"", "write it like 10s"]),
+    (&["--set=settings.amiRefreshInterval=30s"], &["settings.amiRefreshInterval is \"30s\"", "1m or more"]),
+    (
+        &["--set=settings.clusterEndpoint=localhost"],
+        &["settings.clusterEndpoint is \"localhost\"", "write it like https"],
+    ),
+    (&["--set=settings.vmMemoryOverheadPercent=7.5"], &["vmMemoryOverheadPercent is \"7.5\"", "write 0.075"]),
+    (&["--set=settings.reservedENIs=-1"], &["settings.reservedENIs is \"-1\"", "write 0 or more"]),
+    (&["--set=kerf.image.digest=sha1:1"], &["kerf.image.digest is \"sha1:1\"", "64 hexadecimal digits"]),
+    // The schema's own words.
+    (&["--set=replicas=two"], &["replicas", "got string, want integer"]),
+    (&["--set=settings.preferencePolicy=ignore"], &["preferencePolicy", "'Respect', 'Ignore'"]),
+    (&["--set=settings.minValuesPolicy=Loose"], &["minValuesPolicy", "'Strict', 'BestEffort'"]),
+    (&["--set=settings.isolatedVPC=perhaps"], &["isolatedVPC", "want boolean"]),
+    (&["--set=logLevel=loud"], &["logLevel", "'debug', 'info', 'error'"]),
+    (&["--set=controller.metrics.port=80800"], &["metrics/port", "maximum"]),
+    (&["--set=kerf.image.tags=1"], &["kerf/image", "'tags'"]),
+    (&["--set=kerf.nodeUsages.enabled=false"], &["'nodeUsages'"]),
+];
+
+#[test]
+fn each_wrong_value_has_its_sentence() -> Result<()> {
+    for version in Version::ALL {
+        let helm = Helm::find(version)?;
+        for (given, words) in ROWS {
+            let arguments = [&super::LEAST[..], *given].concat();
+            let outcome = helm.render(&Helm::chart("chart"), &arguments);
+            let said = outcome.err().with_context(|| format!("{version:?} takes {given:?}"))?.to_string();
+            for word in *words {
+                ensure!(said.contains(word), "{version:?} says of {given:?}, without {word:?}:\n{said}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sentence of a cluster without NodeUsages is not for one that has them, and not for a new release, with which they come.
+#[test]
+fn a_cluster_with_all_crds_is_taken() -> Result<()> {
+    let rows: [&[&str]; 2] = [
+        &["--is-upgrade", "--api-versions=karpenter.sh/v1/NodePool", "--api-versions=kerf.sh/v1alpha1/NodeUsage"],
+        &["--api-versions=karpenter.sh/v1/NodePool"],
+    ];
+    for version in Version::ALL {
+        let helm = Helm::find(version)?;
+        for served in rows {
+            let objects = helm.render(&Helm::chart("chart"), &[&super::LEAST[..], served].concat())?;
+            super::object(&objects, "Deployment", "karpenter")?;
+        }
+    }
+    Ok(())
+}

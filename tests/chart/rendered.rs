@@ -1,0 +1,147 @@
+//! What the chart makes of values, before anybody installs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use world::helm::{Helm, Version};
+
+fn render(version: Version, arguments: &[&str]) -> Result<Vec<DynamicObject>> {
+    Helm::find(version)?.render(&Helm::chart("chart"), arguments)
+}
+
+fn by_name(objects: &[DynamicObject]) -> Result<BTreeMap<(String, String), Value>> {
+    let kind = |object: &DynamicObject| object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+    let named = |object: &DynamicObject| -> Result<_> {
+        Ok(((kind(object), object.name_any()), serde_json::to_value(object)?))
+    };
+    objects.iter().map(named).collect()
+}
+
+#[test]
+fn both_helms_find_nothing_to_complain_about_and_render_the_same() -> Result<()> {
+    let [values, image] = super::existing();
+    let all = [values.as_str(), &image, "--set=kerf.networkPolicy.enabled=true", "--set=serviceMonitor.enabled=true"];
+    let mut rendered = Vec::new();
+    for version in Version::ALL {
+        let helm = Helm::find(version)?;
+        let rows: [(&str, &[&str]); 3] = [("chart", &all), ("chart", &super::LEAST), ("chart-crd", &[])];
+        for (chart, arguments) in rows {
+            let path = Helm::chart(chart).display().to_string();
+            let lint = [&["lint", "--strict", "--quiet", path.as_str()][..], arguments].concat();
+            helm.run(&lint).with_context(|| format!("{version:?} on {chart}"))?;
+        }
+        rendered.push(by_name(&render(version, &all)?)?);
+    }
+    ensure!(rendered[0] == rendered[1], "Helm 3 renders {:?}, Helm 4 {:?}", rendered[0], rendered[1]);
+    let kinds: BTreeSet<&str> = rendered[0].keys().map(|(kind, _)| kind.as_str()).collect();
+    ensure!(kinds.contains("NetworkPolicy") && kinds.contains("ServiceMonitor"), "{kinds:?}");
+    Ok(())
+}
+
+/// What an upgrade may not change, and what others refer to by name.
+#[test]
+fn names_and_selectors_are_those_of_karpenters_release() -> Result<()> {
+    let rows: [(&[&str], &str, &str); 4] = [
+        (&[], "karpenter", "karpenter"),
+        (&["--set=nameOverride=nodes"], "karpenter-nodes", "nodes"),
+        (&["--set=fullnameOverride=kept"], "kept", "karpenter"),
+        (&["--set=nameOverride=karp", "--set=serviceAccount.name=own"], "karpenter", "karp"),
+    ];
+    for (given, full, name) in rows {
+        let objects = render(Version::Four, &[&super::LEAST[..], given].concat())?;
+        let deployment = super::object(&objects, "Deployment", full)?;
+        let selector = json!({"app.kubernetes.io/name": name, "app.kubernetes.io/instance": "karpenter"});
+        ensure!(deployment["spec"]["selector"]["matchLabels"] == selector, "{given:?}: {deployment}");
+        ensure!(super::object(&objects, "Service", full)?["spec"]["selector"] == selector, "{given:?}");
+        ensure!(
+            super::object(&objects, "PodDisruptionBudget", "karpenter")?["spec"]["selector"]["matchLabels"] == selector
+        );
+        for (kind, suffix) in [("ClusterRole", ""), ("ClusterRole", "-core"), ("ClusterRole", "-admin"), ("Role", "")] {
+            super::object(&objects, kind, &format!("{full}{suffix}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn terms_without_a_selector_mean_the_controllers_own_pods() -> Result<()> {
+    let of_others = r#"--set-json=affinity.podAffinity={"preferredDuringSchedulingIgnoredDuringExecution":
+        [{"weight":1,"podAffinityTerm":{"topologyKey":"a","labelSelector":{"matchLabels":{"app":"b"}}}},
+         {"weight":2,"podAffinityTerm":{"topologyKey":"c"}}]}"#;
+    let objects = render(Version::Four, &[&super::LEAST[..], &[of_others]].concat())?;
+    let pod = &super::object(&objects, "Deployment", "karpenter")?["spec"]["template"]["spec"];
+    let own =
+        json!({"matchLabels": {"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"}});
+    let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    ensure!(apart["labelSelector"] == own && apart["topologyKey"] == "kubernetes.io/hostname", "{apart}");
+    ensure!(pod["topologySpreadConstraints"][0]["labelSelector"] == own, "{}", pod["topologySpreadConstraints"]);
+    let near = &pod["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+    ensure!(near[0]["podAffinityTerm"]["labelSelector"] == json!({"matchLabels": {"app": "b"}}), "{near}");
+    ensure!(near[1]["weight"] == 2 && near[1]["podAffinityTerm"]["labelSelector"] == own, "{near}");
+    ensure!(pod["affinity"]["nodeAffinity"].is_object(), "the other kinds stay: {}", pod["affinity"]);
+    Ok(())
+}
+
+/// Everything that the team said stands somewhere in what is rendered.
+#[test]
+fn a_teams_values_reach_the_pod() -> Result<()> {
+    let existing = super::existing();
+    let objects = render(Version::Four, &existing.each_ref().map(String::as_str))?;
+    let deployment = super::object(&objects, "Deployment", "karpenter")?;
+    let pod = &deployment["spec"]["template"]["spec"];
+    let main = &pod["containers"][0];
+    ensure!(main["image"] == format!("registry.example/kerf:{}", env!("CARGO_PKG_VERSION")), "{}", main["image"]);
+    ensure!(main["resources"]["limits"]["memory"] == "1Gi" && main["envFrom"][0]["configMapRef"]["name"] == "more");
+    ensure!(pod["containers"][1]["volumeMounts"] == json!([{"name": "notes", "mountPath": "/notes"}]), "{pod}");
+    ensure!(pod["volumes"][0]["name"] == "notes" && pod["imagePullSecrets"][0]["name"] == "mirror", "{pod}");
+    ensure!(pod["dnsPolicy"] == "Default" && pod["terminationGracePeriodSeconds"] == 60, "{pod}");
+    ensure!(pod["topologySpreadConstraints"][0]["whenUnsatisfiable"] == "ScheduleAnyway", "{pod}");
+    ensure!(deployment["metadata"]["labels"]["team"] == "platform", "{deployment}");
+    ensure!(deployment["spec"]["template"]["metadata"]["labels"]["cost-center"] == "1234", "{deployment}");
+    let account = super::object(&objects, "ServiceAccount", "karpenter")?;
+    let annotations = &account["metadata"]["annotations"];
+    ensure!(annotations["eks.amazonaws.com/role-arn"] == "arn:aws:iam::123456789012:role/karpenter-prod", "{account}");
+    ensure!(annotations["example.com/owner"] == "platform" && account["automountServiceAccountToken"] == false);
+    let rules = super::object(&objects, "ClusterRole", "karpenter")?["rules"].to_string();
+    ensure!(rules.contains("reports"), "{rules}");
+    Ok(())
+}
+
+#[test]
+fn an_image_is_named_by_its_digest_where_there_is_one() -> Result<()> {
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let given = format!("--set=kerf.image.digest={digest}");
+    let objects = render(Version::Four, &[&super::LEAST[..], &[&given, "--set-string=kerf.image.tag=9"]].concat())?;
+    let deployment = super::object(&objects, "Deployment", "karpenter")?;
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    ensure!(*image == format!("registry.example/kerf@{digest}"), "{image}");
+    Ok(())
+}
+
+/// The chart's version is the program's, and the names that the notes know are those of the values.
+#[test]
+fn nothing_in_the_chart_is_out_of_date() -> Result<()> {
+    for chart in ["chart", "chart-crd"] {
+        let about: Value = serde_saphyr::from_str(&std::fs::read_to_string(Helm::chart(chart).join("Chart.yaml"))?)?;
+        let versions = (about["version"].as_str(), about["appVersion"].as_str());
+        ensure!(
+            versions == (Some(env!("CARGO_PKG_VERSION")), Some(env!("CARGO_PKG_VERSION"))),
+            "{chart}: {versions:?}"
+        );
+    }
+    let text = std::fs::read_to_string(Helm::chart("chart").join("values.yaml"))?;
+    let values: Value = serde_saphyr::from_str(&text)?;
+    let notes = std::fs::read_to_string(Helm::chart("chart").join("templates/_notes.tpl"))?;
+    for (at, value) in [("", &values), ("controller", &values["controller"]), ("settings", &values["settings"])] {
+        let names: BTreeSet<String> = value.as_object().context("no map")?.keys().cloned().collect();
+        let line = notes.lines().find(|line| line.trim_start().starts_with(&format!("{at:?} (list")));
+        let quoted: Vec<&str> = line.with_context(|| format!("no list for {at:?}"))?.split('"').collect();
+        let known: BTreeSet<String> =
+            quoted.chunks(2).skip(1).filter_map(|pair| pair.get(1)).map(|&one| one.to_owned()).collect();
+        ensure!(names == known, "values at {at:?} are {names:?}, the notes know {known:?}");
+    }
+    Ok(())
+}

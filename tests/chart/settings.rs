@@ -1,0 +1,78 @@
+//! Values become the controller's settings: each variable of the rendered Deployment is one that the controller reads, and what it
+//! reads is what was meant.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{CommandFactory, Parser};
+use controller::settings::{Args, Settings};
+use planner::{MinValuesPolicy, PreferencePolicy};
+use serde_json::Value;
+use world::helm::{Helm, Version};
+
+/// Set where nobody else says it.
+const REGION: &str = "--set=kerf.region=us-west-2";
+
+fn environment(arguments: &[&str]) -> Result<BTreeMap<String, String>> {
+    let objects = Helm::find(Version::Four)?.render(&Helm::chart("chart"), arguments)?;
+    let deployment = super::object(&objects, "Deployment", "karpenter")?;
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let variables = container["env"].as_array().context("no environment")?;
+    let pair = |variable: &Value| {
+        let text = |field: &str| variable[field].as_str().map(str::to_owned);
+        Some((text("name")?, text("value").unwrap_or_else(|| "kube-system".to_owned())))
+    };
+    Ok(variables.iter().filter_map(pair).collect())
+}
+
+/// The settings of a controller in that environment, read as flags so that this process keeps its own.
+fn settings(environment: &BTreeMap<String, String>) -> Result<Settings> {
+    let command = Args::command();
+    let mut flags = vec!["kerf-controller".to_owned()];
+    for (name, value) in environment {
+        let reads = |argument: &&clap::Arg| argument.get_env().is_some_and(|env| env == name.as_str());
+        let argument = command.get_arguments().find(reads).with_context(|| format!("nobody reads {name}"))?;
+        let flag = argument.get_long().with_context(|| format!("{name} has no flag"))?;
+        flags.push(format!("--{flag}={value}"));
+    }
+    Ok(Args::try_parse_from(flags)?.settings())
+}
+
+#[test]
+fn a_teams_values_mean_what_they_mean_in_karpenter() -> Result<()> {
+    let existing = super::existing();
+    let found = settings(&environment(&existing.each_ref().map(String::as_str))?)?;
+    ensure!(found.cluster_name == "prod" && found.region == "us-west-2", "{found:?}");
+    ensure!(found.interruption_queue.as_deref() == Some("prod-notices"), "a template in a value: {found:?}");
+    ensure!(found.cluster_endpoint == "https://ABC.gr7.us-west-2.eks.amazonaws.com", "{found:?}");
+    ensure!(found.batch.idle == Duration::from_secs(2) && found.batch.max == Duration::from_secs(20), "{found:?}");
+    ensure!(found.planning.preferences == PreferencePolicy::Ignore, "{found:?}");
+    ensure!(found.planning.min_values == MinValuesPolicy::BestEffort, "{found:?}");
+    ensure!(found.memory_overhead_per_mille == 50 && found.reserved_enis == 1, "{found:?}");
+    ensure!(found.isolated_vpc && found.eks_control_plane && found.disable_dry_run, "{found:?}");
+    ensure!(found.class_refresh == Duration::from_secs(300), "{found:?}");
+    ensure!(found.gates.node_repair && found.gates.spot_to_spot && found.gates.node_overlay, "{found:?}");
+    ensure!(found.gates.reserved_capacity && !found.gates.static_capacity && !found.gates.capacity_buffer, "{found:?}");
+    ensure!(found.log_level == log::LevelFilter::Debug && found.unmet.is_empty(), "{found:?}");
+    Ok(())
+}
+
+/// The chart repeats the controller's defaults, so they could part.
+#[test]
+fn defaults_are_the_controllers_own() -> Result<()> {
+    let found = settings(&environment(&[&super::LEAST[..], &[REGION]].concat())?)?;
+    let told = [("CLUSTER_NAME", "prod"), ("AWS_REGION", "us-west-2")].map(|(name, value)| (name.into(), value.into()));
+    let own = settings(&told.into_iter().collect())?;
+    ensure!(format!("{found:?}") == format!("{own:?}"), "{found:?} instead of {own:?}");
+    Ok(())
+}
+
+/// 0 and false are wishes too, where the default is another.
+#[test]
+fn zero_and_false_are_not_forgotten() -> Result<()> {
+    let given = ["--set=settings.vmMemoryOverheadPercent=0", "--set=kerf.riskPremium=false"];
+    let found = settings(&environment(&[&super::LEAST[..], &[REGION], &given].concat())?)?;
+    ensure!(found.memory_overhead_per_mille == 0 && !found.risk_premium, "{found:?}");
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! What the chart lets the controller do is what it does. Every scenario ends by asking the API server's audit log whether anything was
+//! forbidden; this one plays what uses each right once, and asks which is left over.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use api::objects::{Node, NodeReport};
+use api::status::Conditioned;
+use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool, condition, label, reason};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use world::controlplane::Asked;
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+const POOL: &str = "rightful";
+/// Of a node that never was.
+const REPORT: &str = "nobody";
+/// Granted for requests that are lowered in place, which the controller does not do yet. What is used must not stand here.
+const NOT_YET: [(&str, &str); 1] = [("pods/resize", "patch")];
+
+/// One thing that a rule allows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    group: String,
+    resource: String,
+    verb: String,
+    /// Only for this object, if it names one.
+    name: Option<String>,
+}
+
+impl Right {
+    fn is_used_by(&self, asked: &Asked) -> bool {
+        // An object that is applied and was not there is created by it, without a request of its own.
+        let verb = asked.verb == self.verb || (self.verb == "create" && asked.verb == "patch" && asked.code == 201);
+        let name = self.name.as_ref().is_none_or(|name| *name == asked.name);
+        verb && name && asked.group == self.group && asked.resource == self.resource && !asked.forbidden
+    }
+
+    fn is_for_later(&self) -> bool {
+        NOT_YET.contains(&(self.resource.as_str(), self.verb.as_str()))
+    }
+}
+
+fn rights(rules: &[PolicyRule]) -> BTreeSet<Right> {
+    let mut all = BTreeSet::new();
+    for rule in rules {
+        let names: Vec<Option<String>> = match rule.resource_names.as_deref() {
+            None | Some([]) => vec![None],
+            Some(names) => names.iter().cloned().map(Some).collect(),
+        };
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                for (verb, name) in rule.verbs.iter().flat_map(|verb| names.iter().map(move |name| (verb, name))) {
+                    let (group, resource) = (group.clone(), resource.clone());
+                    all.insert(Right { group, resource, verb: verb.clone(), name: name.clone() });
+                }
+            }
+        }
+    }
+    all
+}
+
+async fn granted(scene: &Scene) -> Result<BTreeSet<Right>> {
+    let mut all = BTreeSet::new();
+    for name in ["karpenter", "karpenter-core"] {
+        let role: ClusterRole = scene.api().get(name).await?;
+        all.extend(rights(&role.rules.unwrap_or_default()));
+    }
+    let role: Role = Api::namespaced(scene.client.clone(), "kube-system").get("karpenter").await?;
+    all.extend(rights(&role.rules.unwrap_or_default()));
+    ensure!(all.len() > 40, "only {} rights: something is read wrongly", all.len());
+    Ok(all)
+}
+
+#[test]
+fn each_right_of_the_controller_is_used() {
+    play(async |scene| {
+        stale_report(scene).await?;
+        verdicts(scene).await?;
+        open_pool(scene).await?;
+        forced_out(scene).await?;
+        emptied(scene).await?;
+        scene.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
+        let granted = granted(scene).await?;
+        eventually("every right to be used", LIMIT, async || {
+            let asked = scene.stage.control_plane.asked_by_controller()?;
+            let used = |right: &&Right| asked.iter().any(|asked| right.is_used_by(asked));
+            let early: Vec<&Right> = granted.iter().filter(used).filter(|right| right.is_for_later()).collect();
+            ensure!(early.is_empty(), "in use, and no longer to be excused: {early:?}");
+            let idle: Vec<&Right> = granted.iter().filter(|right| !used(right) && !right.is_for_later()).collect();
+            ensure!(idle.is_empty(), "nobody used {idle:?}");
+            Ok(Some(()))
+        })
+        .await
+    });
+}
+
+/// A report whose node is gone is thrown away.
+async fn stale_report(scene: &Scene) -> Result<()> {
+    let figures = json!({"p50": "1", "p95": "2", "p99": "2", "peak5m": "1", "peak1h": "1", "peak24h": "2"});
+    let report = json!({
+        "apiVersion": "kerf.sh/v1alpha1", "kind": "NodeUsage", "metadata": {"name": REPORT},
+        "spec": {
+            "instance": "i-0123456789abcdef0", "measuredAt": "2026-01-01T00:00:00Z", "since": "2026-01-01T00:00:00Z",
+            "cpu": figures, "memory": figures, "throttled": 0, "oomKills": 0, "pods": "AQ",
+            "histograms": {"cpu": "", "memory": "", "joint": ""},
+        },
+    });
+    scene.stage.apply_value(report).await?;
+    eventually("the stale report to go", LIMIT, async || {
+        Ok(scene.api::<NodeReport>().get_opt(REPORT).await?.is_none().then_some(()))
+    })
+    .await
+}
+
+/// What plans find of overlays and buffers is written on them.
+async fn verdicts(scene: &Scene) -> Result<()> {
+    let overlay = json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": POOL},
+        "spec": {
+            "requirements": [{"key": label::INSTANCE_TYPE, "operator": "In", "values": ["c5.xlarge"]}],
+            "priceAdjustment": "+1%",
+        },
+    });
+    let buffer = json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+        "metadata": {"name": POOL, "namespace": "default"},
+        "spec": {"podTemplateRef": {"name": "nobody"}, "replicas": 1},
+    });
+    scene.stage.apply_value(overlay).await?;
+    scene.stage.apply_value(buffer).await?;
+    let buffers: Api<CapacityBuffer> = Api::namespaced(scene.client.clone(), "default");
+    eventually("verdicts on overlay and buffer", LIMIT, async || {
+        let overlay = scene.api::<NodeOverlay>().get(POOL).await?;
+        let said = api::status::find(overlay.conditions(), condition::VALIDATION_SUCCEEDED).is_some();
+        let buffer = buffers.get(POOL).await?.status.unwrap_or_default();
+        ensure!(said && !buffer.conditions.is_empty(), "overlay: {said}, buffer: {:?}", buffer.conditions);
+        Ok(Some(()))
+    })
+    .await?;
+    scene.api::<NodeOverlay>().delete(POOL, &DeleteParams::default()).await?;
+    buffers.delete(POOL, &DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// A pool whose claims may be forced to go, and whose empty nodes go at once.
+async fn open_pool(scene: &Scene) -> Result<()> {
+    let types: Value = json!([
+        {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
+        {"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]},
+        {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+    ]);
+    let pool = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": POOL},
+        "spec": {
+            "disruption": {"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]},
+            "template": {"spec": {
+                "terminationGracePeriod": "20s",
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": types,
+            }},
+        },
+    });
+    scene.stage.apply_value(pool).await
+}
+
+/// A budget holds a pod, its agent is deaf, and the claim's grace ends: the controller asks, and then deletes.
+async fn forced_out(scene: &Scene) -> Result<()> {
+    let app = "rightful";
+    scene.pod(app, "1", json!({label::NODEPOOL: POOL})).await?;
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+    });
+    scene.stage.apply_value(budget).await?;
+    let node = scene.runs(app).await?;
+    let claim = eventually("its claim to be initialized", LIMIT, async || {
+        let claim = scene.only_claim().await?;
+        Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
+    })
+    .await?;
+    let provider = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
+    let machine = scene.stage.room.machine(provider.rsplit('/').next().unwrap_or_default()).context("no machine")?;
+    for pid in machine.pids() {
+        kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGSTOP)?;
+    }
+    scene.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
+    scene.told(&node, reason::DRAIN_TAKEN_OVER, "not acknowledged").await?;
+    eventually("the node to go against the budget", LIMIT, async || {
+        Ok(scene.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
+    })
+    .await
+}
+
+/// Nobody needs the node any more: the controller deletes its claim itself.
+async fn emptied(scene: &Scene) -> Result<()> {
+    let sets: Api<k8s_openapi::api::apps::v1::ReplicaSet> = Api::namespaced(scene.client.clone(), "default");
+    scene.runs("rightful").await?;
+    sets.delete("rightful", &DeleteParams::background()).await?;
+    eventually("the empty node to go", LIMIT, async || {
+        let claims = scene.api::<NodeClaim>().list(&ListParams::default()).await?.items.len();
+        ensure!(claims == 0, "{claims} claims are left");
+        Ok(Some(()))
+    })
+    .await
+}
