@@ -12,6 +12,7 @@ pub mod eks;
 pub mod event;
 #[cfg(test)]
 mod fixture;
+pub mod fleet;
 pub mod garbage;
 pub mod health;
 pub mod index;
@@ -39,6 +40,7 @@ pub mod settings;
 pub mod tagging;
 pub mod tally;
 pub mod termination;
+pub mod told;
 pub mod usage;
 pub mod verdicts;
 pub mod watch;

@@ -6,6 +6,7 @@ pub mod controlplane;
 pub mod ec2wire;
 pub mod eks;
 pub mod imds;
+pub mod judges;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod machines;

@@ -57,7 +57,7 @@ impl Mover {
             replacements = order.replacements.len() as i64;
             "taking nodes away"
         );
-        tally::move_begun(&self.metrics, &kind, &order.replacements);
+        tally::move_begun(&self.metrics, &kind, &claims, &order.replacements);
         if !kind.replaces {
             tally::move_done(&self.metrics, &kind, &claims);
         }
