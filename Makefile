@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm
+.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,9 +15,13 @@ demo: controlplane agent helm ## Tells the whole story on real parts; KEEP=1 lea
 		cargo build --workspace --locked
 	@KEEP="$(KEEP)" tests/demo/run
 
-test: controlplane agent moto helm ## Runs every test.
+test: controlplane agent moto helm judges ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
+
+e2e: moto ## Runs the tests that take longer: the rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are at hand.
+	@tests/steps/run "rights by Terraform" "2 minutes, after the build" \
+		cargo test --workspace --locked --test contract terraform -- --ignored --nocapture
 
 lint: ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint
@@ -75,7 +79,11 @@ nodeparts: ## Builds the real containerd and kubelet once into the cache.
 	@tests/steps/go-program tests/node/kubelet
 
 moto: ## Installs the independent judge of EC2's wire format into the cache.
-	@tests/moto/install.sh $(KERF_CACHE)/moto
+	@tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
+
+judges: ## Installs the linters of rights and boards, and builds Prometheus' promtool unless this machine has one.
+	@tests/steps/python-programs tests/judges/requirements.txt $(KERF_CACHE)/judges
+	@command -v promtool >/dev/null || GOFLAGS=-tags=remove_all_sd tests/steps/go-program tests/promtool >/dev/null
 
 helm: ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
 	@tests/steps/go-program tests/helm/helm3

@@ -1,12 +1,14 @@
 //! One contract for everything that implements `Cloud`: the fake in memory, the fake over the wire through the real SDK,
 //! and moto, which is not ours. Beyond the contract: the wire loses nothing of what goes over it, and each way in which
 //! it can break becomes the right kind of error and launches nothing twice.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "contract/fidelity.rs"]
 mod fidelity;
 #[path = "contract/moto.rs"]
 mod moto;
+#[path = "contract/rights.rs"]
+mod rights;
 #[path = "contract/services.rs"]
 mod services;
 #[path = "contract/trouble.rs"]

@@ -12,6 +12,7 @@ pub mod eks;
 pub mod event;
 #[cfg(test)]
 mod fixture;
+pub mod fleet;
 pub mod garbage;
 pub mod hashes;
 pub mod health;
@@ -41,6 +42,7 @@ pub mod settings;
 pub mod tagging;
 pub mod tally;
 pub mod termination;
+pub mod told;
 pub mod usage;
 pub mod verdicts;
 pub mod watch;

@@ -1,5 +1,7 @@
 //! The controller's metrics: the one place where their names, labels and meanings stand.
 
+pub mod fleet;
+
 use daemon::metric::{Kind, Metric};
 
 /// Karpenter's buckets for durations, in seconds.
@@ -50,9 +52,9 @@ pub const UNHEALTHY_DISRUPTED: Metric = Metric {
 /// NodeClaims that are gone.
 pub const CLAIMS_TERMINATED: Metric = Metric {
     name: "karpenter_nodeclaims_terminated_total",
-    help: "NodeClaims whose instance is gone, by pool",
+    help: "NodeClaims whose instance is gone, by pool, capacity type and zone",
     kind: Kind::Counter,
-    labels: &["nodepool"],
+    labels: &["nodepool", "capacity_type", "zone"],
 };
 /// How long claims take to go.
 pub const CLAIM_TERMINATION: Metric = Metric {
@@ -289,30 +291,30 @@ pub const QUEUE_REACHABLE: Metric = Metric {
 /// CPU that nodes stay within.
 pub const USAGE_CPU: Metric = Metric {
     name: "kerf_node_usage_cpu_p95_cores",
-    help: "CPU that the node's use does not exceed 95 % of the time, in cores, as its agent reports",
+    help: "CPU that each node's use does not exceed 95 % of the time, summed up by pool, in cores, as agents report",
     kind: Kind::Gauge,
-    labels: &["node", "nodepool"],
+    labels: &["nodepool"],
 };
 /// Memory that nodes stay within.
 pub const USAGE_MEMORY: Metric = Metric {
     name: "kerf_node_usage_memory_p95_bytes",
-    help: "Working set that the node's use does not exceed 95 % of the time, in bytes, as its agent reports",
+    help: "Working set that each node's use does not exceed 95 % of the time, summed up by pool, in bytes, as agents report",
     kind: Kind::Gauge,
-    labels: &["node", "nodepool"],
+    labels: &["nodepool"],
 };
 /// How long processes wait.
 pub const USAGE_PRESSURE: Metric = Metric {
     name: "kerf_node_usage_pressure_ratio",
-    help: "Share of the time in which some process waited for cpu, memory or io, in the worst five minutes of the last hour",
+    help: "Share of the time in which some process waited for cpu, memory or io, in the worst five minutes of the last hour, of the pool's worst node",
     kind: Kind::Gauge,
-    labels: &["node", "nodepool", "resource"],
+    labels: &["nodepool", "resource"],
 };
 /// Processes killed for want of memory.
 pub const USAGE_OOM_KILLS: Metric = Metric {
     name: "kerf_node_usage_oom_kills",
-    help: "Processes that the node's kernel killed for want of memory within 24 hours",
+    help: "Processes that kernels of the pool's nodes killed for want of memory within 24 hours",
     kind: Kind::Gauge,
-    labels: &["node", "nodepool"],
+    labels: &["nodepool"],
 };
 /// Nodes whose use is known.
 pub const USAGE_REPORTS: Metric = Metric {
@@ -387,6 +389,49 @@ pub const CLOUD_WAITING: Metric = Metric {
     labels: &["call"],
 };
 
+/// What started.
+pub const BUILD_INFO: Metric = Metric {
+    name: "karpenter_build_info",
+    help: "1, with the version and the architecture that it was built for; goversion is empty, and commit too",
+    kind: Kind::Gauge,
+    labels: &["version", "goversion", "goarch", "commit"],
+};
+/// How long watches have not listed.
+pub const UNSYNCED_TIME: Metric = Metric {
+    name: "karpenter_cluster_state_unsynced_time_seconds",
+    help: "For how long not every watch has listed, in seconds; 0 once all have",
+    kind: Kind::Gauge,
+    labels: &[],
+};
+/// Moves that were begun, by the pools of their nodes.
+pub const DECISIONS_BY_POOL: Metric = Metric {
+    name: "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+    help: "Moves that were begun, once for each pool of their nodes; otherwise as karpenter_voluntary_disruption_decisions_total",
+    kind: Kind::Counter,
+    labels: &["nodepool", "decision", "reason", "consolidation_type"],
+};
+/// Plans that stopped looking.
+pub const CONSOLIDATION_TIMEOUTS: Metric = Metric {
+    name: "karpenter_voluntary_disruption_consolidation_timeouts_total",
+    help: "Plans that used their steps up before every node was looked at; the next one goes on with the rest",
+    kind: Kind::Counter,
+    labels: &["consolidation_type"],
+};
+/// How drains ended.
+pub const DRAINS: Metric = Metric {
+    name: "kerf_drains_total",
+    help: "Nodes that were let go, by pool and outcome: clean, forced (pods were deleted against their budget), cut_short (pods were left)",
+    kind: Kind::Counter,
+    labels: &["nodepool", "outcome"],
+};
+/// Calls that failed.
+pub const CLOUD_ERRORS: Metric = Metric {
+    name: "karpenter_cloudprovider_errors_total",
+    help: "Calls to AWS that failed, by action (method) and outcome (error); controller is empty",
+    kind: Kind::Counter,
+    labels: &["controller", "method", "provider", "error"],
+};
+
 /// All of them.
 pub const TABLE: &[Metric] = &[
     CLAIMS_CREATED,
@@ -441,4 +486,40 @@ pub const TABLE: &[Metric] = &[
     PRICE_REFRESHES,
     CLOUD_CALLS,
     CLOUD_WAITING,
+    BUILD_INFO,
+    UNSYNCED_TIME,
+    DECISIONS_BY_POOL,
+    CONSOLIDATION_TIMEOUTS,
+    DRAINS,
+    CLOUD_ERRORS,
+    fleet::ALLOCATABLE,
+    fleet::POD_REQUESTS,
+    fleet::POD_LIMITS,
+    fleet::DAEMON_REQUESTS,
+    fleet::DAEMON_LIMITS,
+    fleet::OVERHEAD,
+    fleet::OLDEST_NODE,
+    fleet::UTILIZATION,
+    fleet::POOL_LIMIT,
+    fleet::POOL_USAGE,
+    fleet::POOL_COST,
+    fleet::UNPRICED,
+    fleet::NODES,
+    fleet::WORKLOAD_COST,
+    fleet::WORKLOAD_PODS,
+    fleet::PODS,
+    fleet::UNBOUND,
+    fleet::UNSTARTED,
+    fleet::BOUND,
+    fleet::STARTUP,
+    fleet::CLAIM_CONDITIONS,
+    fleet::NODE_CONDITIONS,
+    fleet::POOL_CONDITIONS,
+    fleet::CLASS_CONDITIONS,
+    fleet::CLAIM_ENDING,
+    fleet::NODE_ENDING,
+    fleet::OFFERING_PRICE,
+    fleet::OFFERING_AVAILABLE,
+    fleet::TYPE_CORES,
+    fleet::TYPE_MEMORY,
 ];

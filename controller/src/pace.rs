@@ -25,7 +25,11 @@ impl Observer for Watcher {
     }
 
     fn ended(&self, call: &'static str, error: Option<Kind>) {
-        self.0.add(&metrics::CLOUD_CALLS, &[call, outcome(error)], 1.0);
+        let outcome = outcome(error);
+        self.0.add(&metrics::CLOUD_CALLS, &[call, outcome], 1.0);
+        if error.is_some() {
+            self.0.add(&metrics::CLOUD_ERRORS, &["", call, "aws", outcome], 1.0);
+        }
     }
 }
 

@@ -218,12 +218,9 @@ impl Reconciler {
         steps?;
         if decision.released {
             tally::node_gone(&self.metrics, &view.node, drained, Timestamp::now());
-            tally::pods_drained(
-                &self.metrics,
-                termination::why(&view),
-                progress,
-                termination::said(&view.node).as_ref(),
-            );
+            let said = termination::said(&view.node);
+            tally::pods_drained(&self.metrics, termination::why(&view), progress, said.as_ref());
+            tally::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
         }
         Ok(decision.after.map_or(Next::Wait, Next::After))
     }

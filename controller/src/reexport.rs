@@ -1,13 +1,13 @@
 //! What nodes say of themselves, as metrics of the controller: nobody has to scrape nodes for it. Counted anew at each scrape.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
 
 use api::objects::Node;
 use api::{condition, label};
 use daemon::metric::{Metric, Metrics};
 
 use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
+use crate::told::{Sample, Told};
 
 /// The conditions of the machine's health.
 const HEALTH: [&str; 5] = [
@@ -18,40 +18,26 @@ const HEALTH: [&str; 5] = [
     condition::ACCELERATED_HARDWARE_READY,
 ];
 
-type Series = (&'static str, Vec<String>);
-
-/// Remembers what was told, so that what no node says any more is forgotten.
+/// Counts and tells.
 #[derive(Debug, Default)]
-pub struct Reexport(Mutex<BTreeSet<Series>>);
+pub struct Reexport(Told);
 
 impl Reexport {
     /// Counts what these nodes say.
     pub fn count<'n>(&self, nodes: impl Iterator<Item = &'n Node>, metrics: &Metrics) {
-        let counts = counts(nodes);
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for gone in told.iter().filter(|series| !counts.contains_key(*series)) {
-            each(gone, |metric, labels| metrics.forget(metric, labels));
-        }
-        for (series, count) in &counts {
-            each(series, |metric, labels| metrics.set(metric, labels, f64::from(*count)));
-        }
-        *told = counts.into_keys().collect();
+        let samples = counts(nodes).into_iter();
+        self.0
+            .replace(metrics, samples.map(|((_, labels), (metric, value))| Sample { metric, labels, value }).collect());
     }
 }
 
-fn each(series: &Series, act: impl Fn(&Metric, &[&str])) {
-    let labels: Vec<&str> = series.1.iter().map(String::as_str).collect();
-    let found = [GATES_CLOSED, NODES_UNHEALTHY].into_iter().find(|metric| metric.name == series.0);
-    if let Some(metric) = found {
-        act(&metric, &labels);
-    }
-}
+type Counts = BTreeMap<(&'static str, Vec<String>), (&'static Metric, f64)>;
 
-fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Series, u32> {
-    let mut counts = BTreeMap::new();
-    let mut count = |metric: Metric, labels: &[&str]| {
+fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Counts {
+    let mut counts = Counts::new();
+    let mut count = |metric: &'static Metric, labels: &[&str]| {
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        *counts.entry((metric.name, labels)).or_default() += 1;
+        counts.entry((metric.name, labels)).or_insert((metric, 0.0)).1 += 1.0;
     };
     for node in nodes {
         let pool = node.label(label::NODEPOOL).unwrap_or_default();
@@ -59,9 +45,9 @@ fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Series, u32> {
             let kind = found.type_.as_str();
             let reasons = found.reason.split(',').filter(|reason| !reason.is_empty());
             if kind == condition::AGENT_READY {
-                reasons.for_each(|gate| count(GATES_CLOSED, &[pool, gate]));
+                reasons.for_each(|gate| count(&GATES_CLOSED, &[pool, gate]));
             } else if HEALTH.contains(&kind) {
-                reasons.for_each(|reason| count(NODES_UNHEALTHY, &[pool, kind, reason]));
+                reasons.for_each(|reason| count(&NODES_UNHEALTHY, &[pool, kind, reason]));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Puts the controller together, starts it, and stops it in order.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use api::objects::{
@@ -12,6 +12,7 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use daemon::admin::Admin;
 use daemon::metric::Metrics;
+use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::{Client, Config};
 use planner::CapacityType;
@@ -22,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::act::Act;
 use crate::cluster::Cluster;
 use crate::event::{self, Notes, Object};
+use crate::fleet::Fleet;
 use crate::index::{Index, Kept};
 use crate::interruption::queue::Listener;
 use crate::interruption::{Notices, health};
@@ -33,10 +35,10 @@ use crate::reconcile::Reconciler;
 use crate::reexport::Reexport;
 use crate::resizes::Resizer;
 use crate::settings::{Gates, Settings};
-use crate::usage::Exported;
+use crate::told::Told;
 use crate::verdicts::Verdicts;
 use crate::work::Consequences;
-use crate::{drift, eks, garbage, launch, memory, metrics, pace, profiles, tagging, watch};
+use crate::{drift, eks, garbage, launch, memory, metrics, pace, profiles, tagging, usage, watch};
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -63,12 +65,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let cluster = Cluster::new(plan, notes);
     let leading = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
-    serve_admin(&settings, &cluster, &metrics, &mut tasks).await?;
+    let probes = Probes::new(&settings, (&cluster, &metrics, &leading));
+    let known_market = Arc::clone(&probes.market);
+    serve_admin(&settings, probes, &mut tasks).await?;
     watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
     tasks.spawn(event::send(clients.0.clone(), outgoing));
 
     let mut leadership = lead(&settings, &clients.0, &leading).await;
     let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
+    known_market.get_or_init(|| Arc::clone(&market));
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
     tasks.spawn(eks::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
     follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
@@ -207,7 +212,7 @@ fn lease_object(settings: &Settings) -> Object {
 async fn lead(settings: &Settings, client: &Client, leading: &AtomicBool) -> Option<Leadership> {
     let mut leadership = settings.lease.clone().map(|name| {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kerf-controller".to_owned());
-        let life = format!("{host}_{}_{}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
+        let life = format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_nanosecond());
         Leadership::new(client.clone(), name, life)
     });
     if let Some(leadership) = &mut leadership {
@@ -256,8 +261,46 @@ async fn market(
 struct Probes {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
+    leading: Arc<AtomicBool>,
+    /// Set once there is one; prices come from it.
+    market: Arc<OnceLock<Arc<Market>>>,
+    started: Timestamp,
     reexport: Reexport,
-    usage: Exported,
+    usage: Told,
+    fleet: Option<Fleet>,
+}
+
+impl Probes {
+    fn new(settings: &Settings, shared: (&Arc<Cluster>, &Arc<Metrics>, &Arc<AtomicBool>)) -> Self {
+        let (cluster, metrics, leading) = shared;
+        let started = Timestamp::now();
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => api::label::ARCH_AMD64,
+            "aarch64" => api::label::ARCH_ARM64,
+            other => other,
+        };
+        metrics.set(&metrics::BUILD_INFO, &[env!("CARGO_PKG_VERSION"), "", architecture, ""], 1.0);
+        Self {
+            cluster: Arc::clone(cluster),
+            metrics: Arc::clone(metrics),
+            leading: Arc::clone(leading),
+            market: Arc::default(),
+            started,
+            reexport: Reexport::default(),
+            usage: Told::default(),
+            fleet: settings.tells_fleet.then(|| Fleet::new(started)),
+        }
+    }
+
+    /// What is summed up over replicas is told by the one that leads.
+    fn tell(&self, index: &Index, now: Timestamp) {
+        self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
+        self.usage.replace(&self.metrics, usage::samples(index, now));
+        if let Some(fleet) = &self.fleet {
+            let prices = |claim: &NodeClaim| self.market.get()?.catalogue_of(claim, now);
+            fleet.tell(index, &prices, &self.metrics, now);
+        }
+    }
 }
 
 impl Admin for Probes {
@@ -271,26 +314,19 @@ impl Admin for Probes {
     }
 
     fn metrics(&self) -> String {
-        let synced = self.cluster.read(Index::is_synced);
+        let (synced, now) = (self.cluster.read(Index::is_synced), Timestamp::now());
         self.metrics.set(&metrics::SYNCED, &[], f64::from(u8::from(synced)));
-        self.cluster.read(|index| self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics));
-        self.cluster.read(|index| self.usage.refresh(index, &self.metrics, jiff::Timestamp::now()));
+        let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
+        self.metrics.set(&metrics::UNSYNCED_TIME, &[], unsynced);
+        if self.leading.load(Ordering::Acquire) {
+            self.cluster.read(|index| self.tell(index, now));
+        }
         self.metrics.render()
     }
 }
 
-async fn serve_admin(
-    settings: &Settings,
-    cluster: &Arc<Cluster>,
-    metrics: &Arc<Metrics>,
-    tasks: &mut JoinSet<()>,
-) -> anyhow::Result<()> {
-    let probes: Arc<dyn Admin> = Arc::new(Probes {
-        cluster: Arc::clone(cluster),
-        metrics: Arc::clone(metrics),
-        reexport: Reexport::default(),
-        usage: Exported::default(),
-    });
+async fn serve_admin(settings: &Settings, probes: Probes, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
+    let probes: Arc<dyn Admin> = Arc::new(probes);
     let mut addresses = vec![settings.probes, settings.metrics];
     addresses.dedup();
     for address in addresses {

@@ -159,6 +159,8 @@ pub struct Settings {
     pub log_format: daemon::log::Format,
     /// Wishes that are not granted, each as a sentence.
     pub unmet: Vec<String>,
+    /// Whether metrics of nodes, pools, pods and conditions are told.
+    pub tells_fleet: bool,
 }
 
 /// Where the Lease lives.
@@ -211,6 +213,7 @@ impl Args {
             log_level: self.log_level,
             log_format: self.log_format,
             unmet: self.inherited.unmet(),
+            tells_fleet: !self.inherited.disable_cluster_state_observability,
         }
     }
 }

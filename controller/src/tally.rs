@@ -31,7 +31,8 @@ pub fn disrupted(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
 /// A claim was let go: nothing of it is left.
 pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
     let pool = pool(claim);
-    metrics.add(&metrics::CLAIMS_TERMINATED, &[pool], 1.0);
+    let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
+    metrics.add(&metrics::CLAIMS_TERMINATED, &[pool, label(label::CAPACITY_TYPE), label(label::ZONE)], 1.0);
     if let Some(seconds) = since(claim.metadata.deletion_timestamp.as_ref(), now) {
         metrics.observe(&metrics::CLAIM_TERMINATION, &[pool], seconds);
     }
@@ -54,6 +55,17 @@ pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) 
     if let Some(seconds) = since(node.metadata.creation_timestamp.as_ref(), now) {
         metrics.observe(&metrics::NODE_LIFETIME, &[pool], seconds);
     }
+}
+
+/// How a node's drain ended, by the controller's hand and the agent's.
+pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress, agents: Option<&DrainSaid>) {
+    let forced = ours.forced > 0 || agents.is_some_and(|said| said.forced > 0);
+    let outcome = match (drained, forced) {
+        (false, _) => "cut_short",
+        (true, true) => "forced",
+        (true, false) => "clean",
+    };
+    metrics.add(&metrics::DRAINS, &[node.label(label::NODEPOOL).unwrap_or_default(), outcome], 1.0);
 }
 
 /// Pods that the controller and the node's own agent made leave, once the node is let go.
@@ -107,7 +119,7 @@ mod tests {
     use daemon::metric::Metrics;
     use serde_json::json;
 
-    use super::{claim_gone, move_begun, node_gone, pods_drained, registered};
+    use super::{claim_gone, drain_ended, move_begun, node_gone, pods_drained, registered};
     use crate::fixture::{at, claim, node};
     use crate::metrics::TABLE;
     use crate::moves::Kind;
@@ -144,7 +156,14 @@ mod tests {
         let agents = DrainSaid { evicted: 4, ..DrainSaid::default() };
         pods_drained(&metrics, "Drifted", ours, Some(&agents));
         pods_drained(&metrics, "Empty", Progress::default(), None);
+        drain_ended(&metrics, &node(&deleted), true, ours, None);
+        drain_ended(&metrics, &node(&deleted), true, Progress::default(), Some(&agents));
+        drain_ended(&metrics, &node(&deleted), false, ours, None);
         let text = metrics.render();
+        for outcome in ["clean", "forced", "cut_short"] {
+            let line = format!(r#"kerf_drains_total{{nodepool="",outcome="{outcome}"}} 1.0"#);
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
         for line in [
             "karpenter_nodes_created_total{",
             "karpenter_nodeclaims_terminated_total{",

@@ -1,19 +1,19 @@
 //! Reports of what nodes use: which of them nobody needs any more, and those that count as metrics, so that nothing has to run on
 //! the nodes to scrape them.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::label;
-use api::objects::{Node, NodeReport};
+use api::objects::NodeReport;
 use api::usage::{STALE_AFTER, Usage};
-use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::act::{Step, Target};
 use crate::index::{Index, key_of};
 use crate::metrics;
+use crate::told::Sample;
 
 /// All that a decision about a report depends on.
 pub struct View {
@@ -59,51 +59,56 @@ pub fn decide(view: &View) -> Decision {
     Decision { steps: vec![Step::Delete(Target::Usage(key_of(view.report.as_ref())), uid)], after: None }
 }
 
-/// The series of nodes that were last exported.
+/// What nodes of a pool use.
 #[derive(Debug, Default)]
-pub struct Exported(Mutex<BTreeSet<(String, String)>>);
+struct Sum {
+    cpu: f64,
+    memory: f64,
+    oom_kills: f64,
+    /// The worst node's, by resource.
+    pressure: BTreeMap<&'static str, f64>,
+}
 
-impl Exported {
-    /// Sets the figures of all nodes whose report counts at `now`, and forgets those of all others.
-    pub fn refresh(&self, index: &Index, metrics: &Metrics, now: Timestamp) {
-        let mut current = BTreeSet::new();
-        for node in index.nodes.values() {
-            if let Some(usage) = index.usage_of(node, now) {
-                let pool = node.label(label::NODEPOOL).unwrap_or_default();
-                set(metrics, node, pool, usage);
-                current.insert((node.name().to_owned(), pool.to_owned()));
-            }
+impl Sum {
+    fn add(&mut self, usage: &Usage) {
+        self.cpu += usage.cpu.p95 as f64 / 1000.0;
+        self.memory += usage.memory.p95 as f64;
+        self.oom_kills += f64::from(usage.oom_kills);
+        let shares = usage.pressure.iter().flat_map(|it| [("cpu", it.cpu), ("memory", it.memory), ("io", it.io)]);
+        for (resource, share) in shares {
+            let worst = self.pressure.entry(resource).or_default();
+            *worst = worst.max(f64::from(share) / 1000.0);
         }
-        let ignored = index.usages.len().saturating_sub(current.len());
-        metrics.set(&metrics::USAGE_REPORTS, &["current"], current.len() as f64);
-        metrics.set(&metrics::USAGE_REPORTS, &["ignored"], ignored as f64);
-        let mut exported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (node, pool) in exported.difference(&current) {
-            forget(metrics, node, pool);
-        }
-        *exported = current;
+    }
+
+    fn samples(&self, pool: &str) -> Vec<Sample> {
+        let mut samples = vec![
+            Sample::new(&metrics::USAGE_CPU, &[pool], self.cpu),
+            Sample::new(&metrics::USAGE_MEMORY, &[pool], self.memory),
+            Sample::new(&metrics::USAGE_OOM_KILLS, &[pool], self.oom_kills),
+        ];
+        let pressure = self.pressure.iter();
+        samples.extend(pressure.map(|(kind, share)| Sample::new(&metrics::USAGE_PRESSURE, &[pool, kind], *share)));
+        samples
     }
 }
 
-fn set(metrics: &Metrics, node: &Node, pool: &str, usage: &Usage) {
-    let labels = [node.name(), pool];
-    metrics.set(&metrics::USAGE_CPU, &labels, usage.cpu.p95 as f64 / 1000.0);
-    metrics.set(&metrics::USAGE_MEMORY, &labels, usage.memory.p95 as f64);
-    metrics.set(&metrics::USAGE_OOM_KILLS, &labels, f64::from(usage.oom_kills));
-    for (resource, share) in
-        usage.pressure.iter().flat_map(|it| [("cpu", it.cpu), ("memory", it.memory), ("io", it.io)])
-    {
-        metrics.set(&metrics::USAGE_PRESSURE, &[node.name(), pool, resource], f64::from(share) / 1000.0);
+/// The figures of all nodes whose report counts at `now`, by pool: nodes themselves have them in their NodeUsages.
+#[must_use]
+pub fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    let mut current = 0_usize;
+    for node in index.nodes.values() {
+        if let Some(usage) = index.usage_of(node, now) {
+            sums.entry(node.label(label::NODEPOOL).unwrap_or_default()).or_default().add(usage);
+            current += 1;
+        }
     }
-}
-
-fn forget(metrics: &Metrics, node: &str, pool: &str) {
-    for metric in [&metrics::USAGE_CPU, &metrics::USAGE_MEMORY, &metrics::USAGE_OOM_KILLS] {
-        metrics.forget(metric, &[node, pool]);
-    }
-    for resource in ["cpu", "memory", "io"] {
-        metrics.forget(&metrics::USAGE_PRESSURE, &[node, pool, resource]);
-    }
+    let ignored = index.usages.len().saturating_sub(current);
+    let mut samples: Vec<Sample> = sums.iter().flat_map(|(pool, sum)| sum.samples(pool)).collect();
+    samples.push(Sample::new(&metrics::USAGE_REPORTS, &["current"], current as f64));
+    samples.push(Sample::new(&metrics::USAGE_REPORTS, &["ignored"], ignored as f64));
+    samples
 }
 
 #[cfg(test)]

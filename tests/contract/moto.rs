@@ -1,10 +1,10 @@
 //! A moto server of our own: installed once into a cache, started on a free loopback port, stopped by pid.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use aws::AwsCloud;
 use cloud::contract::Abilities;
 use cloud::{
@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use world::eventually;
+use world::judges;
 use world::process::{Process, RunFolder};
 
 use crate::REGION;
@@ -41,11 +42,20 @@ pub struct Moto {
 impl Moto {
     /// Installs moto when it is not there (minutes, once), and starts it.
     pub async fn start() -> Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// A server that knows Amazon's own policies, which takes it seconds more.
+    pub async fn start_with_managed_policies() -> Result<Self> {
+        Self::start_with(&[("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")]).await
+    }
+
+    async fn start_with(environment: &[(&str, &str)]) -> Result<Self> {
         let program = tokio::task::spawn_blocking(install).await??;
         let folder = RunFolder::create("moto")?;
         let mut command = Command::new(program);
         // Port 0: the kernel chooses, and the server's log tells.
-        command.args(["-H", "127.0.0.1", "-p", "0"]);
+        command.args(["-H", "127.0.0.1", "-p", "0"]).envs(environment.iter().copied());
         let mut process = Process::spawn("moto", command, &folder.log("moto"))?;
         let url = eventually("moto to listen", START, async || {
             ensure!(process.ended()?.is_none(), "{}", process.obituary());
@@ -137,28 +147,9 @@ fn listening(log: &str) -> Option<String> {
     rest.split_whitespace().next().map(str::to_owned)
 }
 
-/// Where Kerf keeps what tests build once.
-fn cache() -> Result<PathBuf> {
-    if let Some(folder) = std::env::var_os("KERF_CACHE") {
-        return Ok(folder.into());
-    }
-    let home = std::env::var_os("HOME").context("neither KERF_CACHE nor HOME is set")?;
-    Ok(Path::new(&home).join(".cache/kerf"))
-}
-
+/// The server's program, installed when it is not there.
 fn install() -> Result<PathBuf> {
-    let begin = Instant::now();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("moto/install.sh");
-    let output = Command::new(&script).arg(cache()?.join("moto")).output();
-    let output = output.with_context(|| format!("cannot run {}", script.display()))?;
-    ensure!(
-        output.status.success(),
-        "{} failed; it needs python3 with venv and a Python package index: {}",
-        script.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    println!("moto is installed ({} s)", begin.elapsed().as_secs());
-    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    Ok(judges::python_programs("moto")?.join("moto_server"))
 }
 
 /// moto with its one wrong word put right: where EC2 says that a launch template is not there, it says that the name of

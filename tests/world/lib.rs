@@ -7,6 +7,7 @@ pub mod ec2wire;
 pub mod eks;
 pub mod helm;
 pub mod imds;
+pub mod judges;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod load;

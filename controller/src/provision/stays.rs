@@ -147,6 +147,9 @@ impl Gauges {
         for (reason, count) in eligible(plan) {
             metrics.set(&metrics::ELIGIBLE_NODES, &[&reason.as_str().to_lowercase()], f64::from(count));
         }
+        if plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::Postponed)) {
+            metrics.add(&metrics::CONSOLIDATION_TIMEOUTS, &["multi"], 1.0);
+        }
         let consuming = cluster.read(|index| consuming(index, built));
         let present: BTreeSet<String> = built.snapshot.pools.iter().map(|pool| pool.name.clone()).collect();
         let former =

@@ -18,9 +18,9 @@ pub struct Inherited {
     /// No effect: watches are warm before leadership in any case.
     #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", default_value_t = true, action = clap::ArgAction::Set)]
     disable_controller_warmup: bool,
-    /// No effect: metrics cost a look at the index.
+    /// Leaves out what is told of nodes, pools, pods and conditions at each scrape (docs/metrics.md).
     #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", default_value_t = false, action = clap::ArgAction::Set)]
-    disable_cluster_state_observability: bool,
+    pub(super) disable_cluster_state_observability: bool,
     /// No effect: the name of the metrics Service.
     #[arg(long, env = "KARPENTER_SERVICE", default_value = "")]
     karpenter_service: String,

@@ -6,10 +6,11 @@ use daemon::metric::Metrics;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Exported, decide, view};
+use super::{decide, samples, view};
 use crate::fixture::{at, node, words};
 use crate::index::Index;
 use crate::metrics::TABLE;
+use crate::told::Told;
 use crate::work::Work;
 
 const MINUTE: i64 = 60;
@@ -80,17 +81,17 @@ fn a_report_without_its_node_goes_once_no_agent_writes_it() {
 
 #[test]
 fn what_counts_is_exported_and_what_does_not_is_not() {
-    let (index, metrics, exported) = (index(1000), Metrics::new(TABLE), Exported::default());
-    exported.refresh(&index, &metrics, at(1000));
+    let (index, metrics, told) = (index(1000), Metrics::new(TABLE), Told::default());
+    told.replace(&metrics, samples(&index, at(1000)));
     let text = metrics.render();
     for line in [
-        "kerf_node_usage_cpu_p95_cores{node=\"",
+        "kerf_node_usage_cpu_p95_cores{nodepool=\"default\"}",
         "nodepool=\"default\",resource=\"cpu\"} 0.25",
         "kerf_node_usage_reports_count{state=\"current\"} 1.0",
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
-    exported.refresh(&index, &metrics, at(1000 + 15 * MINUTE));
+    told.replace(&metrics, samples(&index, at(1000 + 15 * MINUTE)));
     let text = metrics.render();
     assert!(!text.contains("kerf_node_usage_cpu_p95_cores{"), "{text}");
     assert!(!text.contains("kerf_node_usage_pressure_ratio{"), "{text}");

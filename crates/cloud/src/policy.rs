@@ -7,6 +7,7 @@
 
 mod calls;
 mod statements;
+mod surroundings;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 pub use calls::CALLS;
 pub use statements::{LATER_TAGS, STATEMENTS};
+pub use surroundings::{NODE_POLICIES, NodePolicy, RETENTION, RULES, Rule};
 
 /// What to fill into the documents.
 pub const PLACEHOLDERS: &[(&str, &str)] = &[

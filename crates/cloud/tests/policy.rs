@@ -17,6 +17,8 @@ use jiff::SignedDuration;
 mod page;
 #[path = "policy/requests.rs"]
 mod requests;
+#[path = "policy/rights.rs"]
+mod rights;
 
 /// What IAM takes as a managed policy, in characters that are not white space.
 const POLICY_SIZE: usize = 6144;
@@ -189,13 +191,28 @@ fn keys_of_documents_are_sorted() {
     assert!(keys.len() >= 4 * 6, "{text}");
 }
 
-#[test]
-fn the_page_is_fresh() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/iam.md");
-    let wanted = page::page();
+/// Holds a generated file against `wanted`, or writes it when it is to be blessed.
+fn assert_fresh(file: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &wanted).expect("docs/iam.md can be written");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, wanted).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == wanted, "docs/iam.md is stale: run `make bless` and review the difference");
+    assert!(found == wanted, "{file} is stale: run `make bless` and review the difference");
+}
+
+#[test]
+fn the_page_is_fresh() {
+    assert_fresh("docs/iam.md", &page::page());
+}
+
+#[test]
+fn the_templates_of_rights_are_fresh() {
+    let files = rights::files();
+    for (name, text) in &files {
+        assert_fresh(&format!("controller/rights/{name}"), text);
+    }
+    let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../controller/rights/terraform/policies");
+    assert_eq!(std::fs::read_dir(policies).unwrap().count(), Policy::ALL.len(), "a file that nobody writes any more");
 }

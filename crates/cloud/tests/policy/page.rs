@@ -13,6 +13,12 @@ Attach them to the role that the controller's Pod runs as (EKS Pod Identity, or 
 nodes is another one: it needs AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly, AmazonEKS_CNI_Policy unless the CNI has
 a role of its own, and AmazonSSMManagedInstanceCore if people should reach nodes through Session Manager.
 
+`controller/rights` has all of this as a CloudFormation template and a Terraform module, with both roles and, if wanted, the queue with
+its rules: written from the same tables. This page is for reading, and for other tools.
+
+    aws cloudformation deploy --stack-name kerf-prod --template-file controller/rights/cloudformation.yaml \
+      --parameter-overrides ClusterName=prod --capabilities CAPABILITY_NAMED_IAM
+
 ## How to fill them in
 
 | placeholder | what it is |

@@ -1,0 +1,130 @@
+//! Pods: what they ask for, in which state they are, which wait longest, and how long those took that wait no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use api::condition;
+use api::label;
+use api::objects::{Pod, PodCondition, ResourceList, pod_requests};
+use daemon::metric::{Metric, Metrics};
+use jiff::Timestamp;
+
+use super::{Amounts, RESOURCES, add, amounts, since, units};
+use crate::index::Index;
+use crate::metrics::fleet as metrics;
+use crate::told::Sample;
+
+/// Pods of which it is told how long they wait.
+const TOLD: usize = 20;
+
+/// The pod itself is one of what a node has room for.
+fn with_itself(mut asked: Amounts) -> Amounts {
+    asked.insert("pods".to_owned(), 1.0);
+    asked
+}
+
+pub(super) fn requests(pod: &Pod) -> Amounts {
+    let asked = pod_requests(&pod.spec).unwrap_or_default().into_iter();
+    let known = asked.filter(|(name, _)| RESOURCES.contains(&name.as_str()));
+    with_itself(known.map(|(name, amount)| (name.clone(), units(&name, amount))).collect())
+}
+
+pub(super) fn limits(pod: &Pod) -> Amounts {
+    let sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());
+    let mut total = Amounts::new();
+    for container in pod.spec.containers.iter().chain(sidecars) {
+        add(&mut total, &amounts(&container.resources.limits));
+    }
+    let whole: Option<&ResourceList> = pod.spec.resources.as_ref().map(|resources| &resources.limits);
+    total.extend(whole.map(amounts).unwrap_or_default());
+    with_itself(total)
+}
+
+pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
+    let mut states: BTreeMap<[&str; 4], f64> = BTreeMap::new();
+    let (mut unbound, mut unstarted) = (Longest::default(), Longest::default());
+    for pod in index.pods.values() {
+        *states.entry(state(index, pod)).or_default() += 1.0;
+        let waits = !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running";
+        if let Some(created) = pod.metadata.creation_timestamp.as_ref().filter(|_| waits) {
+            unstarted.offer(pod, since(created.0, now));
+            if !pod.is_bound() {
+                unbound.offer(pod, since(created.0, now));
+            }
+        }
+    }
+    let mut samples: Vec<Sample> =
+        states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, labels, *count)).collect();
+    samples.extend(unbound.samples(&metrics::UNBOUND));
+    samples.extend(unstarted.samples(&metrics::UNSTARTED));
+    samples
+}
+
+fn state<'a>(index: &'a Index, pod: &'a Pod) -> [&'a str; 4] {
+    let node = index.nodes.get(&pod.spec.node_name);
+    let pool = node.and_then(|node| node.label(label::NODEPOOL)).unwrap_or_default();
+    let word = |is: bool| if is { "true" } else { "false" };
+    [pool, &pod.status.phase, word(pod.is_bound()), word(pod.is_ready())]
+}
+
+/// Those that wait longest, the first names among equals.
+#[derive(Default)]
+struct Longest<'a>(Vec<(f64, &'a Pod)>);
+
+impl<'a> Longest<'a> {
+    fn offer(&mut self, pod: &'a Pod, seconds: f64) {
+        let before = self.0.partition_point(|(other, _)| *other >= seconds);
+        if before < TOLD {
+            self.0.insert(before, (seconds, pod));
+            self.0.truncate(TOLD);
+        }
+    }
+
+    fn samples(self, metric: &'static Metric) -> impl Iterator<Item = Sample> {
+        let told = self.0.into_iter();
+        told.map(move |(seconds, pod)| Sample::new(metric, &[pod.name(), pod.namespace()], seconds))
+    }
+}
+
+/// Measures how long pods took, once each. The moments stand in the pods' conditions, so it does not matter when anybody looks.
+#[derive(Debug)]
+pub struct Waits {
+    /// Pods from before this life of the controller were measured by an earlier one.
+    since: Timestamp,
+    measured: Mutex<[BTreeSet<String>; 2]>,
+}
+
+impl Waits {
+    /// Measures pods that were created after `since`.
+    #[must_use]
+    pub fn new(since: Timestamp) -> Self {
+        Self { since, measured: Mutex::default() }
+    }
+
+    /// Measures those that were not measured yet and have come so far.
+    pub fn observe(&self, index: &Index, metrics: &Metrics) {
+        let alive: BTreeSet<&str> = index.pods.values().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let steps = [(&metrics::BOUND, condition::POD_SCHEDULED), (&metrics::STARTUP, condition::READY)];
+        for (former, (metric, type_)) in measured.iter_mut().zip(steps) {
+            let mut present = BTreeSet::new();
+            for (uid, seconds) in index.pods.values().filter_map(|pod| self.took(pod, type_)) {
+                if !former.contains(uid) {
+                    metrics.observe(metric, &[], seconds);
+                }
+                present.insert(uid.to_owned());
+            }
+            // Who is gone needs no memory. A pod that was ready once may be unready for a while, and is not measured again.
+            former.retain(|uid| alive.contains(uid.as_str()));
+            former.append(&mut present);
+        }
+    }
+
+    fn took<'a>(&self, pod: &'a Pod, type_: &str) -> Option<(&'a str, f64)> {
+        let created = pod.metadata.creation_timestamp.as_ref()?.0;
+        let found: &PodCondition = pod.condition(type_).filter(|found| found.status == condition::TRUE)?;
+        let reached = found.last_transition_time.as_ref()?.0;
+        let uid = pod.metadata.uid.as_deref()?;
+        (created >= self.since).then(|| (uid, since(created, reached)))
+    }
+}

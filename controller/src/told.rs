@@ -1,0 +1,49 @@
+//! Gauges that are told anew as a whole, at each scrape: what is not said any more is forgotten, so that no series outlives its thing.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use daemon::metric::{Metric, Metrics};
+
+/// One value of a gauge.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Of which gauge.
+    pub metric: &'static Metric,
+    /// Values of its labels, in its order.
+    pub labels: Vec<String>,
+    /// The value, in the gauge's unit.
+    pub value: f64,
+}
+
+impl Sample {
+    /// A sample with these labels.
+    #[must_use]
+    pub fn new(metric: &'static Metric, labels: &[&str], value: f64) -> Self {
+        Self { metric, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value }
+    }
+}
+
+/// Remembers which series were told last.
+#[derive(Debug, Default)]
+pub struct Told(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>>);
+
+impl Told {
+    /// Says these, and forgets what was said before and is not among them.
+    pub fn replace(&self, metrics: &Metrics, samples: Vec<Sample>) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut former = std::mem::take(&mut *told);
+        for Sample { metric, labels, value } in samples {
+            metrics.set(metric, &words(&labels), value);
+            former.remove(&(metric.name, labels.clone()));
+            told.insert((metric.name, labels), metric);
+        }
+        for ((_, labels), metric) in former {
+            metrics.forget(metric, &words(&labels));
+        }
+    }
+}
+
+fn words(labels: &[String]) -> Vec<&str> {
+    labels.iter().map(String::as_str).collect()
+}

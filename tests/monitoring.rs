@@ -1,0 +1,192 @@
+//! What people look at: alerts that fire when they should and have their section in the runbook, boards and alerts that speak of
+//! metrics and labels which exist, and a fleet of a thousand nodes that stays below two thousand series.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+#[path = "monitoring/fleet.rs"]
+mod fleet;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use controller::metrics::TABLE;
+use daemon::metric::Kind;
+use serde::Deserialize;
+use serde_json::Value;
+use world::judges;
+
+/// Labels that Prometheus adds, or that belong to a histogram's buckets.
+const ALWAYS: [&str; 1] = ["le"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+#[derive(Deserialize)]
+struct Rules {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    alert: String,
+    expr: String,
+}
+
+fn rules() -> Vec<Rule> {
+    let rules: Rules = serde_saphyr::from_str(&read("controller/monitoring/alerts.yaml")).unwrap();
+    rules.groups.into_iter().flat_map(|group| group.rules).collect()
+}
+
+fn boards() -> Vec<(String, Value)> {
+    let entries = fs::read_dir(root().join("controller/monitoring/boards")).unwrap();
+    let board = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.file_stem().unwrap().to_string_lossy().into_owned(), serde_json::from_str(&text).unwrap())
+    };
+    entries.map(|entry| board(entry.unwrap().path())).collect()
+}
+
+/// Every expression of a rule or board, with where it stands.
+fn expressions() -> Vec<(String, String)> {
+    let mut all: Vec<_> = rules().into_iter().map(|rule| (rule.alert, rule.expr)).collect();
+    for (name, board) in boards() {
+        for panel in board["panels"].as_array().unwrap() {
+            let place = format!("{name}: {}", panel["title"].as_str().unwrap());
+            let targets = panel["targets"].as_array().unwrap();
+            assert!(!targets.is_empty(), "{place} shows nothing");
+            all.extend(targets.iter().map(|one| (place.clone(), one["expr"].as_str().unwrap().to_owned())));
+        }
+    }
+    all
+}
+
+#[derive(Deserialize)]
+struct Spoken {
+    selectors: Vec<Selector>,
+    grouped: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Selector {
+    metric: String,
+    labels: Vec<String>,
+}
+
+/// What expressions select, read by a parser of PromQL that is not ours.
+fn spoken(expressions: &[(String, String)]) -> Vec<Spoken> {
+    let mut python = Command::new(judges::python().unwrap())
+        .arg(root().join("tests/monitoring/selectors.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: Vec<String> = expressions.iter().map(|(_, text)| text.replace('\n', " ")).collect();
+    python.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+    let output = python.wait_with_output().unwrap();
+    assert!(output.status.success(), "an expression cannot be read, see above");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The labels of a series by its exposed name; `None` when nothing has that name.
+fn labels_of(series: &str) -> Option<&'static [&'static str]> {
+    let exposed = |kind: Kind, name: &str| match kind {
+        Kind::Histogram(_) => ["_bucket", "_sum", "_count"].iter().any(|part| series.strip_suffix(part) == Some(name)),
+        Kind::Counter | Kind::Gauge => series == name,
+    };
+    TABLE.iter().find(|metric| exposed(metric.kind, metric.name)).map(|metric| metric.labels)
+}
+
+#[test]
+fn rules_and_boards_speak_of_what_exists() {
+    let expressions = expressions();
+    let answers = spoken(&expressions);
+    assert_eq!(answers.len(), expressions.len());
+    assert!(answers.len() > 40, "the walk through rules and boards lost its way");
+    let mut wrong = String::new();
+    for ((place, text), spoken) in expressions.iter().zip(&answers) {
+        assert!(!spoken.selectors.is_empty(), "{place} selects nothing: {text}");
+        let mut known: BTreeSet<&str> = ALWAYS.into();
+        for selector in &spoken.selectors {
+            let Some(labels) = labels_of(&selector.metric) else {
+                writeln!(wrong, "{place}: there is no metric {}", selector.metric).unwrap();
+                continue;
+            };
+            known.extend(labels);
+            for label in selector.labels.iter().filter(|label| !labels.contains(&label.as_str())) {
+                writeln!(wrong, "{place}: {} has no label {label}", selector.metric).unwrap();
+            }
+        }
+        for label in spoken.grouped.iter().filter(|label| !known.contains(label.as_str())) {
+            writeln!(wrong, "{place}: nothing in {text} has a label {label}").unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Grafana replaces a board by its uid, and lays panels out as they say.
+#[test]
+fn boards_load_beside_each_other() {
+    let boards = boards();
+    assert!(boards.len() > 1);
+    for (name, board) in &boards {
+        assert_eq!(board["uid"], name.as_str(), "a board is found by the name of its file");
+        let panels = board["panels"].as_array().unwrap();
+        let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids.len(), panels.len(), "{name}: panels share an id");
+        for panel in panels {
+            let place = |field: &str| panel["gridPos"][field].as_u64().unwrap();
+            assert!(place("x") + place("w") <= 24, "{name}: {} leaves the page", panel["title"]);
+            assert!(!panel["description"].as_str().unwrap().is_empty(), "{name}: {} says nothing", panel["title"]);
+        }
+    }
+}
+
+#[test]
+fn each_alert_has_its_section_in_the_runbook() {
+    let runbook = read("docs/runbook.md");
+    let mut sections: Vec<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## Kerf")).collect();
+    let rules = rules();
+    let mut alerts: Vec<&str> = rules.iter().filter_map(|rule| rule.alert.strip_prefix("Kerf")).collect();
+    sections.sort_unstable();
+    alerts.sort_unstable();
+    assert_eq!(sections, alerts);
+    for section in runbook.split("\n## Kerf").skip(1) {
+        let name = section.lines().next().unwrap();
+        for part in ["**Meaning.**", "**First look.**", "**Cure.**"] {
+            assert_eq!(section.matches(part).count(), 1, "Kerf{name}: {part}");
+        }
+    }
+}
+
+/// Prometheus' own promtool reads the rules and plays the series of `alerts.test.yaml` against them.
+#[test]
+fn alerts_fire_when_they_should_and_only_then() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("alerts.yaml"), read("controller/monitoring/alerts.yaml")).unwrap();
+    fs::write(folder.path().join("alerts.test.yaml"), read("tests/monitoring/alerts.test.yaml")).unwrap();
+    let promtool = judges::promtool().unwrap();
+    for arguments in
+        [&["check", "rules", "--lint=all", "--lint-fatal", "alerts.yaml"][..], &["test", "rules", "alerts.test.yaml"]]
+    {
+        let output = Command::new(&promtool).args(arguments).current_dir(folder.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "promtool {arguments:?}: {told}");
+    }
+    let played = read("tests/monitoring/alerts.test.yaml");
+    for rule in rules() {
+        assert!(played.contains(&rule.alert), "{} is never played", rule.alert);
+    }
+}

@@ -1,0 +1,243 @@
+//! A thousand nodes of ten pools with twenty thousand pods: how many series they are, and whether what is told adds up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::objects::{Node, Pod};
+use api::{EC2NodeClass, NodeClaim, NodePool};
+use controller::fleet::Fleet;
+use controller::index::Index;
+use controller::metrics::TABLE;
+use daemon::metric::Metrics;
+use jiff::{SignedDuration, Timestamp};
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+const NODES: usize = 1000;
+const PODS_A_NODE: usize = 20;
+const POOLS: usize = 10;
+const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
+const MOST_SERIES: usize = 2000;
+
+fn made<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+}
+
+fn capacity_type(number: usize) -> CapacityType {
+    if number.is_multiple_of(3) { CapacityType::OnDemand } else { CapacityType::Spot }
+}
+
+/// Sixty types, each in every zone both ways; type number N costs N + 1 cents.
+fn catalogue() -> Catalogue {
+    let kind = |number: usize| {
+        let price = MicroDollars(10_000 * i64::try_from(number + 1).unwrap());
+        let both = [CapacityType::OnDemand, CapacityType::Spot];
+        let offering = |(zone, capacity_type): (&str, CapacityType)| Offering {
+            zone: zone.to_owned(),
+            capacity_type,
+            price,
+            available: true,
+            labels: BTreeMap::new(),
+            reservation: None,
+        };
+        let mut capacity = Resources::default();
+        capacity.set("cpu", 8000);
+        capacity.set("memory", 32 << 30);
+        InstanceType {
+            name: name_of(number),
+            capacity: capacity.clone(),
+            allocatable: capacity,
+            offerings: ZONES.into_iter().flat_map(|zone| both.map(|it| (zone, it))).map(offering).collect(),
+            ..InstanceType::default()
+        }
+    };
+    Catalogue { name: "default".to_owned(), types: (0..60).map(kind).collect() }
+}
+
+/// Every pool has most types, some of them often.
+fn type_of(number: usize) -> usize {
+    (number * 7 + number / 60) % 60
+}
+
+fn name_of(number: usize) -> String {
+    format!("m{number:02}.xlarge")
+}
+
+fn index() -> Index {
+    let mut index = Index::default();
+    for pool in 0..POOLS {
+        let name = format!("pool-{pool}");
+        let object = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name, "uid": name},
+            "spec": {"limits": {"cpu": "10000"}, "template": {"spec": {"nodeClassRef": class_ref(), "requirements": []}}},
+            "status": {"resources": {"cpu": "800", "memory": "3200Gi"}, "conditions": [condition("Ready")]},
+        });
+        drop(index.apply(made::<NodePool>(object), at(0), true));
+    }
+    let class = json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "class"},
+        "spec": {"amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": []},
+        "status": {"conditions": [condition("Ready")]},
+    });
+    drop(index.apply(made::<EC2NodeClass>(class), at(0), true));
+    (0..NODES).for_each(|number| put_node(&mut index, number));
+    index
+}
+
+fn class_ref() -> Value {
+    json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"})
+}
+
+fn condition(type_: &str) -> Value {
+    json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": at(5).to_string()})
+}
+
+fn put_node(index: &mut Index, number: usize) {
+    let (name, provider) = (format!("node-{number}"), format!("aws:///zone/i-{number}"));
+    let labels = json!({
+        "karpenter.sh/nodepool": format!("pool-{}", number % POOLS),
+        "node.kubernetes.io/instance-type": name_of(type_of(number)),
+        "karpenter.sh/capacity-type": capacity_type(number).as_str(),
+        "topology.kubernetes.io/zone": ZONES[number % ZONES.len()],
+    });
+    let conditions: Vec<Value> = ["Launched", "Registered", "Initialized", "Ready"].map(condition).into();
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": format!("claim-{number}"), "uid": format!("claim-{number}"), "labels": labels},
+        "spec": {"requirements": [], "nodeClassRef": class_ref()},
+        "status": {"providerID": provider, "nodeName": name, "conditions": conditions},
+    });
+    drop(index.apply(made::<NodeClaim>(claim), at(0), true));
+    let room = json!({"cpu": "7500m", "memory": "30Gi", "pods": "58", "ephemeral-storage": "80Gi"});
+    let node = json!({
+        "metadata": {"name": name, "uid": name, "labels": labels, "creationTimestamp": at(0).to_string()},
+        "spec": {"providerID": provider},
+        "status": {
+            "capacity": {"cpu": "8", "memory": "32Gi", "pods": "58", "ephemeral-storage": "100Gi"},
+            "allocatable": room, "conditions": [condition("Ready"), condition("StorageReady")],
+        },
+    });
+    drop(index.apply(made::<Node>(node), at(0), true));
+    (0..PODS_A_NODE).for_each(|pod| put_pod(index, &name, number * PODS_A_NODE + pod));
+}
+
+/// Every twentieth waits for a node; those that have one were bound after ten seconds and ready after thirty.
+fn put_pod(index: &mut Index, node: &str, number: usize) {
+    let waits = number.is_multiple_of(20);
+    let workload = format!("app-{}", number % 700);
+    let reached =
+        |type_: &str, seconds| json!({"type": type_, "status": "True", "lastTransitionTime": at(seconds).to_string()});
+    let conditions = if waits { json!([]) } else { json!([reached("PodScheduled", 110), reached("Ready", 130)]) };
+    let pod = json!({
+        "metadata": {
+            "name": format!("pod-{number}"), "namespace": format!("team-{}", number % 30), "uid": format!("pod-{number}"),
+            "creationTimestamp": at(100).to_string(), "labels": {"pod-template-hash": "abc"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{workload}-abc"), "uid": workload, "controller": true,
+            }],
+        },
+        "spec": {
+            "nodeName": if waits { "" } else { node },
+            "containers": [{"name": "a", "resources": {
+                "requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"},
+            }}],
+        },
+        "status": {"phase": if waits { "Pending" } else { "Running" }, "conditions": conditions},
+    });
+    drop(index.apply(made::<Pod>(pod), at(0), true));
+}
+
+/// All values of a series' name.
+fn values(text: &str, name: &str) -> Vec<f64> {
+    let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    text.lines().filter(of_name).map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-6 * one.abs().max(other.abs())
+}
+
+#[test]
+fn a_thousand_nodes_are_less_than_two_thousand_series() {
+    let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(TABLE));
+    let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
+    let fleet = Fleet::new(at(50));
+    fleet.tell(&index, &prices, &metrics, at(400));
+    // What is counted over time is there, too: for each pool, and two values of every other label.
+    for metric in TABLE {
+        for (pool, word) in (0..POOLS).flat_map(|pool| ["x", "y"].map(|word| (format!("pool-{pool}"), word))) {
+            let label = |name: &&'static str| if *name == "nodepool" { pool.clone() } else { word.to_owned() };
+            let labels: Vec<String> = metric.labels.iter().map(label).collect();
+            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            metrics.add(metric, &labels, 1.0);
+            metrics.observe(metric, &labels, 1.0);
+        }
+    }
+    let text = metrics.render();
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    println!("{series} series of {NODES} nodes and {} pods", NODES * PODS_A_NODE);
+    assert!(series < MOST_SERIES, "{series} series");
+    assert!(series > 500, "only {series} series: nothing was told");
+}
+
+#[test]
+fn what_is_told_adds_up() {
+    let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(TABLE));
+    let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
+    let fleet = Fleet::new(at(50));
+    fleet.tell(&index, &prices, &metrics, at(400));
+    let text = metrics.render();
+    let sum = |name: &str| values(&text, name).iter().sum::<f64>();
+    let paid: f64 = (0..NODES).map(|number| 0.01 * (type_of(number) + 1) as f64).sum();
+    assert!(
+        close(sum("karpenter_nodepools_cost_total"), paid),
+        "{} is not {paid}",
+        sum("karpenter_nodepools_cost_total")
+    );
+    assert!(close(sum("kerf_workload_cost_dollars_per_hour"), paid), "workloads pay for all that is paid");
+    let (pods, waiting) = ((NODES * PODS_A_NODE) as f64, NODES as f64);
+    assert!(close(sum("kerf_workload_pods_count"), pods - waiting));
+    assert!(close(sum("karpenter_pods_state"), pods));
+    assert!(close(sum("kerf_nodes_count"), NODES as f64));
+    assert!(text.contains(r#"instance_type="other""#), "more kinds than are told one by one");
+    assert_eq!(values(&text, "kerf_workload_cost_dollars_per_hour").len(), 51, "fifty and other");
+    assert_eq!(values(&text, "karpenter_pods_unbound_time_seconds"), [300.0; 20]);
+    let use_of_cpu = 100.0 * (pods - waiting) * 0.2 / (NODES as f64 * 7.5);
+    assert!(text.lines().any(|line| {
+        line.strip_prefix(r#"karpenter_cluster_utilization_percent{resource_type="cpu"} "#)
+            .is_some_and(|value| close(value.parse().unwrap(), use_of_cpu))
+    }));
+    for (name, each) in
+        [("karpenter_pods_bound_duration_seconds", 10.0), ("karpenter_pods_startup_duration_seconds", 30.0)]
+    {
+        assert!(close(sum(&format!("{name}_sum")), (pods - waiting) * each), "{name}");
+        assert!(close(sum(&format!("{name}_count")), pods - waiting), "{name}");
+    }
+    fleet.tell(&index, &prices, &metrics, at(460));
+    let counted = values(&metrics.render(), "karpenter_pods_bound_duration_seconds_count");
+    assert_eq!(counted, [pods - waiting], "nobody is measured twice");
+}
+
+#[test]
+fn what_is_gone_is_not_told_any_more_and_what_has_no_price_is_counted() {
+    let (mut index, metrics) = (Index::default(), Metrics::new(TABLE));
+    put_node(&mut index, 0);
+    let fleet = Fleet::new(at(500));
+    fleet.tell(&index, &|_| None, &metrics, at(600));
+    let text = metrics.render();
+    assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [1.0]);
+    assert_eq!(values(&text, "karpenter_nodes_current_lifetime_seconds"), [600.0]);
+    assert!(values(&text, "karpenter_pods_bound_duration_seconds_count").iter().sum::<f64>() < 1.0, "from before");
+    drop(index.delete::<Node>("node-0", at(600)));
+    fleet.tell(&index, &|_| None, &metrics, at(660));
+    let text = metrics.render();
+    assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [0.0]);
+    for name in ["karpenter_nodes_allocatable", "kerf_nodes_count", "karpenter_nodes_current_lifetime_seconds"] {
+        assert!(values(&text, name).is_empty(), "{name}");
+    }
+}
