@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("fuzz", &["agent", "daemon", "drain", "machine"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli", "go-programs"], &["aws-*", "kube", "kube-client"]),
     ("go-programs", &[], &["tokio", "kube*", "aws-*"]),
+    ("ship", &[], &["tokio", "kube*", "aws-*"]),
     ("systemd-room", &[], &["tokio", "kube*", "aws-*"]),
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
 ];
