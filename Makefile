@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test lint soak pace bench fidelity fuzz peers bless controlplane agent node nodeparts moto
+.PHONY: help demo test lint soak pace bench fidelity fuzz peers bless controlplane agent node nodeparts moto images packer e2e
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,8 +54,8 @@ bless: ## Writes generated files and transcripts anew; review the difference.
 controlplane: ## Builds the real Kubernetes control plane once into the cache.
 	@tests/steps/go-program tests/controlplane
 
-agent: ## Builds the agent as one static program.
-	@tests/steps/agent
+agent: ## Builds the agent as one static program; ARCH=arm64 for the other architecture.
+	@tests/steps/agent $(ARCH)
 
 node: controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
 	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
@@ -68,3 +68,13 @@ nodeparts: ## Builds the real containerd and kubelet once into the cache.
 
 moto: ## Installs the independent judge of EC2's wire format into the cache.
 	@tests/moto/install.sh $(KERF_CACHE)/moto
+
+images: ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
+	@images/all $(if $(RELEASE),arm64)
+
+packer: ## Builds Packer and its plugin from Go modules, once into the cache.
+	@tests/steps/go-program tests/packer
+
+e2e: images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer.
+	@tests/steps/run "images and machine images" "2 to 4 minutes, after the build" \
+		cargo test --workspace --locked --test images --test ami -- --ignored
