@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm
+.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm images packer
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,8 +19,10 @@ test: controlplane agent moto helm judges ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
 
-e2e: moto ## Runs the tests that take longer: the rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are at hand.
-	@tests/steps/run "rights by Terraform" "2 minutes, after the build" \
+e2e: images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, rights by Terraform.
+	@tests/steps/run "images and machine images" "2 to 4 minutes, after the build" \
+		cargo test --workspace --locked --test images --test ami -- --ignored
+	@tests/steps/run "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are at hand" "2 minutes, after the build" \
 		cargo test --workspace --locked --test contract terraform -- --ignored --nocapture
 
 lint: ## Checks format, warnings, each crate alone, licences and sources.
@@ -66,8 +68,8 @@ bless: ## Writes generated files and transcripts anew; review the difference.
 controlplane: ## Builds the real Kubernetes control plane once into the cache.
 	@tests/steps/go-program tests/controlplane
 
-agent: ## Builds the agent as one static program.
-	@tests/steps/agent
+agent: ## Builds the agent as one static program; ARCH=arm64 for the other architecture.
+	@tests/steps/agent $(ARCH)
 
 node: controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
 	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
@@ -88,3 +90,9 @@ judges: ## Installs the linters of rights and boards, and builds Prometheus' pro
 helm: ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
 	@tests/steps/go-program tests/helm/helm3
 	@tests/steps/go-program tests/helm/helm4
+
+images: ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
+	@images/all $(if $(RELEASE),arm64)
+
+packer: ## Builds Packer and its plugin from Go modules, once into the cache.
+	@tests/steps/go-program tests/packer

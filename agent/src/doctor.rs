@@ -1,5 +1,7 @@
 //! `kerf-agent doctor`: looks at everything that a node needs from its surroundings, once, and says what to mend. It changes nothing.
 
+pub mod image;
+
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;

@@ -14,7 +14,7 @@ use crate::files::replace_durably;
 use crate::notices::Ledger;
 
 /// Below the machine's root.
-const FILE: &str = "var/lib/kerf/journal.json";
+pub(crate) const FILE: &str = "var/lib/kerf/journal.json";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// Grows when an older agent could not read the file any more.
 const VERSION: u32 = 2;

@@ -89,8 +89,11 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             output.print(&runtime.block_on(Status::of(&settings.root)));
             Ok(())
         }
-        Command::Doctor { output } => {
-            let diagnosis = runtime.block_on(doctor::examine(&settings.root, Arc::new(imds), settings.fips));
+        Command::Doctor { output, offline } => {
+            let diagnosis = match offline {
+                true => doctor::image::examine(&settings.root),
+                false => runtime.block_on(doctor::examine(&settings.root, Arc::new(imds), settings.fips)),
+            };
             output.print(&diagnosis);
             anyhow::ensure!(diagnosis.is_well(), "something is to be mended");
             Ok(())

@@ -80,7 +80,7 @@ pub(crate) fn is_bottlerocket(root: &Path) -> bool {
 }
 
 /// Whether some target wants the unit; a link to nowhere in the first folder masks it.
-fn is_enabled(root: &Path, unit: &str) -> bool {
+pub(crate) fn is_enabled(root: &Path, unit: &str) -> bool {
     let masked =
         fs::read_link(root.join(UNIT_FOLDERS[0]).join(unit)).is_ok_and(|target| target == Path::new("/dev/null"));
     !masked && UNIT_FOLDERS.iter().any(|folder| is_wanted(&root.join(folder), unit))

@@ -71,6 +71,8 @@ pub enum Command {
     Doctor {
         /// For people, or as JSON.
         output: Output,
+        /// Check an image instead, which no machine has started from yet.
+        offline: bool,
     },
     /// What EKS's `nodeadm` does, with its arguments; also done when the program is called by that name.
     Nodeadm(Nodeadm),
@@ -93,7 +95,7 @@ impl Command {
         Ok(match line.words.as_str() {
             "run" => Self::Run { metrics: line.value("metrics")? },
             "status" => Self::Status { output: line.needed("output")? },
-            "doctor" => Self::Doctor { output: line.needed("output")? },
+            "doctor" => Self::Doctor { output: line.needed("output")?, offline: line.is_set("offline")? },
             "token" => Self::Token {
                 cluster_name: line.needed("cluster-name")?,
                 region: line.needed("region")?,

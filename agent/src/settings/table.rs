@@ -81,7 +81,14 @@ pub(super) const TABLE: Table = Table {
         Spec {
             words: "doctor",
             help: "Check what the node needs from its surroundings, and say what to mend; fails when something is broken",
-            options: &[OUTPUT],
+            options: &[
+                OUTPUT,
+                Opt {
+                    long: "offline",
+                    help: "Check an image instead, before any machine starts from it: no metadata, no cluster",
+                    ..Opt::NONE
+                },
+            ],
         },
         Spec {
             words: "token",

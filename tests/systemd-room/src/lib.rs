@@ -33,24 +33,56 @@ pub struct System {
 /// What is laid over the machine's root before it boots.
 pub struct Layer(TempDir);
 
+const OUR_UNITS: [&str; 3] = ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service"];
+
 impl Layer {
+    /// A machine of EKS's without anything of Kerf.
+    #[must_use]
+    pub fn bare() -> Self {
+        let layer = Self(tempfile::tempdir().unwrap());
+        layer.write("etc/systemd/system/runtime.slice", "[Slice]\n");
+        layer.write("etc/eks/kubelet-version.txt", "v1.36.3\n");
+        layer
+    }
+
+    /// A machine that was started from EKS's image of Amazon Linux: stand-ins for its programs, and units of nodeadm that do what the
+    /// program `usr/bin/nodeadm` says; it says nothing. They are not enabled yet.
+    #[must_use]
+    pub fn of_eks() -> Self {
+        let layer = Self::bare().with_stand_ins();
+        for name in ["nodeadm-config", "nodeadm-run"] {
+            let unit = "[Service]\nType=oneshot\nExecStart=/usr/bin/nodeadm\n[Install]\nWantedBy=multi-user.target\n";
+            layer.write(&format!("etc/systemd/system/{name}.service"), unit);
+        }
+        for program in ["containerd", "kubelet", "nodeadm", "setup-local-disks"] {
+            layer.script(&format!("usr/bin/{program}"), "#!/bin/sh\n");
+        }
+        layer
+    }
+
     /// Kerf's units and the program `agent` as an image has them, and metadata at `imds`.
     #[must_use]
     pub fn new(agent: &Path, imds: &str) -> Self {
-        let layer = Self(tempfile::tempdir().unwrap());
+        let layer = Self::bare();
         for (name, folder) in [("80-kerf.preset", "systemd/system-preset"), ("kerf.conf", "tmpfiles.d")] {
             layer.write(&format!("usr/lib/{folder}/{name}"), &fs::read_to_string(Path::new(UNITS).join(name)).unwrap());
         }
-        for name in ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service"] {
+        for name in OUR_UNITS {
             let unit = fs::read_to_string(Path::new(UNITS).join(name)).unwrap();
             layer.write(&format!("etc/systemd/system/{name}"), &unit);
-            let environment = format!("[Service]\nEnvironment=AWS_EC2_METADATA_SERVICE_ENDPOINT={imds}\n");
-            layer.write(&format!("etc/systemd/system/{name}.d/test.conf"), &environment);
         }
-        layer.write("etc/systemd/system/runtime.slice", "[Slice]\n");
-        layer.write("etc/eks/kubelet-version.txt", "v1.36.3\n");
         layer.program("usr/bin/kerf-agent", agent);
-        layer
+        layer.with_metadata(imds)
+    }
+
+    /// Tells Kerf's units that metadata is at `imds`.
+    #[must_use]
+    pub fn with_metadata(self, imds: &str) -> Self {
+        let environment = format!("[Service]\nEnvironment=AWS_EC2_METADATA_SERVICE_ENDPOINT={imds}\n");
+        for name in OUR_UNITS {
+            self.write(&format!("etc/systemd/system/{name}.d/test.conf"), &environment);
+        }
+        self
     }
 
     /// With units of the names containerd and kubelet that run and do nothing.
@@ -144,6 +176,16 @@ impl System {
     pub fn take_over(&self, root: &Path) {
         let status = Command::new("cp").arg("-r").arg(root.join(".")).arg(self.at("")).status().unwrap();
         assert!(status.success());
+    }
+
+    /// An image of it: the files at `paths`, which another system boots with. Links stay links.
+    #[must_use]
+    pub fn image(&self, paths: &[&str]) -> Layer {
+        let layer = Layer::bare();
+        let mut copy = Command::new("cp");
+        copy.current_dir(self.at("")).args(["-a", "--parents"]).args(paths).arg(layer.0.path());
+        assert!(copy.status().unwrap().success(), "{paths:?} cannot be copied");
+        layer
     }
 
     /// Runs a program in the system.

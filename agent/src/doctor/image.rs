@@ -1,0 +1,70 @@
+//! What can be said of a machine image before any machine starts from it: without metadata, without a cluster.
+
+use std::fs;
+use std::path::Path;
+
+use machine::agent::{self, AgentSettings};
+
+use super::{Diagnosis, Verdict};
+use crate::bootstrap::duty::{Duty, duty};
+use crate::journal;
+use crate::{observe, policies};
+
+/// What kubelet needs to run, wherever an image keeps its programs.
+const PROGRAMS: [&str; 2] = ["containerd", "kubelet"];
+const FOLDERS: [&str; 4] = ["usr/bin", "usr/local/bin", "usr/sbin", "bin"];
+/// What a node leaves behind that another one must not find.
+const REMAINS: [&str; 3] = [journal::FILE, "var/lib/kubelet/kubeconfig", "etc/kubernetes/kubelet/kubeconfig"];
+const UNITS: [&str; 2] = ["kerf-agent.service", "kerf-agent-bootstrap.service"];
+
+/// Looks at the image below `root`.
+#[must_use]
+pub fn examine(root: &Path) -> Diagnosis {
+    let mut found = Diagnosis::default();
+    let settings = settings(&mut found, root);
+    let (duty, doubt) = duty(settings.mode, observe::other(root));
+    match (duty, doubt) {
+        (_, Some(doubt)) => found.note("mode", Verdict::Broken, doubt),
+        (Duty::Configure, None) => found.note("mode", Verdict::Ok, "the agent configures the node"),
+        (Duty::Observe(Some(other)), None) => {
+            found.note("mode", Verdict::Ok, format!("{} configures the node; the agent observes", other.name()));
+        }
+        (Duty::Observe(None), None) => {
+            let cure = "enable nodeadm-config and nodeadm-run, or write mode: bootstrap";
+            found.note("mode", Verdict::Broken, format!("nobody configures the node: {cure}"));
+        }
+    }
+    for program in PROGRAMS {
+        match FOLDERS.iter().map(|folder| root.join(folder).join(program)).find(|path| path.exists()) {
+            Some(path) => found.note("programs", Verdict::Ok, path.display().to_string()),
+            None => {
+                found.note("programs", Verdict::Broken, format!("there is no {program}: begin with an image of EKS"))
+            }
+        }
+    }
+    for unit in UNITS {
+        match observe::is_enabled(root, unit) {
+            true => found.note("units", Verdict::Ok, format!("{unit} is started at boot")),
+            false => {
+                found.note("units", Verdict::Broken, format!("run `systemctl preset {unit}`, or nobody starts it"))
+            }
+        }
+    }
+    for path in REMAINS.map(|path| root.join(path)).iter().filter(|path| path.exists()) {
+        found.note("remains", Verdict::Broken, format!("delete {}: it is another node's", path.display()));
+    }
+    found
+}
+
+/// The image's own settings, where they can be read.
+fn settings(found: &mut Diagnosis, root: &Path) -> AgentSettings {
+    let path = root.join(policies::FILE);
+    let Ok(text) = fs::read_to_string(&path) else {
+        found.note("settings", Verdict::Ok, "the defaults, where user data says nothing");
+        return AgentSettings::default();
+    };
+    let read = agent::parse(&text);
+    let says = read.as_ref().map(|_| format!("{}, where user data says nothing", path.display()));
+    found.judge("settings", says.map_err(|error| error as &dyn std::error::Error));
+    read.unwrap_or_default()
+}

@@ -1,0 +1,173 @@
+//! The machine image: what Packer runs on a machine of EKS's is run on one here, under a real systemd, and what becomes of it boots.
+//! Each fault that an image may have ends the build with a sentence.
+
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "run/api.rs"]
+#[expect(dead_code, reason = "the tests of the loop use the rest")]
+mod api;
+#[path = "run/machine.rs"]
+#[expect(dead_code, reason = "the tests of the loop use the rest")]
+mod machine;
+
+use std::fs;
+use std::path::Path;
+
+use api::Api;
+use machine::{INSTANCE, Machine, NAME, node};
+use systemd_room::{Layer, System};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const STAGING: &str = "opt/staging";
+const RUN: &str = "kerf-agent.service";
+const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
+const USER_DATA: &str = include_str!("minimal-nodeconfig.yaml");
+/// EKS's nodeadm leaves a kubeconfig and kubelet's flags, once there is somebody to join.
+const NODEADM: &str = "#!/bin/sh -e\nif [ -d /opt/joins ]; then cp -r /opt/joins/. /; fi\n";
+/// What an image is made of, as far as Kerf has a hand in it.
+const IMAGE: &[&str] = &[
+    "usr/bin/kerf-agent",
+    "usr/bin/kubelet",
+    "usr/bin/containerd",
+    "usr/bin/nodeadm",
+    "usr/bin/setup-local-disks",
+    "usr/lib/systemd/system/kerf-agent.service",
+    "usr/lib/systemd/system/kerf-agent-bootstrap.service",
+    "usr/lib/systemd/system/kerf-local-disks.service",
+    "usr/lib/systemd/system/kubelet.service.d",
+    "usr/lib/systemd/system-preset/80-kerf.preset",
+    "usr/lib/systemd/journald.conf.d",
+    "usr/lib/systemd/logind.conf.d",
+    "usr/lib/tmpfiles.d/kerf.conf",
+    "etc/kerf",
+    "etc/systemd/system",
+];
+
+/// A machine that was started from EKS's image, with what Packer has uploaded.
+fn machine_of_eks() -> System {
+    let layer = Layer::of_eks();
+    layer.script("usr/bin/nodeadm", NODEADM);
+    layer.program(&format!("{STAGING}/kerf-agent"), Path::new(env!("CARGO_BIN_EXE_kerf-agent")));
+    for folder in ["systemd", "packer/al2023/files"] {
+        for entry in fs::read_dir(Path::new(ROOT).join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            layer.write(&format!("{STAGING}/{name}"), &fs::read_to_string(&path).unwrap());
+        }
+    }
+    for script in ["provision", "verify"] {
+        layer.script(&format!("opt/{script}"), &fs::read_to_string(format!("{ROOT}/packer/al2023/{script}")).unwrap());
+    }
+    let system = System::boot(layer);
+    system.systemctl(&["enable", "nodeadm-config", "nodeadm-run"]);
+    system
+}
+
+/// Runs a script; gives whether it succeeded, and all that it said.
+fn script(system: &System, command: &[&str]) -> (bool, String) {
+    let output = system.run(command);
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+fn provisioned(mode: &str) -> System {
+    let system = machine_of_eks();
+    let (well, said) = script(&system, &["/opt/provision", &format!("/{STAGING}"), mode]);
+    assert!(well && said.ends_with(&format!("provision: kerf-agent is installed, mode {mode}\n")), "{said}");
+    let (well, said) = script(&system, &["/opt/verify", mode]);
+    assert!(well, "{said}");
+    system
+}
+
+/// Metadata as a machine has it that is told how to join.
+async fn metadata() -> Machine {
+    let machine = Machine::boot().await;
+    machine.answer("user-data", 200, USER_DATA);
+    machine.answer("meta-data/local-ipv4", 200, "10.0.0.1");
+    machine.answer("meta-data/mac", 200, "0e:49:61:0f:c3:11");
+    machine
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_nodeadm_the_image_boots_to_a_node_with_open_gates() {
+    if !System::wanted() {
+        return;
+    }
+    let image = provisioned("observe").image(IMAGE);
+    let (api, machine) = (Api::start().await, metadata().await);
+    machine.join(&api);
+    api.put_node(node(INSTANCE));
+    for path in ["var/lib/kubelet/kubeconfig", "etc/eks/kubelet/environment"] {
+        image.write(&format!("opt/joins/{path}"), &fs::read_to_string(machine.root.path().join(path)).unwrap());
+    }
+    image.write("etc/cni/net.d/10-aws.conflist", r#"{"plugins": [{"type": "aws-cni"}]}"#);
+    image.script("opt/cni/bin/aws-cni", "");
+
+    let system = System::boot(image.with_metadata(machine.endpoint()));
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+    system.until(RUN, "StatusText", |text| text.starts_with("all gates are open"));
+    assert_eq!(system.property("nodeadm-run.service", "UnitFileState"), "enabled");
+    let wants = system.property("kubelet.service", "Wants");
+    assert!(wants.contains(RUN), "{wants}");
+    let manager = ["org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"];
+    let patience = system.run(&[&["busctl", "get-property"], &manager[..], &["InhibitDelayMaxUSec"]].concat());
+    assert_eq!(String::from_utf8_lossy(&patience.stdout).trim(), "t 120000000", "a shutdown waits for a drain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
+    if !System::wanted() {
+        return;
+    }
+    let image = provisioned("bootstrap").image(IMAGE);
+    let machine = metadata().await;
+    let system = System::boot(image.with_metadata(machine.endpoint()));
+    system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
+    assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("kubelet is started as {NAME}"));
+    assert_eq!(system.property("kubelet.service", "ActiveState"), "active");
+    assert_eq!(system.property("nodeadm-run.service", "UnitFileState"), "disabled");
+    system.until(RUN, "ActiveState", |state| state == "active");
+}
+
+#[test]
+fn an_image_with_a_fault_is_refused() {
+    if !System::wanted() {
+        return;
+    }
+    let system = machine_of_eks();
+    let (well, said) = script(&system, &["/opt/provision", &format!("/{STAGING}"), "both"]);
+    assert!(!well && said.contains("`both` is neither observe nor bootstrap"), "{said}");
+    let (well, said) = script(&system, &["/opt/provision", &format!("/{STAGING}"), "bootstrap"]);
+    assert!(well, "{said}");
+
+    let unit = "/usr/lib/systemd/system/kerf-agent.service";
+    let rows: [(&str, &str, &str); 9] = [
+        ("chmod 775 /usr/bin/kerf-agent", "chmod 755 /usr/bin/kerf-agent", "is 775:root:root, not 755:root:root"),
+        ("mv /etc/kerf/agent.yaml /opt", "mv /opt/agent.yaml /etc/kerf", "agent.yaml is missing"),
+        (
+            &format!("cp {unit} /opt; sed -i /Protect/d {unit}"),
+            &format!("cp /opt/kerf-agent.service {unit}"),
+            "may do more",
+        ),
+        (
+            &format!("sed -i s/^Type=.*/Type=tripel/ {unit}"),
+            &format!("cp /opt/kerf-agent.service {unit}"),
+            "finds fault",
+        ),
+        ("systemctl disable kerf-agent", "systemctl enable kerf-agent", "kerf-agent is not started at boot"),
+        ("systemctl enable nodeadm-run", "systemctl disable nodeadm-run", "nodeadm is enabled too"),
+        ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "there is no kubelet"),
+        ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "MEND  settings"),
+        ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it is another node's"),
+    ];
+    for (fault, cure, says) in rows {
+        let shell = |line: &str| assert!(script(&system, &["sh", "-c", line]).0, "{line}");
+        shell(fault);
+        let (well, said) = script(&system, &["/opt/verify", "bootstrap"]);
+        assert!(!well && said.contains(says), "{fault}: {said}");
+        shell(cure);
+    }
+    let (well, said) = script(&system, &["/opt/verify", "bootstrap"]);
+    assert!(well, "{said}");
+    let (well, said) = script(&system, &["/opt/verify", "observe"]);
+    assert!(!well && said.contains("does not say mode observe"), "{said}");
+}

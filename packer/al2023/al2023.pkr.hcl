@@ -1,0 +1,233 @@
+# Amazon's EKS image of Amazon Linux 2023 with the Kerf agent in it. docs/ami.md tells how to use it.
+
+packer {
+  required_version = ">= 1.10.0"
+  required_plugins {
+    amazon = {
+      source  = "github.com/hashicorp/amazon"
+      version = ">= 1.3.0"
+    }
+  }
+}
+
+variable "region" {
+  type        = string
+  description = "Where the image is built."
+  default     = "us-west-2"
+}
+
+variable "kubernetes" {
+  type        = string
+  description = "Minor version of the cluster, such as 1.36: Amazon makes an image for each."
+  validation {
+    condition     = can(regex("^1\\.[0-9]{2}$", var.kubernetes))
+    error_message = "The variable kubernetes is a minor version, such as 1.36."
+  }
+}
+
+variable "architecture" {
+  type        = string
+  description = "amd64 or arm64."
+  default     = "amd64"
+  validation {
+    condition     = contains(["amd64", "arm64"], var.architecture)
+    error_message = "The variable architecture is amd64 or arm64."
+  }
+}
+
+variable "variant" {
+  type        = string
+  description = "standard, or nvidia for machines with GPUs."
+  default     = "standard"
+  validation {
+    condition     = contains(["standard", "nvidia"], var.variant)
+    error_message = "The variable variant is standard or nvidia."
+  }
+}
+
+variable "mode" {
+  type        = string
+  description = "Who configures the node: observe leaves it to EKS's nodeadm, bootstrap has the agent do it."
+  default     = "observe"
+  validation {
+    condition     = contains(["observe", "bootstrap"], var.mode)
+    error_message = "The variable mode is observe or bootstrap."
+  }
+}
+
+variable "agent" {
+  type        = string
+  description = "The agent's program; if empty, what `make agent` (ARCH=arm64 for the other architecture) has built."
+  default     = ""
+}
+
+variable "version" {
+  type        = string
+  description = "What tells this image from the one before, part of its name; the time of the build if empty."
+  default     = ""
+}
+
+variable "source_owner" {
+  type        = string
+  description = "Account of the image to begin with. Amazon's own accounts differ in China and GovCloud; `amazon` means all of them."
+  default     = "amazon"
+}
+
+variable "source_name" {
+  type        = string
+  description = "Name of the image to begin with, with wildcards; Amazon's for the variables above if empty."
+  default     = ""
+}
+
+variable "instance_type" {
+  type        = string
+  description = "What it is built on; a small machine of the architecture if empty. The nvidia variant needs no GPU to build."
+  default     = ""
+}
+
+variable "subnet_id" {
+  type        = string
+  description = "Where it is built; the default network if empty."
+  default     = null
+}
+
+variable "share_with" {
+  type        = list(string)
+  description = "Accounts that may launch the image."
+  default     = []
+}
+
+variable "kms_key_id" {
+  type        = string
+  description = "Encrypts the image's disk with this key; as the account has it by default if empty."
+  default     = null
+}
+
+variable "tags" {
+  type        = map(string)
+  description = "Of the image and its snapshots, beside our own; for amiSelectorTerms."
+  default     = {}
+}
+
+variable "ssh" {
+  type        = map(string)
+  description = "How the machine is reached: by a key of the moment at its own address, unless a tunnel is in between. Keys: username, host, port, private_key_file, keypair_name."
+  default     = {}
+}
+
+variable "manifest" {
+  type        = string
+  description = "File that is told what was built."
+  default     = "packer-manifest.json"
+}
+
+variable "endpoint" {
+  type        = string
+  description = "Another endpoint of EC2, such as that of a private network; AWS's own if empty."
+  default     = null
+}
+
+locals {
+  machine = {
+    amd64 = { name = "x86_64", instance_type = "m7i.large" }
+    arm64 = { name = "arm64", instance_type = "m7g.large" }
+  }[var.architecture]
+
+  source_name = coalesce(var.source_name,
+  "amazon-eks-node-al2023-${local.machine.name}-${var.variant}-${var.kubernetes}-v*")
+  agent = coalesce(var.agent,
+  pathexpand("~/.cache/kerf/agent/kerf-agent${var.architecture == "arm64" ? "-arm64" : ""}"))
+  staging = "/tmp/kerf"
+  version = var.version != "" ? var.version : formatdate("YYYYMMDDhhmmss", timestamp())
+  name    = "kerf-al2023-${local.machine.name}-${var.variant}-${var.kubernetes}-${local.version}"
+  own_tags = {
+    "Name"                  = local.name
+    "kerf.sh/image"         = "al2023"
+    "kerf.sh/variant"       = var.variant
+    "kerf.sh/mode"          = var.mode
+    "kerf.sh/kubernetes"    = var.kubernetes
+    "kerf.sh/image-version" = local.version
+    "kerf.sh/source-image"  = "{{ .SourceAMIName }}"
+  }
+}
+
+source "amazon-ebs" "al2023" {
+  region              = var.region
+  custom_endpoint_ec2 = var.endpoint
+  ami_name            = local.name
+  ami_description     = "EKS node, Kubernetes ${var.kubernetes}, with the Kerf agent (${var.mode})"
+  ami_users           = var.share_with
+  instance_type       = coalesce(var.instance_type, local.machine.instance_type)
+  subnet_id           = var.subnet_id
+  encrypt_boot        = var.kms_key_id == null ? null : true
+  kms_key_id          = var.kms_key_id
+  imds_support        = "v2.0"
+
+  source_ami_filter {
+    owners      = [var.source_owner]
+    most_recent = true
+    filters = {
+      name                = local.source_name
+      architecture        = local.machine.name
+      virtualization-type = "hvm"
+      state               = "available"
+    }
+  }
+
+  metadata_options {
+    http_endpoint               = "enabled"
+    http_tokens                 = "required"
+    http_put_response_hop_limit = 1
+  }
+
+  ssh_username              = try(var.ssh.username, "ec2-user")
+  ssh_host                  = try(var.ssh.host, null)
+  ssh_port                  = try(var.ssh.port, 22)
+  ssh_private_key_file      = try(var.ssh.private_key_file, null)
+  ssh_keypair_name          = try(var.ssh.keypair_name, null)
+  ssh_clear_authorized_keys = true
+  ssh_file_transfer_method  = "sftp"
+  temporary_key_pair_type   = "ed25519"
+  disable_stop_instance     = false
+  run_tags                  = { "Name" = "packer-${local.name}", "kerf.sh/image" = "being-built" }
+  run_volume_tags           = { "Name" = "packer-${local.name}" }
+  tags                      = merge(var.tags, local.own_tags)
+  snapshot_tags             = merge(var.tags, local.own_tags)
+}
+
+build {
+  sources = ["source.amazon-ebs.al2023"]
+
+  provisioner "shell" {
+    inline = ["mkdir -p ${local.staging}"]
+  }
+
+  provisioner "file" {
+    sources = concat(
+      [for name in ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service", "80-kerf.preset", "kerf.conf"] :
+      "${path.root}/../../systemd/${name}"],
+      [for name in ["journald.conf", "kubelet.conf", "logind.conf"] : "${path.root}/files/${name}"],
+    )
+    destination = "${local.staging}/"
+  }
+
+  provisioner "file" {
+    source      = local.agent
+    destination = "${local.staging}/kerf-agent"
+  }
+
+  provisioner "shell" {
+    script          = "${path.root}/provision"
+    execute_command = "chmod +x {{ .Path }}; {{ .Vars }} sudo -E {{ .Path }} ${local.staging} ${var.mode}"
+  }
+
+  provisioner "shell" {
+    script          = "${path.root}/verify"
+    execute_command = "chmod +x {{ .Path }}; {{ .Vars }} sudo -E {{ .Path }} ${var.mode}"
+  }
+
+  post-processor "manifest" {
+    output     = var.manifest
+    strip_path = true
+  }
+}

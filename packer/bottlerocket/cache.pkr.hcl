@@ -1,0 +1,197 @@
+# A Bottlerocket image whose data volume already holds container images. Its snapshot is for blockDeviceMappings of a class, which goes on
+# using Amazon's image; or use the image as it is. docs/bottlerocket.md tells how.
+
+packer {
+  required_version = ">= 1.10.0"
+  required_plugins {
+    amazon = {
+      source  = "github.com/hashicorp/amazon"
+      version = ">= 1.3.0"
+    }
+  }
+}
+
+variable "region" {
+  type        = string
+  description = "Where the image is built."
+  default     = "us-west-2"
+}
+
+variable "kubernetes" {
+  type        = string
+  description = "Minor version of the cluster, such as 1.36: Amazon makes an image for each."
+  validation {
+    condition     = can(regex("^1\\.[0-9]{2}$", var.kubernetes))
+    error_message = "The variable kubernetes is a minor version, such as 1.36."
+  }
+}
+
+variable "architecture" {
+  type        = string
+  description = "amd64 or arm64."
+  default     = "amd64"
+  validation {
+    condition     = contains(["amd64", "arm64"], var.architecture)
+    error_message = "The variable architecture is amd64 or arm64."
+  }
+}
+
+variable "variant" {
+  type        = string
+  description = "Bottlerocket's variant without the version: aws-k8s, aws-k8s-nvidia, aws-k8s-fips."
+  default     = "aws-k8s"
+  validation {
+    condition     = contains(["aws-k8s", "aws-k8s-nvidia", "aws-k8s-fips"], var.variant)
+    error_message = "The variable variant is aws-k8s, aws-k8s-nvidia or aws-k8s-fips."
+  }
+}
+
+variable "images" {
+  type        = list(string)
+  description = "Container images to fetch, by full name with tag or digest."
+  validation {
+    condition     = length(var.images) > 0 && alltrue([for image in var.images : can(regex("^[A-Za-z0-9._:/@-]+$", image))])
+    error_message = "The variable images lists at least one image, each by its full name: registry/repository:tag or @sha256:digest."
+  }
+}
+
+variable "registry_user" {
+  type        = string
+  description = "USER:PASSWORD for the registry; AWS: and the output of `aws ecr get-login-password` for ECR. Empty for public images."
+  default     = ""
+  sensitive   = true
+}
+
+variable "data_volume_size" {
+  type        = number
+  description = "Size of the data volume in GiB; that of a node must not be smaller."
+  default     = 20
+}
+
+variable "source_owner" {
+  type        = string
+  description = "Account of the image to begin with. Amazon's own accounts differ in China and GovCloud; `amazon` means all of them."
+  default     = "amazon"
+}
+
+variable "instance_type" {
+  type        = string
+  description = "What it is built on; a small machine of the architecture if empty."
+  default     = ""
+}
+
+variable "subnet_id" {
+  type        = string
+  description = "Where it is built; the default network if empty."
+  default     = null
+}
+
+variable "tags" {
+  type        = map(string)
+  description = "Of the image and its snapshots, beside our own."
+  default     = {}
+}
+
+variable "ssh" {
+  type        = map(string)
+  description = "How the admin container is reached: by a key of the moment at the machine's own address, unless a tunnel is in between. Keys: username, host, port, private_key_file, keypair_name."
+  default     = {}
+}
+
+variable "manifest" {
+  type        = string
+  description = "File that is told what was built."
+  default     = "packer-manifest.json"
+}
+
+variable "endpoint" {
+  type        = string
+  description = "Another endpoint of EC2, such as that of a private network; AWS's own if empty."
+  default     = null
+}
+
+locals {
+  machine = {
+    amd64 = { name = "x86_64", instance_type = "m7i.large" }
+    arm64 = { name = "arm64", instance_type = "m7g.large" }
+  }[var.architecture]
+
+  # aws-k8s-1.36, aws-k8s-1.36-nvidia
+  variant = replace(var.variant, "aws-k8s", "aws-k8s-${var.kubernetes}")
+  # bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-hash
+  source_name = "bottlerocket-${local.variant}-${local.machine.name}-v*"
+  name        = "kerf-bottlerocket-cache-${local.variant}-${local.machine.name}-${formatdate("YYYYMMDDhhmmss", timestamp())}"
+  own_tags = {
+    "Name"                 = local.name
+    "kerf.sh/image"        = "bottlerocket"
+    "kerf.sh/variant"      = local.variant
+    "kerf.sh/source-image" = "{{ .SourceAMIName }}"
+  }
+}
+
+source "amazon-ebs" "bottlerocket" {
+  region              = var.region
+  custom_endpoint_ec2 = var.endpoint
+  ami_name            = local.name
+  ami_description     = "Bottlerocket ${local.variant} with container images on its data volume"
+  instance_type       = coalesce(var.instance_type, local.machine.instance_type)
+  subnet_id           = var.subnet_id
+  imds_support        = "v2.0"
+
+  # The admin container is how anybody gets in; it takes the machine's own key.
+  user_data = <<-END
+    [settings.host-containers.admin]
+    enabled = true
+  END
+
+  source_ami_filter {
+    owners      = [var.source_owner]
+    most_recent = true
+    filters = {
+      name                = local.source_name
+      architecture        = local.machine.name
+      virtualization-type = "hvm"
+      state               = "available"
+    }
+  }
+
+  launch_block_device_mappings {
+    device_name           = "/dev/xvdb"
+    volume_size           = var.data_volume_size
+    volume_type           = "gp3"
+    delete_on_termination = true
+  }
+
+  metadata_options {
+    http_endpoint = "enabled"
+    http_tokens   = "required"
+    # The admin container is a hop away.
+    http_put_response_hop_limit = 2
+  }
+
+  ssh_username             = try(var.ssh.username, "ec2-user")
+  ssh_host                 = try(var.ssh.host, null)
+  ssh_port                 = try(var.ssh.port, 22)
+  ssh_private_key_file     = try(var.ssh.private_key_file, null)
+  ssh_keypair_name         = try(var.ssh.keypair_name, null)
+  ssh_file_transfer_method = "sftp"
+  temporary_key_pair_type  = "ed25519"
+  run_tags                 = { "Name" = "packer-${local.name}", "kerf.sh/image" = "being-built" }
+  tags                     = merge(var.tags, local.own_tags)
+  snapshot_tags            = merge(var.tags, local.own_tags)
+}
+
+build {
+  sources = ["source.amazon-ebs.bottlerocket"]
+
+  provisioner "shell" {
+    script           = "${path.root}/fetch"
+    execute_command  = "chmod +x {{ .Path }}; {{ .Vars }} sudo -E {{ .Path }}"
+    environment_vars = ["IMAGES=${join(" ", var.images)}", "REGISTRY_USER=${var.registry_user}"]
+  }
+
+  post-processor "manifest" {
+    output     = var.manifest
+    strip_path = true
+  }
+}

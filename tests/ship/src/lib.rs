@@ -1,0 +1,68 @@
+//! What is shipped, built by the programs that users build it with: images by buildah, machine images by Packer against moto. A crate of
+//! its own, so that neither the EC2 SDK nor the agent is built for it.
+//!
+//! Everything here is for tests, so what should work and does not ends the test with a sentence.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+pub mod moto;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The checkout.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the crate lies in the checkout")
+}
+
+/// Where what is built once is kept.
+#[must_use]
+pub fn cache() -> PathBuf {
+    match std::env::var_os("KERF_CACHE") {
+        Some(folder) => folder.into(),
+        None => Path::new(&std::env::var_os("HOME").expect("HOME or KERF_CACHE is set")).join(".cache/kerf"),
+    }
+}
+
+/// The static program of the `agent` or the `controller` for an architecture; `make images` builds them all.
+#[must_use]
+pub fn program(name: &str, architecture: &str) -> PathBuf {
+    let suffix = if architecture == "amd64" { String::new() } else { format!("-{architecture}") };
+    let path = cache().join(name).join(format!("kerf-{name}{suffix}"));
+    assert!(path.exists(), "{} is missing: run `make images`", path.display());
+    path
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Whether it ended with 0.
+    pub well: bool,
+    /// Standard output, then standard error.
+    pub said: String,
+}
+
+/// Runs a command in the checkout, without input.
+#[must_use]
+pub fn run(command: &mut Command) -> Outcome {
+    let output = command.current_dir(root()).stdin(Stdio::null()).output();
+    let Output { status, stdout, stderr } = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Outcome { well: status.success(), said: String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned() }
+}
+
+/// Runs a command that has to succeed, and gives what it said.
+pub fn ran(command: &mut Command) -> String {
+    let Outcome { well, said } = run(command);
+    assert!(well, "{command:?}: {said}");
+    said
+}
+
+/// The lines of the blocks of `language` in one of our documents, those that go on with a backslash in one.
+#[must_use]
+pub fn commands(document: &str, language: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap();
+    let fence = format!("```{language}\n");
+    let blocks = text.split(fence.as_str()).skip(1).filter_map(|rest| rest.split("```").next());
+    let joined = blocks.collect::<String>().replace("\\\n", " ");
+    joined.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+}

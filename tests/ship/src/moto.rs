@@ -1,0 +1,116 @@
+//! A moto server of the test's own, and calls to its EC2 by form, as EC2's API takes them: no SDK is needed for a few words.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{cache, ran, root};
+
+/// Python takes its time on a busy machine.
+const START: Duration = Duration::from_secs(120);
+/// The server, with one gap filled: moto knows no tags of snapshots in CreateImage, where real EC2 takes them.
+const SERVER: &str = "
+from moto.ec2.models.amis import AmiBackend
+from moto.server import main
+
+whole = AmiBackend.create_image
+def create_image(self, instance_id, name, description, tag_specifications):
+    of_the_image = [it for it in tag_specifications if it['ResourceType'] == 'image']
+    return whole(self, instance_id, name, description, of_the_image)
+AmiBackend.create_image = create_image
+main()
+";
+/// Where everything is.
+pub const REGION: &str = "us-west-2";
+
+/// The running server; it ends with this value.
+#[derive(Debug)]
+pub struct Moto {
+    server: Child,
+    address: String,
+    _log: TempDir,
+}
+
+impl Moto {
+    /// Installs it where it is missing (minutes, once), starts it with public images of Amazon's of these names and architectures, and
+    /// waits until it listens.
+    #[must_use]
+    pub fn start(images: &[(&str, &str)]) -> Self {
+        let program = ran(Command::new(root().join("tests/moto/install.sh")).arg(cache().join("moto")));
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let catalogue = folder.path().join("images.json");
+        fs::write(&catalogue, Value::from_iter(images.iter().enumerate().map(published)).to_string()).unwrap();
+        // Port 0: the kernel chooses, and the server's log tells.
+        let python = Path::new(program.lines().last().unwrap()).with_file_name("python3");
+        let mut command = Command::new(python);
+        command
+            .args(["-c", SERVER, "-H", "127.0.0.1", "-p", "0"])
+            .stdin(Stdio::null())
+            .env("MOTO_AMIS_PATH", &catalogue);
+        command.stdout(File::create(&log).unwrap()).stderr(File::options().append(true).open(&log).unwrap());
+        let mut server = command.spawn().unwrap();
+        let begin = Instant::now();
+        loop {
+            let text = fs::read_to_string(&log).unwrap();
+            if let Some((_, rest)) = text.split_once("Running on http://") {
+                let address = rest.split_whitespace().next().unwrap().to_owned();
+                return Self { server, address, _log: folder };
+            }
+            let ended = server.try_wait().unwrap();
+            assert!(ended.is_none() && begin.elapsed() < START, "moto does not listen: {ended:?} {text}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Calls an action of EC2 with its parameters, and gives the document that comes back.
+    #[must_use]
+    pub fn ec2(&self, action: &str, parameters: &[(&str, &str)]) -> String {
+        let mut form = format!("Action={action}&Version=2016-11-15");
+        for (name, value) in parameters {
+            form.push_str(&format!("&{name}={}", value.replace(':', "%3A").replace('/', "%2F").replace('*', "%2A")));
+        }
+        let scope = format!("Credential=test/20260101/{REGION}/ec2/aws4_request");
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = format!(
+            "POST / HTTP/1.0\r\nHost: {}\r\nAuthorization: AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            form.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(form.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"), "{action}: {answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+}
+
+/// An image as moto's catalogue has them; later ones are newer.
+fn published((index, (name, architecture)): (usize, &(&str, &str))) -> Value {
+    json!({
+        "ami_id": format!("ami-{index:017x}"), "name": name, "architecture": architecture, "owner_id": "602401143452",
+        "creation_date": format!("2026-01-{:02}T00:00:00.000Z", index + 1), "public": true, "state": "available",
+        "virtualization_type": "hvm", "root_device_type": "ebs", "root_device_name": "/dev/xvda",
+    })
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}

@@ -1,0 +1,261 @@
+//! Machine images by the real Packer: templates are valid, wrong variables are refused with a sentence, and a whole build goes against
+//! moto's EC2, where the machine that is provisioned over SSH is a real systemd here.
+//!
+//! `make e2e` runs those that are ignored: Packer has to be built for them.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+
+use ship::moto::{Moto, REGION};
+use ship::{Outcome, commands, program, ran, root, run};
+use systemd_room::{Layer, System};
+use tempfile::TempDir;
+
+const SUDO: &str = "#!/bin/sh\nif [ \"$1\" = -E ]; then shift; fi\nexec \"$@\"\n";
+/// Bottlerocket's way from the admin container to the machine, and its containerd: it keeps a list of what was pulled.
+const SHELTIE: &str = "#!/bin/sh\nexec \"$@\"\n";
+const CTR: &str = "#!/bin/sh -e
+for image; do :; done
+case \" $* \" in
+*\" pull \"*) echo \"$*\" >> /opt/pulls; echo \"$image\" >> /opt/images ;;
+*\" ls \"*) cat /opt/images ;;
+esac
+";
+
+/// What Packer needs to call a server that believes everybody.
+const CREDENTIALS: [(&str, &str); 4] = [
+    ("AWS_ACCESS_KEY_ID", "test"),
+    ("AWS_SECRET_ACCESS_KEY", "test"),
+    ("AWS_REGION", REGION),
+    ("AWS_EC2_METADATA_DISABLED", "true"),
+];
+
+fn packer(arguments: &[&str]) -> Outcome {
+    run(Command::new(root().join("packer/run")).args(arguments).envs(CREDENTIALS).env("PACKER_NO_COLOR", "1"))
+}
+
+fn validate(template: &str, variables: &[String]) -> Outcome {
+    let given: Vec<&str> = variables.iter().flat_map(|variable| ["-var", variable.as_str()]).collect();
+    packer(&[&["validate"], given.as_slice(), &[template]].concat())
+}
+
+#[test]
+#[ignore = "builds Packer: make e2e"]
+fn each_form_of_the_templates_is_valid_and_formatted() {
+    let agent = program("agent", "amd64");
+    for architecture in ["amd64", "arm64"] {
+        for variant in ["standard", "nvidia"] {
+            for mode in ["observe", "bootstrap"] {
+                let variables = [
+                    "kubernetes=1.36".to_owned(),
+                    format!("agent={}", agent.display()),
+                    format!("architecture={architecture}"),
+                    format!("variant={variant}"),
+                    format!("mode={mode}"),
+                ];
+                let Outcome { well, said } = validate("packer/al2023", &variables);
+                assert!(well, "{variables:?}: {said}");
+            }
+        }
+        for variant in ["aws-k8s", "aws-k8s-nvidia", "aws-k8s-fips"] {
+            let variables = [
+                "kubernetes=1.36".to_owned(),
+                r#"images=["docker.io/library/busybox:1"]"#.to_owned(),
+                format!("architecture={architecture}"),
+                format!("variant={variant}"),
+            ];
+            let Outcome { well, said } = validate("packer/bottlerocket", &variables);
+            assert!(well, "{variables:?}: {said}");
+        }
+    }
+    let Outcome { well, said } = packer(&["fmt", "-check", "-diff", "-recursive", "packer"]);
+    assert!(well, "{said}");
+}
+
+#[test]
+#[ignore = "builds Packer: make e2e"]
+fn what_cannot_be_built_is_refused_with_a_sentence() {
+    let program = format!("agent={}", program("agent", "amd64").display());
+    let rows = [
+        ("packer/al2023", vec!["kubernetes=1.36", program.as_str(), "mode=both"], "mode is observe or bootstrap"),
+        ("packer/al2023", vec!["kubernetes=latest", &program], "a minor version, such as 1.36"),
+        ("packer/al2023", vec!["kubernetes=1.36", &program, "architecture=x86_64"], "architecture is amd64 or arm64"),
+        ("packer/al2023", vec!["kubernetes=1.36", &program, "variant=neuron"], "variant is standard or nvidia"),
+        ("packer/al2023", vec!["kubernetes=1.36", "agent=/none/kerf-agent"], "/none/kerf-agent"),
+        ("packer/bottlerocket", vec!["kubernetes=1.36", "images=[]"], "lists at least one image"),
+        ("packer/bottlerocket", vec!["kubernetes=1.36", r#"images=["a b"]"#], "each by its full name"),
+    ];
+    for (template, variables, says) in rows {
+        let variables: Vec<String> = variables.into_iter().map(str::to_owned).collect();
+        let Outcome { well, said } = validate(template, &variables);
+        let line: String = said.replace(['│', '\n'], " ");
+        assert!(!well && line.split_whitespace().collect::<Vec<_>>().join(" ").contains(says), "{variables:?}: {said}");
+    }
+}
+
+/// A machine with an SSH server of its own on loopback.
+struct Machine {
+    system: System,
+    ssh: String,
+    folder: TempDir,
+}
+
+impl Machine {
+    fn boot(layer: Layer) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["host", "user"] {
+            let key = folder.path().join(name);
+            ran(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(key));
+        }
+        let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        // The server says if somebody else takes it before; nobody on this machine asks for a certain port.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        layer.script("usr/bin/sudo", SUDO);
+        layer.write("opt/ssh/host", &text("host"));
+        layer.write("opt/ssh/user.pub", &text("user.pub"));
+        layer.write(
+            "opt/ssh/config",
+            &format!(
+                "ListenAddress 127.0.0.1:{port}\nHostKey /opt/ssh/host\nAuthorizedKeysFile /opt/ssh/user.pub\nPermitRootLogin yes\n\
+                 StrictModes no\nUsePAM no\nPidFile none\nSubsystem sftp internal-sftp\n"
+            ),
+        );
+        let unit = "[Service]\nRuntimeDirectory=sshd\nExecStartPre=/bin/chmod 600 /opt/ssh/host\nExecStart=/usr/sbin/sshd -D -f /opt/ssh/config\n";
+        layer.write("etc/systemd/system/test-ssh.service", unit);
+        let system = System::boot(layer);
+        system.systemctl(&["start", "test-ssh"]);
+        let key = folder.path().join("user").display().to_string();
+        let ssh = format!(r#"ssh={{username="root",host="127.0.0.1",port={port},private_key_file="{key}"}}"#);
+        Self { system, ssh, folder }
+    }
+
+    /// Builds against moto with this machine as the one that EC2 has launched; gives what Packer said.
+    fn build(&self, moto: &Moto, template: &str, variables: &[&str]) -> Outcome {
+        let endpoint = format!("endpoint={}", moto.url());
+        let manifest = format!("manifest={}", self.folder.path().join("manifest.json").display());
+        let all = [&[self.ssh.as_str(), &endpoint, &manifest, "kubernetes=1.36"], variables].concat();
+        let given: Vec<&str> = all.into_iter().flat_map(|variable| ["-var", variable]).collect();
+        packer(&[&["build", "-color=false"], given.as_slice(), &[template]].concat())
+    }
+
+    /// The image that Packer's manifest names.
+    fn image(&self) -> String {
+        let text = fs::read_to_string(self.folder.path().join("manifest.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let artifact = manifest["builds"][0]["artifact_id"].as_str().unwrap();
+        artifact.strip_prefix(&format!("{REGION}:")).unwrap().to_owned()
+    }
+}
+
+/// The images that a term of a class finds: by filters, as `docs/nodeclass.md` says.
+fn found(moto: &Moto, filters: &[(&str, &str)]) -> String {
+    let mut parameters = vec![("Owner.1".to_owned(), "self")];
+    for (index, (name, value)) in filters.iter().enumerate() {
+        parameters.push((format!("Filter.{}.Name={name}&Filter.{}.Value.1", index + 1, index + 1), value));
+    }
+    moto.ec2("DescribeImages", &parameters.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>())
+}
+
+#[test]
+#[ignore = "builds Packer: make e2e"]
+fn a_whole_build_ends_in_an_image_that_the_selectors_find() {
+    if !System::wanted() {
+        return;
+    }
+    let moto = Moto::start(&[
+        ("amazon-eks-node-al2023-x86_64-standard-1.36-v20260101", "x86_64"),
+        ("amazon-eks-node-al2023-x86_64-standard-1.36-v20260201", "x86_64"),
+        ("amazon-eks-node-al2023-x86_64-nvidia-1.36-v20260301", "x86_64"),
+        ("amazon-eks-node-al2023-arm64-standard-1.36-v20260301", "arm64"),
+        ("amazon-eks-node-al2023-x86_64-standard-1.35-v20260301", "x86_64"),
+    ]);
+    let machine = Machine::boot(Layer::of_eks());
+    machine.system.systemctl(&["enable", "nodeadm-config", "nodeadm-run"]);
+    let program = format!("agent={}", program("agent", "amd64").display());
+    let Outcome { well, said } =
+        machine.build(&moto, "packer/al2023", &[&program, "mode=bootstrap", "version=1", r#"tags={team="nodes"}"#]);
+    assert!(well && said.contains("this machine may become an image, mode bootstrap"), "{said}");
+    let image = machine.image();
+    let by_name = found(&moto, &[("name", "kerf-al2023-*")]);
+    assert!(by_name.contains(&image) && by_name.contains("kerf-al2023-x86_64-standard-1.36-1"), "{by_name}");
+    for (tag, value) in [("kerf.sh/mode", "bootstrap"), ("kerf.sh/variant", "standard"), ("team", "nodes")] {
+        assert!(found(&moto, &[(&format!("tag:{tag}"), value)]).contains(&image), "{tag}={value}");
+    }
+    assert!(by_name.contains("amazon-eks-node-al2023-x86_64-standard-1.36-v20260201"), "made of the newest: {by_name}");
+    assert!(!machine.system.at("tmp/kerf").exists(), "what was uploaded is gone");
+    assert!(machine.system.at("etc/systemd/system/multi-user.target.wants/kerf-agent.service").is_symlink());
+}
+
+#[test]
+#[ignore = "builds Packer: make e2e"]
+fn a_machine_with_a_fault_becomes_no_image() {
+    if !System::wanted() {
+        return;
+    }
+    let moto = Moto::start(&[("amazon-eks-node-al2023-x86_64-standard-1.36-v20260101", "x86_64")]);
+    let layer = Layer::of_eks();
+    layer.write("var/lib/kubelet/kubeconfig", "another node's");
+    let machine = Machine::boot(layer);
+    let program = format!("agent={}", program("agent", "amd64").display());
+    let Outcome { well, said } = machine.build(&moto, "packer/al2023", &[&program, "mode=bootstrap"]);
+    assert!(!well && said.contains("it is another node's"), "{said}");
+    assert!(!found(&moto, &[("name", "kerf-al2023-*")]).contains("kerf-al2023-x86_64"));
+}
+
+#[test]
+#[ignore = "builds Packer: make e2e"]
+fn container_images_are_fetched_onto_bottlerockets_data_volume() {
+    if !System::wanted() {
+        return;
+    }
+    let moto = Moto::start(&[("bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-0123abcd", "x86_64")]);
+    let layer = Layer::of_eks();
+    for (program, text) in [("sheltie", SHELTIE), ("ctr", CTR)] {
+        layer.script(&format!("usr/bin/{program}"), text);
+    }
+    let machine = Machine::boot(layer);
+    machine.system.systemctl(&["start", "kubelet"]);
+    let images = r#"images=["docker.io/library/busybox:1","example.com/team/web@sha256:00"]"#;
+    let Outcome { well, said } = machine.build(&moto, "packer/bottlerocket", &[images, "registry_user=AWS:word"]);
+    assert!(well && said.contains("2 images are on the data volume"), "{said}");
+    assert!(!said.contains("AWS:word"), "a password is no part of a log: {said}");
+    let pulls = fs::read_to_string(machine.system.at("opt/pulls")).unwrap();
+    assert_eq!(pulls.lines().count(), 2, "{pulls}");
+    assert!(
+        pulls
+            .lines()
+            .all(|line| line.contains("k8s.io images pull --user AWS:word --label io.cri-containerd.image=managed"))
+    );
+    assert_eq!(machine.system.property("kubelet.service", "ActiveState"), "inactive");
+    assert!(found(&moto, &[("tag:kerf.sh/image", "bottlerocket")]).contains(&machine.image()));
+}
+
+#[test]
+#[ignore = "builds Packer: make e2e"]
+fn the_commands_of_the_document_lead_to_a_valid_template() {
+    let lines = commands("docs/ami.md", "sh");
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let (verbs, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.starts_with("make "));
+    assert!(!verbs.is_empty() && !others.is_empty(), "{lines:?}");
+    for line in verbs {
+        let verb = line.split_whitespace().nth(1).unwrap();
+        assert!(makefile.contains(&format!("\n{verb}:")), "{line}: there is no such verb; make e2e has run the others");
+    }
+    // The program is where the user's own cache is, unless the test has another.
+    let home = tempfile::tempdir().unwrap();
+    let built = home.path().join(".cache/kerf/agent");
+    fs::create_dir_all(&built).unwrap();
+    fs::copy(program("agent", "amd64"), built.join("kerf-agent")).unwrap();
+    for line in others {
+        let mut shell = Command::new("bash");
+        shell.args(["-euc", line]).envs(CREDENTIALS).env("KERF_CACHE", ship::cache()).env("HOME", home.path());
+        // Go's own folders are below the true home.
+        for name in ["GOCACHE", "GOMODCACHE"] {
+            shell.env(name, ran(Command::new("go").args(["env", name])).trim());
+        }
+        let said = ran(&mut shell);
+        assert!(said.contains("The configuration is valid."), "{line}: {said}");
+    }
+}
