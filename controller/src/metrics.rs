@@ -403,13 +403,6 @@ pub const UNSYNCED_TIME: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
 };
-/// Moves that were begun, by the pools of their nodes.
-pub const DECISIONS_BY_POOL: Metric = Metric {
-    name: "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-    help: "Moves that were begun, once for each pool of their nodes; otherwise as karpenter_voluntary_disruption_decisions_total",
-    kind: Kind::Counter,
-    labels: &["nodepool", "decision", "reason", "consolidation_type"],
-};
 /// Plans that stopped looking.
 pub const CONSOLIDATION_TIMEOUTS: Metric = Metric {
     name: "karpenter_voluntary_disruption_consolidation_timeouts_total",
@@ -488,7 +481,6 @@ pub const TABLE: &[Metric] = &[
     CLOUD_WAITING,
     BUILD_INFO,
     UNSYNCED_TIME,
-    DECISIONS_BY_POOL,
     CONSOLIDATION_TIMEOUTS,
     DRAINS,
     CLOUD_ERRORS,

@@ -1,4 +1,5 @@
 //! A part of the simulated day with everything that goes wrong on it, and what must come to rest; `make day` plays the whole.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::path::Path;
 use std::{env, fs};

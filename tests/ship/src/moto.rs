@@ -42,14 +42,14 @@ impl Moto {
     /// waits until it listens.
     #[must_use]
     pub fn start(images: &[(&str, &str)]) -> Self {
-        let program = ran(Command::new(root().join("tests/moto/install.sh")).arg(cache().join("moto")));
+        let (tests, programs) = (root().join("tests"), cache().join("moto"));
+        ran(Command::new(tests.join("steps/python-programs")).arg(tests.join("moto/requirements.txt")).arg(&programs));
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let catalogue = folder.path().join("images.json");
         fs::write(&catalogue, Value::from_iter(images.iter().enumerate().map(published)).to_string()).unwrap();
         // Port 0: the kernel chooses, and the server's log tells.
-        let python = Path::new(program.lines().last().unwrap()).with_file_name("python3");
-        let mut command = Command::new(python);
+        let mut command = Command::new(programs.join("bin/python3"));
         command
             .args(["-c", SERVER, "-H", "127.0.0.1", "-p", "0"])
             .stdin(Stdio::null())

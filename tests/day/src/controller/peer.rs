@@ -201,7 +201,7 @@ fn carried(way: Way, snapshot: &Snapshot, nodes: &[String], reason: MoveReason) 
             PodVerdict::Existing { node, .. } => Destination::Node(node.clone()),
             PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => return None,
         };
-        Some(Relocation { uid: uid.clone(), pod: uid.clone(), from: from.clone(), to })
+        Some(Relocation { uid: uid.clone(), pod: uid.clone(), from: from.clone(), to, surge: false })
     };
     let relocations: Vec<Relocation> = pods.iter().filter_map(relocation).collect();
     for it in &relocations {
