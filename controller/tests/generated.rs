@@ -28,7 +28,7 @@ fn every_name_stands_once_and_tells_its_unit() {
         let name = metric.name;
         match metric.kind {
             Kind::Counter => assert!(name.ends_with("_total"), "{name}"),
-            Kind::Histogram(_) => assert!(name.ends_with("_seconds"), "{name}"),
+            Kind::Histogram(_) => assert!(name.ends_with("_seconds") || name.ends_with("_score"), "{name}"),
             // Karpenter's one gauge of that name.
             Kind::Gauge => assert!(!name.ends_with("_total") || name == "karpenter_nodepools_cost_total", "{name}"),
         }
@@ -62,7 +62,6 @@ const ABSENT: &str = "
 | `karpenter_scheduler_pending_pods_by_effective_zone_count` | not counted |
 | `karpenter_pods_scheduling_decision_duration_seconds`, `karpenter_pods_provisioning_*` | not measured apart from `karpenter_pods_bound_duration_seconds` |
 | `karpenter_voluntary_disruption_decision_evaluation_duration_seconds` | moves are part of the plan, whose time is told |
-| `karpenter_consolidation_score`, `karpenter_consolidation_moves_total` | not told; `karpenter_voluntary_disruption_decisions_by_nodepool_total` has the moves |
 | `karpenter_nodepools_cost_tracker_errors_total` | `kerf_nodes_unpriced_count` |
 | `karpenter_cloudprovider_duration_seconds`, `karpenter_cloudprovider_batcher_*`, `karpenter_cloudprovider_instance_termination_failures_total` | not measured; failed calls are in `karpenter_cloudprovider_errors_total` |
 | `operator_*_status_condition_transitions_total`, `..._transition_seconds`, `..._current_status_seconds`, `operator_*_termination_duration_seconds` | not told; ends are in `karpenter_nodes_termination_duration_seconds` and `karpenter_nodeclaims_termination_duration_seconds` |
