@@ -136,12 +136,14 @@ impl Provisioner {
         let took = started.elapsed();
         self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], took.as_secs_f64());
         log::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64; "planned");
-        let Ok((built, plan, findings)) = planned else { return LOOK_AGAIN };
-        if !findings.is_empty() {
+        let Ok((built, checked)) = planned else { return LOOK_AGAIN };
+        if !checked.findings.is_empty() {
             self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
-            log::error!(findings = findings.join("; ").as_str(); "a plan broke its own rules and is not carried out: please report this");
-            return LOOK_AGAIN;
+            let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
+            let carried_out = if checked.sound.is_some() { "all but its later moves" } else { "nothing" };
+            log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "a plan broke its own rules: please report this");
         }
+        let Some(plan) = checked.sound else { return LOOK_AGAIN };
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&plan.moves, now);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
@@ -275,10 +277,13 @@ fn plan_id(now: Timestamp) -> u64 {
     now.as_nanosecond().unsigned_abs() as u64
 }
 
-fn checked_plan(built: Built) -> (Built, Plan, Vec<String>) {
-    let plan = planner::plan(&built.snapshot);
-    let findings = planner::check::check(&built.snapshot, &plan).iter().map(ToString::to_string).collect();
-    (built, plan, findings)
+fn checked_plan(built: Built) -> (Built, Checked) {
+    let checked = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
+    (built, checked)
+}
+
+fn told(findings: &[planner::Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// What pools can buy where overlays or factors speak of it.

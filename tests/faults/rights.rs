@@ -21,8 +21,8 @@ use crate::scene::{LIMIT, Scene, play};
 const POOL: &str = "rightful";
 /// Of a node that never was.
 const REPORT: &str = "nobody";
-/// Granted for requests that are lowered in place, which the controller does not do yet. What is used must not stand here.
-const NOT_YET: [(&str, &str); 1] = [("pods/resize", "patch")];
+/// Granted for requests that are lowered in place, which takes a day of history first. What is used here must not stand here.
+const NOT_YET: [(&str, &str); 2] = [("pods", "patch"), ("pods/resize", "patch")];
 
 /// One thing that a rule allows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

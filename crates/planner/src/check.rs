@@ -68,6 +68,28 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     findings.0
 }
 
+/// What the checker leaves of a plan.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// What may be carried out; nothing where even the places of pods break a rule.
+    pub sound: Option<Plan>,
+    /// What was wrong with the whole.
+    pub findings: Vec<Finding>,
+}
+
+/// Holds a plan against every rule. Moves are planned one after another, so the first ones are sound without the others: where they
+/// break a rule together, half of them are left out until they do not, and pods that wait have their places all the same.
+#[must_use]
+pub fn checked(snapshot: &Snapshot, plan: Plan) -> Checked {
+    let findings = check(snapshot, &plan);
+    if findings.is_empty() {
+        return Checked { sound: Some(plan), findings };
+    }
+    let fewer = std::iter::successors(Some(plan.moves.len() / 2), |count| (*count > 0).then_some(count / 2));
+    let sound = fewer.map(|count| plan.clone().with_moves(count)).find(|part| check(snapshot, part).is_empty());
+    Checked { sound, findings }
+}
+
 /// Everything that is wrong with the places of pods.
 fn placed(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     let moulds = Moulds::new(snapshot, plan);

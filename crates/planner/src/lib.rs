@@ -12,7 +12,7 @@ mod packing;
 pub mod plan;
 mod provision;
 
-pub use check::{Finding, carried_out, check, resized};
+pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;
 pub use model::*;
 pub use packing::fitting;

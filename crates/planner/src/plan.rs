@@ -1,5 +1,6 @@
 //! The answer: what to do, and for every pod and node the reason.
 
+mod cut;
 mod display;
 mod moves;
 mod resizes;

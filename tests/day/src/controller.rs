@@ -170,12 +170,11 @@ impl Controller {
                 (plan, begin, Some(peer.next()))
             }
             None => {
-                let plan = planner::plan(&built.snapshot);
-                if !keeps_its_rules(&built, &plan, hands, now) {
+                let Some(plan) = sound_plan(&built, hands, now) else {
                     // As in the controller: such a plan is not carried out, and the next look comes soon.
                     self.due = now + LOOK_AGAIN;
                     return Ok(());
-                }
+                };
                 let (begin, ripe) = self.noted.look(&plan.moves, now);
                 (plan, begin, ripe)
             }
@@ -265,16 +264,17 @@ impl Controller {
     }
 }
 
-/// The plan is judged by code that shares nothing with the planner. What it finds is counted, with the first as evidence.
-fn keeps_its_rules(built: &Built, plan: &Plan, hands: &mut Hands<'_>, now: Moment) -> bool {
+/// The plan, or what is sound of it, as judged by code that shares nothing with the planner. What it finds is counted, with the first
+/// as evidence.
+fn sound_plan(built: &Built, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
     for problem in &built.problems {
         hands.audit.expect(false, now, || format!("the translator complains: {problem}"));
     }
-    let findings = planner::check(&built.snapshot, plan);
-    if let Some(first) = findings.first() {
+    let checked = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
+    if let Some(first) = checked.findings.first() {
         hands.record.refused += 1;
         let snapshot = || serde_json::to_string(&built.snapshot).ok();
         hands.audit.evidence.get_or_insert_with(|| (first.to_string(), snapshot().unwrap_or_default()));
     }
-    findings.is_empty()
+    checked.sound
 }

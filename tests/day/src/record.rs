@@ -48,7 +48,7 @@ pub struct Record {
     pub moves: Vec<Moved>,
     /// Plans that were made.
     pub plans: usize,
-    /// Of those, plans that the checker refused: they were not carried out.
+    /// Of those, plans in which the checker found something: they were not carried out, or only with their first moves.
     pub refused: usize,
     /// Machines that were bought.
     pub launches: usize,

@@ -95,9 +95,8 @@ fn a_cluster_that_nobody_disturbs_comes_to_rest() {
         let size = Size { services: 10, jobs: 0, faults: 0, from: 14, hours: 1 };
         for (_, event) in trace(seed, size, START).into_iter().filter(|(at, _)| *at == START) {
             let Event::Come(app) = event else { panic!("services come first: {event:?}") };
-            // Who rests may go hours later, and rightly so. Plans that move several pods of a workload with a hard spread are
-            // refused for now (docs/roadmap.md), and what is refused cannot come to rest.
-            simulation.at(START, Event::Come(App { rests: None, spread: false, ..app }));
+            // Who rests may go hours later, and rightly so.
+            simulation.at(START, Event::Come(App { rests: None, ..app }));
         }
         let changed = START + 15 * MINUTE;
         simulation.run(changed).unwrap();

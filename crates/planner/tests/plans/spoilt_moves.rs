@@ -143,3 +143,26 @@ fn every_fault_is_found() {
         assert!(findings.iter().any(|it| it.contains(expected)), "{expected}: found only {findings:#?}");
     }
 }
+
+#[test]
+fn what_breaks_a_rule_in_its_last_move_keeps_the_first() {
+    let snapshot = cluster();
+    let mut spoilt = plan(&snapshot);
+    spoilt.moves[1].saving = Some(MicroDollars(1));
+    let checked = planner::checked(&snapshot, spoilt.clone());
+    assert!(!checked.findings.is_empty());
+    assert_eq!(checked.sound, Some(spoilt.with_moves(1)));
+}
+
+#[test]
+fn a_plan_without_its_later_moves_is_sound() {
+    let snapshot = cluster();
+    let whole = plan(&snapshot);
+    for (count, launches) in [(2, 1), (1, 0), (0, 0)] {
+        let part = whole.clone().with_moves(count);
+        assert_eq!((part.moves.len(), part.launches.len()), (count, launches));
+        assert_eq!(check(&snapshot, &part), Vec::new());
+        let postponed = part.report.nodes.iter().filter(|(_, verdict)| *verdict == planner::NodeVerdict::Postponed);
+        assert_eq!(postponed.count(), 2 - count);
+    }
+}
