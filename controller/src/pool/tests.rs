@@ -109,7 +109,7 @@ fn a_wrong_specification_makes_the_pool_unready() {
 #[test]
 fn what_cannot_be_read_of_disruption_is_told_and_keeps_nobody_from_buying() {
     let budgets = |schedule: &str| {
-        json!({"spec": {"disruption": {"budgets": [
+        json!({"spec": {"disruption": {"consolidateAfter": "30s", "budgets": [
             {"nodes": "3", "schedule": schedule, "duration": "8h"}, {"nodes": "1"},
         ]}}})
     };
