@@ -13,7 +13,7 @@ use std::time::Duration;
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use planner::{NodeVerdict, Plan};
+use planner::{Checked, NodeVerdict, Plan};
 use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;

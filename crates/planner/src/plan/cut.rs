@@ -6,7 +6,6 @@ use crate::MicroDollars;
 impl Plan {
     /// The same with the first `count` of its moves, without resizes and without launches for the moves that are left out. Their
     /// nodes wait for the next plan.
-    #[must_use]
     pub fn with_moves(mut self, count: usize) -> Self {
         for dropped in self.moves.drain(count.min(self.moves.len())..) {
             for (name, verdict) in &mut self.report.nodes {
