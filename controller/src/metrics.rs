@@ -1,8 +1,11 @@
 //! The controller's metrics: the one place where their names, labels and meanings stand.
 
 pub mod fleet;
+mod moves;
 
 use daemon::metric::{Kind, Metric};
+
+pub use moves::{CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DECISIONS, DECISIONS_BY_POOL};
 
 /// Karpenter's buckets for durations, in seconds.
 const DURATIONS: &[f64] = &[
@@ -17,9 +20,6 @@ const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 51
 /// From 15 minutes to 30 days, in seconds.
 const LIFETIMES: &[f64] =
     &[900.0, 3600.0, 7200.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0, 1_296_000.0, 2_592_000.0];
-
-/// Karpenter's buckets for scores of consolidation.
-const SCORES: &[f64] = &[0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// NodeClaims that were created.
 pub const CLAIMS_CREATED: Metric = Metric {
@@ -167,34 +167,6 @@ pub const SYNCED: Metric = Metric {
     help: "1 once every watch has listed, else 0",
     kind: Kind::Gauge,
     labels: &[],
-};
-/// Moves that were begun.
-pub const DECISIONS: Metric = Metric {
-    name: "karpenter_voluntary_disruption_decisions_total",
-    help: "Moves that were begun, by decision (delete, or replace: something comes first), reason and type of consolidation",
-    kind: Kind::Counter,
-    labels: &["decision", "reason", "consolidation_type"],
-};
-/// The same by pool.
-pub const DECISIONS_BY_POOL: Metric = Metric {
-    name: "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-    help: "Moves that were begun, for each pool that they take nodes from, by decision, reason and type of consolidation",
-    kind: Kind::Counter,
-    labels: &["nodepool", "decision", "reason", "consolidation_type"],
-};
-/// How much moves save for what they disturb.
-pub const CONSOLIDATION_SCORE: Metric = Metric {
-    name: "karpenter_consolidation_score",
-    help: "The share of its pool's cost that a move saves over the share of its pool's disruption that it causes, by decision (approved: begun, rejected: too little for policy Balanced), pool and policy",
-    kind: Kind::Histogram(SCORES),
-    labels: &["decision", "nodepool", "policy"],
-};
-/// Moves that were weighed.
-pub const CONSOLIDATION_MOVES: Metric = Metric {
-    name: "karpenter_consolidation_moves_total",
-    help: "Moves to save money that were begun (approved), and nodes whose move saves too little for policy Balanced (rejected), by pool and policy",
-    kind: Kind::Counter,
-    labels: &["decision", "nodepool", "policy"],
 };
 /// Nodes that could go.
 pub const ELIGIBLE_NODES: Metric = Metric {

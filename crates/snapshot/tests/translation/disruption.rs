@@ -247,9 +247,7 @@ fn only(pod: Value, budgets: Vec<Value>) -> (BoundPod, Vec<String>) {
 fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
     let web = |changes: Value| merged(running("web", "n1", "1", json!({})), changes);
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let all = json!({});
-    let none = json!({"disruptionsAllowed": 0});
-    let some = json!({"disruptionsAllowed": 1});
+    let (all, none, some) = (json!({}), json!({"disruptionsAllowed": 0}), json!({"disruptionsAllowed": 1}));
     let app = |name: &str| json!({"matchLabels": {"app": name}});
     let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});
     let enough = json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2});
