@@ -21,7 +21,6 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const STAGING: &str = "opt/staging";
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
-const USER_DATA: &str = include_str!("minimal-nodeconfig.yaml");
 /// EKS's nodeadm leaves a kubeconfig and kubelet's flags, once there is somebody to join.
 const NODEADM: &str = "#!/bin/sh -e\nif [ -d /opt/joins ]; then cp -r /opt/joins/. /; fi\n";
 /// What an image is made of, as far as Kerf has a hand in it.
@@ -78,22 +77,13 @@ fn provisioned(mode: &str) -> System {
     system
 }
 
-/// Metadata as a machine has it that is told how to join.
-async fn metadata() -> Machine {
-    let machine = Machine::boot().await;
-    machine.answer("user-data", 200, USER_DATA);
-    machine.answer("meta-data/local-ipv4", 200, "10.0.0.1");
-    machine.answer("meta-data/mac", 200, "0e:49:61:0f:c3:11");
-    machine
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_nodeadm_the_image_boots_to_a_node_with_open_gates() {
     if !System::wanted() {
         return;
     }
     let image = provisioned("observe").image(IMAGE);
-    let (api, machine) = (Api::start().await, metadata().await);
+    let (api, machine) = (Api::start().await, Machine::told_to_join().await);
     machine.join(&api);
     api.put_node(node(INSTANCE));
     for path in ["var/lib/kubelet/kubeconfig", "etc/eks/kubelet/environment"] {
@@ -119,7 +109,7 @@ async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
         return;
     }
     let image = provisioned("bootstrap").image(IMAGE);
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     let system = System::boot(image.with_metadata(machine.endpoint()));
     system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
     assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("kubelet is started as {NAME}"));

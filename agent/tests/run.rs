@@ -29,6 +29,7 @@ mod local;
 #[path = "run/logind.rs"]
 mod logind;
 #[path = "run/machine.rs"]
+#[expect(dead_code, reason = "the units' tests use the rest")]
 mod machine;
 #[path = "run/memory.rs"]
 mod memory;

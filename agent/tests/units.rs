@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use hyper::Method;
 
 use api::{Api, status, until};
-use machine::{INSTANCE, Machine, NAME, node};
+use machine::{INSTANCE, Machine, NAME, USER_DATA, node};
 use systemd_room::{Layer, System};
 
 const RUN: &str = "kerf-agent.service";
@@ -26,26 +26,16 @@ const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
 const DISKS: &str = "kerf-local-disks.service";
 /// How long logind lets a lock delay a shutdown.
 const PATIENCE: Duration = Duration::from_secs(40);
-const USER_DATA: &str = include_str!("minimal-nodeconfig.yaml");
 
 /// What an image has, with stand-ins for what the agent only starts.
 fn layer(imds: &str) -> Layer {
     Layer::new(Path::new(env!("CARGO_BIN_EXE_kerf-agent")), imds).with_stand_ins()
 }
 
-/// Metadata as a machine has it that is told how to join.
-async fn metadata() -> Machine {
-    let machine = Machine::boot().await;
-    machine.answer("user-data", 200, USER_DATA);
-    machine.answer("meta-data/local-ipv4", 200, "10.0.0.1");
-    machine.answer("meta-data/mac", 200, "0e:49:61:0f:c3:11");
-    machine
-}
-
 /// A system whose bootstrap was done before, with a registered Node; only the guarding unit is started.
 async fn guarded(settings: &str) -> (Api, Machine, System) {
     let api = Api::start().await;
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     machine.join(&api);
     machine.cni();
     api.put_node(node(INSTANCE));
@@ -72,7 +62,7 @@ async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
     if !System::wanted() {
         return;
     }
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["preset", BOOTSTRAP, RUN]);
     assert_eq!(system.property(RUN, "UnitFileState"), "enabled");
@@ -97,7 +87,7 @@ async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
     if !System::wanted() {
         return;
     }
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     machine.answer("user-data", 200, "kind: NodeConfig\nspec: [");
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);

@@ -24,6 +24,8 @@ use crate::api::Api;
 
 pub const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
 pub const INSTANCE: &str = "i-0123456789abcdef0";
+/// What tells a machine how to join.
+pub const USER_DATA: &str = include_str!("../minimal-nodeconfig.yaml");
 const SPOT: &str = "meta-data/spot/instance-action";
 
 type Answers = Arc<Mutex<BTreeMap<String, (u16, String)>>>;
@@ -60,6 +62,15 @@ impl Machine {
         machine.write("etc/eks/kubelet/environment", &format!("NODEADM_KUBELET_ARGS=\"--hostname-override={NAME}\"\n"));
         let done = json!({"state": "done", "nodeName": NAME, "since": "2026-01-01T00:00:00Z"});
         machine.write("run/kerf/bootstrap.json", &done.to_string());
+        machine
+    }
+
+    /// As [`Self::boot`], with metadata that tell how to join.
+    pub async fn told_to_join() -> Self {
+        let machine = Self::boot().await;
+        machine.answer("user-data", 200, USER_DATA);
+        machine.answer("meta-data/local-ipv4", 200, "10.0.0.1");
+        machine.answer("meta-data/mac", 200, "0e:49:61:0f:c3:11");
         machine
     }
 

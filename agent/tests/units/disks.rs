@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use systemd_room::System;
 
 use crate::api::until;
-use crate::{BOOTSTRAP, DISKS, USER_DATA, layer, metadata};
+use crate::machine::Machine;
+use crate::{BOOTSTRAP, DISKS, USER_DATA, layer};
 
 /// What an image's own program does, with memory for disks: it mounts them, moves kubelet's folder there, and does nothing the second
 /// time.
@@ -42,7 +43,7 @@ async fn what_is_mounted_for_the_disks_is_there_for_containerd_and_kubelet() {
     if !System::wanted() {
         return;
     }
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     machine.answer("user-data", 200, &configured());
     let system = System::boot(layer(machine.endpoint()));
     install(&system, PROGRAM);
@@ -67,7 +68,7 @@ async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() 
     if !System::wanted() {
         return;
     }
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     machine.answer("user-data", 200, &configured());
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);
@@ -89,7 +90,7 @@ async fn what_bootstrap_writes_once_disks_are_mounted_is_written_there() {
     if !System::wanted() {
         return;
     }
-    let machine = metadata().await;
+    let machine = Machine::told_to_join().await;
     machine.answer("user-data", 200, &configured());
     let image = layer(machine.endpoint());
     let held = "[Service]\nExecStartPre=/usr/bin/test -e /run/go-on\n";

@@ -1,5 +1,6 @@
 # The rights of Kerf in AWS: the nodes' role, the controller's role with its policies and, if wanted, the queue of notices with its
-# rules. Written by `make bless`, like rights.tf and the folder of policies; docs/iam.md says what each statement is for.
+# rules. What rights there are stands in rights.tf, nodes.tf and the folder of policies, which `make bless` writes; docs/iam.md says what
+# each statement is for.
 
 terraform {
   required_version = ">= 1.5"

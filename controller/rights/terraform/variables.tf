@@ -64,15 +64,3 @@ variable "tags" {
   type        = map(string)
   default     = {}
 }
-
-variable "nodes_run_vpc_cni" {
-  description = "Gives nodes AmazonEKS_CNI_Policy; false when the VPC CNI has a role of its own, or another network is used."
-  type        = bool
-  default     = true
-}
-
-variable "session_manager" {
-  description = "Gives nodes AmazonSSMManagedInstanceCore; false when nobody should reach nodes through Session Manager."
-  type        = bool
-  default     = true
-}

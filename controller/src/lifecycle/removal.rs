@@ -58,7 +58,7 @@ fn missing_deadline(claim: &NodeClaim) -> Option<Timestamp> {
 }
 
 fn end_instance(view: &View, decision: &mut Decision) {
-    let launched = crate::index::provider_id(&view.claim).and_then(|id| id.rsplit('/').next());
+    let launched = crate::index::instance_id(&view.claim);
     match (launched, view.instance) {
         (None, _) | (Some(_), Instance::Gone) => release(&view.claim, decision),
         (Some(_), Instance::Unknown) => decision.wake(next_look(&view.claim, view.now)),

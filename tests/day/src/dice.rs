@@ -1,5 +1,6 @@
-//! Chance by seed: the same day for the same seed, on every machine.
+//! Chance by seed, in the words that generators use: the same for the same seed, on every machine.
 
+use rand::distr::uniform::SampleUniform;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -20,12 +21,18 @@ impl Dice {
     }
 
     /// A number of the range, both ends included.
-    pub fn between(&mut self, least: i64, most: i64) -> i64 {
+    pub fn between<T: SampleUniform + PartialOrd>(&mut self, least: T, most: T) -> T {
         self.0.random_range(least..=most)
     }
 
-    /// One of the items, if there is any.
-    pub fn one<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        (!items.is_empty()).then(|| &items[self.0.random_range(0..items.len())])
+    /// One of the items; there must be some.
+    pub fn one<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.0.random_range(0..items.len())]
+    }
+
+    /// One or more of the items, in their order; there must be some.
+    pub fn some<T: Clone>(&mut self, items: &[T]) -> Vec<T> {
+        let chosen: Vec<T> = items.iter().filter(|_| self.0.random_bool(0.5)).cloned().collect();
+        if chosen.is_empty() { vec![self.one(items).clone()] } else { chosen }
     }
 }

@@ -79,8 +79,8 @@ fn services(dice: &mut Dice, number: usize, size: Size, start: Moment, events: &
 }
 
 fn service(dice: &mut Dice, number: usize, single: bool, most: i64) -> App {
-    let cpu = *dice.one(&[100, 250, 500, 500, 1000, 1500]).unwrap_or(&500);
-    let gibibytes = *dice.one(&[1, 2, 2, 4, 4, 8]).unwrap_or(&2);
+    let cpu = *dice.one(&[100, 250, 500, 500, 1000, 1500]);
+    let gibibytes = *dice.one(&[1, 2, 2, 4, 4, 8]);
     let apart = !single && most <= 8 && dice.chance(30);
     App {
         name: format!("service-{number:03}"),
@@ -111,7 +111,7 @@ fn jobs(dice: &mut Dice, size: Size, start: Moment, events: &mut Vec<(Moment, Ev
         let app = App {
             name: format!("job-{number:04}"),
             wanted: usize::try_from(dice.between(1, 8)).unwrap_or(1),
-            cpu: *dice.one(&[1000, 2000, 4000]).unwrap_or(&1000),
+            cpu: *dice.one(&[1000, 2000, 4000]),
             memory: dice.between(2, 8) << 30,
             uses: 90,
             grace: 30,

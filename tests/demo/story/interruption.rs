@@ -48,13 +48,14 @@ pub async fn find(told: &Told, node: &str) -> Result<Victim> {
         .iter()
         .find(|claim| claim.status.as_ref().is_some_and(|status| status.node_name == node))
         .with_context(|| format!("{node} has no NodeClaim"))?;
-    let provider_id = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
-    let instance = provider_id.rsplit('/').next().unwrap_or_default().to_owned();
+    let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
+    let instance =
+        cloud::claim::instance_id(provider_id).with_context(|| format!("{node} has no instance"))?.to_owned();
     Ok(Victim { node: node.to_owned(), claim: claim.name_any(), instance })
 }
 
 async fn notice(told: &mut Told, victim: &Victim) -> Result<Timestamp> {
-    let Told { teller, stage, look, observer } = told;
+    let Told { teller, stage, look, observer, .. } = told;
     let started = Timestamp::now();
     let given = async {
         let deadline = started.checked_add(NOTICE)?;

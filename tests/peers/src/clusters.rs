@@ -5,7 +5,6 @@
 
 mod catalogue;
 mod daemons;
-mod dice;
 mod extras;
 mod kinds;
 mod nodes;
@@ -24,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use snapshot::{Built, Input};
 
-pub(crate) use dice::Dice;
+pub(crate) use day::dice::Dice;
 pub use kinds::{Kind, Kinds};
 pub use nodes::{amounts, machine_labels};
 pub use storage::csi_node;

@@ -11,8 +11,7 @@ pub(super) fn files() -> Vec<(String, String)> {
     let mut files = vec![
         ("cloudformation.yaml".to_owned(), template()),
         ("terraform/rights.tf".to_owned(), locals()),
-        ("terraform/main.tf".to_owned(), include_str!("rights/main.tf").to_owned()),
-        ("terraform/variables.tf".to_owned(), include_str!("rights/variables.tf").to_owned() + &node_variables()),
+        ("terraform/nodes.tf".to_owned(), node_variables()),
     ];
     files.extend(Policy::ALL.map(|policy| {
         (format!("terraform/policies/{}.json.tftpl", policy.name()), pretty(&json!(policy.document())) + "\n")
@@ -117,7 +116,8 @@ fn node_variables() -> String {
             snake(name)
         )
     };
-    optional().map(one).collect()
+    let head = "# Written from crates/cloud/src/policy by `make bless`: which rights nodes may do without.\n";
+    std::iter::once(head.to_owned()).chain(optional().map(one)).collect()
 }
 
 fn snake(name: &str) -> String {

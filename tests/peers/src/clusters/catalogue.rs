@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::label;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 
-use super::dice::Dice;
+use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{CLASS, DRIVER, ZONES};
 

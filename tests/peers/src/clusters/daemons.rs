@@ -3,7 +3,7 @@
 use api::label;
 use serde_json::{Value, json};
 
-use super::dice::Dice;
+use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::pods::{has, port};
 use super::selectors::APPS;

@@ -3,7 +3,7 @@
 use api::label;
 use serde_json::{Value, json};
 
-use super::dice::Dice;
+use super::Dice;
 use super::kinds::Kind;
 use super::pods::Workload;
 use super::{Cluster, ZONES};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::{Result, bail};
 
-use super::dice::Dice;
+use super::Dice;
 
 /// One kind of constraint, or of circumstance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use api::{label, quantity};
 use planner::{CapacityType, InstanceType, Offering, Resources};
 use serde_json::{Map, Value, json};
 
-use super::dice::Dice;
+use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{CLASS, Cluster, DRIVER, RACK, RACKS, ZONES, pods, pools, storage};
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Cluster;
+use super::Dice;
 use super::catalogue::{DEVICES, GPU};
-use super::dice::Dice;
 use super::extras::OVERLAID;
 use super::kinds::{Kind, Kinds};
 use super::selectors::{APPS, node_selector, node_term, pod_term, spread};

@@ -3,7 +3,7 @@
 use api::label;
 use serde_json::{Value, json};
 
-use super::dice::Dice;
+use super::Dice;
 use super::{Cluster, DRIVER, ZONES};
 
 /// How a pod comes to its volume.
