@@ -26,3 +26,5 @@ mod queue;
 mod rights;
 #[path = "faults/scene.rs"]
 mod scene;
+#[path = "faults/surge.rs"]
+mod surge;

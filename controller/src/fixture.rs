@@ -202,7 +202,7 @@ fn profile_word(step: &ProfileStep) -> String {
 /// The body of the first patch or status patch.
 pub fn body(steps: &[Step]) -> Value {
     let bodies = steps.iter().filter_map(|step| match step {
-        Step::Patch(_, body) | Step::PatchStatus(_, body) => Some(body.clone()),
+        Step::Patch(_, body) | Step::PatchStatus(_, body) | Step::PatchPod(_, body) => Some(body.clone()),
         _ => None,
     });
     bodies.into_iter().next().unwrap_or_default()

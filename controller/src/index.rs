@@ -347,6 +347,8 @@ mod tests {
         assert!(!index.apply(pool("2", heavier), NOW, true).work.contains(&look), "nothing that claims are made of");
         let labelled = serde_json::json!({"spec": {"template": {"metadata": {"labels": {"tier": "a"}}}}});
         assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
+        let patient = serde_json::json!({"spec": {"disruption": {"consolidateAfter": "1h"}}});
+        assert!(index.apply(pool("4", patient), NOW, true).work.contains(&look));
         assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, ["nodeclaim/default-1"]);
         assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty(), "once");
     }
@@ -360,6 +362,11 @@ mod tests {
             api::annotation::MIRROR_POD,
             api::annotation::ON_DEMAND_BASE,
             api::annotation::SPOT_SHARE,
+            api::annotation::RESIZE,
+            api::annotation::REQUESTED,
+            api::annotation::GIVEN_BACK,
+            api::annotation::SURGE,
+            api::annotation::SURGED,
         ];
         let mut annotations: std::collections::BTreeMap<&str, &str> = read.iter().map(|key| (*key, "1")).collect();
         annotations.insert("example.com/notes", "many");

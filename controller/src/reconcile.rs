@@ -344,8 +344,10 @@ fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<l
 
 fn node_view(index: &Index, name: &str) -> Option<termination::View> {
     let node = Arc::clone(index.nodes.get(name)?);
+    let claim = index.claim_of(&node).cloned();
     Some(termination::View {
-        claim: index.claim_of(&node).cloned(),
+        surging: termination::surging(index, &node, claim.as_deref()),
+        claim,
         pods: index.pods_on(name).cloned().collect(),
         attached: index.detaching(name),
         instance: Instance::Unknown,

@@ -4,6 +4,7 @@
 //! does not acknowledge that, or has not been heard of for a while ([`handover`]).
 
 mod handover;
+mod surge;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::patch;
 
 use handover::Hands;
 pub use handover::said;
+pub use surge::{Surging, of as surging};
 
 /// What upstream calls a termination that nobody planned.
 const FORCEFUL: &str = "Forceful Termination";
@@ -40,6 +42,8 @@ pub struct View {
     pub claim: Option<Arc<NodeClaim>>,
     /// Pods bound to it.
     pub pods: Vec<Arc<Pod>>,
+    /// Those of them that ask for a copy before they go.
+    pub surging: Vec<Surging>,
     /// Volumes that are still attached to it although no pod that is left there uses them.
     pub attached: Vec<String>,
     /// What EC2 says of the instance.
@@ -87,13 +91,14 @@ pub fn start_drain(view: &View) -> Drain {
 /// machine that is gone lets its node go (core 5.1.2). EC2 need not be asked about all others.
 #[must_use]
 pub fn asks(view: &View, drain: &mut Drain) -> bool {
-    let over = |drain| view.claim.is_some() && is_closed(&view.node) && stage(view, drain) == Stage::Over;
+    let over = |drain| view.claim.is_some() && is_closed(&view.node) && matches!(stage(view, drain), Stage::Over);
     !view.node.is_ready() || over(drain)
 }
 
 /// How far an emptying has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Copies of pods come up first.
+    Surging(Vec<Step>),
     /// Pods are left that have to go.
     Draining,
     /// None are left, but one may have been bound meanwhile: time until that would have shown.
@@ -110,7 +115,7 @@ fn stage(view: &View, drain: &mut Drain) -> Stage {
     deadline.into_iter().for_each(|deadline| drain.tighten(deadline));
     drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
     if !drain.is_done() {
-        return Stage::Draining;
+        return surge::before_draining(view).map_or(Stage::Draining, Stage::Surging);
     }
     let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
     if waited < LEAST_DRAIN {
@@ -163,7 +168,7 @@ fn close(view: &View) -> Step {
         },
         "spec": {"taints": taints},
     });
-    if handover::is_heard(view) {
+    if handover::is_heard(view) && surge::before_draining(view).is_none() {
         patch["metadata"]["annotations"] = json!({annotation::DRAIN: handover::request(view).to_string()});
     }
     Step::Patch(Target::Node(node.name().to_owned()), patch)
@@ -171,6 +176,11 @@ fn close(view: &View) -> Step {
 
 fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
     match stage(view, drain) {
+        Stage::Surging(steps) => {
+            decision.steps.extend(steps);
+            decision.after = Some(surge::LOOK);
+            say_draining(view, format!("waiting for copies of {}", surge::waited_for(view)), decision);
+        }
         Stage::Draining => {
             ask_to_leave(view, drain, decision);
             decision.after = Some(next_moment(view, drain));
@@ -211,15 +221,11 @@ fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
 
 fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
     let progress = drain.progress();
-    if let Some(claim) = &view.claim {
-        let mut changed = NodeClaim::clone(claim);
-        let message = match progress.remaining() {
-            0 => "waiting for late pods".to_owned(),
-            left => format!("{left} pods left"),
-        };
-        changed.set_unknown(condition::DRAINED, reason::DRAINING, &message, view.now);
-        push_status(claim, &changed, decision);
-    }
+    let message = match progress.remaining() {
+        0 => "waiting for late pods".to_owned(),
+        left => format!("{left} pods left"),
+    };
+    say_draining(view, message, decision);
     if progress.blocked > 0 {
         let blocked: Vec<String> = drain.refusals().map(|refused| refused.to_string()).collect();
         let message = format!("cannot evict {}", blocked.join("; "));
@@ -229,6 +235,13 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
             message,
         )));
     }
+}
+
+fn say_draining(view: &View, message: String, decision: &mut Decision) {
+    let Some(claim) = &view.claim else { return };
+    let mut changed = NodeClaim::clone(claim);
+    changed.set_unknown(condition::DRAINED, reason::DRAINING, &message, view.now);
+    push_status(claim, &changed, decision);
 }
 
 fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {

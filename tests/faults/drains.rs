@@ -45,12 +45,7 @@ impl Held {
         });
         scene.stage.apply_value(budget).await?;
         let node = scene.runs(app).await?;
-        let claim = eventually("its claim to be initialized", LIMIT, async || {
-            let claim = scene.only_claim().await?;
-            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
-        })
-        .await?;
-        let provider = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
+        let (claim, instance) = scene.settled_claim().await?;
         let pods = scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
         let pod = pods.first().context("no pod")?;
         Ok(Self {
@@ -58,7 +53,7 @@ impl Held {
             node,
             claim: claim.metadata.name.unwrap_or_default(),
             pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
-            instance: provider.rsplit('/').next().unwrap_or_default().to_owned(),
+            instance,
         })
     }
 

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use crate::scene::{LIMIT, Scene, instance_of, play};
 
 async fn claim_in(scene: &Scene, zone: &str) -> Result<NodeClaim> {
     let claims = scene.claims().await?;
@@ -22,11 +22,6 @@ async fn claim_in(scene: &Scene, zone: &str) -> Result<NodeClaim> {
 
 fn name(claim: &NodeClaim) -> &str {
     claim.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn instance(claim: &NodeClaim) -> String {
-    let id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
-    id.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// As if somebody had taken the claim away behind our back, finalizer and all.
@@ -64,12 +59,13 @@ fn nobody_owns_them_any_more() {
         // Its looks come slower the longer it runs.
         scene.stage.kill_controller()?;
         snatch(scene, &claims.0).await?;
-        ensure!(scene.stage.ec2.kill(&instance(&claims.1)), "EC2 does not know the second instance");
+        let first = instance_of(&claims.0)?;
+        ensure!(scene.stage.ec2.kill(&instance_of(&claims.1)?), "EC2 does not know the second instance");
         lose_sight(scene, &other_node).await?;
-        ensure!(scene.living().iter().any(|machine| machine.instance.id == instance(&claims.0)), "ended too early");
+        ensure!(scene.living().iter().any(|machine| machine.instance.id == first), "ended too early");
         scene.stage.start_controller()?;
         eventually("the instance without a claim to end", LIMIT, async || {
-            let living = scene.living().iter().any(|machine| machine.instance.id == instance(&claims.0));
+            let living = scene.living().iter().any(|machine| machine.instance.id == first);
             Ok((!living).then_some(()))
         })
         .await?;

@@ -27,11 +27,7 @@ impl Condemned {
     async fn settled(scene: &Scene, app: &'static str) -> Result<Self> {
         scene.pod(app, "1", json!({})).await?;
         let node = scene.runs(app).await?;
-        let claim = eventually("its claim to be initialized", LIMIT, async || {
-            let claim = scene.only_claim().await?;
-            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
-        })
-        .await?;
+        let (claim, _) = scene.settled_claim().await?;
         let pod = pods(scene, app).await?.pop().context("no pod")?;
         Ok(Self { app, node, claim, pod_uid: pod.uid().unwrap_or_default(), successor: format!("default-after-{app}") })
     }

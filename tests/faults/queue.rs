@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use api::status::Conditioned;
-use api::{condition, label, reason};
+use anyhow::{Result, ensure};
+use api::{label, reason};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use world::eventually;
 
-use crate::scene::{LIMIT, QUEUE, Scene, play};
+use crate::scene::{LIMIT, QUEUE, Scene, instance_of, play};
 
 /// What stands for the controller in events.
 const LEASE: &str = "karpenter-leader-election";
@@ -27,13 +26,7 @@ impl Doomed {
     async fn settled(scene: &Scene, app: &str) -> Result<Self> {
         scene.pod(app, "1", json!({label::CAPACITY_TYPE: label::CAPACITY_SPOT})).await?;
         let node = scene.runs(app).await?;
-        let claim = eventually("its claim to be initialized", LIMIT, async || {
-            let claim = scene.only_claim().await?;
-            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
-        })
-        .await?;
-        let provider = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
-        let instance = provider.rsplit('/').next().unwrap_or_default().to_owned();
+        let (claim, instance) = scene.settled_claim().await?;
         Ok(Self { node, claim: claim.name_any(), instance })
     }
 
@@ -118,8 +111,7 @@ fn what_is_nobodys_is_thrown_away() {
         scene.pod("calm", "1", json!({})).await?;
         let node = scene.runs("calm").await?;
         let claim = scene.only_claim().await?;
-        let provider = claim.status.as_ref().context("no status")?.provider_id.clone();
-        let own = provider.rsplit('/').next().unwrap_or_default();
+        let own = instance_of(&claim)?;
         let starts = json!({"instance-id": own, "state": "running"});
         let foreign = json!({"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"});
         for body in [

@@ -17,12 +17,13 @@ use world::controlplane::Asked;
 use world::eventually;
 
 use crate::scene::{LIMIT, Scene, play};
+use crate::surge;
 
 const POOL: &str = "rightful";
 /// Of a node that never was.
 const REPORT: &str = "nobody";
 /// Granted for requests that are lowered in place, which takes a day of history first. What is used here must not stand here.
-const NOT_YET: [(&str, &str); 2] = [("pods", "patch"), ("pods/resize", "patch")];
+const NOT_YET: (&str, &str) = ("pods/resize", "patch");
 
 /// One thing that a rule allows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +44,7 @@ impl Right {
     }
 
     fn is_for_later(&self) -> bool {
-        NOT_YET.contains(&(self.resource.as_str(), self.verb.as_str()))
+        NOT_YET == (self.resource.as_str(), self.verb.as_str())
     }
 }
 
@@ -81,6 +82,7 @@ async fn granted(scene: &Scene) -> Result<BTreeSet<Right>> {
 #[test]
 fn each_right_of_the_controller_is_used() {
     play(async |scene| {
+        surge::a_copy_comes_first(scene, "copied").await?;
         stale_report(scene).await?;
         verdicts(scene).await?;
         open_pool(scene).await?;
@@ -180,13 +182,8 @@ async fn forced_out(scene: &Scene) -> Result<()> {
     });
     scene.stage.apply_value(budget).await?;
     let node = scene.runs(app).await?;
-    let claim = eventually("its claim to be initialized", LIMIT, async || {
-        let claim = scene.only_claim().await?;
-        Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
-    })
-    .await?;
-    let provider = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
-    let machine = scene.stage.room.machine(provider.rsplit('/').next().unwrap_or_default()).context("no machine")?;
+    let (claim, instance) = scene.settled_claim().await?;
+    let machine = scene.stage.room.machine(&instance).context("no machine")?;
     for pid in machine.pids() {
         kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGSTOP)?;
     }

@@ -9,7 +9,7 @@ use api::objects::Pod;
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, condition};
 use cloud::fake::Machine;
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -87,9 +87,11 @@ impl Scene {
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
         self.stage.ec2.end_droughts();
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
         budgets.delete_collection(&at_once, &ListParams::default()).await?;
+        deployments.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         sets.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         self.api::<NodeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         eventually("the stage to be clear", LIMIT, async || {
@@ -147,6 +149,17 @@ impl Scene {
         let mut claims = self.claims().await?;
         ensure!(claims.len() == 1, "{} claims", claims.len());
         claims.pop().context("no claim")
+    }
+
+    /// The only claim, once its machine is ready for pods, and its instance.
+    pub async fn settled_claim(&self) -> Result<(NodeClaim, String)> {
+        let claim = eventually("its claim to be initialized", LIMIT, async || {
+            let claim = self.only_claim().await?;
+            Ok(claim.is_true(condition::INITIALIZED).then_some(claim))
+        })
+        .await?;
+        let instance = instance_of(&claim)?;
+        Ok((claim, instance))
     }
 
     /// Instances that live now.
@@ -251,4 +264,11 @@ impl Scene {
 /// Whether the name is `owner`, or that of a pod which the ReplicaSet `owner` made.
 fn is_of(name: &str, owner: &str) -> bool {
     name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// The instance that a claim was launched as.
+pub fn instance_of(claim: &NodeClaim) -> Result<String> {
+    let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
+    let found = cloud::claim::instance_id(provider_id).map(str::to_owned);
+    found.with_context(|| format!("NodeClaim {} has no instance, its provider ID is {provider_id:?}", claim.name_any()))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use api::label;
 use api::objects::Pod;
 use api::quantity::{CPU, MEMORY};
 
@@ -97,7 +98,7 @@ fn weight(pod: &Pod, allocatable: &Amounts) -> f64 {
 /// The owner in people's words: a ReplicaSet stands for its Deployment, whose name it carries with a hash.
 fn workload(pod: &Pod) -> String {
     let Some(owner) = pod.controller() else { return "Pod".to_owned() };
-    let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get("pod-template-hash"));
+    let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label::POD_TEMPLATE_HASH));
     let deployment = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
     match deployment {
         Some(name) if owner.kind == "ReplicaSet" => format!("Deployment/{name}"),

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::nodepool::NodeClaimTemplate;
 use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, VolumeAttachment};
 use api::status::Conditioned;
-use api::{EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
+use api::{DurationText, EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -50,7 +51,7 @@ impl Kept for Pod {
     }
 
     fn slim(&mut self) {
-        const READ: [&str; 9] = [
+        const READ: [&str; 11] = [
             annotation::DO_NOT_DISRUPT,
             annotation::MIRROR_POD,
             annotation::ON_DEMAND_BASE,
@@ -60,6 +61,8 @@ impl Kept for Pod {
             annotation::RESIZE,
             annotation::REQUESTED,
             annotation::GIVEN_BACK,
+            annotation::SURGE,
+            annotation::SURGED,
         ];
         keep_annotations(&mut self.metadata, |key| READ.contains(&key));
         self.forget_usual_statuses();
@@ -231,6 +234,11 @@ fn is_static(index: &Index, claim: &NodeClaim) -> bool {
     index.pool_of(claim).is_some_and(|pool| pool.spec.replicas.is_some())
 }
 
+/// What claims follow of their pool as soon as it changes.
+fn followed(pool: &NodePool) -> (&NodeClaimTemplate, &DurationText, Option<i64>) {
+    (&pool.spec.template, &pool.spec.disruption.consolidate_after, pool.spec.replicas)
+}
+
 impl Kept for NodePool {
     fn table(index: &Index) -> &Table<Self> {
         &index.pools
@@ -243,7 +251,7 @@ impl Kept for NodePool {
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let name = after.or(before).map(key_of).unwrap_or_default();
         let mut work = Vec::new();
-        if before.map(|pool| &pool.spec.template) != after.map(|pool| &pool.spec.template) {
+        if before.map(followed) != after.map(followed) {
             let claims = index.claims.values().filter(|claim| crate::lifecycle::pool(claim) == name);
             work.extend(claims.map(|claim| Work::Claim(key_of(claim.as_ref()))));
         }

@@ -1,6 +1,7 @@
 //! One kind's objects by key, and whether the first list of them is complete.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use kube::Resource;
@@ -57,6 +58,12 @@ impl<K: Resource> Table<K> {
     /// All keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.objects.keys()
+    }
+
+    /// Objects whose keys begin like this.
+    pub fn starting_with(&self, front: String) -> impl Iterator<Item = &Arc<K>> {
+        let listed = self.objects.range::<str, _>((Bound::Included(front.as_str()), Bound::Unbounded));
+        listed.take_while(move |(key, _)| key.starts_with(&front)).map(|(_, object)| object)
     }
 
     /// How many there are.

@@ -83,6 +83,11 @@ pub(super) fn request(view: &View) -> DrainRequest {
     }
 }
 
+/// Whether the node's agent has been asked for this drain.
+pub(super) fn is_asked(view: &View) -> bool {
+    standing(&view.node).is_some_and(|standing| standing.id == request(view).id)
+}
+
 /// Whether somebody on the machine would hear a wish.
 pub(super) fn is_heard(view: &View) -> bool {
     heard(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)

@@ -37,6 +37,7 @@ fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Ins
         node: node(node_change),
         claim: Some(claim(claim_change)),
         pods: pods.iter().map(pod).collect(),
+        surging: Vec::new(),
         attached: Vec::new(),
         instance,
         now: at(seconds),

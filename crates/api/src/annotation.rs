@@ -91,8 +91,11 @@ pub const GIVEN_BACK: &str = "kerf.sh/requests-given-back";
 /// On a pod, copied from its template: a duration such as `4h`; a pod that has run for less is not moved to save money, so its
 /// workload is disturbed at most so often.
 pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";
-/// On a pod, copied from its template: [`TRUE`] when a copy of it is to be up before it is evicted.
+/// On a pod, copied from its template: [`TRUE`] when a copy of it is to be up before it is evicted, `false` when not. On a NodePool:
+/// [`TRUE`] when that holds for all single pods of Deployments on its nodes.
 pub const SURGE: &str = "kerf.sh/surge";
+/// On a pod that waits for its copy: whose pod it was, and since when it is not any more; see [`crate::objects::Surged`].
+pub const SURGED: &str = "kerf.sh/surged";
 /// On a NodeOverlay: work that its machines do, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 

@@ -34,6 +34,8 @@ pub const ARCH: &str = "kubernetes.io/arch";
 pub const OS: &str = "kubernetes.io/os";
 /// Host name of a Node; never a requirement of a pool.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// On a pod of a Deployment: which of its ReplicaSets made it.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 /// Windows build, for example `10.0.20348`.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 

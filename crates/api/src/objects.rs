@@ -18,6 +18,7 @@ mod requests;
 mod resize;
 mod selector;
 mod storage;
+mod surge;
 mod template;
 mod volume;
 mod workload;
@@ -46,6 +47,7 @@ pub use storage::{
     OtherSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, StorageClass, TopologySelectorLabel,
     TopologySelectorTerm, VolumeNodeAffinity, VolumeNodeResources,
 };
+pub use surge::Surged;
 pub use template::{PodTemplate, PodTemplateSpec};
 pub use volume::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, VolumeAttachment,

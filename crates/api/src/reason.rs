@@ -205,6 +205,8 @@ pub const CONSOLIDATION_CANDIDATE: &str = "ConsolidationCandidate";
 pub const CONSOLIDATION_REJECTED: &str = "ConsolidationRejected";
 /// Event on Node and claim: nothing cheaper would do.
 pub const UNCONSOLIDATABLE: &str = "Unconsolidatable";
+/// Event on a pod: its node goes, and it stays until a copy of it is ready elsewhere.
+pub const SURGING: &str = "Surging";
 /// Event on a Node: the drain could not go on.
 pub const FAILED_DRAINING: &str = "FailedDraining";
 /// Node: the deadline came before all pods that had to go were gone.

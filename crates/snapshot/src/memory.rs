@@ -102,8 +102,14 @@ impl Memory {
         machines: &[Machine<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let (well_known, packing) = (well_known(input), pools::packing(input));
-        let scene = Scene { input, catalogues, records: &self.records, well_known, packing };
+        let scene = Scene {
+            input,
+            catalogues,
+            records: &self.records,
+            well_known: well_known(input),
+            packing: pools::packing(input),
+            surging: pools::surging(input),
+        };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
     }
 

@@ -166,6 +166,12 @@ pub(crate) fn packing<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     pools.filter(packs).filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
+/// Names of pools whose single pods have a copy before they go.
+pub(crate) fn surging<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+    let surging = input.pools.iter().filter(|pool| pool.surges() == Ok(true));
+    surging.filter_map(|pool| pool.metadata.name.as_deref()).collect()
+}
+
 fn worth(pool: &NodePool) -> Worth {
     let usual = Worth::default();
     Worth {

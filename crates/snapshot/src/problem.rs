@@ -86,6 +86,14 @@ pub enum Problem {
         /// What it says.
         text: String,
     },
+    /// What a pod says of a copy before it goes cannot be read.
+    #[error("Pod {pod}: annotation kerf.sh/surge counts as absent: {text:?} is neither true nor false")]
+    Surge {
+        /// `namespace/name`.
+        pod: String,
+        /// What it says.
+        text: String,
+    },
     /// A `consolidateAfter` that is not a duration counts as `Never`.
     #[error(
         "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is removed; write 30s, 10m or Never"

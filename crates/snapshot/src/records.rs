@@ -7,6 +7,7 @@
 
 mod interner;
 mod order;
+mod owners;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::volumes::{self, Storage};
 use crate::{Problem, mixes, shapes};
 use interner::Interner;
 use order::Order;
+use owners::Owners;
 
 /// A pod with what follows from it.
 pub(crate) struct Record {
@@ -80,6 +82,7 @@ pub(crate) struct Records {
     loose: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
     guards: Guards,
+    owners: Owners,
     /// What few pods say of their workloads' splits and cannot be read.
     misread: BTreeMap<u32, Vec<InvalidMix>>,
     keys: BTreeSet<String>,
@@ -107,6 +110,11 @@ impl Records {
     /// The PodDisruptionBudgets that select a bound pod, by name.
     pub(crate) fn budgets(&self, record: &Record) -> Vec<&PodDisruptionBudget> {
         record.guards.iter().filter_map(|id| self.guards.get(*id)).collect()
+    }
+
+    /// Whether the pod is the only one of its ReplicaSet that has a node.
+    pub(crate) fn is_alone(&self, record: &Record) -> bool {
+        self.owners.is_alone(&record.pod)
     }
 
     /// Takes over a list of pods. `keys` are labels that others than these pods look at; `moved` says that claims,
@@ -223,6 +231,8 @@ impl Records {
         self.misread.extend((!misread.is_empty()).then_some((id, misread)));
         self.enlist(id, pod);
         self.guard(id);
+        let joined = self.owners.add(id, pod);
+        self.touch_node_of(joined);
         id
     }
 
@@ -260,6 +270,8 @@ impl Records {
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
             self.touch(node);
         }
+        let left = self.owners.remove(id, &record.pod);
+        self.touch_node_of(left);
         self.guards.assign(id, &record.guards, &[]);
         self.shapes.release(&record.bare);
         self.shapes.release(&record.shape);
@@ -277,6 +289,13 @@ impl Records {
         record.guards = guards;
         let node = record.pod.spec.node_name.clone();
         self.touch(&node);
+    }
+
+    /// What is said of a pod has changed although the pod has not.
+    fn touch_node_of(&mut self, id: Option<u32>) {
+        if let Some(node) = id.and_then(|id| self.get(id)).map(|record| record.pod.spec.node_name.clone()) {
+            self.touch(&node);
+        }
     }
 
     fn touch(&mut self, node: &str) {

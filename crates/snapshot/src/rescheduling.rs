@@ -130,10 +130,10 @@ fn waits(pod: &Pod) -> Option<IgnoredReason> {
 }
 
 /// Whether the pod would need another place when its node goes: it is alive, or it is ending and a StatefulSet will
-/// make it anew under the same name.
+/// make it anew under the same name. One that waits for its copy has none to come: that is a pod by itself.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let lives = !pod.is_terminal() && (!pod.is_terminating() || pod.is_stateful());
-    lives && !pod.is_daemon() && !pod.is_static()
+    lives && !pod.is_daemon() && !pod.is_static() && pod.surged().is_none()
 }
 
 /// Why a pod on a leaving node stays until the deadline, and so gets no place in advance.

@@ -19,6 +19,8 @@ mod overlays;
 mod packing;
 #[path = "translation/shapes.rs"]
 mod shapes;
+#[path = "translation/surge.rs"]
+mod surge;
 #[path = "translation/volumes.rs"]
 mod volumes;
 

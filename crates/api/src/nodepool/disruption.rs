@@ -66,6 +66,9 @@ pub enum DisruptionFault {
     /// What reports of real use count for.
     #[error("annotation kerf.sh/utilization counts as absent: {0:?} is none of ignore, observe and pack")]
     Utilization(String),
+    /// Whether single pods have a copy before they go.
+    #[error("annotation kerf.sh/surge counts as absent: {0:?} is not a word that it knows; write true")]
+    Surge(String),
     /// What is added to a pod's use.
     #[error("annotation kerf.sh/pack-margin counts as absent: {0}")]
     PackMargin(InvalidShare),
@@ -190,13 +193,25 @@ impl NodePool {
         }
     }
 
+    /// Whether single pods of Deployments have a copy before they are evicted.
+    ///
+    /// # Errors
+    /// When the annotation is neither `true` nor `false`.
+    pub fn surges(&self) -> Result<bool, DisruptionFault> {
+        match self.annotation(annotation::SURGE) {
+            None | Some("false") => Ok(false),
+            Some(annotation::TRUE) => Ok(true),
+            Some(text) => Err(DisruptionFault::Surge(text.to_owned())),
+        }
+    }
+
     /// All that cannot be read, each fault once.
     #[must_use]
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
         let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
         let money = [self.min_saving().err(), self.min_saving_per_pod().err(), self.warm_up().err()];
         let packing = [self.pack_margin().err(), self.pack_floor().err(), self.pack_min_history().err()];
-        let words = [self.utilization().err()].into_iter().chain(packing);
+        let words = [self.utilization().err(), self.surges().err()].into_iter().chain(packing);
         let of_annotations = [self.budget_zone().err()].into_iter().chain(money).chain(words);
         let mut faults = Vec::new();
         for fault in of_budgets.chain(of_annotations.flatten()) {
@@ -304,6 +319,7 @@ mod tests {
         let annotations = json!({
             "kerf.sh/budget-timezone": "Berlin", "kerf.sh/consolidation-min-saving": "5",
             "kerf.sh/consolidation-min-saving-per-pod": "much", "kerf.sh/utilization": "Pack",
+            "kerf.sh/surge": "yes",
             "kerf.sh/pack-margin": "20", "kerf.sh/pack-floor": "0%", "kerf.sh/pack-min-history": "400h",
         });
         let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
@@ -319,6 +335,7 @@ mod tests {
             "min-saving counts as absent: \"5\" is not a share",
             "min-saving-per-pod counts as absent: \"much\" is not a price",
             "utilization counts as absent: \"Pack\" is none of",
+            "surge counts as absent: \"yes\" is not a word",
             "pack-margin counts as absent: \"20\" is not a share",
             "pack-floor counts as absent: \"0%\" is not a part of a request",
             "pack-min-history counts as absent: \"400h\" is not a time that reports can tell of",

@@ -95,6 +95,12 @@ impl PodDisruptionBudget {
         if pod.is_ready() { self.lets_ready_go() } else { self.lets_unready_go() }
     }
 
+    /// Whether the eviction of one of its pods would pass once a copy of it is ready.
+    #[must_use]
+    pub fn lets_go_beside_a_copy(&self) -> bool {
+        !self.blocks_for_ever() && self.status.current_healthy >= self.status.desired_healthy
+    }
+
     /// Whether the budget can never allow an eviction: no pod may be gone, or all must stay.
     #[must_use]
     pub fn blocks_for_ever(&self) -> bool {

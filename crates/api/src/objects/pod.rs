@@ -411,12 +411,6 @@ impl Pod {
         self.annotation(annotation::POD_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// Whether a copy of the pod is to be up before it is evicted (`kerf.sh/surge`).
-    #[must_use]
-    pub fn wants_surge(&self) -> bool {
-        self.annotation(annotation::SURGE) == Some(annotation::TRUE)
-    }
-
     /// Until when the pod is not moved to save money: so long after its start as `kerf.sh/disrupt-at-most-once-per` says. Whoever
     /// was moved starts anew, so pods need no record of their own, and a restart of ours forgets nothing.
     ///

@@ -145,7 +145,7 @@ impl<'a> View<'a> {
         });
         for pod in &it.pods {
             let bound = nodes.iter().flat_map(|node| &node.pods).find(|bound| bound.uid == pod.uid);
-            let surges = bound.is_some_and(crate::BoundPod::may_surge);
+            let surges = bound.is_some_and(|bound| bound.surges);
             findings.expect(pod.surge == surges, &subject, || format!("has pod {} surge: {}", pod.pod, pod.surge));
             match &pod.to {
                 Destination::Launch(launch) => {

@@ -63,7 +63,7 @@ impl Scene {
                 shapes.len() - 1
             });
             self.own[position].push(self.snapshot.pods.len());
-            self.surging.extend(pod.may_surge().then(|| pod.uid.clone()));
+            self.surging.extend(pod.surges.then(|| pod.uid.clone()));
             self.snapshot.pods.push(Pod {
                 uid: pod.uid.clone(),
                 name: pod.name.clone(),

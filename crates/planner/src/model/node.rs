@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, MicroDollars, Millis, Mix, PodShape, PodTerm, Requirement, Resources, Size, Sizing, Taint, label};
+use super::{Effect, MicroDollars, Millis, Mix, PodShape, Requirement, Resources, Size, Sizing, Taint};
 
 /// The key of the taint that a cordon is.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -178,18 +178,6 @@ pub struct BoundPod {
 impl BoundPod {
     /// What evicting a pod counts for that says nothing of it: Karpenter's 1.0, in units of 2^-27.
     pub const COST: i64 = 1 << 27;
-
-    /// Whether a copy can be up beside it: one that has no volume, which would be attached already, and that does not keep
-    /// away from its own kind by more than the host, which it leaves.
-    #[must_use]
-    pub fn may_surge(&self) -> bool {
-        let shape = &self.shape;
-        let keeps_away = |term: &PodTerm| {
-            let own = term.selector.as_ref().is_some_and(|selector| selector.selects(&shape.labels));
-            own && term.key != label::HOSTNAME
-        };
-        self.surges && !self.ending && self.claims.is_empty() && !shape.apart.iter().any(keeps_away)
-    }
 
     /// What evicting a pod of this deletion cost and priority counts for.
     #[must_use]

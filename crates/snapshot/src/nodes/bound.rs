@@ -14,8 +14,16 @@ use crate::{Problem, millis};
 /// Phase of a pod whose containers have never run.
 const PENDING: &str = "Pending";
 
-pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems: &mut Vec<Problem>) -> BoundPod {
+/// `surging` says whether the node's pool asks for copies of single pods before they go.
+pub(super) fn bound(
+    records: &Records,
+    record: &Record,
+    surging: bool,
+    now: Timestamp,
+    problems: &mut Vec<Problem>,
+) -> BoundPod {
     let pod = &record.pod;
+    let surges = pod.surges(surging, || records.is_alone(record));
     let rests_until = pod.rests_until().unwrap_or_else(|error| {
         problems.push(Problem::Rest { pod: full_name(pod), error });
         None
@@ -23,13 +31,15 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
     problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
     let word = pod.annotation(annotation::RESIZE).filter(|word| *word != annotation::RESIZE_NEVER);
     problems.extend(word.map(|word| Problem::Resize { pod: full_name(pod), text: word.to_owned() }));
+    let word = pod.misread_surge();
+    problems.extend(word.map(|word| Problem::Surge { pod: full_name(pod), text: word.to_owned() }));
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
         // What holds with a DaemonSet's or a file's pod is said of the node itself.
         do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
-        held_by: held_by(&records.budgets(record), pod, now),
+        held_by: held_by(&records.budgets(record), pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
         rests_until: rests_until.map(millis),
         shape: Arc::clone(&record.shape),
@@ -37,7 +47,7 @@ pub(super) fn bound(records: &Records, record: &Record, now: Timestamp, problems
         mix: record.mix.clone(),
         ending: pod.is_terminating(),
         sizing: None,
-        surges: pod.wants_surge(),
+        surges,
     }
 }
 
@@ -47,11 +57,11 @@ pub(super) fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
 }
 
 /// The budgets that would refuse the pod's eviction, as the API server judges: more than one is always too many, and what has
-/// never run may go.
-fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, now: Timestamp) -> Vec<String> {
+/// never run may go. A pod of which there is a copy first goes when that is ready.
+fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp) -> Vec<String> {
     let passes = match own {
         [] => true,
-        [only] => only.lets_go(pod),
+        [only] => only.lets_go(pod) || surges && only.lets_go_beside_a_copy(),
         _ => false,
     };
     if passes || pod.status.phase == PENDING || !pod.is_evictable(now) {

@@ -52,6 +52,7 @@ struct Source {
     impaired: Option<Timestamp>,
     node_repair: bool,
     packs: bool,
+    surges: bool,
 }
 
 impl Source {
@@ -68,7 +69,7 @@ impl Source {
             && self.nominated_until == other.nominated_until
             && self.impaired == other.impaired
             && self.node_repair == other.node_repair
-            && self.packs == other.packs
+            && (self.packs, self.surges) == (other.packs, other.surges)
     }
 }
 
@@ -132,6 +133,7 @@ fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> So
         impaired: scene.impaired_since(machine),
         node_repair: scene.input.settings.node_repair,
         packs: machine.pool().is_some_and(|pool| scene.packing.contains(pool.as_str())),
+        surges: scene.surges(machine),
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) well_known: BTreeSet<String>,
     /// Pools that lower requests.
     pub(crate) packing: BTreeSet<&'a str>,
+    /// Pools whose single pods have a copy before they go.
+    pub(crate) surging: BTreeSet<&'a str>,
 }
 
 impl<'a> Scene<'a> {
@@ -34,6 +36,11 @@ impl<'a> Scene<'a> {
     pub(super) fn catalogue(&self, machine: &Machine<'_>) -> Option<&'a Arc<Catalogue>> {
         let class = &machine.claim?.spec.node_class_ref.name;
         self.catalogues.of(machine.pool().map_or("", String::as_str), class)
+    }
+
+    /// Whether single pods of the machine have a copy before they go.
+    pub(super) fn surges(&self, machine: &Machine<'_>) -> bool {
+        machine.pool().is_some_and(|pool| self.surging.contains(pool.as_str()))
     }
 
     /// Since when EC2's checks of the machine fail.
@@ -61,7 +68,7 @@ pub(super) fn node(
     let (used, daemon_used) = requests(machine, pods, problems);
     let (labels, requirements) = labels(machine, stage);
     let mut attached = pods.iter().filter(|record| record.pod.is_daemon() || record.pod.is_static());
-    let now = scene.input.now;
+    let (now, surges) = (scene.input.now, scene.surges(machine));
     let created = machine.claim.and_then(|claim| claim.metadata.creation_timestamp.as_ref()).map(|at| millis(at.0));
     let lives = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
     let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(scene.catalogue(machine)?, name)).or(likely);
@@ -89,7 +96,7 @@ pub(super) fn node(
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt())
             || attached.any(|record| holds_its_node(&record.pod, now)),
         nominated_until: scene.nominated_until(machine),
-        pods: pods.iter().map(|record| bound(scene.records, record, now, problems)).collect(),
+        pods: pods.iter().map(|record| bound(scene.records, record, surges, now, problems)).collect(),
         created: created.unwrap_or_default(),
         expires: created.zip(lives).map(|(created, lives)| Millis(created.0.saturating_add(lives))),
         termination_grace: duration(

@@ -25,7 +25,12 @@ fn looking(key: &str) -> Value {
 fn pod(dice: &mut Dice, number: usize) -> Value {
     let name = format!("p{number}");
     let labels = json!({"app": "web", "tier": format!("t{}", dice.roll(2))});
-    let metadata = match dice.roll(6) {
+    let metadata = match dice.roll(7) {
+        6 => {
+            let replica_set = merged(owned_by("ReplicaSet"), json!({"labels": {"pod-template-hash": "7d9"}}));
+            let word = ["true", "false", "perhaps"][dice.roll(3)];
+            merged(replica_set, json!({"annotations": {"kerf.sh/surge": word}}))
+        }
         0 => owned_by("DaemonSet"),
         1 => json!({"annotations": {"karpenter.sh/do-not-disrupt": format!("{}m", 5 + dice.roll(20))}}),
         2 => {
@@ -34,7 +39,7 @@ fn pod(dice: &mut Dice, number: usize) -> Value {
         }
         _ => json!({}),
     };
-    let metadata = merged(metadata, json!({"labels": labels}));
+    let metadata = merged(json!({"labels": labels}), metadata);
     let spec = match dice.roll(6) {
         0 => looking("app"),
         1 => looking("tier"),
@@ -113,7 +118,10 @@ fn start() -> Cluster {
     Cluster {
         nodes,
         claims,
-        pools: vec![pool("default", json!({}))],
+        pools: vec![merged(
+            pool("default", json!({})),
+            json!({"metadata": {"annotations": {"kerf.sh/surge": "true"}}}),
+        )],
         storage_classes: vec![class],
         ..Cluster::default()
     }

@@ -1,0 +1,73 @@
+//! Pods that leave once a copy of them is ready: who is one, and what that means for budgets and places.
+
+use planner::BoundPod;
+use serde_json::{Value, json};
+use snapshot::Built;
+
+use crate::objects::{Cluster, guard, machine, merged, owned_by, pool, running};
+
+/// A ready pod of the Deployment `web`.
+fn of_web(name: &str, node: &str, annotations: Value) -> Value {
+    let labels = json!({"labels": {"app": "web", "pod-template-hash": "7d9"}, "annotations": annotations});
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    merged(running(name, node, "1", merged(owned_by("ReplicaSet"), labels)), ready)
+}
+
+/// Two nodes of a pool that asks for copies of single pods, or does not.
+fn built(pool_asks: bool, pods: Vec<Value>, budgets: Vec<Value>) -> Built {
+    let (nodes, claims) = ["n1", "n2"].map(|name| machine(name, json!({}))).into_iter().unzip();
+    let annotations = json!({"metadata": {"annotations": {"kerf.sh/surge": pool_asks.to_string()}}});
+    let pools = vec![merged(pool("default", json!({})), annotations)];
+    Cluster { nodes, claims, pods, pools, budgets, ..Cluster::default() }.build()
+}
+
+fn first(built: &Built) -> &BoundPod {
+    &built.snapshot.nodes[0].pods[0]
+}
+
+#[test]
+fn a_pool_means_the_only_pod_of_a_deployment() {
+    let web = |name: &str, node: &str| of_web(name, node, json!({}));
+    let ended = merged(web("b", "n2"), json!({"status": {"phase": "Succeeded"}}));
+    let rows = [
+        ("alone", true, vec![web("a", "n1")], true),
+        ("not asked", false, vec![web("a", "n1")], false),
+        ("one of two", true, vec![web("a", "n1"), web("b", "n2")], false),
+        ("the other has ended", true, vec![web("a", "n1"), ended], true),
+        ("of no Deployment", true, vec![running("a", "n1", "1", json!({}))], false),
+    ];
+    for (what, asks, pods, expected) in rows {
+        assert_eq!(first(&built(asks, pods, vec![])).surges, expected, "{what}");
+    }
+}
+
+#[test]
+fn its_budget_holds_it_only_where_a_copy_would_not_help() {
+    let asks = || vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))];
+    let web = || json!({"matchLabels": {"app": "web"}});
+    let status = |healthy: i32| json!({"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": 1});
+    let never = json!({"spec": {"maxUnavailable": 0}});
+    let rows = [
+        ("one must stay, and one is there", vec![guard("a", web(), status(1))], vec![]),
+        ("one must stay, and none is healthy", vec![guard("a", web(), status(0))], vec!["default/a"]),
+        ("nobody may ever go", vec![merged(guard("a", web(), status(1)), never)], vec!["default/a"]),
+        ("two", vec![guard("a", web(), status(1)), guard("b", web(), status(1))], vec!["default/a", "default/b"]),
+    ];
+    for (what, budgets, expected) in rows {
+        assert_eq!(first(&built(false, asks(), budgets)).held_by, expected, "{what}");
+    }
+}
+
+#[test]
+fn who_waits_for_its_copy_needs_no_other_place() {
+    let waits = json!({"kerf.sh/surge": "true", "kerf.sh/surged": "owner web-7d9 2026-01-01T11:59:00Z"});
+    assert!(!first(&built(false, vec![of_web("a", "n1", waits)], vec![])).reschedulable);
+    assert!(first(&built(false, vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))], vec![])).reschedulable);
+}
+
+#[test]
+fn a_word_that_nobody_knows_is_named() {
+    let built = built(false, vec![of_web("a", "n1", json!({"kerf.sh/surge": "yes"}))], vec![]);
+    let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["Pod default/a: annotation kerf.sh/surge counts as absent: \"yes\" is neither true nor false"]);
+}

@@ -1,0 +1,79 @@
+//! A node goes under the only pod of a Deployment, whose budget lets nobody leave: a copy of it comes up elsewhere first, and at no
+//! moment does nobody answer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use api::objects::{Node, Pod};
+use api::{NodeClaim, annotation, reason};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams};
+use serde_json::json;
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+async fn deploy(scene: &Scene, app: &str) -> Result<()> {
+    let labels = json!({"app": app});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app, "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": {annotation::SURGE: "true"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}],
+                },
+            },
+        },
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    });
+    scene.stage.apply_value(deployment).await?;
+    scene.stage.apply_value(budget).await
+}
+
+async fn pods(scene: &Scene, app: &str) -> Result<Vec<Pod>> {
+    Ok(scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
+}
+
+/// Plays it, and leaves nothing behind.
+pub async fn a_copy_comes_first(scene: &Scene, app: &str) -> Result<()> {
+    deploy(scene, app).await?;
+    let node = scene.runs(app).await?;
+    let (claim, _) = scene.settled_claim().await?;
+    let old = pods(scene, app).await?.pop().context("no pod")?;
+    scene.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
+    let unanswered = AtomicBool::new(false);
+    eventually("the node to go", LIMIT, async || {
+        let found = pods(scene, app).await?;
+        let answers = found.iter().any(|pod| pod.is_ready() && !pod.is_terminating());
+        unanswered.fetch_or(!answers, Ordering::Relaxed);
+        Ok(scene.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
+    })
+    .await?;
+    ensure!(!unanswered.into_inner(), "for a moment no pod of {app} was ready");
+    let left = pods(scene, app).await?;
+    ensure!(left.len() == 1 && left[0].uid() != old.uid(), "{} pods are left", left.len());
+    ensure!(left[0].spec.node_name != node && left[0].replica_set().is_some(), "the copy is not the Deployment's");
+    scene.told(old.name(), reason::SURGING, "until a copy of it is ready").await?;
+    ensure!(scene.launched().len() == 2, "{} machines for one pod that moved", scene.launched().len());
+    let at_once = DeleteParams::default();
+    Api::<Deployment>::namespaced(scene.client.clone(), "default").delete(app, &at_once).await?;
+    Api::<PodDisruptionBudget>::namespaced(scene.client.clone(), "default").delete(app, &at_once).await?;
+    Ok(())
+}
+
+#[test]
+fn a_single_pod_leaves_once_its_copy_is_ready() {
+    play(async |scene| {
+        a_copy_comes_first(scene, "single").await?;
+        scene.one_instance_each().await
+    });
+}
