@@ -2,6 +2,7 @@
 //!
 //! Pure: the view holds all that the decision may depend on, `now` included.
 
+mod consolidatable;
 mod gates;
 mod initialization;
 mod registration;
@@ -152,6 +153,7 @@ pub fn decide(view: &View) -> Decision {
         return decision;
     }
     note_pod_event(view, &mut claim, &mut decision);
+    consolidatable::follow(view, &mut claim, &mut decision);
     drift::follow_pool(&mut claim, view.pool.as_deref(), view.now);
     write_status(view, &claim, &mut decision);
     decision

@@ -1,12 +1,15 @@
 //! A claim's way, decision by decision.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use api::objects::Node;
 use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
 use super::{CapacityType, Decision, Instance, Limit, Scope, View, asks, decide};
 use crate::act::Step;
-use crate::fixture::{at, body, claim, condition as cond, merge, node, status, words, written};
+use crate::fixture::{at, body, claim, condition as cond, merge, node, pool, status, words, written};
 use crate::interruption::{Kind, Notice};
 use crate::work::Work;
 
@@ -409,8 +412,41 @@ fn pod_events_are_kept_but_not_too_often() {
     assert_eq!(second.after.map(|after| after.as_secs()), Some(2));
 }
 
+#[test]
+fn a_quiet_node_is_consolidatable_until_a_pod_comes_or_its_pool_changes_its_mind() {
+    let asks = |after: &str| Some(pool(&json!({"spec": {"disruption": {"consolidateAfter": after}}})));
+    let visited = json!({"status": {"lastPodEventTime": at(60).to_string()}});
+    let node = json!({"metadata": {"labels": {label::INITIALIZED: label::TRUE}}});
+    let mut view = look(&merged(&[registered("True"), visited]), &[node], 359);
+    view.pool = asks("5m");
+    let early = decide(&view);
+    assert!(early.steps.is_empty(), "{:?}", words(&early.steps));
+    assert_eq!(early.after, Some(Duration::from_secs(1)), "it is looked at exactly then");
+
+    view.now = at(360);
+    let decision = decide(&view);
+    assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE).map(|told| told.0), Some("True".to_owned()));
+    view.claim = claim(&merged(&[serde_json::to_value(view.claim.as_ref()).unwrap(), body(&decision.steps)]));
+    assert!(decide(&view).steps.is_empty(), "it is said once");
+
+    let takes_back = |view: &View| {
+        let decision = decide(view);
+        assert_eq!(words(&decision.steps), ["status of claim default-1"]);
+        assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE), None);
+        decision.after
+    };
+    let mut visited = view.clone();
+    visited.last_pod_event = Some(at(358));
+    assert_eq!(takes_back(&visited), Some(Duration::from_secs(298)));
+    for never in [asks("Never"), asks("10m")] {
+        takes_back(&View { pool: never, ..view.clone() });
+    }
+    view.pool = Some(pool(&json!({"spec": {"replicas": 1, "disruption": {"consolidateAfter": "Never"}}})));
+    assert!(decide(&view).steps.is_empty(), "of static pools nothing is said");
+}
+
 /// A registered node that waits for its gates.
-fn gated(name: &str, more: &Value) -> (std::sync::Arc<api::NodeClaim>, std::sync::Arc<Node>) {
+fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
     let named = json!({"metadata": {"name": name}});
     let node = json!({
         "spec": {"taints": [{"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}]},
@@ -424,7 +460,7 @@ fn gated(name: &str, more: &Value) -> (std::sync::Arc<api::NodeClaim>, std::sync
 
 #[test]
 fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
-    let timeout = std::time::Duration::from_secs(600);
+    let timeout = Duration::from_secs(600);
     let (claim, node) = gated("default-1", &json!({}));
     let mut view = View { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
     assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
@@ -455,7 +491,7 @@ fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
 /// However many are late at once, and in whatever order they are looked at: a fifth of the pool, rounded up, goes.
 #[test]
 fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
-    let timeout = std::time::Duration::from_secs(600);
+    let timeout = Duration::from_secs(600);
     let going = json!({
         "metadata": {"deletionTimestamp": at(600).to_string()},
         "status": {"conditions": [merged(&[cond(condition::INITIALIZED, "False", 600), json!({"reason": "GateTimeout"})])]},
@@ -487,8 +523,8 @@ fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() 
         written(&decide(&view).steps, condition::DRIFTED).map(|(status, reason, _)| (status, reason))
     };
     let drifted = ("True".to_owned(), reason::REQUIREMENTS_DRIFTED.to_owned());
-    assert_eq!(said(Some(crate::fixture::pool(&narrowed))), Some(drifted));
-    assert_eq!(said(Some(crate::fixture::pool(&json!({})))), None);
+    assert_eq!(said(Some(pool(&narrowed))), Some(drifted));
+    assert_eq!(said(Some(pool(&json!({})))), None);
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::nodepool::{NodeClassRef, default_expire_after};
-use crate::status::{Condition, Conditioned};
+use crate::status::{self, Condition, Conditioned};
 use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
 
 /// What one machine must be. Never changes.
@@ -100,6 +101,14 @@ impl NodeClaim {
     pub fn replaces(&self) -> impl Iterator<Item = &str> {
         let list = self.metadata.annotations.as_ref().and_then(|all| all.get(annotation::REPLACES));
         list.into_iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty())
+    }
+
+    /// Since when no pod has come or gone: from its initialization or the last visit, whichever was later. `None` before that.
+    #[must_use]
+    pub fn quiet_since(&self) -> Option<Timestamp> {
+        let initialized = status::find(self.conditions(), condition::INITIALIZED).filter(|found| found.is_true())?;
+        let visited = self.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref()).map(|at| at.0);
+        visited.max(Some(initialized.last_transition_time.0))
     }
 }
 

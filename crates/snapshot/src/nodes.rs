@@ -173,9 +173,6 @@ impl<'a> Machine<'a> {
 
     /// When the machine was last settled: initialized, or visited by a pod's coming or going.
     pub(crate) fn quiet_since(&self) -> Option<Timestamp> {
-        let status = self.claim?.status.as_ref()?;
-        let initialized = self.condition(condition::INITIALIZED).filter(|it| it.is_true())?;
-        let visited = status.last_pod_event_time.as_ref().map(|at| at.0);
-        Some(visited.map_or(initialized.last_transition_time.0, |at| at.max(initialized.last_transition_time.0)))
+        self.claim?.quiet_since()
     }
 }
