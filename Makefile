@@ -10,7 +10,7 @@ export AWS_EC2_METADATA_DISABLED = true
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: controlplane agent helm ## Tells the whole story on real parts; KEEP=1 leaves it running.
+demo: controlplane agent helm $(if $(KERF_WITHOUT_SYSTEMD),,nodeparts) ## Tells the whole story on real parts; KEEP=1 leaves it running.
 	@tests/steps/run "building the controller and the demo" "5 to 9 minutes cold, seconds when warm" \
 		cargo build --workspace --locked
 	@KEEP="$(KEEP)" tests/demo/run

@@ -6,6 +6,7 @@ mod drift;
 mod end;
 mod interruption;
 mod provisioning;
+mod real;
 mod second_wave;
 mod shortage;
 mod starts;
@@ -34,20 +35,22 @@ pub struct Told {
     pub look: Look,
     /// What happened so far.
     pub observer: Observer,
+    /// Whether this computer can boot a real machine.
+    pub real: bool,
 }
 
 /// Tells the story once, or leaves the stage standing with `keep`.
 pub async fn tell(keep: bool) -> ExitCode {
     println!("Setting the stage (10 to 20 s): Kubernetes 1.36, EC2 on the wire, a machine room");
-    let stage = match Stage::set().await {
-        Ok(stage) => stage,
+    let (stage, real) = match set().await {
+        Ok(set) => set,
         Err(error) => return Teller::new().end(&Err(error), &PathBuf::from("the message above")),
     };
     let folder = stage.folder().to_owned();
     println!("Logs of this run: {}", folder.display());
     let look = Look(stage.client.clone());
     let observer = Observer::start(&stage.client);
-    let mut told = Told { teller: Teller::new(), stage, look, observer };
+    let mut told = Told { teller: Teller::new(), stage, look, observer, real };
     let mut result = tokio::select! {
         result = chapters(&mut told, keep) => result,
         signal = stopped() => Err(anyhow::anyhow!("stopped by {signal}")),
@@ -55,7 +58,7 @@ pub async fn tell(keep: bool) -> ExitCode {
     if keep && result.is_ok() {
         result = play(&told).await;
     }
-    let Told { teller, stage, look, observer } = told;
+    let Told { teller, stage, look, observer, .. } = told;
     drop((look, observer));
     if result.is_err() {
         stage.keep_logs();
@@ -64,6 +67,12 @@ pub async fn tell(keep: bool) -> ExitCode {
         println!("The stage could not be struck in order: {error:#}");
     }
     teller.end(&result, &folder)
+}
+
+async fn set() -> Result<(Stage, bool)> {
+    let parts = real::parts().await?;
+    let real = parts.is_some();
+    Ok((Stage::set_with(parts).await?, real))
 }
 
 async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
@@ -77,6 +86,7 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
     shortage::tell(told).await?;
     consolidation::tell(told).await?;
     drift::tell(told).await?;
+    real::tell(told).await?;
     starts::tell(told).await?;
     end::tell(told).await
 }

@@ -14,7 +14,7 @@ use super::{PATIENCE, Told};
 const QUIET: Duration = Duration::from_secs(10);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("8. Nothing is needed any more");
+    told.teller.chapter("9. Nothing is needed any more");
     let emptied = empty(told).await?;
     nodes_go(told, emptied).await?;
     objects_go(told).await?;
@@ -34,7 +34,7 @@ async fn empty(told: &mut Told) -> Result<Timestamp> {
 }
 
 async fn nodes_go(told: &mut Told, emptied: Timestamp) -> Result<()> {
-    let Told { teller, stage, look, observer } = told;
+    let Told { teller, stage, look, observer, .. } = told;
     let nodes = look.nodes().await?;
     let gone = eventually("empty nodes to go", PATIENCE, async || {
         let (nodes, claims) = (look.nodes().await?.len(), look.claims().await?.len());

@@ -84,7 +84,7 @@ async fn waiting_pods(told: &mut Told) -> Result<()> {
 }
 
 async fn launch(told: &mut Told) -> Result<()> {
-    let Told { teller, stage, look, observer } = told;
+    let Told { teller, stage, look, observer, .. } = told;
     let fleet = eventually("one CreateFleet", PATIENCE, async || Ok(stage.ec2.fleets().first().cloned()));
     let fleet = teller.line("it calls CreateFleet", fleet).await?;
     let asked = stage.wire.exchanges("CreateFleet");

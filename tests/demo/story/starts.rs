@@ -1,5 +1,6 @@
 //! How each machine started, as its agent published it on the Node: what took long has a name.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -80,22 +81,19 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     Ok(())
 }
 
-/// A row for each stage, a column for each machine.
+/// A row for each stage that machines passed: who was there first, who was in the middle, who was last.
 fn table(starts: &[Start]) -> Vec<String> {
-    let mut stages: Vec<(&str, u64)> = Vec::new();
+    let mut moments: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (stage, at) in starts.iter().flat_map(|start| &start.stages) {
-        match stages.iter_mut().find(|(known, _)| known == stage) {
-            Some((_, latest)) => *latest = (*at).max(*latest),
-            None => stages.push((stage, *at)),
-        }
+        moments.entry(stage).or_default().push(*at);
     }
-    stages.sort_by_key(|(_, latest)| *latest);
-    let short = |start: &Start| format!("{:>13}", start.node.split('.').next().unwrap_or_default());
-    let head: String = starts.iter().map(short).collect();
-    let rows = stages.iter().map(|(stage, _)| {
-        let cell = |start: &Start| start.at(stage).map_or("-".to_owned(), |at| at.to_string());
-        let cells: String = starts.iter().map(|start| format!("{:>13}", cell(start))).collect();
-        format!("{stage:<20}{cells}")
-    });
-    std::iter::once(format!("{:<20}{head}", "ms")).chain(rows).collect()
+    moments.values_mut().for_each(|all| all.sort_unstable());
+    let mut rows: Vec<(&str, Vec<u64>)> = moments.into_iter().collect();
+    rows.sort_by_key(|(_, all)| all.last().copied());
+    let row = |(stage, all): &(&str, Vec<u64>)| {
+        let at = |position: usize| all.get(position).copied().unwrap_or_default();
+        format!("{stage:<20}{:>9}{:>9}{:>9}{:>10}", at(0), at(all.len() / 2), at(all.len() - 1), all.len())
+    };
+    let head = format!("{:<20}{:>9}{:>9}{:>9}{:>10}", "ms", "first", "median", "last", "machines");
+    std::iter::once(head).chain(rows.iter().map(row)).collect()
 }

@@ -1,0 +1,166 @@
+//! One machine is real from PID 1 up: the user data that the controller rendered makes systemd, containerd, runc and kubelet a node.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use api::objects::Node;
+use api::{EC2NodeClass, NodePool, annotation, condition, taint};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use systemd_room::System;
+use world::eventually;
+use world::machines::real::{POOL, Parts, install_cni};
+use world::machines::{Machine, Phase};
+
+use super::{PATIENCE, Told};
+
+/// The Deployment of this chapter.
+const APP: &str = "served";
+/// The class and the pool of real machines.
+const CLASS_AND_POOL: &str = include_str!("../../node/class.yaml");
+/// The one image that such a machine has.
+const IMAGE: &str = "localhost/kubernetes/pause:latest";
+
+/// What real machines are made of, where this computer can boot one.
+pub async fn parts() -> Result<Option<Parts>> {
+    if !System::is_possible() {
+        return Ok(None);
+    }
+    Ok(Some(tokio::task::spawn_blocking(Parts::find).await??))
+}
+
+pub async fn tell(told: &mut Told) -> Result<()> {
+    told.teller.chapter("8. One machine is real");
+    if !told.real {
+        told.teller.note("left out: it takes root, systemd, runc and containernetworking-plugins (README.md)");
+        return Ok(());
+    }
+    let machine = started(told).await?;
+    let name = machine.node_name().to_owned();
+    waits_for_a_network(told, &name).await?;
+    install_cni(machine.system().context("the machine is down")?.as_ref());
+    takes_pods(told, &name).await?;
+    goes(told, &machine).await
+}
+
+async fn started(told: &mut Told) -> Result<Arc<Machine>> {
+    let Told { teller, stage, .. } = told;
+    let applied = async {
+        cni_of_its_image(stage.client.clone()).await?;
+        for document in CLASS_AND_POOL.split("\n---\n") {
+            stage.apply_value(serde_saphyr::from_str(document)?).await?;
+        }
+        stage.apply_value(deployment()).await
+    };
+    teller
+        .line("a pool of machines with systemd, containerd 2.4, runc and kubelet 1.36, and two pods for it", applied)
+        .await?;
+    let room = &stage.room;
+    let booted = eventually("systemd", PATIENCE, async || {
+        Ok(room.machines().into_iter().find(|machine| machine.system().is_some()))
+    });
+    let machine = teller.line("EC2 starts one, and systemd boots Kerf's units there", booted).await?;
+    // One is as much as this computer's ports bear.
+    let closed = Patch::Merge(json!({"spec": {"limits": {"cpu": "0"}}}));
+    Api::<NodePool>::all(stage.client.clone()).patch(POOL, &PatchParams::default(), &closed).await?;
+    Ok(machine)
+}
+
+/// The example's DaemonSet, from the image that real machines have.
+async fn cni_of_its_image(client: kube::Client) -> Result<()> {
+    let container = json!([{"name": "aws-node", "image": IMAGE, "imagePullPolicy": "Never", "resources": {"requests": {"cpu": "50m"}}}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": container}}}});
+    Api::<DaemonSet>::namespaced(client, "kube-system")
+        .patch("aws-node", &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    Ok(())
+}
+
+fn deployment() -> Value {
+    let labels = json!({"app": APP});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": APP, "namespace": "default"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "nodeSelector": {api::label::NODEPOOL: POOL},
+                "hostNetwork": true,
+                "automountServiceAccountToken": false,
+                "terminationGracePeriodSeconds": 2,
+                "containers": [{
+                    "name": "pod", "image": IMAGE, "imagePullPolicy": "Never",
+                    "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}},
+                }],
+            },
+        }},
+    })
+}
+
+async fn waits_for_a_network(told: &mut Told, name: &str) -> Result<()> {
+    let Told { teller, look, .. } = told;
+    let waits = eventually("the closed gate", PATIENCE, async || {
+        let node = look.node(name).await?.context("no Node yet")?;
+        let kubelet = said(&node, condition::READY, condition::FALSE)?;
+        let agent = said(&node, condition::AGENT_READY, condition::FALSE)?;
+        ensure!(kubelet.contains("cni plugin not initialized") && agent.contains("CNI"), "{kubelet}; {agent}");
+        ensure!(is_held(&node), "the startup taint is gone");
+        Ok(Some(agent))
+    });
+    let agent = teller.line("its kubelet has no network yet, so the agent holds the startup taint", waits).await?;
+    teller.note(&agent);
+    Ok(())
+}
+
+async fn takes_pods(told: &mut Told, name: &str) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    let open = eventually("the open gate", PATIENCE, async || {
+        let node = look.node(name).await?.context("the Node is gone")?;
+        said(&node, condition::READY, condition::TRUE)?;
+        Ok((!is_held(&node) && node.annotation(annotation::TIMELINE).is_some()).then_some(()))
+    });
+    teller.line("the network's file comes: the gate opens, and the taint goes", open).await?;
+    let run = eventually("containers", PATIENCE, async || {
+        let pods = Api::<Pod>::namespaced(stage.client.clone(), "default");
+        let pods = pods.list(&ListParams::default().labels(&format!("app={APP}"))).await?.items;
+        let run = pods.iter().filter(|pod| is_in_containerd(pod)).count();
+        ensure!(run == 2, "{run} run");
+        Ok(Some(()))
+    });
+    teller.line("both pods run in containers of containerd's", run).await
+}
+
+fn is_in_containerd(pod: &Pod) -> bool {
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    let mut statuses = statuses.into_iter().flatten();
+    statuses.any(|it| it.ready && it.container_id.as_ref().is_some_and(|id| id.starts_with("containerd://")))
+}
+
+async fn goes(told: &mut Told, machine: &Machine) -> Result<()> {
+    let Told { teller, stage, look, .. } = told;
+    let client = stage.client.clone();
+    let gone = async {
+        let now = DeleteParams::default();
+        Api::<Deployment>::namespaced(client.clone(), "default").delete(APP, &now).await?;
+        Api::<NodePool>::all(client.clone()).delete(POOL, &now).await?;
+        eventually("the real machine's end", PATIENCE, async || {
+            let (phase, node) = (machine.phase(), look.node(machine.node_name()).await?);
+            ensure!(phase == Phase::Ended && node.is_none(), "it is {phase:?}, its Node is there: {}", node.is_some());
+            Ok(Some(()))
+        })
+        .await?;
+        Ok(Api::<EC2NodeClass>::all(client).delete(POOL, &now).await.map(drop)?)
+    };
+    teller.line("its pool is deleted: the agent empties it, systemd powers off, its Node is gone", gone).await
+}
+
+fn said(node: &Node, kind: &str, status: &str) -> Result<String> {
+    let found = node.condition(kind).with_context(|| format!("no {kind} yet"))?;
+    ensure!(found.status == status, "{kind} is {}", found.status);
+    Ok(found.message.clone())
+}
+
+fn is_held(node: &Node) -> bool {
+    node.spec.taints.iter().any(|found| found.key == taint::AGENT_NOT_READY)
+}
