@@ -18,11 +18,8 @@ use cli::view;
 use page::{Block, blocks, copy, here};
 
 /// Examples that are told of elsewhere than in `docs/how-to`.
-const ELSEWHERE: [(&str, &str); 3] = [
-    ("consolidation", "docs/consolidation.md"),
-    ("getting-started", "docs/getting-started.md"),
-    ("shop", "README.md"),
-];
+const ELSEWHERE: [(&str, &str); 3] =
+    [("consolidation", "docs/consolidation.md"), ("getting-started", "docs/getting-started.md"), ("shop", "README.md")];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -256,29 +253,44 @@ fn count(answer: &Answer, pods: &[usize], place: &str, counts: &mut BTreeMap<Str
 #[test]
 fn every_pod_goes_where_its_page_says() {
     let claimed: [(&str, &[&str]); 8] = [
-        ("ami", &[
-            "6 x Deployment default/accounts on ami-stable, on-demand, amd64",
-            "1 x Deployment default/accounts-canary on ami-canary, on-demand, amd64",
-        ]),
-        ("batch", &[
-            "2 x Job default/closing on batch-jobs, on-demand, amd64",
-            "20 x Job default/render on batch-jobs, spot, amd64",
-        ]),
+        (
+            "ami",
+            &[
+                "6 x Deployment default/accounts on ami-stable, on-demand, amd64",
+                "1 x Deployment default/accounts-canary on ami-canary, on-demand, amd64",
+            ],
+        ),
+        (
+            "batch",
+            &[
+                "2 x Job default/closing on batch-jobs, on-demand, amd64",
+                "20 x Job default/render on batch-jobs, spot, amd64",
+            ],
+        ),
         ("bottlerocket", &["6 x Deployment default/gateway on bottlerocket, spot, arm64"]),
-        ("gpu", &[
-            "3 x Deployment default/inference on gpu, on-demand, amd64",
-            "1 x Job default/tuning on gpu, on-demand, amd64",
-        ]),
-        ("graviton", &[
-            "2 x Deployment default/invoices on x86, on-demand, amd64",
-            "6 x Deployment default/orders on graviton, on-demand, arm64",
-        ]),
+        (
+            "gpu",
+            &[
+                "3 x Deployment default/inference on gpu, on-demand, amd64",
+                "1 x Job default/tuning on gpu, on-demand, amd64",
+            ],
+        ),
+        (
+            "graviton",
+            &[
+                "2 x Deployment default/invoices on x86, on-demand, amd64",
+                "6 x Deployment default/orders on graviton, on-demand, arm64",
+            ],
+        ),
         ("hybrid", &[]),
-        ("spot-with-fallback", &[
-            "4 x Deployment default/frontend on general, on-demand, amd64",
-            "6 x Deployment default/frontend on general, spot, amd64",
-            "4 x Deployment default/thumbnails on general, spot, amd64",
-        ]),
+        (
+            "spot-with-fallback",
+            &[
+                "4 x Deployment default/frontend on general, on-demand, amd64",
+                "6 x Deployment default/frontend on general, spot, amd64",
+                "4 x Deployment default/thumbnails on general, spot, amd64",
+            ],
+        ),
         ("stateful", &["3 x StatefulSet default/ledger on stateful, on-demand, arm64"]),
     ];
     let told: Vec<String> = claimed.iter().map(|(example, _)| format!("{example}.md")).collect();

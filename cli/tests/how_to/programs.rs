@@ -56,7 +56,8 @@ fn kubectl(line: &str, words: &[&str]) {
         return;
     }
     let [kinds, objects @ ..] = rest else { panic!("{line}: {verb} what?") };
-    let (kinds, object) = kinds.split_once('/').map_or((*kinds, objects.first().copied()), |(it, name)| (it, Some(name)));
+    let (kinds, object) =
+        kinds.split_once('/').map_or((*kinds, objects.first().copied()), |(it, name)| (it, Some(name)));
     let ours = definitions();
     for kind in kinds.split(',') {
         assert!(KINDS.contains(&kind) || ours.iter().any(|it| it == kind), "{line}: is {kind} a kind?");
