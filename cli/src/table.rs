@@ -13,7 +13,7 @@ pub(crate) use text::{Paint, fit, wrap};
 const WIDTH: usize = 80;
 const BAR: usize = 16;
 /// Longest name that is shown whole: what follows it must fit too.
-const NAME: usize = 24;
+const NAME: usize = 30;
 /// Hours of an average month, for a price that people know from their bill.
 const MONTH: i64 = 730;
 
@@ -97,8 +97,10 @@ impl Table {
         let (cpu, memory) =
             (self.gauge("cpu", machine, Resources::CPU), self.gauge("memory", machine, Resources::MEMORY));
         self.lines.push(format!("  {cpu}   {memory}"));
-        if machine.others > 0 {
-            self.lines.push(format!("  or one of {}", counted(machine.others, "other type")));
+        match machine.others {
+            0 => {}
+            1 => self.lines.push("  or one other type".to_owned()),
+            others => self.lines.push(format!("  or one of {others} other types")),
         }
     }
 
