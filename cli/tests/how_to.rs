@@ -1,6 +1,6 @@
 //! The pages that tell how to do a job, and the example of each: what `kerf` prints is what the page shows, every pod goes where the
 //! page says, and whatever a page names is there. `BLESS=1` writes what is printed into the pages anew.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "support/page.rs"]
 mod page;
