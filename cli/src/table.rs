@@ -13,7 +13,7 @@ pub(crate) use text::{Paint, fit, wrap};
 const WIDTH: usize = 80;
 const BAR: usize = 16;
 /// Longest name that is shown whole: what follows it must fit too.
-const NAME: usize = 30;
+const NAME: usize = 24;
 /// Hours of an average month, for a price that people know from their bill.
 const MONTH: i64 = 730;
 
