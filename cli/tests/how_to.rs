@@ -271,7 +271,7 @@ spot-with-fallback: 4 x Deployment default/frontend on general, on-demand, amd64
 spot-with-fallback: 6 x Deployment default/frontend on general, spot, amd64
 spot-with-fallback: 1 x Deployment default/thumbnails on general, on-demand, amd64
 spot-with-fallback: 3 x Deployment default/thumbnails on general, spot, amd64
-stateful: 3 x StatefulSet default/ledger on stateful, on-demand, arm64 or amd64
+stateful: 3 x StatefulSet default/ledger on stateful, on-demand, amd64 or arm64
 ";
 
 #[test]
