@@ -63,7 +63,7 @@ peers: controlplane agent ## Puts planner and agent beside their peers and a low
 	@$(CARGO_TARGET_DIR)/release/peers
 
 bless: ## Writes generated files and transcripts anew; review the difference.
-	BLESS=1 cargo test --workspace --locked --test generated --test policy --test scenarios --test transcripts
+	BLESS=1 cargo test --workspace --locked --test generated --test policy --test scenarios --test transcripts --test how_to
 
 controlplane: ## Builds the real Kubernetes control plane once into the cache.
 	@tests/steps/go-program tests/controlplane

@@ -97,8 +97,10 @@ impl Table {
         let (cpu, memory) =
             (self.gauge("cpu", machine, Resources::CPU), self.gauge("memory", machine, Resources::MEMORY));
         self.lines.push(format!("  {cpu}   {memory}"));
-        if machine.others > 0 {
-            self.lines.push(format!("  or one of {}", counted(machine.others, "other type")));
+        match machine.others {
+            0 => {}
+            1 => self.lines.push("  or one other type".to_owned()),
+            others => self.lines.push(format!("  or one of {others} other types")),
         }
     }
 

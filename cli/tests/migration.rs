@@ -2,22 +2,24 @@
 //! lines before it would have written, and with an API server that answers as one with Karpenter 1.14 does.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
+#[path = "support/page.rs"]
+mod page;
+#[path = "support/shell.rs"]
+mod shell;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use page::{blocks, copy, here};
 
 /// The lines of all shell blocks of a page.
 fn commands(page: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(here("../docs").join(page)).unwrap();
-    let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    blocks.flat_map(str::lines).map(str::to_owned).collect()
+    let text = std::fs::read_to_string(here("docs").join(page)).unwrap();
+    let shell = blocks(&text).into_iter().filter(|block| block.language == "sh");
+    shell.flat_map(|block| block.commands()).collect()
 }
 
 /// Answers lists of the kinds that a cluster has, until the test ends. The address of it.
@@ -102,7 +104,7 @@ fn older() -> Value {
     })
 }
 
-/// Runs one line with a shell that finds the built program as `kerf`.
+/// Runs one line in a folder, before this API server.
 fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
     let kubeconfig = folder.join("kubeconfig");
     let config = json!({
@@ -112,24 +114,13 @@ fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     });
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let program = Path::new(env!("CARGO_BIN_EXE_kerf")).parent().unwrap();
-    let output = Command::new("sh")
-        .args(["-c", line])
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
-        .env("HOME", folder)
-        .env("KUBECONFIG", &kubeconfig)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    shell::run(folder, line, &[("KUBECONFIG", kubeconfig.to_str().unwrap())])
 }
 
 /// Carries out a page in a copy of a folder. What other programs write must lie there already.
 fn carry_out(page: &str, folder: &str) {
     let place = tempfile::tempdir().unwrap();
-    copy(&here("tests/migration").join(folder), place.path());
+    copy(&here("cli/tests/migration").join(folder), place.path());
     let server = api_server(karpenter());
     let lines = commands(page);
     assert!(lines.iter().filter(|line| line.starts_with("kerf ")).count() > 2, "{page} has commands");
@@ -142,18 +133,6 @@ fn carry_out(page: &str, folder: &str) {
         assert!(["kubectl ", "helm ", "aws "].iter().any(|program| line.starts_with(program)), "{page}: {line}");
         if let Some((_, file)) = line.split_once(" > ") {
             assert!(place.path().join(file).exists(), "{page}: {line}");
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in from.read_dir().unwrap().map(Result::unwrap) {
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            std::fs::copy(path, target).unwrap();
         }
     }
 }

@@ -1,0 +1,289 @@
+//! The pages that tell how to do a job, and the example of each: what `kerf` prints is what the page shows, every pod goes where the
+//! page says, and whatever a page names is there. `BLESS=1` writes what is printed into the pages anew.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+#[path = "support/page.rs"]
+mod page;
+#[path = "how_to/programs.rs"]
+mod programs;
+#[path = "support/shell.rs"]
+mod shell;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use api::label;
+use cli::desk::{Answer, Conditions};
+use cli::view;
+use page::{Block, blocks, copy, here};
+
+/// Examples that are told of elsewhere than in `docs/how-to`.
+const ELSEWHERE: [(&str, &str); 3] =
+    [("consolidation", "docs/consolidation.md"), ("getting-started", "docs/getting-started.md"), ("shop", "README.md")];
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The pages whose commands are run, as paths of the repository.
+fn pages() -> Vec<String> {
+    let mut found: Vec<String> = names("docs/how-to").into_iter().map(|name| format!("docs/how-to/{name}")).collect();
+    found.push("docs/getting-started.md".to_owned());
+    found
+}
+
+/// What lies in a folder, sorted.
+fn names(folder: &str) -> Vec<String> {
+    let entries = here(folder).read_dir().unwrap();
+    let mut found: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    found.sort();
+    found
+}
+
+/// Somebody who does what a page says, in a folder of their own with the examples.
+struct Reader {
+    folder: tempfile::TempDir,
+    /// What the page had them export so far.
+    environment: Vec<(String, String)>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&here("examples"), &folder.path().join("examples"));
+        Self { folder, environment: Vec::new() }
+    }
+
+    /// What a line prints. Those of programs that are not at hand are judged without being run.
+    fn follow(&mut self, line: &str, expected: i32) -> String {
+        let known: Vec<(&str, &str)> = self.environment.iter().map(|(name, value)| (&**name, &**value)).collect();
+        programs::variables(line, &known);
+        match line.split_whitespace().next().unwrap_or("#") {
+            "#" => String::new(),
+            "export" => {
+                self.environment.extend(programs::exported(line));
+                String::new()
+            }
+            "kerf" | "perl" => {
+                let (code, out, err) = shell::run(self.folder.path(), line, &known);
+                assert_eq!(code, expected, "{line}\n{out}{err}");
+                out
+            }
+            _ => {
+                programs::judge(line);
+                String::new()
+            }
+        }
+    }
+}
+
+/// The page with what its commands print, in order.
+fn carried_out(path: &str) -> String {
+    let text = read(path);
+    let (all, mut reader) = (blocks(&text), Reader::new());
+    let mut pieces: Vec<String> = text.split("```").map(str::to_owned).collect();
+    for (number, block) in all.iter().enumerate().filter(|(_, block)| block.language == "sh") {
+        let shown = all.get(number + 1).filter(|next| next.language == "text");
+        let expected = if shown.is_some_and(|it| it.text.contains("\nWITHOUT A PLACE\n")) { 3 } else { 0 };
+        let printed: String = block.commands().iter().map(|line| reader.follow(line, expected)).collect();
+        if shown.is_some() {
+            pieces[2 * number + 3] = format!("text\n{printed}");
+        }
+    }
+    pieces.join("```")
+}
+
+#[test]
+fn pages_show_what_is_printed() {
+    for path in pages() {
+        let found = carried_out(&path);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(here(&path), &found).unwrap();
+        }
+        let expected = read(&path);
+        for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+            assert_eq!(found, expected, "{path}, line {}; review with BLESS=1", number + 1);
+        }
+        assert_eq!(found.lines().count(), expected.lines().count(), "{path}; review with BLESS=1");
+    }
+}
+
+#[test]
+fn what_is_printed_fits_the_screen() {
+    for path in pages() {
+        let shown: Vec<Block> = blocks(&read(&path)).into_iter().filter(|block| block.language == "text").collect();
+        assert!(!shown.is_empty(), "{path} shows nothing");
+        for line in shown.iter().flat_map(|block| block.text.lines()) {
+            assert!(line.chars().count() <= 80, "{path}: {line}");
+        }
+    }
+}
+
+#[test]
+fn every_page_has_its_example_and_every_example_its_page() {
+    let jobs = names("docs/how-to");
+    assert!(jobs.len() >= 8, "{jobs:?}");
+    let mut told: Vec<String> = jobs.iter().map(|name| name.strip_suffix(".md").unwrap().to_owned()).collect();
+    told.extend(ELSEWHERE.map(|(name, _)| name.to_owned()));
+    told.sort();
+    assert_eq!(told, names("examples"));
+    for job in jobs {
+        let (page, example) = (format!("docs/how-to/{job}"), format!("examples/{}", job.trim_end_matches(".md")));
+        assert!(read(&page).contains(&format!("kerf plan {example}")), "{page} does not plan {example}");
+        let introduced = read(&format!("{example}/README.md"));
+        assert!(introduced.contains(&page), "{example}/README.md does not name {page}");
+        assert!(read("README.md").contains(&page), "README.md does not name {page}");
+    }
+    for (name, page) in ELSEWHERE {
+        assert!(read(page).contains(&format!("examples/{name}")), "{page} does not name examples/{name}");
+    }
+}
+
+#[test]
+fn pages_are_short() {
+    for (folder, limit) in [("docs/how-to", 80), ("examples", 40)] {
+        for name in names(folder) {
+            let file = if name.ends_with(".md") { name } else { name + "/README.md" };
+            let lines = read(&format!("{folder}/{file}")).lines().count();
+            assert!(lines <= limit, "{folder}/{file} has {lines} lines, at most {limit} are read");
+        }
+    }
+}
+
+/// What a page quotes of a manifest stands in its example, word for word but for the indentation.
+#[test]
+fn what_is_quoted_is_in_the_example() {
+    for name in names("docs/how-to") {
+        let folder = here("examples").join(name.trim_end_matches(".md"));
+        let files: Vec<String> = manifests(&folder).iter().map(|path| trimmed(&read_file(path))).collect();
+        for block in blocks(&read(&format!("docs/how-to/{name}"))) {
+            let quoted = trimmed(&block.text);
+            let known = block.language != "yaml" || files.iter().any(|file| file.contains(&quoted));
+            assert!(known, "docs/how-to/{name} quotes what is not in its example:\n{}", block.text);
+        }
+    }
+}
+
+fn read_file(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let paths = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|ending| ending == "yaml")).collect()
+}
+
+/// The lines of a text without their indentation, each ended.
+fn trimmed(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", line.trim())).collect()
+}
+
+/// Files and folders of this repository that a page names in backticks or links to.
+fn named(path: &str) -> Vec<String> {
+    let text = read(path);
+    let prose: String = text.split("```").step_by(2).collect();
+    let ticked = prose.split('`').skip(1).step_by(2).map(str::to_owned);
+    let rooms = ["docs/", "examples/", "controller/", "cli/", "packer/", "systemd/", "images/"];
+    let mut all: Vec<String> = ticked.filter(|word| rooms.iter().any(|room| word.starts_with(room))).collect();
+    let folder = Path::new(path).parent().unwrap();
+    for link in prose.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+        all.push(folder.join(link.split('#').next().unwrap()).display().to_string());
+    }
+    all
+}
+
+#[test]
+fn what_pages_name_is_there() {
+    let introductions = names("examples").into_iter().map(|name| format!("examples/{name}/README.md"));
+    for path in pages().into_iter().chain(introductions) {
+        for file in named(&path) {
+            assert!(!file.contains(' ') && here(&file).exists(), "{path} names {file}, which is not there");
+        }
+    }
+}
+
+/// Metrics, events and conditions to watch, under the names that the programs use.
+#[test]
+fn what_pages_watch_is_told_by_the_programs() {
+    let lists = [
+        ("metric", read("docs/metrics.md"), '`'),
+        ("event", read("crates/api/src/reason.rs"), '"'),
+        ("condition", read("crates/api/src/condition.rs"), '"'),
+        ("alert", read("docs/runbook.md"), '\n'),
+    ];
+    for path in pages() {
+        let text = read(&path);
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"));
+        let mut watched = 0;
+        for (kind, rest) in rows {
+            let Some((_, list, end)) = lists.iter().find(|(known, ..)| *known == kind) else { continue };
+            let name = rest.split(['`', '{']).next().unwrap();
+            assert!(list.contains(&format!("{name}{end}")), "{path} watches {kind} {name}, which nobody tells");
+            watched += 1;
+        }
+        assert!(watched > 1, "{path} watches {watched} things");
+    }
+}
+
+/// Where the pods of an example go: `COUNT x OWNER on POOL, HOW IT IS BOUGHT, ARCHITECTURES`.
+fn places(example: &str) -> Vec<String> {
+    let manifests = cli::input::read(&[here("examples").join(example)], &mut std::io::empty()).unwrap();
+    let answer = cli::desk::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
+    let waiting = cli::outcome::outcome(&answer).unschedulable;
+    assert!(waiting.is_empty(), "{example}: {waiting:?}");
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (machine, launch) in view::launched(&answer).iter().zip(&answer.plan.launches) {
+        let arch = launch.requirements.iter().find(|it| it.key == label::ARCH).unwrap();
+        let place = format!("{}, {}, {}", launch.pool, machine.bought, arch.values.join(" or "));
+        count(&answer, &machine.pods, &place, &mut counts);
+    }
+    for machine in view::existing(&answer) {
+        count(&answer, &machine.pods, &machine.name, &mut counts);
+    }
+    counts.into_iter().map(|(who, count)| format!("{count} x {who}")).collect()
+}
+
+fn count(answer: &Answer, pods: &[usize], place: &str, counts: &mut BTreeMap<String, usize>) {
+    for (owner, count) in view::owners(answer, pods) {
+        *counts.entry(format!("{owner} on {place}")).or_default() += count;
+    }
+}
+
+/// What the pages claim, an example after another.
+const PLACES: &str = "\
+ami: 6 x Deployment default/accounts on ami-stable, on-demand, amd64
+ami: 1 x Deployment default/accounts-canary on ami-canary, on-demand, amd64
+batch: 2 x Job default/closing on batch-jobs, on-demand, amd64
+batch: 2 x Job default/render on batch-jobs, on-demand, amd64
+batch: 18 x Job default/render on batch-jobs, spot, amd64
+bottlerocket: 6 x Deployment default/gateway on bottlerocket, spot, arm64
+gpu: 3 x Deployment default/inference on gpu, on-demand, amd64
+gpu: 1 x Job default/tuning on gpu, on-demand, amd64
+graviton: 3 x Deployment default/invoices on x86, on-demand, amd64
+graviton: 6 x Deployment default/orders on graviton, on-demand, arm64
+hybrid: 1 x Deployment default/ingress on ip-10-0-1-11.ec2.internal
+hybrid: 1 x Deployment default/ingress on ip-10-0-2-12.ec2.internal
+hybrid: 6 x Deployment default/storefront on burst, spot, amd64
+hybrid: 3 x Deployment default/storefront on ip-10-0-1-11.ec2.internal
+hybrid: 3 x Deployment default/storefront on ip-10-0-2-12.ec2.internal
+spot-with-fallback: 4 x Deployment default/frontend on general, on-demand, amd64
+spot-with-fallback: 6 x Deployment default/frontend on general, spot, amd64
+spot-with-fallback: 1 x Deployment default/thumbnails on general, on-demand, amd64
+spot-with-fallback: 3 x Deployment default/thumbnails on general, spot, amd64
+stateful: 3 x StatefulSet default/ledger on stateful, on-demand, amd64 or arm64
+";
+
+#[test]
+fn every_pod_goes_where_its_page_says() {
+    let jobs = names("docs/how-to").into_iter().map(|name| name.trim_end_matches(".md").to_owned());
+    let lines = jobs.flat_map(|job| places(&job).into_iter().map(move |place| format!("{job}: {place}\n")));
+    assert_eq!(lines.collect::<String>(), PLACES);
+}
+
+/// Who reads several examples as one cluster meets no two objects of one name.
+#[test]
+fn names_of_examples_do_not_collide() {
+    let together = cli::input::read(&[here("examples")], &mut std::io::empty()).unwrap();
+    assert!(together.objects.pools.len() > names("docs/how-to").len());
+}

@@ -1,0 +1,45 @@
+//! A page of the documentation as its reader meets it: blocks of code, and the text that one is followed by.
+
+use std::path::{Path, PathBuf};
+
+/// A file of the repository.
+pub fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// A block of code.
+pub struct Block {
+    /// What the fence says it is written in.
+    pub language: String,
+    /// Its lines, the last one ended too.
+    pub text: String,
+}
+
+impl Block {
+    /// Its commands, a line that ends in a backslash joined to the next one.
+    pub fn commands(&self) -> Vec<String> {
+        self.text.replace("\\\n", "").lines().map(str::to_owned).collect()
+    }
+}
+
+/// All blocks of a page, in order: every second piece between fences.
+pub fn blocks(page: &str) -> Vec<Block> {
+    let block = |piece: &str| {
+        let (language, text) = piece.split_once('\n').unwrap();
+        Block { language: language.to_owned(), text: text.to_owned() }
+    };
+    page.split("```").skip(1).step_by(2).map(block).collect()
+}
+
+/// Copies a folder with all that is in it.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in from.read_dir().unwrap().map(Result::unwrap) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            std::fs::copy(path, target).unwrap();
+        }
+    }
+}
