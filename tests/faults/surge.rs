@@ -64,16 +64,15 @@ pub async fn a_copy_comes_first(scene: &Scene, app: &str) -> Result<()> {
     ensure!(left[0].spec.node_name != node && left[0].replica_set().is_some(), "the copy is not the Deployment's");
     scene.told(old.name(), reason::SURGING, "until a copy of it is ready").await?;
     ensure!(scene.launched().len() == 2, "{} machines for one pod that moved", scene.launched().len());
+    scene.one_instance_each().await?;
     let at_once = DeleteParams::default();
     Api::<Deployment>::namespaced(scene.client.clone(), "default").delete(app, &at_once).await?;
     Api::<PodDisruptionBudget>::namespaced(scene.client.clone(), "default").delete(app, &at_once).await?;
+    scene.api::<NodeClaim>().delete_collection(&at_once, &ListParams::default()).await?;
     Ok(())
 }
 
 #[test]
 fn a_single_pod_leaves_once_its_copy_is_ready() {
-    play(async |scene| {
-        a_copy_comes_first(scene, "single").await?;
-        scene.one_instance_each().await
-    });
+    play(async |scene| a_copy_comes_first(scene, "single").await);
 }
