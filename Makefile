@@ -101,7 +101,7 @@ release: ## Makes everything that a release hands out, with sums; PARTS="charts 
 publish: ## Uploads what `make release` made to the forge, as a draft, by gh.
 	@release/publish $(KERF_CACHE)/release
 
-packages: ## Installs the Debian packages that the verbs need; FOR=release those of images and releases too.
+packages: ## Installs the Debian packages that the verbs need; FOR=release or FOR=e2e those of images, releases and `make e2e` too.
 	@tests/steps/packages $(FOR)
 
 packer: ## Builds Packer and its plugin from Go modules, once into the cache.
