@@ -5,10 +5,11 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm images packer
+.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm images \
+	packer release publish packages
 
 help: ## Shows this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: controlplane agent helm $(if $(KERF_WITHOUT_SYSTEMD),,nodeparts) ## Tells the whole story on real parts; KEEP=1 leaves it running.
 	@tests/steps/run "building the controller and the demo" "5 to 9 minutes cold, seconds when warm" \
@@ -19,9 +20,9 @@ test: controlplane agent moto helm judges ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
 
-e2e: images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, rights by Terraform.
-	@tests/steps/run "images and machine images" "2 to 4 minutes, after the build" \
-		cargo test --workspace --locked --test images --test ami -- --ignored
+e2e: images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, a release, rights by Terraform.
+	@tests/steps/run "images, machine images and a release" "2 to 4 minutes, after the build; 10 to 20 for the command when cold" \
+		cargo test --workspace --locked --test images --test ami --test release -- --ignored
 	@tests/steps/run "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are at hand" "2 minutes, after the build" \
 		cargo test --workspace --locked --test contract terraform -- --ignored --nocapture
 
@@ -93,6 +94,15 @@ helm: ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
 
 images: ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
 	@images/all $(if $(RELEASE),arm64)
+
+release: ## Makes everything that a release hands out, with sums; PARTS="charts agent cli images" for some of it (docs/release.md).
+	@release/build $(KERF_CACHE)/release $(PARTS)
+
+publish: ## Uploads what `make release` made to the forge, as a draft, by gh.
+	@release/publish $(KERF_CACHE)/release
+
+packages: ## Installs the Debian packages that the verbs need; FOR=release or FOR=e2e those of images, releases and `make e2e` too.
+	@tests/steps/packages $(FOR)
 
 packer: ## Builds Packer and its plugin from Go modules, once into the cache.
 	@tests/steps/go-program tests/packer

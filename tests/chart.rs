@@ -5,6 +5,8 @@
 mod definitions;
 #[path = "chart/life.rs"]
 mod life;
+#[path = "chart/monitoring.rs"]
+mod monitoring;
 #[path = "chart/refusals.rs"]
 mod refusals;
 #[path = "chart/rendered.rs"]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use api::label;
 use api::nodeclass::AmiFamily;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::settings::{Settings, Sizes};
@@ -37,6 +38,8 @@ pub enum Verb {
     Adopt(Adopt),
     /// Fetch AWS's public on-demand prices of a region
     Prices(Prices),
+    /// Print the script that lets a shell complete these words
+    Completions(Completions),
 }
 
 /// `kerf plan`.
@@ -249,6 +252,14 @@ pub struct Prices {
     /// Where the price list is served
     #[arg(long, value_name = "URL", default_value = "https://pricing.us-east-1.amazonaws.com")]
     pub endpoint: String,
+}
+
+/// `kerf completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell; for bash: source <(kerf completions bash)
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
 }
 
 /// A family in any spelling of its letters.

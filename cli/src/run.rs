@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use api::EC2NodeClass;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::args::{Command, Format, Origin, Subject, Verb};
@@ -93,7 +94,18 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
             print(&done)?;
             Ok(PLACED)
         }
+        Verb::Completions(wish) => {
+            print(&completions(wish.shell))?;
+            Ok(PLACED)
+        }
     }
+}
+
+/// The script by which a shell completes this command.
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Command::command(), "kerf", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn code(outcome: &Outcome) -> u8 {

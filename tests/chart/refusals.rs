@@ -52,6 +52,8 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=controller.metrics.port=80800"], &["metrics/port", "maximum"]),
     (&["--set=kerf.image.tags=1"], &["kerf/image", "'tags'"]),
     (&["--set=kerf.nodeUsages.enabled=false"], &["'nodeUsages'"]),
+    (&["--set=kerf.monitoring.boards.enabled=true"], &["kerf/monitoring", "'boards'"]),
+    (&["--set=kerf.monitoring.dashboards.enabled=yes"], &["dashboards/enabled", "want boolean"]),
 ];
 
 #[test]

@@ -3,7 +3,7 @@ Values that cannot be granted, or that contradict each other, end here with a se
 has judged types before.
 */}}
 {{- define "kerf.refusals" -}}
-{{- if not (hasKey (.Values.kerf | default dict) "networkPolicy") -}}
+{{- if not (hasKey (.Values.kerf | default dict) "monitoring") -}}
 {{- fail "the values lack the defaults of this chart, as they do with --reuse-values, which keeps the defaults of the chart before: use --reset-then-reuse-values, or give your values file" -}}
 {{- end -}}
 {{- $settings := .Values.settings -}}

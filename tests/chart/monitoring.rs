@@ -1,0 +1,84 @@
+//! Alerts and dashboards, which the chart reads where everybody finds them: they come when asked for, as they are, and an archive has them.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use world::helm::{Helm, Version};
+
+const RULE: &str = "--set=kerf.monitoring.prometheusRule.enabled=true";
+const DASHBOARDS: &str = "--set=kerf.monitoring.dashboards.enabled=true";
+
+fn render(version: Version, given: &[&str]) -> Result<Vec<DynamicObject>> {
+    Helm::find(version)?.render(&Helm::chart("chart"), &[&super::LEAST[..], given].concat())
+}
+
+/// A file that Prometheus or Grafana would read.
+fn original(name: &str) -> Result<String> {
+    let path = Helm::chart("monitoring").join(name);
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn of_kind(objects: &[DynamicObject], kind: &str) -> usize {
+    objects.iter().filter(|object| object.types.as_ref().is_some_and(|types| types.kind == kind)).count()
+}
+
+#[test]
+fn nothing_comes_that_nobody_asked_for() -> Result<()> {
+    let objects = render(Version::Four, &[])?;
+    ensure!(of_kind(&objects, "Deployment") == 1);
+    ensure!(of_kind(&objects, "PrometheusRule") + of_kind(&objects, "ConfigMap") == 0);
+    Ok(())
+}
+
+#[test]
+fn the_rule_has_the_groups_of_the_rule_file() -> Result<()> {
+    for version in Version::ALL {
+        let given = [RULE, "--set=kerf.monitoring.prometheusRule.additionalLabels.release=prometheus"];
+        let rule = super::object(&render(version, &given)?, "PrometheusRule", "karpenter")?;
+        let alerts: Value = serde_saphyr::from_str(&original("alerts.yaml")?)?;
+        ensure!(alerts["groups"][0]["rules"].as_array().is_some_and(|rules| rules.len() > 10), "{alerts}");
+        ensure!(rule["spec"] == alerts, "{version:?}: {}", rule["spec"]);
+        ensure!(rule["metadata"]["labels"]["release"] == "prometheus", "{}", rule["metadata"]);
+        ensure!(rule["metadata"]["namespace"] == "kube-system", "{}", rule["metadata"]);
+    }
+    Ok(())
+}
+
+#[test]
+fn each_board_is_a_config_map_that_the_sidecar_finds() -> Result<()> {
+    let folder = "--set=kerf.monitoring.dashboards.additionalAnnotations.grafana_folder=Nodes";
+    for version in Version::ALL {
+        let objects = render(version, &[DASHBOARDS, folder])?;
+        let mut boards = BTreeSet::new();
+        for entry in std::fs::read_dir(Helm::chart("monitoring").join("boards"))? {
+            let file = entry?.file_name().to_string_lossy().into_owned();
+            let name = file.strip_suffix(".json").with_context(|| format!("{file} is no board"))?;
+            let map = super::object(&objects, "ConfigMap", &format!("karpenter-{name}"))?;
+            ensure!(map["data"] == json!({&file: original(&format!("boards/{file}"))?}), "{version:?}: {file}");
+            ensure!(map["metadata"]["labels"]["grafana_dashboard"] == "1", "{}", map["metadata"]);
+            ensure!(map["metadata"]["annotations"]["grafana_folder"] == "Nodes", "{}", map["metadata"]);
+            boards.insert(file);
+        }
+        ensure!(boards.len() > 1 && of_kind(&objects, "ConfigMap") == boards.len(), "{boards:?}");
+    }
+    Ok(())
+}
+
+/// In the checkout they are a link to the folder beside the chart; an archive has no such neighbour.
+#[test]
+fn an_archive_has_them_too() -> Result<()> {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().context("no room for an archive")?;
+        let (chart, to) = (Helm::chart("chart").display().to_string(), folder.path().display().to_string());
+        let helm = Helm::find(version)?;
+        helm.run(&["package", &chart, "--destination", &to])?;
+        let archive = folder.path().join(format!("kerf-{}.tgz", env!("CARGO_PKG_VERSION")));
+        let given = [&super::LEAST[..], &[RULE, DASHBOARDS]].concat();
+        let (packed, plain) = (helm.render(&archive, &given)?, helm.render(&Helm::chart("chart"), &given)?);
+        ensure!(of_kind(&packed, "ConfigMap") > 1, "{version:?} packs no boards");
+        ensure!(serde_json::to_value(&packed)? == serde_json::to_value(&plain)?, "{version:?} packs something else");
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! A release: one version everywhere, whole, with sums that hold, made twice it is the same, and uploaded as a draft with its section of
+//! the changelog.
+//!
+//! `make e2e` makes one, but for the images, which `images.rs` looks at.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use ship::{Outcome, ran, root, run};
+use tempfile::TempDir;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const IMAGE: &str = "registry.example/kerf-controller";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Makes those parts of a release below `folder`, with no words of the environment's own.
+fn build(folder: &Path, parts: &[&str], environment: &[(&str, &str)]) -> Outcome {
+    let mut command = Command::new(root().join("release/build"));
+    command.arg(folder).args(parts).env_remove("TAG").env_remove("IMAGE").env("SOURCE_DATE_EPOCH", "1700000000");
+    run(command.envs(environment.iter().copied()))
+}
+
+/// Changing the version means these places and the lock file, which cargo holds to the manifest by itself.
+#[test]
+fn there_is_one_version() {
+    assert_eq!(ran(&mut Command::new(root().join("release/version"))).trim(), VERSION);
+    for chart in ["chart", "chart-crd"] {
+        let about: Value = serde_saphyr::from_str(&read(&format!("controller/{chart}/Chart.yaml"))).unwrap();
+        for field in ["version", "appVersion"] {
+            assert_eq!(about[field], VERSION, "{field} of controller/{chart}/Chart.yaml");
+        }
+    }
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    for member in manifest["workspace"]["members"].as_array().unwrap() {
+        let member = member.as_str().unwrap();
+        let package: toml::Table = read(&format!("{member}/Cargo.toml")).parse().unwrap();
+        let version = package["package"]["version"].get("workspace").and_then(toml::Value::as_bool);
+        assert_eq!(version, Some(true), "{member}/Cargo.toml has a version of its own");
+    }
+}
+
+#[test]
+fn the_changelog_begins_with_this_version() {
+    let changelog = read("CHANGELOG.md");
+    let headings: Vec<&str> = changelog.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(headings.first(), Some(&VERSION), "the newest first");
+    let newest = changelog.split("\n## ").nth(1).unwrap();
+    let sections: Vec<&str> = newest.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert_eq!(sections, ["Added", "Changed", "Known limits"]);
+}
+
+#[test]
+fn what_is_no_release_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: [(&[&str], &[(&str, &str)], &str); 4] = [
+        (&["chart"], &[], "there is no part `chart`: known are charts, agent, cli and images"),
+        (&["charts"], &[("TAG", "v0.0.9")], "TAG is `v0.0.9`, but Cargo.toml says"),
+        (&["charts"], &[("IMAGE", "registry.example/kerf|x")], "which is no repository"),
+        (&["charts"], &[("IMAGE", "registry.example/kerf:1.0")], "without a tag"),
+    ];
+    for (parts, environment, says) in rows {
+        let Outcome { well, said } = build(folder.path(), parts, environment);
+        assert!(!well && said.contains(says), "{parts:?} {environment:?}: {said}");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left of a refusal");
+    }
+}
+
+/// A folder as `make release` leaves it, and a gh that writes down what it is asked.
+struct Forge {
+    folder: TempDir,
+}
+
+impl Forge {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join(VERSION);
+        fs::create_dir(&made).unwrap();
+        fs::write(made.join("kerf.bash"), "complete").unwrap();
+        let sums = ran(Command::new("bash").args(["-c", "cd \"$1\" && sha256sum kerf.bash", "sums"]).arg(&made));
+        fs::write(made.join("SHA256SUMS"), sums).unwrap();
+        let gh = folder.path().join("gh");
+        fs::write(&gh, "#!/bin/sh\nprintf '%s\\n' \"$@\"\ncat\n").unwrap();
+        fs::set_permissions(gh, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { folder }
+    }
+
+    fn made(&self, name: &str) -> PathBuf {
+        self.folder.path().join(VERSION).join(name)
+    }
+
+    fn publish(&self) -> Outcome {
+        let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
+        run(Command::new(root().join("release/publish")).arg(self.folder.path()).env("PATH", path))
+    }
+}
+
+#[test]
+fn a_release_is_uploaded_as_a_draft_with_its_notes() {
+    let forge = Forge::new();
+    let Outcome { well, said } = forge.publish();
+    assert!(well, "{said}");
+    let tag = format!("v{VERSION}");
+    let words = said.lines().collect::<Vec<_>>();
+    assert_eq!(words[..5], ["release", "create", &tag, "--draft", "--verify-tag"]);
+    for name in ["SHA256SUMS", "kerf.bash"] {
+        assert!(words.contains(&forge.made(name).to_str().unwrap()), "{name}: {said}");
+    }
+    assert!(words.contains(&"### Known limits") && !said.contains(&format!("## {VERSION}\n")), "{said}");
+}
+
+#[test]
+fn what_was_changed_since_is_not_uploaded() {
+    let forge = Forge::new();
+    fs::write(forge.made("kerf.bash"), "something else").unwrap();
+    let Outcome { well, said } = forge.publish();
+    assert!(!well && said.contains("is not what its sums say"), "{said}");
+    fs::remove_file(forge.made("SHA256SUMS")).unwrap();
+    let Outcome { well, said } = forge.publish();
+    assert!(!well && said.contains("run `make release` first"), "{said}");
+}
+
+/// Files of a release by name, with what is in them.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(folder.join(VERSION)).unwrap().map(|entry| entry.unwrap());
+    let mut files: Vec<_> =
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect();
+    files.sort();
+    files
+}
+
+fn made(parts: &[&str], environment: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let Outcome { well, said } = build(folder.path(), parts, environment);
+    assert!(well, "{said}");
+    folder
+}
+
+/// A file of a packed chart.
+fn packed(folder: &Path, archive: &str, file: &str) -> String {
+    ran(Command::new("tar").arg("-xzOf").arg(folder.join(VERSION).join(archive)).arg(file))
+}
+
+#[test]
+#[ignore = "builds programs and Helm: make e2e"]
+fn everything_but_the_images_is_there_and_the_same_twice() {
+    let [one, two] = [(); 2].map(|()| made(&["charts", "agent", "cli"], &[("IMAGE", IMAGE)]));
+    let (one, two) = (one.path(), two.path());
+    assert_eq!(files(one), files(two));
+    let programs = ["kerf", "kerf-agent"].map(|name| ["amd64", "arm64"].map(|cpu| format!("{name}-linux-{cpu}")));
+    let programs: Vec<String> = programs.into_iter().flatten().collect();
+    let others = ["kerf.bash", "kerf.fish", "_kerf", "LICENSE", "CHANGELOG.md", "SHA256SUMS"].map(str::to_owned);
+    let charts = ["kerf", "kerf-crd"].map(|chart| format!("{chart}-{VERSION}.tgz"));
+    let bills = programs.iter().map(|program| format!("{program}.cdx.json"));
+    let expected: BTreeSet<String> = bills.chain(programs.clone()).chain(others).chain(charts).collect();
+    let found: BTreeSet<String> = files(one).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(found, expected);
+    let sums = ran(Command::new("sh")
+        .args(["-c", "cd \"$1\" && sha256sum --check --strict SHA256SUMS", "sums"])
+        .arg(one.join(VERSION)));
+    assert_eq!(sums.lines().filter(|line| line.ends_with(": OK")).count(), expected.len() - 1, "{sums}");
+    for program in &programs {
+        check_program(&one.join(VERSION).join(program));
+    }
+    check_charts(one);
+}
+
+/// It is static, its bill of materials is its own, and where this machine can run it, it is of this version.
+fn check_program(path: &Path) {
+    let headers = ran(Command::new("readelf").args(["--file-header", "--program-headers"]).arg(path));
+    let machine = if path.display().to_string().ends_with("arm64") { "AArch64" } else { "X86-64" };
+    assert!(headers.contains(machine) && !headers.contains("INTERP"), "{}: {headers}", path.display());
+    let folders = ["-e", root().to_str().unwrap(), "-e", "/registry/src/"].map(str::to_owned);
+    let Outcome { well, said } =
+        run(Command::new("grep").args(["--text", "--only-matching", "-F"]).args(folders).arg(path));
+    assert!(!well && said.is_empty(), "{} names a folder of this machine: {said}", path.display());
+    let bill: Value = serde_json::from_slice(&fs::read(format!("{}.cdx.json", path.display())).unwrap()).unwrap();
+    let sum = ran(Command::new("sha256sum").arg(path));
+    assert_eq!(bill["metadata"]["component"]["hashes"][0]["content"].as_str(), sum.split(' ').next());
+    let name = bill["metadata"]["component"]["name"].as_str().unwrap();
+    if machine == "X86-64" && cfg!(target_arch = "x86_64") {
+        assert_eq!(ran(Command::new(path).arg("--version")), format!("{name} {VERSION}\n"));
+    }
+}
+
+/// Neither lost what it is linked to, and the image is what was asked for.
+fn check_charts(folder: &Path) {
+    let chart = format!("kerf-{VERSION}.tgz");
+    let values: Value = serde_saphyr::from_str(&packed(folder, &chart, "kerf/values.yaml")).unwrap();
+    assert_eq!(values["kerf"]["image"]["repository"], IMAGE);
+    assert_eq!(values["controller"]["image"]["repository"], "");
+    assert_eq!(packed(folder, &chart, "kerf/monitoring/alerts.yaml"), read("controller/monitoring/alerts.yaml"));
+    let definitions =
+        packed(folder, &format!("kerf-crd-{VERSION}.tgz"), "kerf-crd/definitions/karpenter.sh_nodepools.yaml");
+    assert_eq!(definitions, read("controller/chart/crds/karpenter.sh_nodepools.yaml"));
+    let plain = made(&["charts"], &[]);
+    let values: Value = serde_saphyr::from_str(&packed(plain.path(), &chart, "kerf/values.yaml")).unwrap();
+    assert_eq!(values["kerf"]["image"]["repository"], "", "without IMAGE nothing is guessed");
+}
