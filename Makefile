@@ -96,10 +96,10 @@ images: ## Builds container images with their bills of materials; RELEASE=1 the 
 	@images/all $(if $(RELEASE),arm64)
 
 release: ## Makes everything that a release hands out, with sums; PARTS="charts agent cli images" for some of it (docs/release.md).
-	@release/build $(KERF_CACHE)/release $(PARTS)
+	@images/release/build $(KERF_CACHE)/release $(PARTS)
 
 publish: ## Uploads what `make release` made to the forge, as a draft, by gh.
-	@release/publish $(KERF_CACHE)/release
+	@images/release/publish $(KERF_CACHE)/release
 
 packages: ## Installs the Debian packages that the verbs need; FOR=release or FOR=e2e those of images, releases and `make e2e` too.
 	@tests/steps/packages $(FOR)

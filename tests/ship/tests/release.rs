@@ -23,7 +23,7 @@ fn read(path: &str) -> String {
 
 /// Makes those parts of a release below `folder`, with no words of the environment's own.
 fn build(folder: &Path, parts: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let mut command = Command::new(root().join("release/build"));
+    let mut command = Command::new(root().join("images/release/build"));
     command.arg(folder).args(parts).env_remove("TAG").env_remove("IMAGE").env("SOURCE_DATE_EPOCH", "1700000000");
     run(command.envs(environment.iter().copied()))
 }
@@ -31,7 +31,7 @@ fn build(folder: &Path, parts: &[&str], environment: &[(&str, &str)]) -> Outcome
 /// Changing the version means these places and the lock file, which cargo holds to the manifest by itself.
 #[test]
 fn there_is_one_version() {
-    assert_eq!(ran(&mut Command::new(root().join("release/version"))).trim(), VERSION);
+    assert_eq!(ran(&mut Command::new(root().join("images/release/version"))).trim(), VERSION);
     for chart in ["chart", "chart-crd"] {
         let about: Value = serde_saphyr::from_str(&read(&format!("controller/{chart}/Chart.yaml"))).unwrap();
         for field in ["version", "appVersion"] {
@@ -98,7 +98,7 @@ impl Forge {
 
     fn publish(&self) -> Outcome {
         let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
-        run(Command::new(root().join("release/publish")).arg(self.folder.path()).env("PATH", path))
+        run(Command::new(root().join("images/release/publish")).arg(self.folder.path()).env("PATH", path))
     }
 }
 
