@@ -150,9 +150,9 @@ fn what_breaks_a_rule_in_its_last_move_keeps_the_first() {
     let mut spoilt = plan(&snapshot);
     spoilt.moves[1].saving = Some(MicroDollars(1));
     let checked = planner::checked(&snapshot, spoilt.clone());
-    let finding = "move of large: saves Some(300000), and says Some(1)".to_owned();
-    assert_eq!(checked.findings.iter().map(ToString::to_string).collect::<Vec<_>>(), [finding.clone()]);
-    assert_eq!(checked.sound, Some(spoilt.with_moves(1, &finding)));
+    let found: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["move of large: saves Some(300000), and says Some(1)"]);
+    assert_eq!(checked.sound, Some(spoilt.with_moves(1, &found[0])));
 }
 
 #[test]
