@@ -3,7 +3,7 @@
 mod settle;
 
 use jiff::Timestamp;
-use planner::{MinValuesPolicy, Plan, PreferencePolicy};
+use planner::{Checked, MinValuesPolicy, Plan, PreferencePolicy};
 use snapshot::{Built, Input};
 
 use crate::catalogue::{self, Offer, Wish};
@@ -152,22 +152,24 @@ impl Answer {
     }
 }
 
-/// Plans, and checks the plan with code that shares nothing with the planner.
+/// Plans, and checks the plan with code that shares nothing with the planner: what is left is what the controller would carry out.
 ///
 /// # Errors
-/// When a catalogue or price file cannot be read, or when the check finds a fault in the plan.
+/// When a catalogue or price file cannot be read, or when the check finds a fault in the places of pods.
 pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, Failure> {
     let mut cluster = Cluster::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);
     cluster.warnings.extend(built.problems.iter().map(ToString::to_string));
     cluster.warnings.extend(settle::unserved(&cluster.objects, &built));
+    let Checked { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
+    let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let Some(plan) = sound else { return Err(Failure::fault(format!("the plan breaks its own rules: {findings}"))) };
+    if !findings.is_empty() {
+        cluster
+            .warnings
+            .push(format!("moves were left out that break a rule together, please report this: {findings}"));
+    }
     cluster.warnings.sort();
     cluster.warnings.dedup();
-    let plan = planner::plan(&built.snapshot);
-    let findings = planner::check(&built.snapshot, &plan);
-    if findings.is_empty() {
-        return Ok(Answer { cluster, built, plan });
-    }
-    let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    Err(Failure::fault(format!("the plan breaks its own rules: {}", list.join("; "))))
+    Ok(Answer { cluster, built, plan })
 }

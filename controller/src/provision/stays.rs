@@ -77,6 +77,8 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Static
         | NodeVerdict::Resting { .. }
         | NodeVerdict::AfterResize { .. }
+        | NodeVerdict::AfterMove { .. }
+        | NodeVerdict::LeftOut { .. }
         | NodeVerdict::Budget { .. }
         | NodeVerdict::ManySick { .. }
         | NodeVerdict::Postponed => None,
@@ -172,11 +174,13 @@ impl Gauges {
     }
 }
 
-/// Nodes that go or that only a budget keeps, by reason.
+/// Nodes that go or that only a budget or a fault of the plan keeps, by reason.
 fn eligible(plan: &Plan) -> BTreeMap<MoveReason, u32> {
     let mut counts: BTreeMap<MoveReason, u32> = BUDGETED.into_iter().map(|reason| (reason, 0)).collect();
     for (_, verdict) in &plan.report.nodes {
-        if let NodeVerdict::Remove(reason) | NodeVerdict::Budget { reason } = verdict {
+        if let NodeVerdict::Remove(reason) | NodeVerdict::Budget { reason } | NodeVerdict::LeftOut { reason, .. } =
+            verdict
+        {
             *counts.entry(*reason).or_default() += 1;
         }
     }

@@ -60,10 +60,10 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
         mixes::check(snapshot, plan, &places::all(snapshot, plan, &moulds), &mut findings);
     }
     if findings.0.is_empty() && plan.moves.is_empty() {
-        placed(snapshot, plan, &mut findings);
+        placed(snapshot, plan, snapshot.pods.len(), &mut findings);
     } else if findings.0.is_empty() {
-        let (snapshot, plan) = carried_out(snapshot, plan);
-        placed(&snapshot, &plan, &mut findings);
+        let (after, done) = carried::on_paper(snapshot, plan);
+        placed(&after, &done, snapshot.pods.len(), &mut findings);
     }
     findings.0
 }
@@ -82,23 +82,23 @@ pub struct Checked {
 #[must_use]
 pub fn checked(snapshot: &Snapshot, plan: Plan) -> Checked {
     let findings = check(snapshot, &plan);
-    if findings.is_empty() {
+    let Some(first) = findings.first().map(ToString::to_string) else {
         return Checked { sound: Some(plan), findings };
-    }
+    };
     let fewer = std::iter::successors(Some(plan.moves.len() / 2), |count| (*count > 0).then_some(count / 2));
-    let sound = fewer.map(|count| plan.clone().with_moves(count)).find(|part| check(snapshot, part).is_empty());
+    let sound = fewer.map(|count| plan.clone().with_moves(count, &first)).find(|part| check(snapshot, part).is_empty());
     Checked { sound, findings }
 }
 
-/// Everything that is wrong with the places of pods.
-fn placed(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+/// Everything that is wrong with the places of pods. Those behind the first `own` are pods that move.
+fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings) {
     let moulds = Moulds::new(snapshot, plan);
     let places = places::all(snapshot, plan, &moulds);
     let kept_off = KeptOff::new(snapshot, &moulds.nodes);
     nodes::check(snapshot, plan, &moulds, &kept_off, findings);
     launches::check(snapshot, plan, &moulds, findings);
     budgets::check(snapshot, plan, &moulds, findings);
-    order::check(snapshot, plan, &places, &kept_off, findings);
+    order::check(&order::Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, findings);
 }
 
 struct Findings(Vec<Finding>);

@@ -10,8 +10,9 @@
 //!
 //! Budgets are spent over the whole plan (`purse`), so a node that goes for one reason leaves less for all others. Places are
 //! looked for on a scene on which the plan's own pods have theirs already (`scene`); what is found for one move is taken for
-//! all after it, so the moves of one plan hold together and none depends on another. Where a move needs new nodes, these are
-//! narrowed to what is sure to be cheaper (`narrow`).
+//! all after it. Moves are carried out side by side, so none may depend on another: pods that move count where they are and
+//! where they go, and a move that would take the place of one away waits for the next plan. Where a move needs new nodes,
+//! these are narrowed to what is sure to be cheaper (`narrow`).
 //!
 //! Requests of pods that stay change beside the moves: those that were lowered and are needed again go up first (`returns`); in the
 //! end, where pools pack, what would make room for pods of nodes that found nothing is lowered (`lowering`).

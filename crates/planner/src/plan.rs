@@ -410,6 +410,11 @@ pub enum NodeVerdict {
         /// The nodes on which they are lowered, by name.
         nodes: Vec<String>,
     },
+    /// It can go once another node of this plan has gone: the places of their pods rest on each other.
+    AfterMove {
+        /// That node's name.
+        node: String,
+    },
     /// The pool's budget for this reason is used up.
     Budget {
         /// For which it would go.
@@ -417,6 +422,13 @@ pub enum NodeVerdict {
     },
     /// The pool is unknown or not ready.
     NoPool,
+    /// The checker found a rule broken by the moves of this plan together, so its own waits for the next plan.
+    LeftOut {
+        /// For which it would go.
+        reason: MoveReason,
+        /// What the checker found.
+        finding: String,
+    },
     /// `Policy::max_steps` was used up before its turn came.
     Postponed,
 }

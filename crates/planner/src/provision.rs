@@ -105,7 +105,7 @@ impl Kind {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Room(usize),
     Claim(usize),

@@ -201,6 +201,25 @@ proptest! {
     }
 
     #[test]
+    fn whoever_moves_can_be_bound_in_the_order_that_is_said(Cluster(snapshot) in outgoing::outgoing()) {
+        let (after, done) = outgoing::bound(&snapshot, &plan(&snapshot));
+        let found = findings(&after, &done);
+        prop_assert!(found.is_empty(), "{}", found);
+    }
+
+    #[test]
+    fn no_move_depends_on_another(Cluster(snapshot) in outgoing::outgoing()) {
+        let mut snapshot = snapshot;
+        // What a node that goes gives back of its pool's limits, the next move may use.
+        snapshot.pools.iter_mut().for_each(|pool| pool.limits = None);
+        let decided = plan(&snapshot);
+        for position in 0..decided.moves.len() {
+            let found = findings(&snapshot, &outgoing::alone(&decided, position));
+            prop_assert!(found.is_empty(), "{} of {:#?}", found, decided.moves);
+        }
+    }
+
+    #[test]
     fn what_goes_is_not_followed_by_more(Cluster(snapshot) in outgoing::outgoing()) {
         let first = plan(&snapshot);
         prop_assume!(!outgoing::strands(&snapshot, &first));

@@ -33,6 +33,10 @@ fn plan(verdict: NodeVerdict) -> Plan {
     Plan { report: Report { nodes: vec![("node-1".to_owned(), verdict)], ..Report::default() }, ..Plan::default() }
 }
 
+fn left_out() -> NodeVerdict {
+    NodeVerdict::LeftOut { reason: MoveReason::Empty, finding: "node node-1: goes twice".to_owned() }
+}
+
 fn told(notes: &[Note]) -> Vec<(&str, &str)> {
     notes.iter().map(|note| (note.reason(), note.message())).collect()
 }
@@ -78,7 +82,10 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
         let notes = notes(&index(), &plan(verdict), &Ripe::default());
         assert_eq!(told(&notes), vec![(reason, message); objects]);
     }
-    for silent in [NodeVerdict::Quiet { remaining: 5 }, NodeVerdict::Nominated, NodeVerdict::Remove(one)] {
+    let later = NodeVerdict::AfterMove { node: "node-2".to_owned() };
+    for silent in
+        [NodeVerdict::Quiet { remaining: 5 }, NodeVerdict::Nominated, NodeVerdict::Remove(one), later, left_out()]
+    {
         assert!(notes(&index(), &plan(silent.clone()), &Ripe::default()).is_empty(), "{silent}");
     }
 }
@@ -103,6 +110,27 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
     let ripe = Ripe { dropped: vec![Dropped { kind, nodes: vec!["node-1".to_owned()] }], ..Ripe::default() };
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
     assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "This node is expecting pods"); 2]);
+    let left_out = notes(&index(), &plan(left_out()), &ripe);
+    let message = "This node is empty, but waits for the next plan: the moves of this one break a rule together (node node-1: goes twice)";
+    assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
+}
+
+/// The page of metrics after one plan that says this of `node-1`.
+fn measured(verdict: NodeVerdict) -> String {
+    let (plan_for, _asked) = unbounded_channel();
+    let (way_in, _told) = Notes::new();
+    let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(TABLE));
+    Gauges::default().set(&metrics, &Built::default(), &plan(verdict), &cluster);
+    metrics.render()
+}
+
+#[test]
+fn a_node_whose_move_was_left_out_could_go_and_is_no_timeout() {
+    let timeout = "karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type=\"multi\"} 1";
+    assert!(measured(NodeVerdict::Postponed).contains(timeout));
+    let page = measured(left_out());
+    assert!(!page.contains(timeout), "{page}");
+    assert!(page.contains("karpenter_voluntary_disruption_eligible_nodes{reason=\"empty\"} 1"), "{page}");
 }
 
 #[test]

@@ -8,8 +8,18 @@ use crate::{
     Why,
 };
 
-/// The snapshot and the plan after all moves of the plan; nothing is left to move.
+/// The snapshot and the plan after all moves of the plan; nothing is left to move. Pods that moved stand last in the order, in one in
+/// which kube-scheduler could bind them when all of their nodes are gone at once, as far as there is one.
 pub fn carried_out(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
+    let (after, mut done) = on_paper(snapshot, plan);
+    if done.report.order.len() > plan.report.order.len() {
+        done.report.order = super::order::possible(&after, &done, snapshot.pods.len());
+    }
+    (after, done)
+}
+
+/// The same with the pods that moved in the order of their moves.
+pub(super) fn on_paper(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     let (mut after, mut done) = (snapshot.clone(), plan.clone());
     done.moves.clear();
     for it in &plan.moves {

@@ -205,7 +205,7 @@ impl<'a> View<'a> {
         let after: i64 = launches.iter().map(|(_, launch)| launch.price.0 + fee(Some(&launch.pool))).sum();
         let saving = before.map(|before| before - after);
         findings.expect(saving == it.saving.map(|it| it.0), &subject, || {
-            format!("saves {saving:?}, and says {:?}", it.saving)
+            format!("saves {saving:?}, and says {:?}", it.saving.map(|it| it.0))
         });
         if it.reason == MoveReason::Underutilized {
             let dearest: Option<i64> = launches

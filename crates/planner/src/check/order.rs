@@ -6,19 +6,29 @@ use std::sync::Arc;
 
 use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
-use super::Findings;
 use super::census::{Apart, Even, Near, Sight};
 use super::kept::KeptOff;
-use super::places::{Answer, Place};
-use super::verdicts;
+use super::places::{self, Answer, Place};
+use super::{Findings, Moulds, verdicts};
 
-pub(super) fn check(
-    snapshot: &Snapshot,
-    plan: &Plan,
-    places: &[Place<'_>],
-    kept_off: &KeptOff,
-    findings: &mut Findings,
-) {
+/// What stands where in the end.
+pub(super) struct Scene<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) plan: &'a Plan,
+    pub(super) places: &'a [Place<'a>],
+    pub(super) kept_off: &'a KeptOff,
+}
+
+/// The order in which the plan's pods can be bound: its own, but that pods behind the first `own`, which move, wait for each other.
+pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
+    let moulds = Moulds::new(snapshot, plan);
+    let (places, kept_off) = (places::all(snapshot, plan, &moulds), KeptOff::new(snapshot, &moulds.nodes));
+    check(&Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, &mut Findings(Vec::new()))
+}
+
+/// Binds all pods, and answers in which order; pods behind the first `own` of the snapshot are those that move.
+pub(super) fn check(scene: &Scene<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
+    let Scene { snapshot, plan, places, kept_off } = *scene;
     let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in 0..snapshot.pods.len() {
         stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
@@ -27,7 +37,7 @@ pub(super) fn check(
     sorted.sort_unstable();
     if !sorted.iter().eq(stands.keys()) {
         findings.add("report", "its order does not name every placed pod once");
-        return;
+        return plan.report.order.clone();
     }
     let (mut shapes, bound) = shapes(snapshot);
     let daemons = shapes.len()..shapes.len() + snapshot.daemons.len();
@@ -38,13 +48,60 @@ pub(super) fn check(
     let coming = coming(snapshot, &census, kept_off, daemons);
     bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
     coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
+    let mut binder = Binder { snapshot, stands: &stands, census, order: Vec::new() };
     // Pods that keep room for others are never bound, so nobody may count on them.
-    let (buffers, real): (Vec<usize>, Vec<usize>) =
-        plan.report.order.iter().partition(|pod| snapshot.pods[**pod].buffer.is_some());
-    for pod in real.into_iter().chain(buffers) {
-        census.bind(snapshot.pods[pod].shape, stands[&pod], &verdicts::name(snapshot, pod), findings);
+    let is_buffer = |pod: &usize| snapshot.pods[*pod].buffer.is_some();
+    let (firm, moving): (Vec<usize>, Vec<usize>) = plan.report.order.iter().partition(|pod| **pod < own);
+    let (buffers, real): (Vec<usize>, Vec<usize>) = firm.into_iter().partition(is_buffer);
+    real.into_iter().for_each(|pod| binder.bind(pod, findings));
+    binder.bind_in_turn(moving, findings);
+    buffers.into_iter().for_each(|pod| binder.bind(pod, findings));
+    binder.census.settled(&stands, &coming, snapshot, findings);
+    binder.order
+}
+
+/// Binds pods where the plan puts them.
+struct Binder<'a, 's> {
+    snapshot: &'a Snapshot,
+    /// The position of each pod among the places.
+    stands: &'s BTreeMap<usize, usize>,
+    census: Census<'a>,
+    /// Whom it has bound.
+    order: Vec<usize>,
+}
+
+impl Binder<'_, '_> {
+    /// One more pod is bound, and nothing may forbid it.
+    fn bind(&mut self, pod: usize, findings: &mut Findings) {
+        let name = verdicts::name(self.snapshot, pod);
+        self.faults(pod).into_iter().for_each(|fault| findings.add(&*name, fault));
+        self.settle(pod);
     }
-    census.settled(&stands, &coming, snapshot, findings);
+
+    fn settle(&mut self, pod: usize) {
+        self.census.add(self.snapshot.pods[pod].shape, self.stands[&pod], true);
+        self.order.push(pod);
+    }
+
+    /// Binds pods whose nodes go side by side: kube-scheduler asks again for whom it has refused when others are bound.
+    fn bind_in_turn(&mut self, mut waiting: Vec<usize>, findings: &mut Findings) {
+        let mut before = usize::MAX;
+        while waiting.len() < before {
+            before = waiting.len();
+            waiting.retain(|pod| {
+                let refused = !self.faults(*pod).is_empty();
+                if !refused {
+                    self.settle(*pod);
+                }
+                refused
+            });
+        }
+        waiting.into_iter().for_each(|pod| self.bind(pod, findings));
+    }
+
+    fn faults(&self, pod: usize) -> Vec<String> {
+        self.census.faults(self.snapshot.pods[pod].shape, self.stands[&pod])
+    }
 }
 
 /// A DaemonSet's pod that comes with a node.
@@ -141,25 +198,26 @@ impl<'a> Census<'a> {
         self.even.iter_mut().for_each(|(_, even)| even.add(shape, (position, surely), place));
     }
 
-    /// One more pod is bound, and nothing may forbid it.
-    fn bind(&mut self, shape: usize, position: usize, name: &str, findings: &mut Findings) {
+    /// What forbids that one more pod is bound there.
+    fn faults(&self, shape: usize, position: usize) -> Vec<String> {
         let place = &self.places[position];
-        for (_, near) in self.near.iter().filter(|(owner, _)| *owner == shape) {
-            findings
-                .expect(near.holds(shape, position, place), name, || format!("is not near its own on {}", place.name));
-        }
+        let mut faults = Vec::new();
+        let near = self.near.iter().filter(|(owner, _)| *owner == shape);
+        let far = near.filter(|(_, near)| !near.holds(shape, position, place));
+        faults.extend(far.map(|_| format!("is not near its own on {}", place.name)));
         for (owner, apart) in &self.apart {
-            let (bears, borne) = (*owner != shape || apart.bears_others(place), apart.is_borne(shape, place));
             let key = &apart.term.key;
-            findings.expect(bears, name, || format!("meets pods on {} that it must not, over {key}", place.name));
-            findings.expect(borne, name, || format!("is not borne by pods on {}, over {key}", place.name));
-        }
-        for (_, even) in self.even.iter().filter(|(owner, _)| *owner == shape) {
-            if let Some(fault) = even.fault(shape, place) {
-                findings.add(name, format!("is spread badly on {}: {fault}", place.name));
+            if *owner == shape && !apart.bears_others(place) {
+                faults.push(format!("meets pods on {} that it must not, over {key}", place.name));
+            }
+            if !apart.is_borne(shape, place) {
+                faults.push(format!("is not borne by pods on {}, over {key}", place.name));
             }
         }
-        self.add(shape, position, true);
+        let even = self.even.iter().filter(|(owner, _)| *owner == shape);
+        let uneven = even.filter_map(|(_, even)| even.fault(shape, place));
+        faults.extend(uneven.map(|fault| format!("is spread badly on {}: {fault}", place.name)));
+        faults
     }
 
     /// A launch leaves no choice of a domain on which a pod there depends.

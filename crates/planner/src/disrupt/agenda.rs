@@ -97,8 +97,10 @@ impl<'a> Agenda<'a> {
             None => match self.search(&[position]) {
                 Ok(outcome) => {
                     let saved = self.saved(&[position], &outcome.launches);
-                    self.keep(&[position], reason, why, outcome, saved);
-                    return;
+                    match self.keep(&[position], reason, why, outcome, saved) {
+                        Ok(()) => return,
+                        Err(verdict) => verdict,
+                    }
                 }
                 Err(_) if force => {
                     let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
@@ -127,9 +129,13 @@ impl<'a> Agenda<'a> {
     }
 
     fn refusal(&self, obstacle: Obstacle) -> NodeVerdict {
+        let pod = |position: usize| &self.scene.snapshot.pods[position];
         match obstacle {
-            Obstacle::Pod(pod) => NodeVerdict::NoPlace { pod: self.scene.snapshot.pods[pod].name.clone() },
+            Obstacle::Pod(position) => NodeVerdict::NoPlace { pod: pod(position).name.clone() },
             Obstacle::Replica => NodeVerdict::NoReplica,
+            Obstacle::Displaced(position) => {
+                NodeVerdict::AfterMove { node: pod(position).leaving_node.clone().unwrap_or_default() }
+            }
         }
     }
 
@@ -191,8 +197,7 @@ impl<'a> Agenda<'a> {
         match objection {
             None => {
                 let saved = self.saved(nodes, &outcome.launches);
-                self.keep(nodes, MoveReason::Underutilized, why, outcome, saved);
-                Ok(())
+                self.keep(nodes, MoveReason::Underutilized, why, outcome, saved)
             }
             Some(objection) => {
                 self.mover.undo();
@@ -210,10 +215,19 @@ impl<'a> Agenda<'a> {
         Some(self.price(&objects)? - self.scales.price_of_launches(launches))
     }
 
-    fn keep(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
-        let launches = outcome.launches.clone();
+    /// Lets the last trial stand, unless an earlier move is in its way.
+    fn keep(
+        &mut self,
+        nodes: &[Position],
+        reason: MoveReason,
+        why: WhyMove,
+        outcome: Outcome,
+        saved: Option<i64>,
+    ) -> Result<(), NodeVerdict> {
+        let kept = self.mover.keep(outcome.launches.clone());
+        kept.map_err(|obstacle| self.refusal(obstacle))?;
         self.note(nodes, reason, why, outcome, saved);
-        self.mover.keep(launches);
+        Ok(())
     }
 
     fn note(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {

@@ -52,7 +52,10 @@ pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: L
     left.retain_mut(|(position, verdict)| match search.replace(*position) {
         Ok(()) => false,
         Err(better) => {
-            *verdict = better;
+            // That it can go once another has gone says more than that there is no other way now.
+            if !matches!(verdict, NodeVerdict::AfterMove { .. }) {
+                *verdict = better;
+            }
             true
         }
     });

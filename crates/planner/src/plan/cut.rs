@@ -5,12 +5,12 @@ use crate::MicroDollars;
 
 impl Plan {
     /// The same with the first `count` of its moves, without resizes and without launches for the moves that are left out. Their
-    /// nodes wait for the next plan.
-    pub fn with_moves(mut self, count: usize) -> Self {
+    /// nodes wait for the next plan, and are told which `finding` of the checker that is for.
+    pub fn with_moves(mut self, count: usize, finding: &str) -> Self {
         for dropped in self.moves.drain(count.min(self.moves.len())..) {
             for (name, verdict) in &mut self.report.nodes {
                 if dropped.nodes.iter().any(|leaver| leaver.node == *name) {
-                    *verdict = NodeVerdict::Postponed;
+                    *verdict = NodeVerdict::LeftOut { reason: dropped.reason, finding: finding.to_owned() };
                 }
             }
         }

@@ -246,6 +246,16 @@ impl Display for NodeVerdict {
                 out.write_str("can go once requests of pods are lowered to what they use on ")?;
                 list(out, nodes, " and ")
             }
+            Self::AfterMove { node } => {
+                write!(out, "can go once {node} has gone: pods of both count for each other's places")
+            }
+            Self::LeftOut { reason, finding } => {
+                let would_go = would_go(*reason);
+                write!(
+                    out,
+                    "{would_go}, but waits for the next plan: the moves of this one break a rule together ({finding})"
+                )
+            }
             Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
         }

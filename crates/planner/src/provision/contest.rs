@@ -16,6 +16,9 @@ use crate::{Plan, PodVerdict, Snapshot};
 /// How often a plan is begun anew, at most, because something in it was not foreseen.
 const MOST_SURPRISES: usize = 4;
 
+/// For how many shapes of a workload it is tried whether a base does better with them.
+const MOST_EXCHANGES: usize = 4;
+
 /// A plan with what speaks for it.
 struct Solution {
     score: Score,
@@ -28,9 +31,28 @@ struct Solution {
 pub(super) fn best(snapshot: &Snapshot) -> Plan {
     let parts = mix::parts(snapshot);
     let plan = best_of(snapshot, &parts);
+    let (parts, plan) = with_other_bases(snapshot, parts, plan);
     let Some(parts) = mix::without_wishes(&parts, &plan) else { return plan };
     let other = best_of(snapshot, &parts);
     if other.report.order.len() > plan.report.order.len() { other } else { plan }
+}
+
+/// The same where pods of a base that find no place leave it to others of their workload, if more pods have a place by that.
+fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[Part]>, mut plan: Plan) -> (Arc<[Part]>, Plan) {
+    for turn in 0..MOST_EXCHANGES {
+        let Some(exchanged) = mix::exchanged(snapshot, &parts, &plan, turn) else { break };
+        let other = best_of(snapshot, &exchanged);
+        if places_more(&other, &plan) {
+            (parts, plan) = (exchanged, other);
+        }
+    }
+    (parts, plan)
+}
+
+/// Whether a plan has a place for all pods that have one in another, and for more.
+fn places_more(plan: &Plan, other: &Plan) -> bool {
+    let placed: BTreeSet<usize> = plan.report.order.iter().copied().collect();
+    placed.len() > other.report.order.len() && other.report.order.iter().all(|pod| placed.contains(pod))
 }
 
 fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {

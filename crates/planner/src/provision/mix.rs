@@ -163,3 +163,35 @@ pub(super) fn without_wishes(parts: &[Part], plan: &Plan) -> Option<Arc<[Part]>>
     let wishes = parts.iter().any(|part| matches!(part, Part::Wish(_)));
     (waits && wishes).then(|| parts.iter().map(drop).collect())
 }
+
+/// The same where pods of a base that find no place change parts with pods of their workload that have one and ask for something
+/// else: those of the shape whose turn it is. `None` where there are none.
+pub(super) fn exchanged(snapshot: &Snapshot, parts: &[Part], plan: &Plan, turn: usize) -> Option<Arc<[Part]>> {
+    let mut workloads: BTreeMap<&Mix, Vec<usize>> = BTreeMap::new();
+    for (position, pod) in snapshot.pods.iter().enumerate() {
+        if let Some(mix) = pod.mix.as_deref().filter(|_| pod.buffer.is_none()) {
+            workloads.entry(mix).or_default().push(position);
+        }
+    }
+    let pairs: Vec<(usize, usize)> =
+        workloads.into_values().flat_map(|pods| pairs(snapshot, pods, parts, plan, turn)).collect();
+    let mut exchanged = parts.to_vec();
+    pairs.iter().for_each(|(one, other)| exchanged.swap(*one, *other));
+    (!pairs.is_empty()).then(|| exchanged.into())
+}
+
+/// Pods of one workload that change parts, the oldest first.
+fn pairs(snapshot: &Snapshot, mut pods: Vec<usize>, parts: &[Part], plan: &Plan, turn: usize) -> Vec<(usize, usize)> {
+    pods.sort_by_key(|pod| (snapshot.pods[*pod].created, &snapshot.pods[*pod].uid));
+    let shape = |pod: &usize| snapshot.pods[*pod].shape;
+    let waits = |pod: &usize| matches!(plan.report.pods[*pod], PodVerdict::Unschedulable { .. });
+    let (missed, placed): (Vec<usize>, Vec<usize>) = pods.into_iter().partition(waits);
+    let missed: Vec<usize> = missed.into_iter().filter(|pod| parts[*pod] == Part::Base).collect();
+    let refused: BTreeSet<usize> = missed.iter().map(shape).collect();
+    let free = placed.into_iter().filter(|pod| parts[*pod] != Part::Base && !refused.contains(&shape(pod)));
+    let free: Vec<usize> = free.collect();
+    let mut shapes: Vec<usize> = Vec::new();
+    free.iter().map(shape).for_each(|shape| shapes.extend((!shapes.contains(&shape)).then_some(shape)));
+    let suits = |pod: &usize| shapes.get(turn) == Some(&shape(pod));
+    missed.into_iter().zip(free.into_iter().filter(suits)).collect()
+}

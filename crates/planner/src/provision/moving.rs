@@ -1,8 +1,9 @@
 //! Pods of running nodes that might go, and trials of other places for them.
 //!
 //! A trial vacates some nodes, as if they and all that runs on them were gone, and looks for places for their pods: on other
-//! nodes, or also on new ones. It is kept or taken back as a whole, and the next one goes on from there; so what is kept holds
-//! together, whatever is kept after it.
+//! nodes, or also on new ones. It is kept or taken back as a whole, and the next one goes on from there. What is kept holds in
+//! whatever order it is carried out: from then on those who moved count where they were and where they go, and nothing is kept
+//! after it that takes one of their places away.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use super::manner::{ALWAYS, Load, Manner, Order};
 use super::reserve::Reservations;
 use super::retinue::Retinue;
 use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
-use super::{Kind, Run, Solver};
+use super::{Kind, Place, Run, Solver};
 use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot};
 
 /// How new nodes are made for a move: each manner is tried, the cheapest is taken.
@@ -22,7 +23,7 @@ pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size,
 /// A pod that runs on a node which might go.
 #[derive(Clone, Copy)]
 pub(super) struct Resident {
-    pod: usize,
+    pub(super) pod: usize,
     site: Domain,
 }
 
@@ -32,6 +33,8 @@ pub(crate) struct Mover<'a> {
     /// By node, the positions of its pods that need another place when it goes.
     own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
+    /// By group, shapes and places of pods that moves which were kept send there and that look at it, with one such pod.
+    guests: BTreeMap<GroupId, BTreeMap<(usize, Place), usize>>,
     /// Groups that pods of the plan look at, and those that count them.
     watched: BTreeSet<GroupId>,
     watching: BTreeSet<GroupId>,
@@ -47,6 +50,8 @@ pub(crate) enum Obstacle {
     Pod(usize),
     /// A static pool can have no other node in place of its own.
     Replica,
+    /// The pod of this position, to which a trial that was kept gives a place, would not find it any more.
+    Displaced(usize),
 }
 
 /// What a trial may change, as it was.
@@ -90,7 +95,8 @@ impl<'a> Mover<'a> {
         let rooms = solver.rooms.list.iter().enumerate();
         let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
         let (watched, watching) = solver.groups_of_plan(own);
-        Self { solver, own, room_of, watched, watching, launches: Vec::new(), before: None }
+        let (guests, launches) = (BTreeMap::new(), Vec::new());
+        Self { solver, own, room_of, guests, watched, watching, launches, before: None }
     }
 
     /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.
@@ -320,12 +326,48 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Lets the last trial stand, with its launches as they were narrowed since.
-    pub(crate) fn keep(&mut self, launches: Vec<Launch>) {
+    /// Lets the last trial stand, with its launches as they were narrowed since. If a pod of an earlier one would not find its place
+    /// then, this one is taken back.
+    pub(crate) fn keep(&mut self, launches: Vec<Launch>) -> Result<(), Obstacle> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let changed = self.solver.topology.count_both_ways(&before.counted);
+        if let Some(pod) = self.displaced(&changed, before) {
+            self.undo();
+            return Err(Obstacle::Displaced(pod));
+        }
+        let from = before.order;
+        self.receive(from);
         self.before = None;
         self.solver.rooms.keep();
         self.solver.claims.seal();
         self.launches.extend(launches);
+        Ok(())
+    }
+
+    /// A pod of an earlier trial whose place the last one takes away, by what it has changed of some groups.
+    fn displaced(&self, changed: &[GroupId], before: &Before<'a>) -> Option<usize> {
+        let solver = &self.solver;
+        let stays = |(shape, place): &(usize, Place)| {
+            let mut rules = solver.demands[*shape].strict_rules().iter().filter(|rule| changed.contains(&rule.group));
+            rules.all(|rule| solver.topology.keeps(rule, solver.spot_of(*place), &before.counted))
+        };
+        let mut guests = changed.iter().filter_map(|group| self.guests.get(group)).flatten();
+        guests.find(|(guest, _)| !stays(guest)).map(|(_, pod)| *pod)
+    }
+
+    /// Remembers who has got a place and looks at others, from a position in the order on.
+    fn receive(&mut self, from: usize) {
+        let solver = &self.solver;
+        for pod in &solver.order[from..] {
+            let shape = solver.demand_of[*pod];
+            let rules = solver.demands[shape].strict_rules();
+            let Some(place) = Some(*pod).filter(|_| !rules.is_empty()).and_then(|pod| solver.place_of(pod)) else {
+                continue;
+            };
+            for rule in rules {
+                self.guests.entry(rule.group).or_default().insert((shape, place), *pod);
+            }
+        }
     }
 
     /// Takes the last trial back.

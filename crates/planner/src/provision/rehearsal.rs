@@ -4,8 +4,10 @@
 //! While it is made, a plan knows only the launches that it has opened so far. Together they may be even where one alone is
 //! not, so spreads are not strict at first; only a plan that fails its rehearsal is made again, strictly.
 
+use std::collections::BTreeSet;
+
 use super::frame::FrameId;
-use super::topology::{Domain, HOST};
+use super::topology::{Domain, HOST, Spot};
 use super::{Place, Solver, Turn};
 use crate::PodVerdict;
 
@@ -21,16 +23,32 @@ impl Solver<'_> {
         (0..self.claims.list.len()).for_each(|claim| self.count_retinue(claim));
         self.confirm_retinue();
         let launches = self.launches_by_now();
-        self.order.clone().into_iter().all(|pod| {
-            let shape = self.demand_of[pod];
-            let Some(place) = self.place_of(pod) else { return true };
-            let admitted = self.admits_now(shape, place, &launches);
-            self.count(Turn { shape, level: self.demands[shape].levels.len() - 1 }, place, 1);
-            admitted
-        })
+        let residents: BTreeSet<usize> = self.residents.iter().map(|resident| resident.pod).collect();
+        let (mut moving, own): (Vec<usize>, Vec<usize>) = self.order.iter().partition(|pod| residents.contains(pod));
+        if !own.into_iter().all(|pod| self.binds(pod, &launches)) {
+            return false;
+        }
+        // Moves are carried out side by side: who finds no place is asked again when others have theirs.
+        let mut before = usize::MAX;
+        while moving.len() < before {
+            before = moving.len();
+            moving.retain(|pod| !self.binds(*pod, &launches));
+        }
+        moving.is_empty()
     }
 
-    fn place_of(&self, pod: usize) -> Option<Place> {
+    /// Binds a pod where it was planned, if it may be there.
+    fn binds(&mut self, pod: usize, launches: &[(FrameId, Domain)]) -> bool {
+        let shape = self.demand_of[pod];
+        let Some(place) = self.place_of(pod) else { return true };
+        let admitted = self.admits_now(shape, place, launches);
+        if admitted {
+            self.count(Turn { shape, level: self.demands[shape].levels.len() - 1 }, place, 1);
+        }
+        admitted
+    }
+
+    pub(super) fn place_of(&self, pod: usize) -> Option<Place> {
         match self.verdicts[pod].as_ref()? {
             PodVerdict::Existing { node, .. } => {
                 self.rooms.list.iter().position(|room| room.node.name == *node).map(Place::Room)
@@ -40,15 +58,20 @@ impl Solver<'_> {
         }
     }
 
+    /// Where a place is.
+    pub(super) fn spot_of(&self, place: Place) -> Spot<'_> {
+        match place {
+            Place::Room(room) => self.rooms.list[room].spot(),
+            Place::Claim(claim) => self.claims.list[claim].spot(self.frames.get(self.claims.list[claim].frame)),
+        }
+    }
+
     /// Whether the rules that a shape cannot do without hold at a place, among the nodes that there are.
     fn admits_now(&mut self, shape: usize, place: Place, launches: &[(FrameId, Domain)]) -> bool {
         let demand = &self.demands[shape];
         let rules = demand.strict_rules();
         self.topology.look_at_present(rules, launches, &self.frames, &self.wants);
-        let spot = match place {
-            Place::Room(room) => self.rooms.list[room].spot(),
-            Place::Claim(claim) => self.claims.list[claim].spot(self.frames.get(self.claims.list[claim].frame)),
-        };
+        let spot = self.spot_of(place);
         let keys = demand.levels.last().map_or(&[][..], |level| &level.keys).iter().copied().chain([HOST]);
         let admitted = keys.into_iter().all(|key| match place {
             Place::Room(_) if key != HOST => self.topology.allows_at(rules, &demand.shunned, key, spot),

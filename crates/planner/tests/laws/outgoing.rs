@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, ConsolidationPolicy, Drifted, InstanceType, Leaver, MicroDollars, Millis, Move, MoveReason,
-    Node, Offering, Plan, Pool, Requirement, Sick, Snapshot, Stage, Usage, Utilization, Worth, label,
+    BoundPod, Budgets, ConsolidationPolicy, Destination, Drifted, InstanceType, Launch, Leaver, MicroDollars, Millis,
+    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Purpose, Requirement, Sick, Snapshot, Stage, Usage,
+    Utilization, Worth, carried_out, label,
 };
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
@@ -199,7 +200,7 @@ pub fn dearer(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
 }
 
 /// The most that a launch can cost with the tier that EC2 draws on first.
-fn dearest(snapshot: &Snapshot, launch: &planner::Launch) -> i64 {
+fn dearest(snapshot: &Snapshot, launch: &Launch) -> i64 {
     let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).unwrap();
     let types = snapshot.catalogues[pool.catalogue].types.iter();
     let of_type = |kind: &InstanceType| {
@@ -245,4 +246,37 @@ pub fn is_weighed(snapshot: &Snapshot, it: &Move) -> bool {
     };
     let mut nodes = it.nodes.iter().map(|leaver| node(snapshot, leaver));
     it.reason == MoveReason::Underutilized && nodes.any(|node| balanced(node.pool.as_ref()))
+}
+
+/// The plan with one of its moves only, as if all others came later.
+pub fn alone(plan: &Plan, position: usize) -> Plan {
+    let mut only = plan.moves[position].clone();
+    let mut launches: Vec<Launch> =
+        plan.launches.iter().filter(|launch| launch.purpose != Purpose::Replacement).cloned().collect();
+    let (first, before) = (launches.len(), only.replacements.first().copied().unwrap_or(0));
+    launches.extend(only.replacements.iter().map(|launch| plan.launches[*launch].clone()));
+    only.replacements = (first..launches.len()).collect();
+    for pod in &mut only.pods {
+        if let Destination::Launch(launch) = &mut pod.to {
+            *launch = first + *launch - before;
+        }
+    }
+    let mut report = plan.report.clone();
+    for (node, verdict) in &mut report.nodes {
+        if !only.nodes.iter().any(|leaver| leaver.node == *node) && matches!(verdict, NodeVerdict::Remove(_)) {
+            *verdict = NodeVerdict::Watched;
+        }
+    }
+    Plan { moves: vec![only], launches, report, resizes: Vec::new(), ..plan.clone() }
+}
+
+/// The cluster after all moves, with nobody left to go: pods have to be bound strictly in the order that is said.
+pub fn bound(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
+    let (after, mut done) = carried_out(snapshot, plan);
+    done.report.nodes.iter_mut().for_each(|(_, verdict)| *verdict = NodeVerdict::Leaving);
+    for launch in &mut done.launches {
+        let is_static = after.pools.iter().any(|pool| pool.name == launch.pool && pool.replicas.is_some());
+        launch.purpose = if is_static { Purpose::Static } else { Purpose::Provision };
+    }
+    (after, done)
 }

@@ -20,6 +20,19 @@ impl Group<'_> {
         }
     }
 
+    /// Whether a pod that is counted in a domain could have come there last, by a rule about this group. Those who keep apart are
+    /// not asked: whoever comes later is kept away itself.
+    pub(super) fn bears(&self, rule: &Rule, position: usize, domain: Domain) -> bool {
+        match rule.kind {
+            RuleKind::Apart | RuleKind::Alone => true,
+            RuleKind::Near => at(&self.tallies[position], domain) > u32::from(rule.own),
+            RuleKind::Spread { max_skew, min_domains } => {
+                let most = self.most(position, domain);
+                most <= self.emptiest(self.keys[position], min_domains, (domain, most)).saturating_add(max_skew)
+            }
+        }
+    }
+
     /// Whether the first of a group may come to a domain: nobody is there, and who may come with other nodes comes there too.
     fn may_start(&self, position: usize, domain: Domain) -> bool {
         self.total == 0 && self.coming[position].iter().all(|other| *other == domain)

@@ -1,6 +1,12 @@
 //! Pods that run on nodes which may go: counted where they are, and taken back when their node is vacated.
+//!
+//! Moves are carried out side by side, and nobody knows which of them is done when kube-scheduler looks for a place. So once a move
+//! is kept, whatever it changes counts as before and as after, whichever is worse for whoever asks.
 
-use super::{Counts, Domain, HOST, Kind, Membership, Pods, Rule, RuleKind, Shelf, Spot, Topology, domain_at, slot};
+use super::{
+    Counts, Domain, Group, GroupId, HOST, Kind, Membership, Pods, Rule, RuleKind, Shelf, Spot, Topology, at, domain_at,
+    slot,
+};
 
 /// One pod that is there.
 const ONE: Pods = Pods { count: 1, there: Counts::Surely };
@@ -18,6 +24,22 @@ impl<'a> Topology<'a> {
     /// Lets everybody be where they were.
     pub(in crate::provision) fn restore(&mut self, before: Counted<'a>) {
         self.groups = before.0;
+    }
+
+    /// Counts everybody as they stood before a move and as they stand after it; the groups in which that is not the same.
+    pub(in crate::provision) fn count_both_ways(&mut self, before: &Counted<'a>) -> Vec<GroupId> {
+        let changed = self.groups.changed_since(&before.0);
+        changed.iter().for_each(|group| self.groups[*group].allow_for(&before.0[*group]));
+        changed
+    }
+
+    /// Whether a pod that has its place by a rule finds it still, if it found it before.
+    pub(in crate::provision) fn keeps(&self, rule: &Rule, spot: Spot<'_>, before: &Counted<'a>) -> bool {
+        let (was, is) = (&before.0[rule.group], &self.groups[rule.group]);
+        let mut domains = is.keys.iter().map(|key| self.domain_at(*key, spot)).enumerate();
+        domains.all(|(position, domain)| {
+            domain.is_none_or(|domain| is.bears(rule, position, domain) || !was.bears(rule, position, domain))
+        })
     }
 
     /// Counts a pod on a node of the snapshot, where it runs.
@@ -63,5 +85,29 @@ impl<'a> Topology<'a> {
                 *holders = holders.saturating_sub(1);
             }
         }
+    }
+}
+
+impl Group<'_> {
+    /// Counts for certain whom both sides count, and perhaps whom either does.
+    fn allow_for(&mut self, other: &Self) {
+        for position in 0..self.keys.len() {
+            let lists = [&self.tallies, &self.maybe, &other.tallies, &other.maybe];
+            let domains = lists.map(|list| list[position].len()).into_iter().max().unwrap_or(0);
+            for domain in (0..).take(domains) {
+                let sure = at(&self.tallies[position], domain).min(at(&other.tallies[position], domain));
+                let most = self.most(position, domain).max(other.most(position, domain));
+                *slot(&mut self.tallies[position], domain) = sure;
+                *slot(&mut self.maybe[position], domain) = most - sure;
+            }
+        }
+        for (domain, held) in (0..).zip(&other.holders) {
+            let holders = slot(&mut self.holders, domain);
+            *holders = (*holders).max(*held);
+        }
+        for (site, pods) in &mut self.on_site {
+            *pods = (*pods).min(other.on_site.get(site).copied().unwrap_or(0));
+        }
+        self.total = self.total.max(other.total);
     }
 }

@@ -26,6 +26,12 @@ impl<'a> Shelf<'a> {
         self.0.iter().map(AsRef::as_ref)
     }
 
+    /// The numbers of groups that are not as they were.
+    pub(super) fn changed_since(&self, before: &Self) -> Vec<GroupId> {
+        let pairs = self.0.iter().zip(&before.0).enumerate();
+        pairs.filter(|(_, (now, before))| !Arc::ptr_eq(now, before)).map(|(group, _)| group).collect()
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group<'a>> {
         self.0.iter_mut().map(Arc::make_mut)
     }
