@@ -24,7 +24,8 @@ struct Row {
     name: String,
     capacity: Amounts,
     overhead: Amounts,
-    labels: BTreeMap<String, String>,
+    /// The values that a node of the type can have.
+    labels: BTreeMap<String, Vec<String>>,
     offerings: Vec<Offering>,
 }
 
@@ -79,7 +80,11 @@ impl Catalogue {
 
 impl Row {
     fn cpus(&self) -> Option<u32> {
-        self.labels.get(label::INSTANCE_CPU)?.parse().ok()
+        self.label(label::INSTANCE_CPU)?.parse().ok()
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key)?.first().map(String::as_str)
     }
 
     /// What pods get, and `more` of it.
@@ -103,7 +108,7 @@ impl Row {
         };
         Ok(json!({
             "name": self.name,
-            "architecture": self.labels.get(label::ARCH).with_context(|| format!("{} has no architecture", self.name))?,
+            "architecture": self.label(label::ARCH).with_context(|| format!("{} has no architecture", self.name))?,
             "operatingSystems": [label::OS_LINUX],
             "resources": self.left(&TAKEN_BY_KWOK)?,
             "offerings": self.offerings.iter().map(offering).collect::<Vec<_>>(),

@@ -59,8 +59,8 @@ pub fn beside(scenario: &str, ours: &Figures, peer: &Figures) -> Vec<Measure> {
     let line = |(name, read, unit): &Row| {
         let (name, ours) = (format!("{scenario}/{name}"), read(ours)?);
         Some(match read(peer) {
-            Some(peer) => Measure::beside(&name, ours, peer, *unit),
-            None => Measure::alone(&name, ours, *unit),
+            Some(peer) => Measure::beside(&name, ours, peer, unit),
+            None => Measure::alone(&name, ours, unit),
         })
     };
     let bound = ours.after.map(|it| Measure::alone(&format!("{scenario}/give-back-bound-s"), it.bound, "s"));

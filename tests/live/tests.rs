@@ -1,5 +1,4 @@
 //! A sample of twenty pods with our controller: everything that the whole run stands on, without the peer.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
 
