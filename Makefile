@@ -62,7 +62,7 @@ peers: controlplane agent ## Puts planner and agent beside their peers and a low
 	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
 
-peers-live: controlplane helm ## Puts the controller beside the real Karpenter on the same control plane; wants a quiet machine for an hour.
+peers-live: controlplane helm ## Puts the controller beside the real Karpenter on the same control plane; wants a quiet machine for an hour; SCENARIOS=wide for one.
 	@tests/steps/run "building Karpenter" "1 to 3 minutes cold" tests/steps/go-program tests/peers/live
 	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
 	@tests/steps/controller

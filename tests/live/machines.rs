@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 
 use crate::catalogue::Catalogue;
 
-/// How often EC2 is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often EC2's clock is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 /// Nodes that register at once.
 const AT_ONCE: usize = 8;
 
@@ -33,17 +33,23 @@ impl Drop for Machines {
 impl Machines {
     pub fn start(client: Client, ec2: FakeCloud, catalogue: Catalogue) -> Self {
         Self(tokio::spawn(async move {
-            let (nodes, mut registered) = (Api::all(client), BTreeSet::new());
+            let (nodes, mut registered, mut changes) = (Api::all(client), BTreeSet::new(), ec2.changes());
             loop {
-                look(&nodes, &ec2, &catalogue, &mut registered).await;
+                changes.mark_unchanged();
+                let all = look(&nodes, &ec2, &catalogue, &mut registered).await;
                 tokio::time::sleep(LOOK).await;
+                // Asking for all machines is dear where there are thousands.
+                while all && !changes.has_changed().unwrap_or(true) {
+                    tokio::time::sleep(LOOK).await;
+                    ec2.tick();
+                }
             }
         }))
     }
 }
 
-/// Registers who is new. What fails is tried again at the next look.
-async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registered: &mut BTreeSet<String>) {
+/// Registers who is new, and says whether that was done: what fails is tried again at the next look.
+async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registered: &mut BTreeSet<String>) -> bool {
     let up = |machine: &Machine| machine.instance.state == "running" && !registered.contains(&machine.instance.id);
     let new: Vec<Machine> = ec2.machines().into_iter().filter(up).collect();
     let register = |machine: Machine| async move {
@@ -51,7 +57,9 @@ async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registe
         done.inspect_err(|error| log::warn!("{}: {error:#}", machine.instance.id)).ok().map(|()| machine.instance.id)
     };
     let done: Vec<Option<String>> = stream::iter(new).map(register).buffer_unordered(AT_ONCE).collect().await;
+    let all = done.iter().all(Option::is_some);
     registered.extend(done.into_iter().flatten());
+    all
 }
 
 async fn register(nodes: &Api<Node>, machine: &Machine, catalogue: &Catalogue) -> Result<()> {
