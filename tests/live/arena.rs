@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use futures::future::try_join_all;
 use kube::Client;
 use serde_json::Value;
 use world::controlplane::{Component, ControlPlane, Options};
@@ -126,11 +127,10 @@ impl Arena {
         .await?
     }
 
+    /// All at once: pods that come in drops would be planned in drops.
     async fn apply(&self, workload: &Workload) -> Result<()> {
-        for object in workload.objects() {
-            world::apply(&self.client, object).await?;
-        }
-        Ok(())
+        let applied = workload.objects().map(|object| world::apply(&self.client, object));
+        try_join_all(applied).await.map(drop)
     }
 
     fn provisioned(&self, start: Instant) -> Result<Figures> {

@@ -10,7 +10,7 @@ const CLOSE: f64 = 0.02;
 /// One scenario with one controller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Seconds from the last pod, or from the controller's start if that was later, to the first claim.
+    /// Seconds from the last pod, or from the controller's start if that was later, to the first claim; negative where it came before.
     pub first_claim: f64,
     /// From the same moment until every pod runs.
     pub all_running: f64,

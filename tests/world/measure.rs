@@ -22,10 +22,11 @@ impl Measure {
         Self { measure: measure.to_owned(), ours, peer: None, ratio: None, unit }
     }
 
-    /// A figure beside the peer's.
+    /// A figure beside the peer's. Nothing is so many times better than nothing, or than what was there before it was asked for.
     #[must_use]
     pub fn beside(measure: &str, ours: f64, peer: f64, unit: &'static str) -> Self {
-        Self { measure: measure.to_owned(), ours, peer: Some(peer), ratio: Some(peer / ours), unit }
+        let ratio = (ours > 0.0 && peer > 0.0).then(|| peer / ours);
+        Self { measure: measure.to_owned(), ours, peer: Some(peer), ratio, unit }
     }
 }
 
