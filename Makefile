@@ -5,11 +5,11 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers bless controlplane agent node nodeparts moto helm images \
+.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node nodeparts moto helm images \
 	packer release publish packages
 
 help: ## Shows this list.
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: controlplane agent helm $(if $(KERF_WITHOUT_SYSTEMD),,nodeparts) ## Tells the whole story on real parts; KEEP=1 leaves it running.
 	@tests/steps/run "building the controller and the demo" "5 to 9 minutes cold, seconds when warm" \
@@ -62,6 +62,13 @@ peers: controlplane agent ## Puts planner and agent beside their peers and a low
 		$(CARGO_TARGET_DIR)/debug/agent-numbers
 	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
+
+peers-live: controlplane helm ## Puts the controller beside the real Karpenter on the same control plane; wants a quiet machine for an hour; SCENARIOS=wide for one.
+	@tests/steps/run "building Karpenter" "1 to 3 minutes cold" tests/steps/go-program tests/peers/live
+	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
+	@tests/steps/static controller
+	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller tests/steps/run "both controllers, scenario by scenario" "an hour" \
+		$(CARGO_TARGET_DIR)/debug/live-numbers $(SCENARIOS)
 
 bless: ## Writes generated files and transcripts anew; review the difference.
 	BLESS=1 cargo test --workspace --locked --test generated --test policy --test scenarios --test transcripts --test how_to

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use world::controlplane::{ControlPlane, Options};
 use world::eventually;
+use world::measure::Measure;
+use world::process::usage::{mebibytes, resident};
 
 use crate::crowd::{self, Crowd};
-use crate::figures::{self, Measure, mebibytes};
+use crate::figures;
 use crate::subject::{Program, Subject};
 
 /// As many pods as an ordinary node takes.
@@ -63,7 +65,7 @@ async fn peak(pid: u32, work: impl Future<Output = Result<()>>) -> Result<u64> {
     let mut work = std::pin::pin!(work);
     let mut most = 0;
     loop {
-        most = figures::resident(pid)?.max(most);
+        most = resident(pid)?.max(most);
         tokio::select! {
             done = &mut work => return done.map(|()| most),
             () = tokio::time::sleep(LOOK) => {}

@@ -1,42 +1,18 @@
 //! What is measured of a program that guards nodes, and how two of them compare.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use serde::Serialize;
+use anyhow::Result;
 use world::controlplane::ControlPlane;
+use world::measure::Measure;
+use world::process::usage::{mebibytes, processor_time, resident};
 
 use crate::rounds;
 use crate::subject::{Program, Subject};
 
 /// How long a program is watched while nothing happens.
 const IDLE: Duration = Duration::from_secs(30);
-/// The kernel's clock ticks a second, as user space sees them on every platform that Linux runs on today.
-const TICKS: f64 = 100.0;
-
-/// One line of `agent.json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measure {
-    measure: &'static str,
-    ours: f64,
-    peer: Option<f64>,
-    ratio: Option<f64>,
-    unit: &'static str,
-}
-
-impl Measure {
-    /// A figure that the peer has no like of.
-    pub fn alone(measure: &'static str, ours: f64, unit: &'static str) -> Self {
-        Self { measure, ours, peer: None, ratio: None, unit }
-    }
-
-    /// A figure beside the peer's.
-    pub fn beside(measure: &'static str, ours: f64, peer: f64, unit: &'static str) -> Self {
-        Self { measure, ours, peer: Some(peer), ratio: Some(peer / ours), unit }
-    }
-}
 
 /// Everything that is measured of one program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,39 +66,14 @@ pub fn beside(ours: &Figures, peer: &Figures) -> Vec<Measure> {
 
 /// Mean resident memory in MiB and mean share of a core in percent, while nothing happens.
 pub async fn idle(subjects: &[Subject]) -> Result<(f64, f64)> {
-    let (before, start) = (ticks(subjects)?, Instant::now());
+    let (before, start) = (spent(subjects)?, Instant::now());
     tokio::time::sleep(IDLE).await;
-    let spent = (ticks(subjects)? - before) / TICKS / start.elapsed().as_secs_f64();
+    let share = (spent(subjects)? - before).as_secs_f64() / start.elapsed().as_secs_f64();
     let resident: Result<Vec<u64>> = subjects.iter().map(|subject| resident(subject.pid())).collect();
     let count = subjects.len() as f64;
-    Ok((mebibytes(resident?.iter().sum()) / count, spent * 100.0 / count))
+    Ok((mebibytes(resident?.iter().sum()) / count, share * 100.0 / count))
 }
 
-fn ticks(subjects: &[Subject]) -> Result<f64> {
-    subjects.iter().map(|subject| processor_ticks(subject.pid())).sum()
-}
-
-/// User and system time so far, in clock ticks: fields 14 and 15 of `/proc/PID/stat`, counted behind the name in brackets.
-fn processor_ticks(pid: u32) -> Result<f64> {
-    let text = read(&format!("/proc/{pid}/stat"))?;
-    let (_, fields) = text.rsplit_once(") ").context("a process without a name")?;
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let field = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok()).context("no time");
-    Ok(field(11)? + field(12)?)
-}
-
-/// Resident bytes.
-pub fn resident(pid: u32) -> Result<u64> {
-    let text = read(&format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("a process without memory")?;
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
-    Ok(kibibytes * 1024)
-}
-
-fn read(path: &str) -> Result<String> {
-    std::fs::read_to_string(Path::new(path)).with_context(|| format!("cannot read {path}"))
-}
-
-pub fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+fn spent(subjects: &[Subject]) -> Result<Duration> {
+    subjects.iter().map(|subject| processor_time(subject.pid())).sum()
 }

@@ -14,8 +14,9 @@ use anyhow::{Context, Result};
 use go_programs::go_program;
 use world::controlplane::{ControlPlane, Options};
 use world::machines::find_program;
+use world::measure::{self, Measure};
 
-use figures::{Figures, Measure};
+use figures::Figures;
 use subject::{Kind, Program};
 
 /// Notices that each program has to see.
@@ -31,13 +32,14 @@ async fn main() -> Result<()> {
     let agent = Program { kind: Kind::Agent, path: find_program("kerf-agent", "KERF_AGENT", "make agent")? };
     let peer = tokio::task::spawn_blocking(|| go_program("peers/nth")).await??.join("cmd");
     let peer = Program { kind: Kind::TerminationHandler, path: peer };
-    let mut measures = figures::beside(&measure(&control_plane, &agent).await?, &measure(&control_plane, &peer).await?);
+    let mut measures =
+        figures::beside(&figures_of(&control_plane, &agent).await?, &figures_of(&control_plane, &peer).await?);
     measures.extend(drains::beside(&control_plane, &agent, &peer).await?);
     measures.push(bootstrap(&control_plane, &agent.path).await?);
-    write(&measures)
+    measure::write("agent", &measures)
 }
 
-async fn measure(control_plane: &Arc<ControlPlane>, program: &Program) -> Result<Figures> {
+async fn figures_of(control_plane: &Arc<ControlPlane>, program: &Program) -> Result<Figures> {
     println!("==> {}", program.kind.name());
     let figures = Figures::of(control_plane, program, MACHINES, NOTICES).await;
     figures.with_context(|| format!("{} cannot be measured", program.kind.name()))
@@ -46,14 +48,4 @@ async fn measure(control_plane: &Arc<ControlPlane>, program: &Program) -> Result
 async fn bootstrap(control_plane: &Arc<ControlPlane>, path: &Path) -> Result<Measure> {
     let took = subject::bootstrap(control_plane, path).await.context("bootstrap cannot be measured")?;
     Ok(Measure::alone("bootstrap-ms", took.as_secs_f64() * 1000.0, "ms"))
-}
-
-fn write(measures: &[Measure]) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/peers");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let file = folder.join("agent.json");
-    let text = serde_json::to_string_pretty(measures)? + "\n";
-    std::fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
-    print!("{text}");
-    Ok(())
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, Config};
 
 use crate::eventually;
@@ -237,7 +238,15 @@ impl ControlPlane {
     /// # Errors
     /// When one is refused or is not served in time; names it.
     pub async fn apply_crds(&self) -> Result<()> {
-        crds::apply(&self.admin().await?, &api::crds()).await
+        self.apply_crds_of(&api::crds()).await
+    }
+
+    /// Applies CRDs of others and waits until the API server serves each of them.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::apply_crds`].
+    pub async fn apply_crds_of(&self, definitions: &[CustomResourceDefinition]) -> Result<()> {
+        crds::apply(&self.admin().await?, definitions).await
     }
 
     /// Applies what the chart grants and forbids the controller and nodes: roles and admission policies. Policies hold a moment later.

@@ -2,6 +2,7 @@
 //! and machines that boot real agents. Everything listens on loopback and ends with the process that started it.
 
 pub mod ccm;
+pub mod controller;
 pub mod controlplane;
 pub mod ec2wire;
 pub mod eks;
@@ -12,11 +13,14 @@ pub mod kubeconfig;
 pub mod kubelet;
 pub mod load;
 pub mod machines;
+pub mod measure;
 pub mod observer;
 pub mod pki;
 pub mod process;
 pub mod stage;
 
+mod apply;
 mod eventually;
 
+pub use apply::apply;
 pub use eventually::eventually;

@@ -19,6 +19,7 @@ use nix::unistd::Pid;
 
 pub mod folder;
 pub mod lifeline;
+pub mod usage;
 
 pub use folder::RunFolder;
 

@@ -2,13 +2,12 @@
 //!
 //! The demo tells its story on it, and tests break it.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ccm::CloudController;
+use crate::controller::{self, Aws, Ports};
 use crate::controlplane::{ControlPlane, Options};
 use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
@@ -16,14 +15,9 @@ use crate::machines::real::Parts;
 use crate::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
 use crate::process::Process;
 use anyhow::{Context, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use cloud::Cloud;
 use cloud::fake::FakeCloud;
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
-use serde::Deserialize as _;
 
 /// The name that the examples carry in their tags.
 pub const CLUSTER: &str = "kerf-demo";
@@ -48,7 +42,7 @@ pub struct Stage {
     controller: Option<Process>,
     gates: String,
     queue: String,
-    ports: (u16, u16),
+    ports: Ports,
 }
 
 impl Stage {
@@ -79,7 +73,7 @@ impl Stage {
         let usual = RoomOptions::new(ec2.clone(), signer(&control_plane), machines, Programs::find()?);
         let options = RoomOptions { real, eks: Some(Arc::clone(&eks)), ..usual };
         let room = MachineRoom::start(options).await?;
-        let ports = (free_port()?, free_port()?);
+        let ports = Ports::choose()?;
         let (gates, queue) = (String::new(), String::new());
         Ok(Self { control_plane, client, ec2, wire, eks, room, ccm, controller: None, gates, queue, ports })
     }
@@ -106,26 +100,10 @@ impl Stage {
 
     /// Starts the controller, also after it was killed.
     pub fn start_controller(&mut self) -> Result<()> {
-        let program = crate::machines::find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
-        let authority = STANDARD.encode(self.control_plane.authority().certificate());
-        let mut command = Command::new(program);
-        command
-            .env("KUBECONFIG", self.control_plane.controller_kubeconfig())
-            .env("CLUSTER_NAME", CLUSTER)
-            .env("CLUSTER_ENDPOINT", self.control_plane.url())
-            .env("CLUSTER_CIDR", "10.100.0.0/16")
-            .env("CLUSTER_CA_BUNDLE", authority)
-            .env("AWS_REGION", REGION)
-            .env("AWS_ENDPOINT_URL", self.wire.url())
-            .env("AWS_ACCESS_KEY_ID", "demo")
-            .env("AWS_SECRET_ACCESS_KEY", "demo")
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            .env("LISTEN_ADDRESS", Ipv4Addr::LOCALHOST.to_string())
-            .env("METRICS_PORT", self.ports.0.to_string())
-            .env("HEALTH_PROBE_PORT", self.ports.1.to_string())
-            .env("FEATURE_GATES", &self.gates)
-            .env("INTERRUPTION_QUEUE", &self.queue)
-            .env("LOG_LEVEL", "debug");
+        let url = self.wire.url();
+        let aws = Aws { endpoint: &url, region: REGION, cluster: CLUSTER };
+        let mut command = controller::command(&self.control_plane, aws, self.ports)?;
+        command.env("FEATURE_GATES", &self.gates).env("INTERRUPTION_QUEUE", &self.queue).env("LOG_LEVEL", "debug");
         self.controller = Some(Process::spawn("controller", command, &self.folder().join("controller.log"))?);
         Ok(())
     }
@@ -153,7 +131,7 @@ impl Stage {
 
     /// Where the controller answers probes.
     pub fn probes(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.1)
+        format!("127.0.0.1:{}", self.ports.probes)
     }
 
     /// Applies a manifest of the examples, such as `getting-started/nodepool.yaml`, as `kubectl apply` would.
@@ -173,24 +151,7 @@ impl Stage {
     /// # Errors
     /// When it is no object, or the API server refuses it.
     pub async fn apply_value(&self, value: serde_json::Value) -> Result<()> {
-        let object = DynamicObject::deserialize(value).context("this is no object")?;
-        self.apply_one(&object).await
-    }
-
-    async fn apply_one(&self, object: &DynamicObject) -> Result<()> {
-        let types = object.types.clone().context("no apiVersion and kind")?;
-        let kind = GroupVersionKind::try_from(&types)?;
-        let (resource, capabilities) = kube::discovery::pinned_kind(&self.client, &kind).await?;
-        let api: Api<DynamicObject> = match capabilities.scope {
-            kube::discovery::Scope::Namespaced => {
-                let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
-                Api::namespaced_with(self.client.clone(), namespace, &resource)
-            }
-            kube::discovery::Scope::Cluster => Api::all_with(self.client.clone(), &resource),
-        };
-        let name = object.metadata.name.as_deref().context("no name")?;
-        api.patch(name, &PatchParams::apply("kerf-demo").force(), &Patch::Apply(object)).await?;
-        Ok(())
+        crate::apply(&self.client, value).await
     }
 
     /// Ends everything that the stage started.
@@ -212,9 +173,4 @@ impl Stage {
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
-}
-
-/// A port that nobody listens on at this moment.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

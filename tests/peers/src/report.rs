@@ -2,7 +2,9 @@
 
 mod agent;
 mod disruption;
+mod live;
 mod machine;
+mod rows;
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use crate::price::Judged;
 
 pub use agent::Agent;
 pub use disruption::Disruption;
+pub use live::Live;
 pub use machine::Machine;
 
 /// The unit of costs.
@@ -39,6 +42,8 @@ pub struct Report {
     pub strangers: Vec<Told>,
     /// Taking nodes away.
     pub disruption: Disruption,
+    /// Both controllers on a real control plane.
+    pub live: Live,
     /// The agent's figures.
     pub agent: Agent,
 }
@@ -112,7 +117,7 @@ impl Report {
         self.write_judged(page)?;
         self.write_curve(page)?;
         self.write_memory(page)?;
-        write!(page, "{}{}", self.disruption, self.agent)
+        write!(page, "{}{}{}", self.disruption, self.live, self.agent)
     }
 
     fn write_compared(&self, page: &mut String) -> fmt::Result {

@@ -9,11 +9,13 @@ use day::setup::Setup;
 
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
-use crate::report::{Agent, Disruption, Machine, Measure, Report};
+use crate::report::{Agent, Disruption, Live, Machine, Measure, Report};
+use crate::workloads::Workload;
 use crate::{compare, curve, daily, disruption, memory, price, workloads};
 
 const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
+       peers fixtures FOLDER [WORKLOAD...]  pods and catalogues of the workloads, as files
        peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
        peers disruption           taking nodes away, as far as it is simulated: writes target/peers/disruption.json
        peers give-back | drift    one row of that
@@ -39,6 +41,9 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
     match words.as_slice() {
         [] => full(),
         ["--quick"] => quick(&results().join("quick")).map(|measures| measures.iter().for_each(print)),
+        ["fixtures", folder, names @ ..] => {
+            chosen(names).try_for_each(|workload| workload.write(&Path::new(folder).join(workload.name)))
+        }
         ["bound", names @ ..] => bound(names),
         ["disruption"] => taking_away().map(drop),
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
@@ -51,12 +56,17 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
 
 fn bound(names: &[&str]) -> anyhow::Result<()> {
     println!("{}", price::HEADING);
-    for workload in workloads::all().iter().filter(|it| names.is_empty() || names.contains(&it.name)) {
+    for workload in chosen(names) {
         let folder = fixtures().join(workload.name);
         workload.write(&folder)?;
         println!("{}", price::judge(workload.name, workload.about, &folder, None)?);
     }
     Ok(())
+}
+
+/// Workloads by name; all of them where nobody chooses.
+fn chosen(names: &[&str]) -> impl Iterator<Item = Workload> {
+    workloads::all().into_iter().filter(|it| names.is_empty() || names.contains(&it.name))
 }
 
 /// Taking nodes away, at full size. What is simulated takes no notice of how busy this machine is.
@@ -114,8 +124,8 @@ fn full() -> anyhow::Result<()> {
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
     let disruption = taking_away()?;
-    let agent = Agent::read(&results())?;
-    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
+    let (live, agent) = (Live::read(&results())?, Agent::read(&results())?);
+    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, live, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
@@ -141,8 +151,8 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let (curve, strangers) = (curve::curve(&[100, 1_000], &[1, 10, 1_000]), curve::strangers(200));
     let give_back = Some(disruption::give_back(20)?);
     let disruption = Disruption { give_back, ..Disruption::default() };
-    let agent = Agent::default();
-    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
+    let (live, agent) = (Live::default(), Agent::default());
+    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, live, agent };
     write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;

@@ -1,20 +1,9 @@
-//! The agent's figures, which another program measures: it needs a cluster, this one must not.
+//! The agent's figures, which `tests/numbers` measures.
 
 use std::fmt;
 use std::path::Path;
 
-use anyhow::Context as _;
-use serde::Deserialize;
-
-/// One line of `agent.json`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Row {
-    measure: String,
-    ours: f64,
-    peer: Option<f64>,
-    ratio: Option<f64>,
-    unit: String,
-}
+use super::rows::{self, Row};
 
 /// What was measured of the agent last; empty when nothing was.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,11 +15,7 @@ impl Agent {
     /// # Errors
     /// When the file is there but makes no sense.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
-        let file = folder.join("agent.json");
-        let Ok(text) = std::fs::read(&file) else {
-            return Ok(Self::default());
-        };
-        serde_json::from_slice(&text).map(Self).with_context(|| format!("{} makes no sense", file.display()))
+        rows::read(folder, "agent.json").map(Self)
     }
 }
 
@@ -57,12 +42,6 @@ impl fmt::Display for Agent {
             "`budget-30-pods-*`: 30 pods of one budget that lets one be away, and a notice of 120 s: seconds until the node was"
         )?;
         writeln!(page, "empty, pods left then, and how many more were away at once than the budget lets be.\n")?;
-        writeln!(page, "| measure | Kerf | Node Termination Handler | times better | unit |\n|---|---|---|---|---|")?;
-        let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
-        for row in &self.0 {
-            let ratio = row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.1}"));
-            writeln!(page, "| {} | {:.3} | {} | {ratio} | {} |", row.measure, row.ours, figure(row.peer), row.unit)?;
-        }
-        Ok(())
+        rows::table(page, "Node Termination Handler", &self.0)
     }
 }

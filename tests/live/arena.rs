@@ -1,0 +1,224 @@
+//! Plays one scenario with one controller, on a control plane of its own, so that nothing is left of whoever came before.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use futures::future::try_join_all;
+use kube::Client;
+use serde_json::Value;
+use world::controlplane::{Component, ControlPlane, Options};
+use world::eventually;
+use world::process::Process;
+use world::process::usage::{mebibytes, most_resident, processor_time};
+
+use crate::figures::{After, Figures, fallen, waves};
+use crate::kerf::{BOOT, Ec2};
+use crate::scenarios::{Change, STAYING, Scenario};
+use crate::sight::{Seen, Sight};
+use crate::subject::{Fixtures, Side, Subject};
+use crate::workload::Workload;
+use crate::{kubelets, pool};
+
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// A fleet that has not changed for so long is what it will be: longer than any pause of either controller, its validation and the time
+/// that it may think before the next command.
+const QUIET: Duration = Duration::from_secs(120);
+const STOP: Duration = Duration::from_secs(30);
+/// A fleet that is replaced keeps its size, so each wave is a tenth of all.
+const TENTHS: usize = 10;
+
+/// A cluster with a controller.
+pub struct Arena {
+    pub control_plane: ControlPlane,
+    pub client: Client,
+    pub sight: Sight,
+    class: Value,
+    command: Option<Command>,
+    controller: Option<Process>,
+    _ec2: Option<Ec2>,
+}
+
+/// Plays the scenario; the logs stay when that fails.
+pub async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures) -> Result<Figures> {
+    let mut arena = Arena::open(side, fixtures).await?;
+    let figures = arena.play(scenario).await;
+    if figures.is_err() {
+        arena.control_plane.keep_logs();
+    }
+    let figures = figures.with_context(|| format!("logs are in {}", arena.control_plane.folder().display()))?;
+    arena.close().await?;
+    Ok(figures)
+}
+
+impl Arena {
+    /// Everything but the controller.
+    pub async fn open(side: Side, fixtures: &Fixtures) -> Result<Self> {
+        // Nobody renews a lease: the stand-ins for kubelets never die.
+        let options = Options::full("live").with_flag(Component::ControllerManager, "--node-monitor-grace-period=24h");
+        let control_plane = ControlPlane::start(options).await?;
+        let Subject { command, class, ec2 } = side.furnish(&control_plane, &fixtures.catalogue).await?;
+        let client = control_plane.admin().await?;
+        world::apply(&client, class.clone()).await?;
+        world::apply(&client, pool::object(&class, 1)?).await?;
+        let sight = Sight::open(&client, &fixtures.catalogue);
+        Ok(Self { control_plane, client, sight, class, command: Some(command), controller: None, _ec2: ec2 })
+    }
+
+    /// The whole scenario.
+    pub async fn play(&mut self, scenario: &Scenario) -> Result<Figures> {
+        let start = self.waiting_pods(scenario).await?;
+        let pods = scenario.workload.pods();
+        self.until("all pods to run", move |seen| {
+            ensure!(seen.running() == pods, "{} of {pods} pods run on {} nodes", seen.running(), seen.nodes());
+            Ok(())
+        })
+        .await?;
+        let mut figures = self.provisioned(start)?;
+        figures.after = match scenario.then {
+            Change::None => None,
+            Change::ScaleIn => Some(self.scale_in(&scenario.workload).await?),
+            Change::Drift => Some(self.drift(pods).await?),
+        };
+        let pid = self.controller.as_ref().context("the controller does not run")?.id();
+        figures.rss_peak_mib = mebibytes(most_resident(pid)?);
+        figures.cpu = processor_time(pid)?.as_secs_f64();
+        Ok(figures)
+    }
+
+    /// Gives back the moment from which on pods wait for the controller.
+    async fn waiting_pods(&mut self, scenario: &Scenario) -> Result<Instant> {
+        if !scenario.backlog {
+            self.start_controller()?;
+            self.until_ready().await?;
+        }
+        self.apply(&scenario.workload).await?;
+        let pods = scenario.workload.pods();
+        let arrived = self.until("all pods to be there", move |seen| {
+            ensure!(seen.pods() == pods, "{} of {pods} pods are there", seen.pods());
+            seen.arrived.context("no pod came")
+        });
+        let arrived = arrived.await?;
+        if !scenario.backlog {
+            return Ok(arrived);
+        }
+        let start = Instant::now();
+        self.start_controller()?;
+        Ok(start)
+    }
+
+    fn start_controller(&mut self) -> Result<()> {
+        let command = self.command.take().context("the controller was started before")?;
+        let log = self.control_plane.folder().join("controller.log");
+        self.controller = Some(Process::spawn("controller", command, &log)?);
+        Ok(())
+    }
+
+    async fn until_ready(&mut self) -> Result<()> {
+        let client = self.client.clone();
+        eventually("the pool to be ready", LIMIT, async || {
+            if let Some(words) = self.obituary()? {
+                return Ok(Some(Err(anyhow!(words))));
+            }
+            let objection = pool::objection(&client).await?;
+            objection.map_or(Ok(Some(Ok(()))), |objection| Err(anyhow!(objection)))
+        })
+        .await?
+    }
+
+    /// All at once: pods that come in drops would be planned in drops.
+    async fn apply(&self, workload: &Workload) -> Result<()> {
+        let applied = workload.objects().map(|object| world::apply(&self.client, object));
+        try_join_all(applied).await.map(drop)
+    }
+
+    fn provisioned(&self, start: Instant) -> Result<Figures> {
+        let seen = self.sight.seen();
+        let since = |at: Option<Instant>, what| Ok::<_, anyhow::Error>(seconds(start, at.context(what)?));
+        Ok(Figures {
+            first_claim: since(seen.claimed, "no claim was seen")?,
+            all_running: since(seen.ran, "no pod was seen to run")?,
+            nodes: seen.nodes(),
+            cost: seen.cost(),
+            ..Figures::default()
+        })
+    }
+
+    async fn scale_in(&mut self, workload: &Workload) -> Result<After> {
+        let (fewer, begin) = (workload.scaled(STAYING), Instant::now());
+        let (before, nodes) = self.fleet();
+        self.apply(&fewer).await?;
+        self.until_quiet(fewer.pods()).await?;
+        let seen = self.sight.seen();
+        let later = seen.costs.iter().copied().filter(|(at, _)| *at >= begin);
+        let costs: Vec<(Instant, f64)> = std::iter::once((begin, before)).chain(later).collect();
+        let took = fallen(&costs).map(|at| seconds(begin, at));
+        let bound = waves(nodes, seen.nodes()) as f64 * kubelets::STOP.as_secs_f64();
+        Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost() })
+    }
+
+    async fn drift(&mut self, pods: usize) -> Result<After> {
+        let (old, begin) = (self.sight.seen().claims(), Instant::now());
+        let (_, nodes) = self.fleet();
+        world::apply(&self.client, pool::object(&self.class, 2)?).await?;
+        let gone = self.until("all drifted claims to be gone", move |seen| {
+            let left = seen.claims().intersection(&old).count();
+            ensure!(left == 0, "{left} of {} are left", old.len());
+            ensure!(seen.running() == pods, "{} of {pods} pods run", seen.running());
+            seen.changed.context("nothing has changed")
+        });
+        let gone = gone.await?;
+        let seen = self.sight.seen();
+        let bound = nodes.min(TENTHS) as f64 * (BOOT as f64 + kubelets::STOP.as_secs_f64());
+        Ok(After { took: Some(seconds(begin, gone)), bound, nodes: seen.nodes(), cost: seen.cost() })
+    }
+
+    /// Dollars an hour and nodes.
+    fn fleet(&self) -> (f64, usize) {
+        let seen = self.sight.seen();
+        (seen.cost(), seen.nodes())
+    }
+
+    /// Waits until the fleet stays as it is, with so many pods at work.
+    async fn until_quiet(&mut self, pods: usize) -> Result<()> {
+        self.until("the fleet to stay as it is", move |seen| {
+            let (running, leaving) = (seen.running(), seen.leaving());
+            ensure!(running == pods && leaving == 0, "{running} of {pods} pods run, {leaving} leave");
+            let quiet = seen.changed.is_some_and(|at| at.elapsed() >= QUIET);
+            ensure!(quiet, "{} nodes cost {:.4} $/h", seen.nodes(), seen.cost());
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until `found` finds what it looks for, but not longer than the controller lives.
+    pub async fn until<T>(&mut self, what: &str, found: impl Fn(&Seen) -> Result<T>) -> Result<T> {
+        eventually(what, LIMIT, async || match self.obituary()? {
+            Some(words) => Ok(Some(Err(anyhow!(words)))),
+            None => found(&self.sight.seen()).map(|it| Some(Ok(it))),
+        })
+        .await?
+    }
+
+    /// The controller's last words, if it ran and does not run any more.
+    fn obituary(&mut self) -> Result<Option<String>> {
+        let Some(controller) = &mut self.controller else { return Ok(None) };
+        Ok(controller.ended()?.is_some().then(|| controller.obituary()))
+    }
+
+    /// Ends everything.
+    pub async fn close(mut self) -> Result<()> {
+        if let Some(mut controller) = self.controller.take() {
+            controller.stop(STOP).await?;
+        }
+        drop(self.sight);
+        drop(self._ec2);
+        self.control_plane.stop().await.map(drop)
+    }
+}
+
+/// Seconds between two moments, negative when the second was first.
+fn seconds(from: Instant, to: Instant) -> f64 {
+    if to >= from { (to - from).as_secs_f64() } else { -(from - to).as_secs_f64() }
+}

@@ -1,0 +1,88 @@
+//! Machines of our side as the cluster sees them come: a Node for each instance that runs, with what its type has. kwok's provider does the
+//! same for the peer. Nobody boots, and no agent runs: what is measured is the controller.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use api::{label, taint};
+use cloud::fake::{FakeCloud, Machine};
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::catalogue::Catalogue;
+
+/// How often EC2's clock is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// Nodes that register at once.
+const AT_ONCE: usize = 8;
+
+/// Machines that come as EC2 says, until this is dropped.
+pub struct Machines(JoinHandle<()>);
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Machines {
+    pub fn start(client: Client, ec2: FakeCloud, catalogue: Catalogue) -> Self {
+        Self(tokio::spawn(async move {
+            let (nodes, mut registered, mut changes) = (Api::all(client), BTreeSet::new(), ec2.changes());
+            loop {
+                changes.mark_unchanged();
+                let all = look(&nodes, &ec2, &catalogue, &mut registered).await;
+                tokio::time::sleep(LOOK).await;
+                // Asking for all machines is dear where there are thousands.
+                while all && !changes.has_changed().unwrap_or(true) {
+                    tokio::time::sleep(LOOK).await;
+                    ec2.tick();
+                }
+            }
+        }))
+    }
+}
+
+/// Registers who is new, and says whether that was done: what fails is tried again at the next look.
+async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registered: &mut BTreeSet<String>) -> bool {
+    let up = |machine: &Machine| machine.instance.state == "running" && !registered.contains(&machine.instance.id);
+    let new: Vec<Machine> = ec2.machines().into_iter().filter(up).collect();
+    let register = |machine: Machine| async move {
+        let done = register(nodes, &machine, catalogue).await;
+        done.inspect_err(|error| log::warn!("{}: {error:#}", machine.instance.id)).ok().map(|()| machine.instance.id)
+    };
+    let done: Vec<Option<String>> = stream::iter(new).map(register).buffer_unordered(AT_ONCE).collect().await;
+    let all = done.iter().all(Option::is_some);
+    registered.extend(done.into_iter().flatten());
+    all
+}
+
+async fn register(nodes: &Api<Node>, machine: &Machine, catalogue: &Catalogue) -> Result<()> {
+    let node = node(machine, catalogue)?;
+    nodes.create(&PostParams::default(), &node).await.map(drop).context("its Node is refused")
+}
+
+/// As kubelet and the cloud controller leave it.
+fn node(machine: &Machine, catalogue: &Catalogue) -> Result<Node> {
+    let instance = &machine.instance;
+    let (capacity, allocatable) = catalogue.sizes(&instance.instance_type)?;
+    let arch = if machine.architecture == "arm64" { label::ARCH_ARM64 } else { label::ARCH_AMD64 };
+    let region = instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    let node = json!({
+        "metadata": {"name": instance.private_dns_name, "labels": {
+            label::HOSTNAME: instance.private_dns_name, label::ARCH: arch, label::OS: label::OS_LINUX,
+            label::INSTANCE_TYPE: instance.instance_type, label::ZONE: instance.zone, label::REGION: region,
+        }},
+        "spec": {
+            "providerID": instance.provider_id(),
+            "taints": [{"key": taint::UNREGISTERED, "effect": taint::NO_EXECUTE}],
+        },
+        "status": {"capacity": capacity, "allocatable": allocatable},
+    });
+    serde_json::from_value(node).context("this is no Node")
+}

@@ -1,0 +1,68 @@
+//! Kerf's controller and the real Karpenter, one after the other on control planes that are started alike, with the same pods, the same
+//! types at the same prices and the same stand-ins for kubelets: `make peers-live` starts it, docs/performance.md shows its figures.
+//!
+//! `live-numbers [SCENARIO...]` plays some of the scenarios; `KERF_LIVE_PERCENT=2` plays them with so many of their pods. Only a whole run
+//! writes `target/peers/live.json`, any other writes `live-sample.json`.
+
+mod arena;
+mod catalogue;
+mod figures;
+mod karpenter;
+mod kerf;
+mod kubelets;
+mod machines;
+mod pool;
+mod scenarios;
+mod sight;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use anyhow::{Context, Result, ensure};
+use world::measure;
+
+use figures::Figures;
+use scenarios::Scenario;
+use subject::{Fixtures, Side};
+
+/// Everything.
+const WHOLE: usize = 100;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let percent = percent()?;
+    let fixtures = Fixtures::make().await?;
+    let mut measures = Vec::new();
+    for scenario in chosen(&names, scenarios::all(&fixtures, percent)?)? {
+        let (ours, peer) =
+            (play(&scenario, Side::Kerf, &fixtures).await?, play(&scenario, Side::Karpenter, &fixtures).await?);
+        measures.extend(figures::beside(scenario.name, &ours, &peer));
+    }
+    let whole = names.is_empty() && percent == WHOLE;
+    measure::write(if whole { "live" } else { "live-sample" }, &measures)
+}
+
+async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures) -> Result<Figures> {
+    println!("==> {}: {}", scenario.name, side.name());
+    let figures = arena::play(scenario, side, fixtures).await;
+    let figures = figures.with_context(|| format!("{} cannot be played with {}", scenario.name, side.name()))?;
+    println!("    {figures:?}");
+    Ok(figures)
+}
+
+fn percent() -> Result<usize> {
+    let Ok(text) = std::env::var("KERF_LIVE_PERCENT") else { return Ok(WHOLE) };
+    let percent = text.parse().ok().filter(|percent| (1..=WHOLE).contains(percent));
+    percent.with_context(|| format!("KERF_LIVE_PERCENT is {text:?}: write a whole number from 1 to {WHOLE}"))
+}
+
+fn chosen(names: &[String], all: Vec<Scenario>) -> Result<Vec<Scenario>> {
+    for name in names {
+        let known: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
+        ensure!(known.contains(&name.as_str()), "there is no scenario {name}: choose among {}", known.join(", "));
+    }
+    let wanted = |scenario: &Scenario| names.is_empty() || names.iter().any(|name| name == scenario.name);
+    Ok(all.into_iter().filter(wanted).collect())
+}

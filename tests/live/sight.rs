@@ -1,0 +1,219 @@
+//! What happens in the cluster, seen by watches as everybody sees it, with the moments that figures are made of. The stand-ins for kubelets
+//! hear of the same events.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use api::objects::{Node, Pod};
+use api::{NodeClaim, label};
+use futures::StreamExt;
+use kube::api::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use crate::catalogue::Catalogue;
+use crate::kubelets::{Kubelets, is_running};
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waits,
+    Runs,
+    Leaves,
+}
+
+/// What is there and when it came.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pods: Table<Stage>,
+    /// Dollars an hour.
+    nodes: Table<f64>,
+    claims: Table<()>,
+    /// When the newest pod came.
+    pub arrived: Option<Instant>,
+    /// When a pod began to run last.
+    pub ran: Option<Instant>,
+    /// When the first claim came.
+    pub claimed: Option<Instant>,
+    /// When a node, a claim or a pod changed last.
+    pub changed: Option<Instant>,
+    /// The cost of all nodes from each moment on.
+    pub costs: Vec<(Instant, f64)>,
+}
+
+impl Seen {
+    /// Pods that are to stay.
+    pub fn pods(&self) -> usize {
+        self.pods.rows.values().filter(|stage| **stage != Stage::Leaves).count()
+    }
+
+    /// Pods that run and are to stay.
+    pub fn running(&self) -> usize {
+        self.pods.rows.values().filter(|stage| **stage == Stage::Runs).count()
+    }
+
+    /// Pods on their way out.
+    pub fn leaving(&self) -> usize {
+        self.pods.rows.len() - self.pods()
+    }
+
+    pub fn nodes(&self) -> usize {
+        self.nodes.rows.len()
+    }
+
+    /// Dollars an hour of all nodes.
+    pub fn cost(&self) -> f64 {
+        self.nodes.rows.values().sum()
+    }
+
+    /// The claims' names.
+    pub fn claims(&self) -> BTreeSet<String> {
+        self.claims.rows.keys().cloned().collect()
+    }
+
+    fn pod(&mut self, event: &Event<Pod>) {
+        let stage = |pod: &Pod| match (pod.is_terminating(), is_running(pod)) {
+            (true, _) => Stage::Leaves,
+            (false, true) => Stage::Runs,
+            (false, false) => Stage::Waits,
+        };
+        match self.pods.take(event, stage) {
+            Some(Stage::Waits) => self.arrived = Some(self.touch()),
+            Some(Stage::Runs) => self.ran = Some(self.touch()),
+            Some(Stage::Leaves) => _ = self.touch(),
+            None => {}
+        }
+    }
+
+    fn node(&mut self, event: &Event<Node>, price: impl Fn(&Node) -> f64) {
+        if self.nodes.take(event, price).is_some() || matches!(event, Event::Delete(_)) {
+            let (now, cost) = (self.touch(), self.cost());
+            self.costs.push((now, cost));
+        }
+    }
+
+    fn claim(&mut self, event: &Event<NodeClaim>) {
+        if self.claims.take(event, |_| ()).is_some() || matches!(event, Event::Delete(_)) {
+            let now = self.touch();
+            self.claimed.get_or_insert(now);
+        }
+    }
+
+    fn touch(&mut self) -> Instant {
+        *self.changed.insert(Instant::now())
+    }
+}
+
+/// Rows by name, right also when a watch breaks and lists anew.
+#[derive(Debug)]
+struct Table<R> {
+    rows: BTreeMap<String, R>,
+    listed: BTreeSet<String>,
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), listed: BTreeSet::new() }
+    }
+}
+
+impl<R: PartialEq + Copy> Table<R> {
+    /// Takes an event in. Gives the row that is new or has changed with it.
+    fn take<K: ResourceExt>(&mut self, event: &Event<K>, row: impl Fn(&K) -> R) -> Option<R> {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitDone => self.rows.retain(|name, _| self.listed.contains(name)),
+            Event::Delete(object) => drop(self.rows.remove(&object.name_any())),
+            Event::Apply(object) | Event::InitApply(object) => {
+                let (name, row) = (object.name_any(), row(object));
+                self.listed.insert(name.clone());
+                return (self.rows.insert(name, row) != Some(row)).then_some(row);
+            }
+        }
+        None
+    }
+}
+
+/// An eye on the cluster, until this is dropped.
+pub struct Sight {
+    seen: Arc<Mutex<Seen>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Sight {
+    /// Begins to watch, and the stand-ins to work.
+    pub fn open(client: &Client, catalogue: &Catalogue) -> Self {
+        let (seen, mut tasks) = (Arc::<Mutex<Seen>>::default(), JoinSet::new());
+        let kubelets = Kubelets::new(client.clone());
+        let catalogue = catalogue.clone();
+        let price =
+            move |node: &Node| node.label(label::INSTANCE_TYPE).and_then(|name| catalogue.price(name)).unwrap_or(0.0);
+        let (told, hands) = (Arc::clone(&seen), kubelets.clone());
+        tasks.spawn(watch(Api::<Node>::all(client.clone()), move |event| {
+            if let Event::Apply(node) | Event::InitApply(node) = &event {
+                hands.see_node(node);
+            }
+            lock(&told).node(&event, &price);
+        }));
+        let (told, hands) = (Arc::clone(&seen), kubelets);
+        tasks.spawn(watch(Api::<Pod>::all(client.clone()), move |event| {
+            if let Event::Apply(pod) | Event::InitApply(pod) = &event {
+                hands.see_pod(pod);
+            }
+            lock(&told).pod(&event);
+        }));
+        let told = Arc::clone(&seen);
+        tasks.spawn(watch(Api::<NodeClaim>::all(client.clone()), move |event| lock(&told).claim(&event)));
+        Self { seen, _tasks: tasks }
+    }
+
+    /// What is there now.
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        lock(&self.seen)
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn watch<K>(api: Api<K>, tell: impl Fn(Event<K>))
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => tell(event),
+            Err(error) => log::debug!("a watch begins anew: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectMeta;
+
+    use super::{Event, Pod, Table};
+
+    fn pod(name: &str) -> Pod {
+        Pod { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, ..Pod::default() }
+    }
+
+    #[test]
+    fn whoever_a_new_list_does_not_name_is_gone() {
+        let mut table = Table::default();
+        assert_eq!(table.take(&Event::Apply(pod("a")), |_| 1), Some(1));
+        assert_eq!(table.take(&Event::Apply(pod("a")), |_| 1), None, "nothing has changed");
+        assert_eq!(table.take(&Event::Apply(pod("b")), |_| 2), Some(2));
+        for event in [Event::Init, Event::InitApply(pod("b")), Event::InitDone] {
+            assert_eq!(table.take(&event, |_| 2), None);
+        }
+        assert_eq!(table.rows.into_iter().collect::<Vec<_>>(), [("b".to_owned(), 2)]);
+    }
+}

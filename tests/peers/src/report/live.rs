@@ -1,0 +1,58 @@
+//! Both controllers on a real control plane, which `tests/live` measures.
+
+use std::fmt;
+use std::path::Path;
+
+use super::rows::{self, Row};
+
+/// What was measured of them last; empty when nothing was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Live(Vec<Row>);
+
+impl Live {
+    /// Reads `live.json` of the folder.
+    ///
+    /// # Errors
+    /// When the file is there but makes no sense.
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        rows::read(folder, "live.json").map(Self)
+    }
+}
+
+impl fmt::Display for Live {
+    fn fmt(&self, page: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        writeln!(page, "\n## The controller, beside Karpenter's, on a real control plane\n")?;
+        for line in [
+            "`make peers-live`: Kerf's controller as its image has it and Karpenter 1.14.1 with its kwok provider, one after the other, each",
+            "scenario on a fresh Kubernetes 1.36 control plane with the real kube-scheduler. Both are sold the same types at the same on-demand",
+            "prices and use their default settings; a machine takes a second to come and a pod five to stop; nodes and kubelets are stand-ins",
+            "(`tests/live`), so no machine boots. Kerf buys through the SDK from a fake of EC2 on the wire, kwok's provider writes Nodes itself.",
+            "Times count from the last pod, or from the controller's start where all pods wait before (`backlog`). `give-back-s`: until the",
+            "cost had fallen to within 2 % of what it came to, after 30 % of the pods left, with budgets of 10 %; with `drift` until every",
+            "node was replaced. Memory is the process's peak and CPU its whole time, start included.\n",
+        ] {
+            writeln!(page, "{line}")?;
+        }
+        rows::table(page, "Karpenter", &self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Live;
+
+    #[test]
+    fn what_one_side_never_reached_stands_alone() {
+        let rows = r#"[
+            {"measure": "wide/first-claim-s", "ours": 0.4, "peer": 2.0, "ratio": 5.0, "unit": "s"},
+            {"measure": "wide/give-back-s", "ours": 60.0, "peer": null, "ratio": null, "unit": "s"}
+        ]"#;
+        let page = Live(serde_json::from_str(rows).unwrap()).to_string();
+        assert!(page.contains("| wide/first-claim-s | 0.400 | 2.000 | 5.0 | s |"), "{page}");
+        assert!(page.contains("| wide/give-back-s | 60.000 | – | – | s |"), "{page}");
+        assert_eq!(Live::default().to_string(), "");
+    }
+}

@@ -1,0 +1,29 @@
+//! Objects into the cluster as `kubectl apply` brings them there.
+
+use anyhow::{Context, Result};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Client, ResourceExt};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+/// Applies one object of any kind that the API server knows.
+///
+/// # Errors
+/// When it is no object, or the API server refuses it; names it.
+pub async fn apply(client: &Client, value: Value) -> Result<()> {
+    let object = DynamicObject::deserialize(value).context("this is no object")?;
+    let types = object.types.as_ref().context("no apiVersion and kind")?;
+    let (resource, capabilities) = pinned_kind(client, &GroupVersionKind::try_from(types)?).await?;
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Namespaced => {
+            let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+            Api::namespaced_with(client.clone(), namespace, &resource)
+        }
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+    };
+    let name = object.name_any();
+    let applied = api.patch(&name, &PatchParams::apply("kerf-demo").force(), &Patch::Apply(&object)).await;
+    applied.map(drop).with_context(|| format!("the API server refuses the {} {name}", types.kind))
+}
