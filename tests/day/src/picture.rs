@@ -1,5 +1,6 @@
-//! Two pictures of a simulation, plain SVG without scripts: what the fleet cost beside its pods, and every move from begin to end.
+//! Two pictures of a simulation, plain SVG without scripts: what the fleet cost beside its pods, and when moves began.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use planner::MoveReason;
@@ -16,6 +17,8 @@ const TOP: f64 = 54.0;
 const HEADING: f64 = 18.0;
 const LEGEND: f64 = 40.0;
 const BOTTOM: f64 = 28.0;
+/// A bar stands for so long.
+const QUARTER: i64 = 15 * MINUTE;
 /// Points a line: more cannot be seen.
 const POINTS: usize = 240;
 const PODS: &str = "#888";
@@ -71,50 +74,54 @@ impl Curve {
     }
 }
 
-/// Every move as a bar from its begin to the moment at which its replacements were up; a hollow one was taken back.
+/// How many moves began in each quarter of an hour, one reason on top of the other; hollow ones were taken back.
 #[must_use]
 pub fn moves(record: &Record) -> String {
     let scale = Scale::of(record);
-    let rows = rows(&record.moves);
-    let most = rows.iter().max().map_or(1, |row| row + 1);
-    let height = ((HEIGHT - TOP - BOTTOM) / most as f64).min(12.0);
-    let mut body = scale.frame("What was taken away on that day: from a move's begin until its replacements were up");
+    let all = by_quarter(record.moves.iter(), &scale);
+    let most = all.values().max().copied().unwrap_or(1);
+    let heading =
+        format!("Moves that take nodes away, by quarter of an hour: at most {most}; hollow ones were taken back");
+    let mut body = scale.frame(&heading);
+    let mut stacks: BTreeMap<i64, usize> = BTreeMap::new();
     let mut left = LEFT;
     for (reason, colour) in REASONS {
-        let mut bars = [String::new(), String::new()];
-        let mut count = 0;
-        for (moved, row) in record.moves.iter().zip(&rows).filter(|(moved, _)| moved.reason == reason) {
-            let ended = moved.ended.unwrap_or(moved.begun);
-            let wide = (scale.x(ended) - scale.x(moved.begun)).max(1.5);
-            let up = HEIGHT - BOTTOM - (*row as f64 + 1.0) * height;
-            put(
-                &mut bars[usize::from(moved.done)],
-                format_args!("M{:.1} {up:.1}h{wide:.1}v{:.1}h-{wide:.1}z", scale.x(moved.begun), height * 0.75),
-            );
-            count += 1;
+        let own = record.moves.iter().filter(|moved| moved.reason == reason);
+        let count = own.clone().count();
+        if count == 0 {
+            continue;
         }
-        if count > 0 {
-            let [back, done] = bars;
-            put(&mut body, format_args!("<path fill=\"{colour}\" d=\"{done}\"/>"));
-            put(&mut body, format_args!("<path fill=\"none\" stroke=\"{colour}\" d=\"{back}\"/>"));
-            put(&mut body, format_args!("{}", text(left, LEGEND, "start", colour, &format!("{reason}: {count}"))));
-            left += 160.0;
+        for (done, paint) in [(true, "fill"), (false, "fill=\"none\" stroke")] {
+            let counts = by_quarter(own.clone().filter(|moved| moved.done == done), &scale);
+            let bars = bars(&counts, &mut stacks, most, &scale);
+            put(&mut body, format_args!("<path {paint}=\"{colour}\" d=\"{bars}\"/>"));
         }
+        put(&mut body, format_args!("{}", text(left, LEGEND, "start", colour, &format!("{reason}: {count}"))));
+        left += 160.0;
     }
-    whole(&body, "Moves of the simulated day, by reason")
+    whole(&body, "Moves of the simulated day, by quarter of an hour and reason")
 }
 
-/// The lowest row in which each move overlaps no earlier one.
-fn rows(moves: &[Moved]) -> Vec<usize> {
-    let mut free: Vec<Moment> = Vec::new();
-    let place = |moved: &Moved| {
-        let end = moved.ended.unwrap_or(moved.begun).max(moved.begun + 2 * MINUTE);
-        let row = free.iter().position(|until| *until <= moved.begun).unwrap_or(free.len());
-        free.resize(free.len().max(row + 1), 0);
-        free[row] = end;
-        row
+/// How many of the moves began in each quarter of an hour since the start.
+fn by_quarter<'m>(moves: impl Iterator<Item = &'m Moved>, scale: &Scale) -> BTreeMap<i64, usize> {
+    let mut counts = BTreeMap::new();
+    for moved in moves {
+        *counts.entry((moved.begun - scale.from).div_euclid(QUARTER)).or_default() += 1;
+    }
+    counts
+}
+
+/// A bar for each quarter of an hour, on top of those that are there already.
+fn bars(counts: &BTreeMap<i64, usize>, stacks: &mut BTreeMap<i64, usize>, most: usize, scale: &Scale) -> String {
+    let wide = scale.x(scale.from + QUARTER) - scale.x(scale.from) - 1.0;
+    let bar = |(quarter, count): (&i64, &usize)| {
+        let stack = stacks.entry(*quarter).or_default();
+        *stack += count;
+        let (x, top) = (scale.x(scale.from + quarter * QUARTER), scale.y(*stack as f64 / most as f64));
+        let high = scale.y(0.0) - scale.y(*count as f64 / most as f64);
+        format!("M{x:.1} {top:.1}h{wide:.1}v{high:.1}h-{wide:.1}z")
     };
-    moves.iter().map(place).collect()
+    counts.iter().map(bar).collect()
 }
 
 struct Scale {
