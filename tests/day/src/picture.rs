@@ -1,5 +1,6 @@
-//! Two pictures of a simulation, plain SVG without scripts: what the fleet cost hour by hour, and every move from begin to end.
+//! Two pictures of a simulation, plain SVG without scripts: what the fleet cost beside its pods, and when moves began.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use planner::MoveReason;
@@ -11,10 +12,16 @@ const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 52.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 54.0;
+/// Where the words above the plot stand.
+const HEADING: f64 = 18.0;
+const LEGEND: f64 = 40.0;
 const BOTTOM: f64 = 28.0;
+/// A bar stands for so long.
+const QUARTER: i64 = 15 * MINUTE;
 /// Points a line: more cannot be seen.
 const POINTS: usize = 240;
+const PODS: &str = "#888";
 const MACHINES: &str = "#1f77b4";
 const DOLLARS: &str = "#d9722c";
 const REASONS: [(MoveReason, &str); 4] = [
@@ -24,78 +31,97 @@ const REASONS: [(MoveReason, &str); 4] = [
     (MoveReason::Expired, "#d9722c"),
 ];
 
-/// Machines and dollars per hour over the time.
+/// Pods, machines and dollars per hour over the time, each on a scale of its own.
 #[must_use]
 pub fn fleet(record: &Record) -> String {
     let samples = thinned(&record.samples);
-    let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(1.0, f64::max);
-    let (machines, dollars) = (most(|it| it.machines as f64), most(|it| it.dollars));
     let scale = Scale::of(record);
-    let mut body = scale.frame();
-    for (of, most, colour) in [
-        ((|it: &Sample| it.machines as f64) as fn(&Sample) -> f64, machines, MACHINES),
-        (|it: &Sample| it.dollars, dollars, DOLLARS),
-    ] {
-        let point = |it: &Sample| format!("{:.0},{:.0}", scale.x(it.at), scale.y(of(it) / most));
-        let points: Vec<String> = samples.iter().map(point).collect();
-        put(
-            &mut body,
-            format_args!(
-                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{}\"/>",
-                points.join(" ")
-            ),
-        );
+    let curves = [
+        Curve::of(&samples, ("pods", 0, PODS), |it| it.pods as f64),
+        Curve::of(&samples, ("nodes", 0, MACHINES), |it| it.machines as f64),
+        Curve::of(&samples, ("dollars an hour", 2, DOLLARS), |it| it.dollars),
+    ];
+    let mut body = scale.frame("A day of a cluster: each curve has a scale of its own, from nothing to its most");
+    for (number, curve) in curves.iter().enumerate() {
+        let x = LEFT + 200.0 * number as f64;
+        put(&mut body, format_args!("{}", curve.line(&scale)));
+        put(&mut body, format_args!("{}", text(x, LEGEND, "start", curve.colour, &curve.legend)));
     }
-    put(&mut body, format_args!("{}", text(LEFT, 20.0, "start", MACHINES, &format!("nodes, at most {machines:.0}"))));
-    let right = format!("dollars an hour, at most {dollars:.2}");
-    put(&mut body, format_args!("{}", text(WIDTH - RIGHT, 20.0, "end", DOLLARS, &right)));
-    whole(&body, "Nodes and dollars per hour over the simulated day")
+    whole(&body, "Pods, nodes and dollars per hour over the simulated day")
 }
 
-/// Every move as a bar from its begin to the moment at which its replacements were up; a hollow one was taken back.
+/// One figure over the time.
+struct Curve {
+    legend: String,
+    colour: &'static str,
+    points: Vec<(Moment, f64)>,
+    most: f64,
+}
+
+impl Curve {
+    fn of(samples: &[Sample], (name, digits, colour): (&str, usize, &'static str), figure: fn(&Sample) -> f64) -> Self {
+        let points: Vec<(Moment, f64)> = samples.iter().map(|it| (it.at, figure(it))).collect();
+        let most = points.iter().map(|(_, figure)| *figure).fold(0.0, f64::max);
+        Self { legend: format!("{name}, at most {most:.digits$}"), colour, points, most }
+    }
+
+    fn line(&self, scale: &Scale) -> String {
+        let point =
+            |(at, figure): &(Moment, f64)| format!("{:.0},{:.0}", scale.x(*at), scale.y(figure / self.most.max(1e-9)));
+        let points: Vec<String> = self.points.iter().map(point).collect();
+        let colour = self.colour;
+        format!("<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{}\"/>", points.join(" "))
+    }
+}
+
+/// How many moves began in each quarter of an hour, one reason on top of the other; hollow ones were taken back.
 #[must_use]
 pub fn moves(record: &Record) -> String {
     let scale = Scale::of(record);
-    let rows = rows(&record.moves);
-    let most = rows.iter().max().map_or(1, |row| row + 1);
-    let height = ((HEIGHT - TOP - BOTTOM) / most as f64).min(12.0);
-    let mut body = scale.frame();
+    let all = by_quarter(record.moves.iter(), &scale);
+    let most = all.values().max().copied().unwrap_or(1);
+    let heading =
+        format!("Moves that take nodes away, by quarter of an hour: at most {most}; hollow ones were taken back");
+    let mut body = scale.frame(&heading);
+    let mut stacks: BTreeMap<i64, usize> = BTreeMap::new();
     let mut left = LEFT;
     for (reason, colour) in REASONS {
-        let mut bars = [String::new(), String::new()];
-        let mut count = 0;
-        for (moved, row) in record.moves.iter().zip(&rows).filter(|(moved, _)| moved.reason == reason) {
-            let ended = moved.ended.unwrap_or(moved.begun);
-            let wide = (scale.x(ended) - scale.x(moved.begun)).max(1.5);
-            let up = HEIGHT - BOTTOM - (*row as f64 + 1.0) * height;
-            put(
-                &mut bars[usize::from(moved.done)],
-                format_args!("M{:.1} {up:.1}h{wide:.1}v{:.1}h-{wide:.1}z", scale.x(moved.begun), height * 0.75),
-            );
-            count += 1;
+        let own = record.moves.iter().filter(|moved| moved.reason == reason);
+        let count = own.clone().count();
+        if count == 0 {
+            continue;
         }
-        if count > 0 {
-            let [back, done] = bars;
-            put(&mut body, format_args!("<path fill=\"{colour}\" d=\"{done}\"/>"));
-            put(&mut body, format_args!("<path fill=\"none\" stroke=\"{colour}\" d=\"{back}\"/>"));
-            put(&mut body, format_args!("{}", text(left, 20.0, "start", colour, &format!("{reason}: {count}"))));
-            left += 160.0;
+        for (done, paint) in [(true, "fill"), (false, "fill=\"none\" stroke")] {
+            let counts = by_quarter(own.clone().filter(|moved| moved.done == done), &scale);
+            let bars = bars(&counts, &mut stacks, most, &scale);
+            put(&mut body, format_args!("<path {paint}=\"{colour}\" d=\"{bars}\"/>"));
         }
+        put(&mut body, format_args!("{}", text(left, LEGEND, "start", colour, &format!("{reason}: {count}"))));
+        left += 160.0;
     }
-    whole(&body, "Moves of the simulated day, by reason")
+    whole(&body, "Moves of the simulated day, by quarter of an hour and reason")
 }
 
-/// The lowest row in which each move overlaps no earlier one.
-fn rows(moves: &[Moved]) -> Vec<usize> {
-    let mut free: Vec<Moment> = Vec::new();
-    let place = |moved: &Moved| {
-        let end = moved.ended.unwrap_or(moved.begun).max(moved.begun + 2 * MINUTE);
-        let row = free.iter().position(|until| *until <= moved.begun).unwrap_or(free.len());
-        free.resize(free.len().max(row + 1), 0);
-        free[row] = end;
-        row
+/// How many of the moves began in each quarter of an hour since the start.
+fn by_quarter<'m>(moves: impl Iterator<Item = &'m Moved>, scale: &Scale) -> BTreeMap<i64, usize> {
+    let mut counts = BTreeMap::new();
+    for moved in moves {
+        *counts.entry((moved.begun - scale.from).div_euclid(QUARTER)).or_default() += 1;
+    }
+    counts
+}
+
+/// A bar for each quarter of an hour, on top of those that are there already.
+fn bars(counts: &BTreeMap<i64, usize>, stacks: &mut BTreeMap<i64, usize>, most: usize, scale: &Scale) -> String {
+    let wide = scale.x(scale.from + QUARTER) - scale.x(scale.from) - 1.0;
+    let bar = |(quarter, count): (&i64, &usize)| {
+        let stack = stacks.entry(*quarter).or_default();
+        *stack += count;
+        let (x, top) = (scale.x(scale.from + quarter * QUARTER), scale.y(*stack as f64 / most as f64));
+        let high = scale.y(0.0) - scale.y(*count as f64 / most as f64);
+        format!("M{x:.1} {top:.1}h{wide:.1}v{high:.1}h-{wide:.1}z")
     };
-    moves.iter().map(place).collect()
+    counts.iter().map(bar).collect()
 }
 
 struct Scale {
@@ -117,9 +143,9 @@ impl Scale {
         HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// The ground line with the hours.
-    fn frame(&self) -> String {
-        let mut body = String::new();
+    /// What the picture shows, and the hours.
+    fn frame(&self, heading: &str) -> String {
+        let mut body = text(LEFT, HEADING, "start", "#333", heading) + "\n";
         let hours = (self.until - self.from).div_euclid(HOUR);
         let step = if hours > 8 { 3 } else { 1 };
         for hour in (0..=hours).step_by(step) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider/fake"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
@@ -35,6 +37,20 @@ type objects struct {
 	pending    []*corev1.Pod
 	bound      []*corev1.Pod
 	daemons    []*corev1.Pod
+}
+
+// readWorkload reads both files of a folder.
+func readWorkload(folder string) (objects, []*cloudprovider.InstanceType, error) {
+	read, err := readCatalogue(folder)
+	if err != nil {
+		return objects{}, nil, err
+	}
+	types, err := read.instanceTypes()
+	if err != nil {
+		return objects{}, nil, err
+	}
+	found, err := readObjects(filepath.Join(folder, "objects.json"))
+	return found, types, err
 }
 
 func readObjects(path string) (objects, error) {
@@ -103,7 +119,9 @@ func decode[T any](item []byte, into *[]*T) error {
 
 // newScheduler builds all that Karpenter's benchmark builds before it starts its clock. What the benchmark does not
 // have, nodes and what runs on them, comes from Karpenter's own cluster state.
-func newScheduler(ctx context.Context, o objects, read catalogue, chosen solveOptions) (*scheduling.Scheduler, error) {
+func newScheduler(
+	ctx context.Context, o objects, types []*cloudprovider.InstanceType, chosen solveOptions,
+) (*scheduling.Scheduler, error) {
 	log.SetLogger(logging.NopLogger)
 	cluster, err := o.cluster(ctx)
 	if err != nil {
@@ -115,10 +133,6 @@ func newScheduler(ctx context.Context, o objects, read catalogue, chosen solveOp
 	}
 	if chosen.ignorePreferences {
 		chosenOptions = append(chosenOptions, scheduling.IgnorePreferences)
-	}
-	types, err := read.instanceTypes()
-	if err != nil {
-		return nil, err
 	}
 	kube := fakeclient.NewClientBuilder().WithObjects(o.existing()...).Build()
 	nodes := cluster.DeepCopyNodes().Active()

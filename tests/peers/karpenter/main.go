@@ -4,8 +4,9 @@
 // and what the result costs. It writes those fixtures too, since Karpenter's benchmark draws its pods with Go's
 // math/rand: drawing them once, here, is what makes them the same pods.
 //
-//	karpenter-peer fixtures FOLDER                                        one folder per workload
-//	karpenter-peer solve [--ignore-preferences] [--placements] FOLDER     one JSON line on stdout
+//	karpenter-peer fixture FOLDER/WORKLOAD                                         writes it
+//	karpenter-peer solve [--ignore-preferences] [--placements] FOLDER/WORKLOAD     one JSON line on stdout
+//	karpenter-peer simulate [--candidates N] FOLDER/WORKLOAD                       one JSON line on stdout
 package main
 
 import (
@@ -15,8 +16,9 @@ import (
 	"os"
 )
 
-const usage = `usage: karpenter-peer fixtures FOLDER
-       karpenter-peer solve [--ignore-preferences] [--placements] FOLDER/WORKLOAD`
+const usage = `usage: karpenter-peer fixture FOLDER/WORKLOAD
+       karpenter-peer solve [--ignore-preferences] [--placements] FOLDER/WORKLOAD
+       karpenter-peer simulate [--candidates N] FOLDER/WORKLOAD`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -32,7 +34,11 @@ func run(args []string) error {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
 	var options solveOptions
-	if args[0] == "solve" {
+	var candidates int
+	switch args[0] {
+	case "simulate":
+		flags.IntVar(&candidates, "candidates", 20, "how many nodes are looked at, each by itself")
+	case "solve":
 		flags.BoolVar(&options.ignorePreferences, "ignore-preferences", false, "drop preferred terms from the start")
 		flags.BoolVar(&options.placements, "placements", false, "say where each pod went")
 	}
@@ -41,17 +47,23 @@ func run(args []string) error {
 		return err
 	}
 	switch args[0] {
-	case "fixtures":
-		return writeWorkloads(folder)
+	case "fixture":
+		return writeWorkload(folder)
 	case "solve":
-		report, err := solve(folder, options)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(os.Stdout).Encode(report)
+		return printed(solve(folder, options))
+	case "simulate":
+		return printed(simulate(folder, candidates))
 	default:
 		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 	}
+}
+
+// printed is for what came out well: one JSON line on stdout.
+func printed[T any](answer T, err error) error {
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 
 // onlyArgument parses flags on both sides of the one positional argument.

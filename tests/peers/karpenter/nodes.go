@@ -90,19 +90,20 @@ func claimOf(index int, labels map[string]string, status v1.NodeClaimStatus) *v1
 // fill adds pods that fit and that may run here until the fullest resource has reached the percentage.
 func (n *existing) fill(percent int, draw func() *corev1.Pod) {
 	for misses := 0; misses < 5; {
-		p := draw()
-		architecture := p.Spec.NodeSelector[corev1.LabelArchStable]
-		elsewhere := architecture != "" && architecture != n.node.Labels[corev1.LabelArchStable]
-		if elsewhere || !n.below(percent, p) {
+		if p := draw(); n.takes(p, percent) {
+			n.add(p)
+		} else {
 			misses++
-			continue
 		}
-		n.add(p)
 	}
 }
 
-// below says whether the node stays at most this full with the pod.
-func (n *existing) below(percent int, p *corev1.Pod) bool {
+// takes says whether the pod may run here and the node stays at most this full with it.
+func (n *existing) takes(p *corev1.Pod, percent int) bool {
+	architecture := p.Spec.NodeSelector[corev1.LabelArchStable]
+	if architecture != "" && architecture != n.node.Labels[corev1.LabelArchStable] {
+		return false
+	}
 	used := resources.RequestsForPods(append([]*corev1.Pod{p}, n.pods...)...)
 	allowed := corev1.ResourceList{}
 	for name, quantity := range n.node.Status.Allocatable {

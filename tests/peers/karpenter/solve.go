@@ -56,16 +56,12 @@ type placement struct {
 
 // solve times Karpenter's Solve, and nothing else, on the folder's workload.
 func solve(folder string, chosen solveOptions) (report, error) {
-	read, err := readCatalogue(folder)
-	if err != nil {
-		return report{}, err
-	}
-	objects, err := readObjects(filepath.Join(folder, "objects.json"))
+	objects, types, err := readWorkload(folder)
 	if err != nil {
 		return report{}, err
 	}
 	ctx := options.ToContext(injection.WithControllerName(context.Background(), "provisioner"), test.Options())
-	scheduler, err := newScheduler(ctx, objects, read, chosen)
+	scheduler, err := newScheduler(ctx, objects, types, chosen)
 	if err != nil {
 		return report{}, err
 	}

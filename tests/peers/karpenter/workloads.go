@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,30 +19,34 @@ import (
 
 // workload is what one folder holds; pods without a node are pending.
 type workload struct {
-	name  string
-	types []entry
-	nodes []existing
-	pods  []*corev1.Pod
+	types      []entry
+	disruption v1.Disruption
+	nodes      []existing
+	pods       []*corev1.Pod
 }
 
-// writeWorkloads writes every workload below the folder. The same program writes the same bytes each time.
-func writeWorkloads(folder string) error {
-	benchmark := benchmarkTypes()
-	workloads := []workload{
-		{name: "diverse-100", types: benchmark, pods: diversePods(newDraws(), 100)},
-		{name: "diverse-1000", types: benchmark, pods: diversePods(newDraws(), 1000)},
-		{name: "diverse-20000", types: benchmark, pods: diversePods(newDraws(), 20000)},
-		{name: "preferences-4000", types: benchmark, pods: preferencePods(newDraws(), 4000)},
-		existingWorkload("existing-500", benchmark, 500),
-		existingWorkload("existing-2000", benchmark, 2000),
-		pendingWorkload(),
+// workloads are all that can be written, by the name of their folder. The same program writes the same bytes each time.
+var workloads = map[string]func() workload{
+	"diverse-100":      func() workload { return diverseWorkload(100) },
+	"diverse-1000":     func() workload { return diverseWorkload(1000) },
+	"diverse-20000":    func() workload { return diverseWorkload(20000) },
+	"preferences-4000": preferencesWorkload,
+	"existing-500":     func() workload { return existingWorkload(500) },
+	"existing-2000":    func() workload { return existingWorkload(2000) },
+	"pending-33000":    pendingWorkload,
+	"settled-50":       func() workload { return settledWorkload(50) },
+	"settled-5000":     func() workload { return settledWorkload(5000) },
+}
+
+// writeWorkload writes the workload that the folder is named after into it.
+func writeWorkload(folder string) error {
+	name := filepath.Base(filepath.Clean(folder))
+	build, known := workloads[name]
+	if !known {
+		return fmt.Errorf("no workload is called %q; name the folder after one of these: %s", name,
+			strings.Join(slices.Sorted(maps.Keys(workloads)), ", "))
 	}
-	for _, w := range workloads {
-		if err := w.write(filepath.Join(folder, w.name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return build().write(folder)
 }
 
 // benchmarkTypes are the 400 of Karpenter's benchmark.
@@ -51,11 +58,20 @@ func benchmarkTypes() []entry {
 	return types
 }
 
+func diverseWorkload(count int) workload {
+	return workload{types: benchmarkTypes(), pods: diversePods(newDraws(), count)}
+}
+
+func preferencesWorkload() workload {
+	return workload{types: benchmarkTypes(), pods: preferencePods(newDraws(), 4000)}
+}
+
 // existingWorkload has 5,000 diverse pods pending beside nodes that are between a tenth and nine tenths full of
 // generic pods; every tenth node also runs one of the pods that exclude each other. The nodes are small, so that 500
 // have no room for all pods and 2,000 do. The pods on the nodes carry the labels that the pending pods spread by.
-func existingWorkload(name string, types []entry, count int) workload {
-	w := workload{name: name, types: types, pods: diversePods(newDraws(), 5000)}
+func existingWorkload(count int) workload {
+	types := benchmarkTypes()
+	w := workload{types: types, pods: diversePods(newDraws(), 5000)}
 	d := newDraws()
 	sizes := []entry{types[1], types[3], types[7], types[15]}
 	for i := range count {
@@ -73,7 +89,7 @@ func existingWorkload(name string, types []entry, count int) workload {
 // between three and nine tenths full, and 700 types of either architecture from 1 to 192 CPUs. The nodes have room for
 // most of the pods, not for all.
 func pendingWorkload() workload {
-	w := workload{name: "pending-33000", types: assortedTypes()}
+	w := workload{types: assortedTypes()}
 	d := newDraws()
 	var shapes []shape
 	for i := range 50 {
@@ -97,6 +113,34 @@ func pendingWorkload() workload {
 	return w
 }
 
+// settledWorkload has no pod pending: 20 pods of 500 sizes run on each node of 16 to 32 CPUs, which fills about half of
+// it. All nodes may go at once, so that none is passed over because a budget is spent.
+func settledWorkload(count int) workload {
+	w := workload{types: assortedTypes(), disruption: v1.Disruption{
+		ConsolidateAfter:    v1.MustParseNillableDuration("0s"),
+		ConsolidationPolicy: v1.ConsolidationPolicyWhenEmptyOrUnderutilized,
+		Budgets:             []v1.Budget{{Nodes: "100%"}},
+	}}
+	d := newDraws()
+	var sizes []entry
+	for _, e := range w.types {
+		cpu, memory := e.Capacity.Cpu().Value(), e.Capacity.Memory().Value()
+		if cpu >= 16 && cpu <= 32 && memory >= cpu*4<<30 {
+			sizes = append(sizes, e)
+		}
+	}
+	for i := range count {
+		node := newExisting(i, sizes[d.Intn(len(sizes))], d)
+		for len(node.pods) < 20 {
+			if p := smallShape(d.Intn(500)).pod(); node.takes(p, 100) {
+				node.add(p)
+			}
+		}
+		w.nodes = append(w.nodes, node)
+	}
+	return w
+}
+
 // shape is a workload whose pods are all alike.
 type shape struct {
 	index, cpu, memory int
@@ -109,6 +153,11 @@ func newShape(index int, d draws) shape {
 	perCPU := []int{1024, 2048, 4096, 8192}[d.Intn(4)]
 	architecture := []string{"arm64", "amd64", "amd64", "amd64", ""}[index%5]
 	return shape{index: index, cpu: cpu, memory: cpu * perCPU / 1000, architecture: architecture}
+}
+
+// smallShape is one of many sizes of at most one CPU and 4 GiB, for any architecture.
+func smallShape(index int) shape {
+	return shape{index: index, cpu: 50 + index*37%950, memory: 64 + index*101%4000}
 }
 
 func (s shape) pod() *corev1.Pod {
@@ -170,7 +219,9 @@ func namespace() *corev1.Namespace {
 }
 
 func (w workload) objects() []any {
-	objects := []any{namespace(), nodeClass(), nodePool()}
+	pool := nodePool()
+	pool.Spec.Disruption = w.disruption
+	objects := []any{namespace(), nodeClass(), pool}
 	for _, node := range w.nodes {
 		objects = append(objects, node.claim, node.node)
 		for _, p := range node.pods {

@@ -50,11 +50,12 @@ impl Compared {
     }
 }
 
-/// Has both plan a fixture.
+/// Has both plan a fixture, which is written first.
 ///
 /// # Errors
-/// When the fixture cannot be read, when they do not count the same pods, or when our plan breaks its own rules.
+/// When the fixture cannot be written or read, when they do not count the same pods, or when our plan breaks its own rules.
 pub fn compare(name: &str, folder: &Path, karpenter: &Karpenter) -> anyhow::Result<Compared> {
+    karpenter.write_fixture(folder)?;
     let snapshot = fixture::read(folder)?;
     let (plan, took) = fastest(|| planner::plan(&snapshot));
     checked(name, &snapshot, &plan)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use go_programs::go_program;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// The program that holds Karpenter's scheduler.
 #[derive(Clone, Debug)]
@@ -32,6 +33,22 @@ pub struct Solved {
     pub price_per_hour: String,
 }
 
+/// What Karpenter makes of some nodes of a fixture, each by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Simulated {
+    /// All nodes of the cluster.
+    pub nodes: usize,
+    /// Pods on them.
+    pub pods: usize,
+    /// Nodes that were looked at.
+    pub candidates: usize,
+    /// Those of them whose pods have room on the other nodes.
+    pub need_no_other: usize,
+    /// How long its `SimulateScheduling` took for all of them together, nanoseconds.
+    pub simulate_nanos: u64,
+}
+
 impl Karpenter {
     /// Finds the program in the cache folder, or builds it there.
     ///
@@ -41,12 +58,12 @@ impl Karpenter {
         Ok(Self { program: go_program("peers/karpenter")? })
     }
 
-    /// Writes the fixtures of Karpenter's benchmark, one folder a workload.
+    /// Writes the fixture that the folder is named after: one of Karpenter's benchmark, or of those that stand beside them.
     ///
     /// # Errors
-    /// When they cannot be written.
-    pub fn write_fixtures(&self, folder: &Path) -> Result<()> {
-        self.run("fixtures", folder).map(drop)
+    /// When there is none of that name, or it cannot be written.
+    pub fn write_fixture(&self, folder: &Path) -> Result<()> {
+        self.run(&["fixture"], folder).map(drop)
     }
 
     /// Solves a fixture.
@@ -54,21 +71,42 @@ impl Karpenter {
     /// # Errors
     /// When the fixture cannot be read.
     pub fn solve(&self, folder: &Path) -> Result<Solved> {
-        let output = self.run("solve", folder)?;
+        self.ask(&["solve"], folder)
+    }
+
+    /// Simulates for so many nodes of a fixture, each by itself, where their pods could go.
+    ///
+    /// # Errors
+    /// When the fixture cannot be read, has fewer nodes, or one of them is no candidate.
+    pub fn simulate(&self, folder: &Path, candidates: usize) -> Result<Simulated> {
+        self.ask(&["simulate", "--candidates", &candidates.to_string()], folder)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, words: &[&str], folder: &Path) -> Result<T> {
+        let output = self.run(words, folder)?;
         serde_json::from_slice(&output)
             .with_context(|| format!("{}: {}", folder.display(), String::from_utf8_lossy(&output)))
     }
 
-    fn run(&self, verb: &str, folder: &Path) -> Result<Vec<u8>> {
+    fn run(&self, words: &[&str], folder: &Path) -> Result<Vec<u8>> {
         let output = Command::new(&self.program)
-            .arg(verb)
+            .args(words)
             .arg(folder)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
             .with_context(|| format!("cannot run {}", self.program.display()))?;
-        ensure!(output.status.success(), "{} {verb} {} failed", self.program.display(), folder.display());
+        let (program, words) = (self.program.display(), words.join(" "));
+        ensure!(output.status.success(), "{program} {words} {} failed", folder.display());
         Ok(output.stdout)
+    }
+}
+
+impl Simulated {
+    /// How long `SimulateScheduling` took for one node, on average.
+    #[must_use]
+    pub fn each(&self) -> Duration {
+        Duration::from_nanos(self.simulate_nanos / self.candidates.max(1) as u64)
     }
 }
 

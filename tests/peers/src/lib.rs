@@ -3,6 +3,7 @@
 pub mod bound;
 pub mod clusters;
 pub mod compare;
+pub mod consolidation;
 pub mod curve;
 pub mod daily;
 pub mod disruption;

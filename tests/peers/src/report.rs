@@ -1,6 +1,7 @@
 //! What was measured, as `target/peers/planner.json` for programs and docs/performance.md for people.
 
 mod agent;
+mod consolidation;
 mod disruption;
 mod live;
 mod machine;

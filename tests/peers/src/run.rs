@@ -7,18 +7,19 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use day::setup::Setup;
 
+use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
 use crate::report::{Agent, Disruption, Live, Machine, Measure, Report};
 use crate::workloads::Workload;
-use crate::{compare, curve, daily, disruption, memory, price, workloads};
+use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
 
 const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
        peers fixtures FOLDER [WORKLOAD...]  pods and catalogues of the workloads, as files
        peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
-       peers disruption           taking nodes away, as far as it is simulated: writes target/peers/disruption.json
-       peers give-back | drift    one row of that
+       peers disruption           taking nodes away: writes target/peers/disruption.json
+       peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
@@ -46,6 +47,7 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
         }
         ["bound", names @ ..] => bound(names),
         ["disruption"] => taking_away().map(drop),
+        ["consolidation"] => whole_pass().map(|it| println!("{it}")),
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
         ["drift"] => disruption::drift(4_000).map(|it| println!("{it:?}")),
         ["day", seed] => whole_day(seed),
@@ -69,8 +71,15 @@ fn chosen(names: &[&str]) -> impl Iterator<Item = Workload> {
     workloads::all().into_iter().filter(|it| names.is_empty() || names.contains(&it.name))
 }
 
-/// Taking nodes away, at full size. What is simulated takes no notice of how busy this machine is.
+/// One pass over 5,000 nodes; each candidate of Karpenter's takes so long that a few must do.
+fn whole_pass() -> anyhow::Result<Consolidation> {
+    consolidation::measure(&fixtures().join("settled-5000"), &Karpenter::find()?, 20)
+}
+
+/// Taking nodes away, at full size. What is simulated takes no notice of how busy this machine is; the pass does.
 fn taking_away() -> anyhow::Result<Disruption> {
+    let consolidation = whole_pass()?;
+    println!("{consolidation:?}");
     let give_back = disruption::give_back(500)?;
     println!("{give_back:?}");
     let drift = disruption::drift(4_000)?;
@@ -82,7 +91,8 @@ fn taking_away() -> anyhow::Result<Disruption> {
         days.push(day);
     }
     let (_, bound) = daily::play(&Setup::default(), daily::SIZE, true)?;
-    let told = Disruption { give_back: Some(give_back), drift: Some(drift), days, bound };
+    let told =
+        Disruption { consolidation: Some(consolidation), give_back: Some(give_back), drift: Some(drift), days, bound };
     write(&results().join("disruption.json"), &(serde_json::to_string_pretty(&told.measures())? + "\n"))?;
     Ok(told)
 }
@@ -104,7 +114,6 @@ fn pictures() -> anyhow::Result<()> {
 fn full() -> anyhow::Result<()> {
     let machine = Machine::here("make peers");
     let karpenter = Karpenter::find()?;
-    karpenter.write_fixtures(&fixtures())?;
     let mut compared = Vec::new();
     for name in COMPARED {
         let one = compare::compare(name, &fixtures().join(name), &karpenter)?;
@@ -139,7 +148,6 @@ fn full() -> anyhow::Result<()> {
 pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let machine = Machine::here("make peers");
     let karpenter = Karpenter::find()?;
-    karpenter.write_fixtures(folder)?;
     let compared = vec![compare::compare("diverse-1000", &folder.join("diverse-1000"), &karpenter)?];
     let mut judged = Vec::new();
     for workload in workloads::all().iter().filter(|it| it.name == "small-and-large") {
@@ -150,7 +158,8 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let memory = memory::measure(Size { nodes: 50, pods: 1_000, owners: 20 })?;
     let (curve, strangers) = (curve::curve(&[100, 1_000], &[1, 10, 1_000]), curve::strangers(200));
     let give_back = Some(disruption::give_back(20)?);
-    let disruption = Disruption { give_back, ..Disruption::default() };
+    let consolidation = Some(consolidation::measure(&folder.join("settled-50"), &karpenter, 3)?);
+    let disruption = Disruption { consolidation, give_back, ..Disruption::default() };
     let (live, agent) = (Live::default(), Agent::default());
     let report = Report { machine, compared, judged, memory, curve, strangers, disruption, live, agent };
     write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;

@@ -27,8 +27,12 @@ fn a_small_comparison_has_a_figure_for_every_measure() {
     let text = fs::read_to_string(folder.join("disruption.json")).unwrap();
     let disruption: Vec<Value> = serde_json::from_str(&text).unwrap();
     let names: Vec<&str> = disruption.iter().filter_map(|it| it["measure"].as_str()).collect();
-    assert!(names[0].starts_with("give-back-") && names[1].ends_with("-over-bound"), "{names:?}");
+    let consolidation = ["", "/budget-10%", "/node", "/memory"].map(|what| format!("consolidation-50{what}"));
+    assert_eq!(names[..4], consolidation);
+    assert!(disruption[2]["peer"].as_f64().unwrap() > 0.0, "Karpenter must answer: {}", disruption[2]);
+    assert!(names[4].starts_with("give-back-") && names[5].ends_with("-over-bound"), "{names:?}");
     assert!(disruption.iter().all(|it| it["ours"].as_f64().unwrap() > 0.0), "{disruption:?}");
     let page = fs::read_to_string(folder.join("performance.md")).unwrap();
     assert!(page.starts_with("# Performance\n") && page.contains("| diverse-1000 |"), "{page}");
+    assert!(page.contains("| Kerf, a tenth may go |"), "{page}");
 }

@@ -3,12 +3,15 @@
 use std::fmt;
 
 use super::Measure;
+use crate::consolidation::Consolidation;
 use crate::daily::Bounded;
 use crate::disruption::{Cost, Span};
 
 /// Everything that was measured of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
+    /// One pass over a large cluster.
+    pub consolidation: Option<Consolidation>,
     /// Half of the pods left.
     pub give_back: Option<Span>,
     /// All nodes drifted.
@@ -23,7 +26,7 @@ impl Disruption {
     /// The lines of `disruption.json`.
     #[must_use]
     pub fn measures(&self) -> Vec<Measure> {
-        let mut all = Vec::new();
+        let mut all = self.consolidation.as_ref().map_or_else(Vec::new, Consolidation::measures);
         for (name, it) in [("give-back", &self.give_back), ("drift", &self.drift)] {
             let Some(it) = it else { continue };
             let name = format!("{name}-{}", rounded(it.before));
@@ -78,7 +81,8 @@ impl fmt::Display for Disruption {
                 it.ours, it.bound, it.before, it.after, it.peer_after
             )?;
         }
-        self.write_days(page)
+        self.write_days(page)?;
+        self.consolidation.as_ref().map_or(Ok(()), |it| write!(page, "{it}"))
     }
 }
 
