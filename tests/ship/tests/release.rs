@@ -60,16 +60,16 @@ fn the_changelog_begins_with_this_version() {
 #[test]
 fn what_is_no_release_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let rows: [(&[&str], &[(&str, &str)], &str); 4] = [
-        (&["chart"], &[], "there is no part `chart`: known are charts, agent, cli and images"),
-        (&["charts"], &[("TAG", "v0.0.9")], "TAG is `v0.0.9`, but Cargo.toml says"),
-        (&["charts"], &[("IMAGE", "registry.example/kerf|x")], "which is no repository"),
-        (&["charts"], &[("IMAGE", "registry.example/kerf:1.0")], "without a tag"),
+    let rows = [
+        ("chart", ("TAG", ""), "there is no part `chart`: known are charts, agent, cli and images"),
+        ("charts", ("TAG", "v0.0.9"), "TAG is `v0.0.9`, but Cargo.toml says"),
+        ("charts", ("IMAGE", "registry.example/kerf|x"), "which is no repository"),
+        ("charts", ("IMAGE", "registry.example/kerf:1.0"), "without a tag"),
     ];
-    for (parts, environment, says) in rows {
-        let Outcome { well, said } = build(folder.path(), parts, environment);
-        assert!(!well && said.contains(says), "{parts:?} {environment:?}: {said}");
-        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left of a refusal");
+    for (part, variable, says) in rows {
+        let Outcome { well, said } = build(folder.path(), &[part], &[variable]);
+        assert!(!well && said.contains(says), "{part} {variable:?}: {said}");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something is left of a refusal");
     }
 }
 
