@@ -47,14 +47,15 @@ pub struct Cost {
     pub moves: usize,
 }
 
-/// Machines of four CPUs with room for seven pods each; half of the pods leave, and what they leave is given back.
+/// Machines of four CPUs with room for seven pods each; half of the pods leave, here and there, and what they leave is given back.
 ///
 /// # Errors
 /// When a cluster cannot be made, or an invariant of the simulation is broken.
 pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
-    let apps = apps(50, nodes * 7 / 50, 500);
+    // One pod each: replicas of one workload lie side by side, so that where half of them leave, nodes are empty by themselves.
+    let apps = apps(nodes * 7, 1, 500);
     let play = |peer| {
-        let half = apps.iter().map(|app| Event::Scale(app.name.clone(), app.wanted / 2)).collect();
+        let half = apps.iter().step_by(2).map(|app| Event::Scale(app.name.clone(), 0)).collect();
         Played::new("xlarge", &apps, half, peer, HOUR)
     };
     let (ours, peer) = (play(false)?, play(true)?);
@@ -121,7 +122,7 @@ fn by_rules_of_peer() -> Controller {
 
 fn apps(count: usize, wanted: usize, cpu: i64) -> Vec<App> {
     let app = |number: usize| App {
-        name: format!("service-{number:03}"),
+        name: format!("service-{number:04}"),
         wanted,
         cpu,
         memory: 1 << 29,
