@@ -57,15 +57,31 @@ impl Peer {
             self.next = now + IDLE;
         } else if self.found.is_none() && self.next <= now {
             let mut spent = 0;
+            if let Some((node, way)) = self.drifted(snapshot, &calm, &mut spent) {
+                self.next = now + spent;
+                return carried(way, snapshot, &[node], MoveReason::Drifted);
+            }
             self.found = self.search(snapshot, &calm, &mut spent);
-            if let Some((at, reason, _)) = &mut self.found {
-                *at = now + spent + if *reason == MoveReason::Drifted { 0 } else { VALIDATION };
+            if let Some((at, _, _)) = &mut self.found {
+                *at = now + spent + VALIDATION;
             }
             self.next = now + spent + IDLE;
         }
         planner::plan(&calm)
     }
 
+    /// The first drifted node that could go, unless there are empty ones: those go before.
+    fn drifted(&self, snapshot: &Snapshot, calm: &Snapshot, spent: &mut i64) -> Option<(String, Way)> {
+        if !candidates(snapshot, MoveReason::Empty).is_empty() {
+            return None;
+        }
+        candidates(snapshot, MoveReason::Drifted).into_iter().find_map(|node| {
+            *spent += self.each;
+            way(calm, std::slice::from_ref(&node), MoveReason::Drifted).map(|way| (node, way))
+        })
+    }
+
+    /// Empty nodes together, else what saves money.
     fn search(
         &self,
         snapshot: &Snapshot,
@@ -76,13 +92,6 @@ impl Peer {
         let empty = pick(MoveReason::Empty);
         if !empty.is_empty() {
             return Some((0, MoveReason::Empty, empty));
-        }
-        for node in pick(MoveReason::Drifted) {
-            *spent += self.each;
-            let one = vec![node];
-            if way(calm, &one, MoveReason::Drifted).is_some() {
-                return Some((0, MoveReason::Drifted, one));
-            }
         }
         let found = pick(MoveReason::Underutilized);
         self.halve(calm, &found, spent)
