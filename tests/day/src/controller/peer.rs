@@ -4,11 +4,12 @@
 //! needs at most one new node, found by halving within a minute; else the first single candidate found within three. What saves money
 //! is looked at again after 15 seconds, and until then nothing else is. Drifted nodes go one by one, without that wait.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    Destination, Leaver, Leaving, Millis, Move, MoveReason, Node, Plan, Pod, PodVerdict, Purpose, Relocation, Snapshot,
-    Stage, WhyMove,
+    Destination, Leaver, Leaving, Millis, Move, MoveReason, Node, Plan, Pod, PodShape, PodVerdict, Purpose, Relocation,
+    Snapshot, Stage, WhyMove, label,
 };
 
 use crate::clock::{MINUTE, Moment, SECOND};
@@ -75,9 +76,26 @@ impl Peer {
         if !candidates(snapshot, MoveReason::Empty).is_empty() {
             return None;
         }
-        candidates(snapshot, MoveReason::Drifted).into_iter().find_map(|node| {
+        self.single(snapshot, calm, MoveReason::Drifted, spent, Moment::MAX)
+    }
+
+    /// The first candidate that could go by itself, if it is found in time. Where one fails, those that are like it would as well:
+    /// they are passed over, though simulating them took its time.
+    fn single(
+        &self,
+        snapshot: &Snapshot,
+        calm: &Snapshot,
+        reason: MoveReason,
+        spent: &mut i64,
+        until: Moment,
+    ) -> Option<(String, Way)> {
+        let known: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), &**node)).collect();
+        let mut tried = BTreeSet::new();
+        candidates(snapshot, reason).into_iter().find_map(|node| {
             *spent += self.each;
-            way(calm, std::slice::from_ref(&node), MoveReason::Drifted).map(|way| (node, way))
+            let another = tried.insert(known.get(node.as_str()).map(|node| kind(node)));
+            let found = (another && *spent <= until).then(|| way(calm, std::slice::from_ref(&node), reason));
+            found.flatten().map(|way| (node, way))
         })
     }
 
@@ -97,11 +115,8 @@ impl Peer {
         self.halve(calm, &found, spent)
             .or_else(|| {
                 let until = *spent + 3 * MINUTE;
-                found.iter().find_map(|node| {
-                    let one = vec![node.clone()];
-                    *spent += self.each;
-                    (*spent <= until && way(calm, &one, MoveReason::Underutilized).is_some()).then_some(one)
-                })
+                let found = self.single(snapshot, calm, MoveReason::Underutilized, spent, until);
+                found.map(|(node, _)| vec![node])
             })
             .map(|nodes| (0, MoveReason::Underutilized, nodes))
     }
@@ -122,6 +137,13 @@ impl Peer {
         }
         best
     }
+}
+
+/// All of a node that decides where its pods could go and whether that saves money: they themselves, and what it is.
+fn kind(node: &Node) -> impl Ord {
+    let pods: Vec<&PodShape> = node.pods.iter().filter(|pod| pod.reschedulable).map(|pod| &*pod.shape).collect();
+    let claims = node.pods.iter().any(|pod| !pod.claims.is_empty()).then_some(&node.name);
+    (&node.pool, &node.instance_type, node.labels.get(label::ZONE), node.price, pods, claims)
 }
 
 /// The snapshot as if no node could go.

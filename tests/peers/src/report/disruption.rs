@@ -64,8 +64,8 @@ impl fmt::Display for Disruption {
         for line in [
             "Simulated (`tests/day`): the shipped planner, translator and drain on one clock. Beside them the same cluster under Karpenter's",
             "rules: one command a pass, a hundred candidates, halving within a minute, single ones within three, 15 s of validation, as if",
-            "each of its simulations took no time. Budgets are 10 %; a pod takes 20 s to stop, a machine 42 s at most to come up. The bound",
-            "is what budgets, boots and drains alone take.\n",
+            "each of its simulations took no time. Budgets are 10 %; a pod takes 20 s to stop, a machine 26 to 42 s to come up. The bound",
+            "is what budgets, the quickest boots and drains alone take.\n",
         ] {
             writeln!(page, "{line}")?;
         }
