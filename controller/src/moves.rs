@@ -6,7 +6,6 @@
 
 mod begin;
 mod carry_out;
-mod noted;
 mod words;
 
 use std::sync::Arc;
@@ -21,7 +20,6 @@ use serde_json::json;
 
 pub use begin::{Order, begin, stale};
 pub use carry_out::Mover;
-pub use noted::{Dropped, Noted, Ripe};
 pub use words::{Kind, named, said_of};
 
 use crate::act::{Step, Target};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use planner::{Checked, NodeVerdict, Plan};
+use planner::{Checked, NodeVerdict, Noted, Plan, Ripe};
 use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use crate::interruption::Notices;
 use crate::lifecycle;
 use crate::market::Market;
 use crate::metrics;
-use crate::moves::{Mover, Noted, Order, Ripe};
+use crate::moves::{Kind, Mover, Order};
 use crate::nominations::Nominations;
 use crate::resizes::{Adviser, Resizer};
 use crate::verdicts::{Findings, Generations, Verdicts};
@@ -144,7 +144,7 @@ impl Provisioner {
             log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "a plan broke its own rules: please report this");
         }
         let Some(plan) = checked.sound else { return LOOK_AGAIN };
-        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&plan.moves, now);
+        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
@@ -216,7 +216,7 @@ impl Provisioner {
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
         let stays = self.cluster.read(|index| stays::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
-            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[dropped.kind.consolidation()], 1.0);
+            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[Kind::of(dropped).consolidation()], 1.0);
         }
         let closed = self.resizer.is_closed(now);
         let advice = self.cluster.read(|index| self.adviser.look(index, closed, &self.metrics, now));

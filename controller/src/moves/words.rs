@@ -2,7 +2,7 @@
 
 use api::NodeClaim;
 use api::objects::Node;
-use planner::{Move, MoveReason};
+use planner::{Dropped, MoveReason};
 
 use crate::event::{Note, Object};
 
@@ -18,11 +18,10 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// What a planned move is.
+    /// What a move was that was planned and never begun.
     #[must_use]
-    pub fn of(planned: &Move) -> Self {
-        let reason = planned.reason.as_str().to_owned();
-        Self { reason, replaces: !planned.replacements.is_empty(), nodes: planned.nodes.len() }
+    pub fn of(dropped: &Dropped) -> Self {
+        Self { reason: dropped.reason.as_str().to_owned(), replaces: dropped.replaces, nodes: dropped.size }
     }
 
     /// Whether nodes go for this reason.

@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use api::objects::Node;
 use api::{NodeClaim, NodePool, reason};
 use daemon::metric::Metrics;
-use planner::{MoveReason, NodeVerdict, Plan, Stage};
+use planner::{MoveReason, NodeVerdict, Plan, Ripe, Stage};
 use snapshot::Built;
 
 use crate::cluster::Cluster;
 use crate::event::{Note, Object};
 use crate::index::Index;
 use crate::metrics;
-use crate::moves::{Ripe, named, said_of};
+use crate::moves::{named, said_of};
 
 /// The reasons that budgets may name.
 const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized, MoveReason::Drifted];

@@ -8,6 +8,7 @@
 pub mod check;
 mod disrupt;
 pub mod model;
+mod noted;
 mod packing;
 pub mod plan;
 mod provision;
@@ -15,6 +16,7 @@ mod provision;
 pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;
 pub use model::*;
+pub use noted::{Dropped, Noted, Ripe};
 pub use packing::fitting;
 pub use plan::*;
 

@@ -3,13 +3,12 @@
 
 mod launch;
 mod moves;
-mod noted;
 mod peer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{Catalogue, Destination, Plan, PodVerdict, Purpose};
+use planner::{Catalogue, Destination, Noted, Plan, PodVerdict, Purpose};
 use snapshot::{Built, Input, Memory};
 
 use crate::audit::Audit;
@@ -19,7 +18,6 @@ use crate::machines::Machines;
 use crate::market::Shelf;
 use crate::record::Record;
 use crate::world::World;
-use noted::Noted;
 pub use peer::Peer;
 
 /// The planner is asked at least so often, and at most once a second.
@@ -163,7 +161,7 @@ impl Controller {
         (self.asked, self.planned) = (false, now);
         let built = self.built(hands.world);
         hands.record.plans += 1;
-        let (plan, begin, ripe) = match &mut self.peer {
+        let (plan, begin, next) = match &mut self.peer {
             Some(peer) => {
                 let plan = peer.plan(&built.snapshot, now);
                 let begin = (0..plan.moves.len()).collect();
@@ -175,11 +173,12 @@ impl Controller {
                     self.due = now + LOOK_AGAIN;
                     return Ok(());
                 };
-                let (begin, ripe) = self.noted.look(&plan.moves, now);
-                (plan, begin, ripe)
+                let ripe = self.noted.look(&built.snapshot, &plan);
+                let next = ripe.next.and_then(|next| i64::try_from(next.as_millis()).ok());
+                (plan, ripe.begin, next.map(|next| now + next))
             }
         };
-        self.due = ripe.unwrap_or(Moment::MAX).clamp(now + LEAST_PAUSE, now + LOOK_AGAIN);
+        self.due = next.unwrap_or(Moment::MAX).clamp(now + LEAST_PAUSE, now + LOOK_AGAIN);
         self.carry_out(hands, &built, &plan, &begin)
     }
 

@@ -16,7 +16,6 @@ use crate::event::{Note, Notes};
 use crate::fixture::{claim, node, pool, status};
 use crate::index::Index;
 use crate::metrics::TABLE;
-use crate::moves::{Dropped, Kind, Ripe};
 
 /// The node `node-1` of the claim `default-1` and the pool `default`.
 fn index() -> Index {
@@ -101,13 +100,20 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
         cost: 0,
         why: WhyMove::NothingRuns,
     };
-    let kind = Kind::of(&planned);
     let goes = Plan { moves: vec![planned], ..plan(NodeVerdict::Remove(MoveReason::Empty)) };
     let candidate = Ripe { candidates: vec![0], ..Ripe::default() };
     let message = "To be taken away if nothing changes: node-1 (Empty)";
     let expected = vec![(reason::CONSOLIDATION_CANDIDATE, message); 2];
     assert_eq!(told(&notes(&index(), &goes, &candidate)), expected);
-    let ripe = Ripe { dropped: vec![Dropped { kind, nodes: vec!["node-1".to_owned()] }], ..Ripe::default() };
+    let ripe = Ripe {
+        dropped: vec![Dropped {
+            reason: MoveReason::Empty,
+            replaces: false,
+            size: 1,
+            nodes: vec!["node-1".to_owned()],
+        }],
+        ..Ripe::default()
+    };
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
     assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "This node is expecting pods"); 2]);
     let left_out = notes(&index(), &plan(left_out()), &ripe);

@@ -1,0 +1,174 @@
+//! When a planned move is begun, and when it is dropped.
+
+use std::time::Duration;
+
+use super::{Noted, Ripe};
+use crate::{Leaver, Millis, Move, MoveReason, Node, NodeVerdict, Plan, Report, Snapshot, WhyMove};
+
+fn planned(reason: MoveReason, nodes: &[&str], replacements: usize) -> Move {
+    let leaver = |name: &&str| Leaver { node: (*name).to_owned(), claim: format!("claim-of-{name}") };
+    Move {
+        reason,
+        nodes: nodes.iter().map(leaver).collect(),
+        replacements: (0..replacements).collect(),
+        pods: Vec::new(),
+        saving: None,
+        cost: 0,
+        why: WhyMove::Cheaper,
+    }
+}
+
+fn cheaper(nodes: &[&str], replacements: usize) -> Vec<Move> {
+    vec![planned(MoveReason::Underutilized, nodes, replacements)]
+}
+
+/// What becomes of moves that a plan of this second contains.
+fn look(noted: &mut Noted, moves: &[Move], second: i64) -> Ripe {
+    let plan = Plan { moves: moves.to_vec(), ..Plan::default() };
+    noted.look(&at(second), &plan)
+}
+
+fn at(second: i64) -> Snapshot {
+    Snapshot { now: Millis(second * 1000), ..Snapshot::default() }
+}
+
+fn seconds(count: u64) -> Option<Duration> {
+    Some(Duration::from_secs(count))
+}
+
+/// Nodes of dropped moves.
+fn dropped(ripe: &Ripe) -> Vec<&str> {
+    ripe.dropped.iter().flat_map(|dropped| &dropped.nodes).map(String::as_str).collect()
+}
+
+#[test]
+fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same() {
+    for reason in [MoveReason::Empty, MoveReason::Underutilized] {
+        let mut noted = Noted::default();
+        let moves = vec![planned(reason, &["a", "b"], 1)];
+        let first = look(&mut noted, &moves, 0);
+        assert_eq!((first.begin.len(), first.candidates, first.next), (0, vec![0], seconds(15)), "{reason}");
+        let second = look(&mut noted, &moves, 9);
+        assert_eq!((second.begin.len(), second.candidates.len(), second.next), (0, 0, seconds(6)), "{reason}");
+        let third = look(&mut noted, &moves, 15);
+        assert_eq!((third.begin, third.next), (vec![0], None), "{reason}");
+    }
+}
+
+#[test]
+fn what_is_wrong_already_waits_for_nothing() {
+    for reason in
+        [MoveReason::Drifted, MoveReason::Expired, MoveReason::Unhealthy, MoveReason::Interrupted, MoveReason::Static]
+    {
+        let ripe = look(&mut Noted::default(), &[planned(reason, &["a"], 1)], 0);
+        assert_eq!((ripe.begin, ripe.candidates), (vec![0], Vec::new()), "{reason}");
+    }
+}
+
+#[test]
+fn a_move_that_one_plan_left_out_is_dropped_and_begins_to_wait_anew() {
+    let mut noted = Noted::default();
+    drop(look(&mut noted, &cheaper(&["a"], 0), 0));
+    assert_eq!(dropped(&look(&mut noted, &[], 5)), ["a"]);
+    let again = look(&mut noted, &cheaper(&["a"], 0), 10);
+    assert_eq!((again.begin.len(), again.next), (0, seconds(15)));
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 20).begin.len(), 0, "the first ten seconds count for nothing");
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 25).begin, [0]);
+}
+
+#[test]
+fn only_the_move_that_changed_is_dropped() {
+    let mut noted = Noted::default();
+    let both = [cheaper(&["a"], 0), cheaper(&["b"], 0)].concat();
+    drop(look(&mut noted, &both, 0));
+    let ripe = look(&mut noted, &cheaper(&["b"], 0), 15);
+    assert_eq!((dropped(&ripe), ripe.begin.as_slice()), (vec!["a"], [0].as_slice()));
+}
+
+#[test]
+fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
+    let others = [
+        ("another node", cheaper(&["a", "b", "c"], 2)),
+        ("a node less", cheaper(&["a"], 2)),
+        ("another reason", vec![planned(MoveReason::Empty, &["a", "b"], 2)]),
+        ("a replacement less", cheaper(&["a", "b"], 1)),
+    ];
+    for (what, other) in others {
+        let mut noted = Noted::default();
+        drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
+        let ripe = look(&mut noted, &other, 15);
+        assert_eq!((ripe.begin.len(), ripe.candidates.len()), (0, 1), "{what}");
+    }
+    for (what, same) in [("the nodes in another order", cheaper(&["b", "a"], 2)), ("more", cheaper(&["a", "b"], 3))] {
+        let mut noted = Noted::default();
+        drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
+        assert_eq!(look(&mut noted, &same, 15).begin, [0], "{what}");
+    }
+}
+
+#[test]
+fn a_node_that_goes_into_another_move_is_not_told_that_it_stays() {
+    let mut noted = Noted::default();
+    drop(look(&mut noted, &cheaper(&["a", "b"], 1), 0));
+    assert_eq!(dropped(&look(&mut noted, &cheaper(&["a"], 0), 5)), ["b"]);
+}
+
+#[test]
+fn a_move_that_was_begun_is_not_dropped_and_one_that_could_not_be_is_begun_again() {
+    let mut noted = Noted::default();
+    drop(look(&mut noted, &cheaper(&["a"], 1), 0));
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 15).begin, [0]);
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 16).begin, [0], "the plan contains it still");
+    assert_eq!(look(&mut noted, &[], 17), Ripe::default());
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 40).begin.len(), 0, "after a rollback it has to wait again");
+}
+
+#[test]
+fn a_clock_that_is_set_back_starts_the_wait_anew() {
+    let mut noted = Noted::default();
+    drop(look(&mut noted, &cheaper(&["a"], 0), 3600));
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 0).next, seconds(15));
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
+}
+
+/// What becomes of moves that a plan contains in which a budget keeps other nodes; on `a` and `b` nothing has happened since a second.
+fn beside(noted: &mut Noted, moves: &[Move], withheld: &[&str], second: i64, quiet: i64) -> Ripe {
+    let node = |name: &str| Node { name: name.to_owned(), quiet_since: Some(Millis(quiet * 1000)), ..Node::default() };
+    let snapshot = Snapshot { nodes: vec![node("a").into(), node("b").into()], ..at(second) };
+    let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: MoveReason::Underutilized });
+    let report = Report { nodes: withheld.iter().map(verdict).collect(), ..Report::default() };
+    noted.look(&snapshot, &Plan { moves: moves.to_vec(), report, ..Plan::default() })
+}
+
+#[test]
+fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
+    let mut noted = Noted::default();
+    drop(beside(&mut noted, &[], &["a", "b"], 0, -60));
+    drop(beside(&mut noted, &[], &["a", "b"], 10, -60));
+    let ripe = beside(&mut noted, &cheaper(&["a"], 0), &["b"], 15, -60);
+    assert_eq!((ripe.begin.as_slice(), ripe.candidates.len()), ([0].as_slice(), 0));
+    assert_eq!(
+        beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 15, -60).begin,
+        [] as [usize; 0],
+        "a was begun and is back"
+    );
+}
+
+#[test]
+fn a_budget_that_kept_a_node_too_short_a_while_leaves_the_rest_of_the_wait() {
+    let rows = [
+        ("for eight seconds", vec![(8, vec!["a", "b"])], -60, 7),
+        ("with a plan between that did not", vec![(0, vec!["a", "b"]), (4, vec![]), (6, vec!["a", "b"])], -60, 5),
+        ("but something happened there", vec![(0, vec!["a", "b"])], 10, 9),
+        ("but one of two only", vec![(0, vec!["a"])], -60, 15),
+        ("but it will be quiet in the future only", vec![(0, vec!["a", "b"])], 90, 15),
+    ];
+    for (what, before, quiet, remaining) in rows {
+        let mut noted = Noted::default();
+        for (second, withheld) in before {
+            drop(beside(&mut noted, &[], &withheld, second, quiet));
+        }
+        let ripe = beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 16, quiet);
+        assert_eq!((ripe.begin.len(), ripe.next), (0, seconds(remaining)), "{what}");
+    }
+}
