@@ -55,14 +55,20 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
     // One pod each: replicas of one workload lie side by side, so that where half of them leave, nodes are empty by themselves.
     let apps = apps(nodes * 7, 1, 500);
     let play = |peer| {
-        let half = apps.iter().step_by(2).map(|app| Event::Scale(app.name.clone(), 0)).collect();
+        // Nodes are filled in turns, so every second workload would leave every second node empty.
+        let leaves = |(number, app): (usize, &App)| {
+            let turn = number / nodes;
+            (number + turn).is_multiple_of(2).then(|| Event::Scale(app.name.clone(), 0))
+        };
+        let half = apps.iter().enumerate().filter_map(leaves).collect();
         Played::new("xlarge", &apps, half, peer, HOUR)
     };
     let (ours, peer) = (play(false)?, play(true)?);
-    // What is left of a tenth at a time, each as long as its pods take to stop.
+    // A tenth of what is left at a time, each as long as its pods take to stop, until what is left is as close as counts.
     let mut left = ours.before;
     let mut waves = 0;
-    while left > ours.after && waves < 1_000 {
+    let close = i64::try_from(ours.before.saturating_sub(ours.after))? * CLOSE / 1_000;
+    while left > ours.after + usize::try_from(close)? && waves < 1_000 {
         left -= left.div_ceil(10).min(left - ours.after);
         waves += 1;
     }

@@ -1,0 +1,179 @@
+//! A cluster changes hands: Kerf takes over what Karpenter 1.14 left, machines, hashes, finalizers, instance profile, launch template
+//! and queue, and gives it back. No machine, no Node and no pod may notice, on the real API server, for as long as
+//! `KERF_SWITCH_SECONDS` says (the loops that look for what has drifted or lost its owner come round within a minute and a half).
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+
+#[path = "switch/karpenter.rs"]
+mod karpenter;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition, hash};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
+use serde_json::json;
+use world::eventually;
+use world::stage::Stage;
+
+use karpenter::{Karpenter, PROFILE};
+
+const LIMIT: Duration = Duration::from_secs(90);
+const QUEUE: &str = "kerf-demo";
+
+/// Everything that a switch could disturb.
+#[derive(Debug, PartialEq)]
+struct Picture {
+    /// Claims by name: UID, instance, and whether it is on its way out or drifted.
+    claims: BTreeMap<String, (String, String, bool)>,
+    /// Nodes by name: UID, taints, cordon.
+    nodes: BTreeMap<String, (String, BTreeSet<String>, bool)>,
+    /// Pods by name: UID and Node.
+    pods: BTreeMap<String, (String, String)>,
+    /// Instances that live.
+    instances: BTreeSet<String>,
+    /// Instance profiles of the class.
+    profiles: BTreeSet<String>,
+}
+
+impl Picture {
+    async fn of(stage: &Stage) -> Result<Self> {
+        let claims = list::<NodeClaim>(stage).await?.into_iter().map(|claim| {
+            let leaves = claim.metadata.deletion_timestamp.is_some() || claim.is_true(condition::DRIFTED);
+            let instance = claim.status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default();
+            (claim.name_any(), (claim.uid().unwrap_or_default(), instance, leaves))
+        });
+        let nodes = list::<Node>(stage).await?.into_iter().map(|node| {
+            let taints = node.spec.taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
+            (node.name_any(), (node.uid().unwrap_or_default(), taints, node.spec.unschedulable))
+        });
+        let pods = list::<Pod>(stage).await?.into_iter().filter(|pod| !pod.is_daemon());
+        let pods = pods.map(|pod| (pod.name_any(), (pod.uid().unwrap_or_default(), pod.spec.node_name.clone())));
+        let ended = |state: &str| matches!(state, "terminated" | "shutting-down");
+        let living = stage.ec2.machines().into_iter().filter(|machine| !ended(&machine.instance.state));
+        let profiles = stage.ec2.profiles().into_iter().filter(|profile| profile.path.starts_with("/karpenter/"));
+        Ok(Self {
+            claims: claims.collect(),
+            nodes: nodes.collect(),
+            pods: pods.collect(),
+            instances: living.map(|machine| machine.instance.id).collect(),
+            profiles: profiles.map(|profile| profile.name).collect(),
+        })
+    }
+
+    /// Looks again and again whether anything has changed.
+    async fn stays(&self, stage: &mut Stage, lasts: Duration) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < lasts {
+            stage.controller_lives()?;
+            let now = Self::of(stage).await?;
+            ensure!(now == *self, "after {:.0?}: was {self:#?}, is {now:#?}", begin.elapsed());
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        Ok(())
+    }
+}
+
+async fn list<K>(stage: &Stage) -> Result<Vec<K>>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    Ok(Api::<K>::all(stage.client.clone()).list(&ListParams::default()).await?.items)
+}
+
+/// A ReplicaSet of one pod that fills most of a machine.
+async fn pod(stage: &Stage, name: &str) -> Result<()> {
+    let app = json!({"app": name});
+    let container = json!({"name": "app", "image": "app", "resources": {"requests": {"cpu": "3"}}});
+    let template = json!({"metadata": {"labels": app}, "spec": {"containers": [container]}});
+    stage
+        .apply_value(json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": app}, "template": template},
+        }))
+        .await
+}
+
+async fn runs(stage: &Stage, name: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
+    eventually(&format!("pod {name} to run"), LIMIT, async || {
+        let found = pods.list(&ListParams::default().labels(&format!("app={name}"))).await?;
+        Ok(found.items.iter().any(|pod| pod.status.phase == "Running").then_some(()))
+    })
+    .await
+}
+
+/// Waits until every claim carries the class's hash by our recipe.
+async fn taken_over(stage: &Stage) -> Result<()> {
+    eventually("every claim to carry our hash", LIMIT, async || {
+        for claim in list::<NodeClaim>(stage).await? {
+            let version = claim.annotations().get(annotation::EC2_NODE_CLASS_HASH_VERSION).cloned();
+            let ours = version.as_deref() == Some(hash::EC2_NODE_CLASS_VERSION);
+            ensure!(ours, "NodeClaim {} has {version:?}", claim.name_any());
+        }
+        Ok(Some(()))
+    })
+    .await
+}
+
+fn lasts() -> Duration {
+    let seconds = std::env::var("KERF_SWITCH_SECONDS").map_or(90, |text| text.parse().unwrap());
+    Duration::from_secs(seconds)
+}
+
+async fn there_and_back(stage: &mut Stage) -> Result<()> {
+    Karpenter::on(stage).ran(&["default-4x7kq", "default-p9w2d"]).await.context("as Karpenter leaves it")?;
+    for name in ["one", "other"] {
+        pod(stage, name).await?;
+        runs(stage, name).await?;
+    }
+    let before = Picture::of(stage).await?;
+    ensure!(before.profiles == [PROFILE.to_owned()].into(), "before: {:?}", before.profiles);
+
+    stage.ec2.create_queue(QUEUE);
+    stage.set_queue(QUEUE);
+    stage.start_controller()?;
+    taken_over(stage).await?;
+    before.stays(stage, lasts()).await.context("Kerf has taken over")?;
+
+    pod(stage, "newcomer").await?;
+    runs(stage, "newcomer").await?;
+    let claims = eventually("the newcomer's machine to be initialized", LIMIT, async || {
+        let claims = list::<NodeClaim>(stage).await?;
+        Ok(claims.iter().all(|claim| claim.is_true(condition::INITIALIZED)).then_some(claims.len()))
+    })
+    .await?;
+    ensure!(claims == 3, "{claims} claims for three pods that fill a machine each");
+    // What Karpenter finds on a machine after the switch, its tags too, is there once each has been seen to.
+    eventually("Karpenter to find what it needs", LIMIT, async || Karpenter::on(stage).could_go_on().await.map(Some))
+        .await?;
+    let both = Picture::of(stage).await?;
+    ensure!(stage.stop_controller().await?, "the controller did not end well");
+    Karpenter::on(stage).could_go_on().await.context("Kerf has gone")?;
+
+    Karpenter::on(stage).came_back().await?;
+    stage.start_controller()?;
+    taken_over(stage).await?;
+    both.stays(stage, lasts() / 6).await.context("Kerf has taken over again")
+}
+
+#[test]
+fn a_cluster_changes_hands_and_no_machine_notices() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let outcome = runtime.block_on(async {
+        let mut stage = Stage::set().await?;
+        let outcome = there_and_back(&mut stage).await;
+        if outcome.is_err() {
+            stage.keep_logs();
+        }
+        let outcome = outcome.with_context(|| format!("logs are in {}", stage.folder().display()));
+        stage.strike().await?;
+        outcome
+    });
+    if let Err(error) = outcome {
+        panic!("{error:?}");
+    }
+}
