@@ -40,6 +40,17 @@ struct Picture {
 }
 
 impl Picture {
+    /// Once no Node is on its way to be one any more.
+    async fn of_settled(stage: &Stage) -> Result<Self> {
+        eventually("the Nodes to be open", LIMIT, async || {
+            let picture = Self::of(stage).await?;
+            let closed = picture.nodes.iter().find(|(_, (_, taints, cordoned))| *cordoned || !taints.is_empty());
+            ensure!(closed.is_none(), "{closed:?}");
+            Ok(Some(picture))
+        })
+        .await
+    }
+
     async fn of(stage: &Stage) -> Result<Self> {
         let claims = list::<NodeClaim>(stage).await?.into_iter().map(|claim| {
             let leaves = claim.metadata.deletion_timestamp.is_some() || claim.is_true(condition::DRIFTED);
@@ -120,7 +131,7 @@ async fn taken_over(stage: &Stage) -> Result<()> {
 }
 
 fn lasts() -> Duration {
-    let seconds = std::env::var("KERF_SWITCH_SECONDS").map_or(90, |text| text.parse().unwrap());
+    let seconds = std::env::var("KERF_SWITCH_SECONDS").map_or(75, |text| text.parse().unwrap());
     Duration::from_secs(seconds)
 }
 
@@ -130,7 +141,7 @@ async fn there_and_back(stage: &mut Stage) -> Result<()> {
         pod(stage, name).await?;
         runs(stage, name).await?;
     }
-    let before = Picture::of(stage).await?;
+    let before = Picture::of_settled(stage).await?;
     ensure!(before.profiles == [PROFILE.to_owned()].into(), "before: {:?}", before.profiles);
 
     stage.ec2.create_queue(QUEUE);
@@ -150,7 +161,7 @@ async fn there_and_back(stage: &mut Stage) -> Result<()> {
     // What Karpenter finds on a machine after the switch, its tags too, is there once each has been seen to.
     eventually("Karpenter to find what it needs", LIMIT, async || Karpenter::on(stage).could_go_on().await.map(Some))
         .await?;
-    let both = Picture::of(stage).await?;
+    let both = Picture::of_settled(stage).await?;
     ensure!(stage.stop_controller().await?, "the controller did not end well");
     Karpenter::on(stage).could_go_on().await.context("Kerf has gone")?;
 

@@ -7,13 +7,13 @@ mod scores;
 mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use planner::{Checked, NodeVerdict, Noted, Plan, Ripe};
+use planner::{Checked, Millis, NodeVerdict, Noted, Plan, Rest, Ripe};
 use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -70,6 +70,8 @@ pub struct Provisioner {
     nominations: Mutex<Nominations>,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Noted>,
+    /// The last plan, while there was nothing to do and nothing has changed.
+    rest: Mutex<Option<(Rest, Arc<Plan>)>>,
     gauges: Gauges,
     scores: Scores,
     /// What was translated for the last plan and has not changed since.
@@ -81,7 +83,8 @@ impl Provisioner {
     #[must_use]
     pub fn new(shared: Shared, act: Act, (mover, resizer): (Arc<Mover>, Resizer), rules: Rules) -> Self {
         let (cluster, market, metrics, verdicts, notices) = shared;
-        let (nominations, noted, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (nominations, noted, rest, memory) =
+            (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (Gauges::default(), Scores::default(), Adviser::default());
         Self {
             cluster,
@@ -96,6 +99,7 @@ impl Provisioner {
             adviser,
             nominations,
             noted,
+            rest,
             gauges,
             scores,
             memory,
@@ -131,25 +135,43 @@ impl Provisioner {
         let now = Timestamp::now();
         let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
         self.market.learn_pools(own_catalogues(&built));
+        let Some((built, plan)) = self.plan(built, started).await else { return LOOK_AGAIN };
+        let took = started.elapsed();
+        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
+        self.carry_out(&built, &plan, &ripe, now).await;
+        for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
+            self.cluster.queue.add(work);
+        }
+        let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
+        next_look(&built, &plan, &ripe, took, rests_until)
+    }
+
+    /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
+    async fn plan(&self, built: Built, started: Instant) -> Option<(Built, Arc<Plan>)> {
+        if let Some((rest, plan)) = &*self.rest()
+            && rest.holds(&built.snapshot)
+        {
+            return Some((built, Arc::clone(plan)));
+        }
         let snapshot_took = started.elapsed();
-        let planned = tokio::task::spawn_blocking(move || checked_plan(built)).await;
+        let (built, checked) = tokio::task::spawn_blocking(move || checked_plan(built)).await.ok()?;
         let took = started.elapsed();
         self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], took.as_secs_f64());
         log::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64; "planned");
-        let Ok((built, checked)) = planned else { return LOOK_AGAIN };
         if !checked.findings.is_empty() {
             self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
             let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
             let carried_out = if checked.sound.is_some() { "all but its later moves" } else { "nothing" };
             log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "a plan broke its own rules: please report this");
         }
-        let Some(plan) = checked.sound else { return LOOK_AGAIN };
-        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
-        self.carry_out(&built, &plan, &ripe, now).await;
-        for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
-            self.cluster.queue.add(work);
-        }
-        next_look(&built, &plan, &ripe, took)
+        let plan = checked.sound.map(Arc::new);
+        let rest = plan.as_ref().and_then(|plan| Some((Rest::of(&built.snapshot, plan)?, Arc::clone(plan))));
+        *self.rest() = rest;
+        Some((built, plan?))
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Option<(Rest, Arc<Plan>)>> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
@@ -294,21 +316,29 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
     own.collect()
 }
 
-/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look. A plan that
-/// `took` long is followed by a longer pause, unless pods ask for the next.
-fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, took: Duration) -> Duration {
+/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look; a cluster at rest
+/// knows the moment itself. A plan that `took` long is followed by a longer pause, unless pods ask for the next.
+fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, took: Duration, rests_until: Option<Millis>) -> Duration {
     let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
+    let now = built.snapshot.now.0;
+    let next = match rests_until {
+        Some(until) => span(until.0 - now),
+        None => soonest(built, plan).and_then(span),
+    };
+    let pause = took.saturating_mul(PAUSES - 1).clamp(LEAST_PAUSE, LOOK_AGAIN);
+    next.into_iter().chain(ripe.next).min().map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause, LOOK_AGAIN))
+}
+
+/// Milliseconds until time alone changes what becomes of a node.
+fn soonest(built: &Built, plan: &Plan) -> Option<i64> {
     let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
-        NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => span(*remaining),
+        NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => Some(*remaining),
         _ => None,
     });
     let now = built.snapshot.now.0;
     let moments = built.snapshot.nodes.iter().filter(|node| node.leaving.is_none());
     let moments = moments.flat_map(|node| node.expires.into_iter().chain(node.sick.as_ref().map(|sick| sick.due)));
-    let ahead = moments.filter(|at| at.0 > now).filter_map(|at| span(at.0 - now));
-    let soonest = named.chain(ahead).chain(ripe.next).min();
-    let pause = took.saturating_mul(PAUSES - 1).clamp(LEAST_PAUSE, LOOK_AGAIN);
-    soonest.map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause, LOOK_AGAIN))
+    named.chain(moments.map(|at| at.0 - now).filter(|left| *left > 0)).min()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use world::eventually;
 use world::stage::{CLUSTER, Stage};
 
 /// By which recipe it hashes classes, and what that gave. Nobody else can tell whether that is right.
-const CLASS_HASH: (&str, &str) = ("v4", "4182795473168236110");
+const CLASS_HASH: (&str, &str) = ("v6", "4182795473168236110");
 /// Its name for what it launches with.
 const TEMPLATE: &str = "karpenter.k8s.aws/13475923875429061772";
 /// The instance profile that it made for the class's role.
@@ -87,7 +87,7 @@ impl<'a> Karpenter<'a> {
         self.stage.apply_value(pool()).await?;
         self.makes_profile().await?;
         let pool = self.api::<NodePool>().get("default").await?;
-        let hashes = json!({"metadata": {"annotations": pool_annotations(&pool)}});
+        let hashes = json!({"metadata": {"annotations": pool_annotations(&pool)?}});
         self.api::<NodePool>().patch("default", &PatchParams::default(), &Patch::Merge(hashes)).await?;
         for name in claims {
             self.launches(name, &pool).await.with_context(|| format!("NodeClaim {name}"))?;
@@ -114,7 +114,7 @@ impl<'a> Karpenter<'a> {
         let owner = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": pool.uid(), "blockOwnerDeletion": true,
         });
-        let mut annotations = pool_annotations(pool);
+        let mut annotations = pool_annotations(pool)?;
         let of_class = class_annotations();
         annotations.as_object_mut().context("no map")?.extend(of_class.as_object().cloned().context("no map")?);
         annotations[annotation::INSTANCE_PROFILE_NAME] = json!(PROFILE);
@@ -156,7 +156,8 @@ impl<'a> Karpenter<'a> {
 
     async fn buys(&self, claim: &str, image: &str) -> Result<String> {
         let ec2 = &self.stage.ec2;
-        let tagged = cloud::Filter::default().with_tag("karpenter.sh/discovery", CLUSTER);
+        let discovery: Tags = [("karpenter.sh/discovery".to_owned(), CLUSTER.to_owned())].into();
+        let tagged = cloud::Filter { tags: discovery, ..cloud::Filter::default() };
         let groups = ec2.security_groups(&tagged).await?.into_iter().map(|group| group.id).collect();
         let template = LaunchTemplateRequest {
             name: TEMPLATE.to_owned(),
@@ -246,7 +247,7 @@ impl<'a> Karpenter<'a> {
             ensure!(claim.is_true(told), "it is not {told}");
         }
         let written = claim.annotations();
-        for (key, value) in pool_annotations(pool).as_object().context("no map")? {
+        for (key, value) in pool_annotations(pool)?.as_object().context("no map")? {
             ensure!(
                 written.get(key).map(String::as_str) == value.as_str(),
                 "{key} is {:?}, not {value}",
@@ -289,8 +290,8 @@ impl<'a> Karpenter<'a> {
     }
 }
 
-fn pool_annotations(pool: &NodePool) -> Value {
-    json!({annotation::NODEPOOL_HASH: hash::node_pool(pool), annotation::NODEPOOL_HASH_VERSION: "v3"})
+fn pool_annotations(pool: &NodePool) -> Result<Value> {
+    Ok(json!({annotation::NODEPOOL_HASH: hash::node_pool(pool)?, annotation::NODEPOOL_HASH_VERSION: "v3"}))
 }
 
 fn pool_requirements() -> Vec<Value> {

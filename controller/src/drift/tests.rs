@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{condition, label, reason};
+use api::{annotation, condition, label, reason};
 use cloud::Instance;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
 use serde_json::{Value, json};
 
 use super::{World, decide};
-use crate::fixture::{PROVIDER_ID, at, claim, class, condition as cond, merge, pool, status, words, written};
+use crate::act::Target;
+use crate::fixture::{PROVIDER_ID, at, body, claim, class, condition as cond, merge, pool, status, words, written};
+use crate::hashes::OF_CLASS;
 use crate::index::Index;
 
 fn index(of_claim: &Value, of_class: &Value) -> Index {
@@ -98,6 +100,25 @@ fn drift_is_written_and_taken_back() {
     }
     let alone = decide(&index(&json!({}), &json!({})), &world(&BTreeMap::new()), at(60));
     assert!(alone.is_empty(), "EC2 has not described the instance");
+}
+
+/// What Karpenter wrote is compared with nothing, and what we write over it is equal.
+#[test]
+fn machines_of_the_karpenter_before_do_not_drift_for_a_day() {
+    let of_karpenter = json!({"metadata": {"annotations": {
+        annotation::EC2_NODE_CLASS_HASH: "4182795473168236110", annotation::EC2_NODE_CLASS_HASH_VERSION: "v6",
+    }}});
+    let before = index(&of_karpenter, &of_karpenter);
+    let (class, claim) = (class(&of_karpenter), claim(&of_karpenter));
+    let steps = OF_CLASS.steps((&class.metadata, Target::Class("default".to_owned())), [&claim], "1");
+    assert_eq!(words(&steps), ["patch claim default-1", "patch class default"]);
+    let stamp = body(&steps);
+    for (what, index) in [("as Karpenter left it", before), ("once it is ours", index(&stamp, &stamp))] {
+        for minute in 0..24 * 60 {
+            let steps = decide(&index, &world(&instances()), at(60 * minute));
+            assert!(steps.is_empty(), "{what}, minute {minute}: {:?}", words(&steps));
+        }
+    }
 }
 
 #[test]

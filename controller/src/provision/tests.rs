@@ -40,7 +40,7 @@ fn the_next_look_comes_when_the_first_node_may_go() {
         ("an illness", sick, vec![], Ripe::default(), 4000),
     ];
     for (what, built, verdicts, ripe, expected) in rows {
-        let next = next_look(&built, &plan(verdicts), &ripe, Duration::ZERO);
+        let next = next_look(&built, &plan(verdicts), &ripe, Duration::ZERO, None);
         assert_eq!(next, Duration::from_millis(expected), "{what}");
     }
 }
@@ -49,7 +49,17 @@ fn the_next_look_comes_when_the_first_node_may_go() {
 fn plans_that_take_long_are_not_made_one_after_another() {
     let many = plan(vec![quiet(100)]);
     for (took, expected) in [(0, 1000), (100, 1000), (1000, 4000), (5000, 10_000)] {
-        let next = next_look(&Built::default(), &many, &Ripe::default(), Duration::from_millis(took));
+        let next = next_look(&Built::default(), &many, &Ripe::default(), Duration::from_millis(took), None);
         assert_eq!(next, Duration::from_millis(expected), "after a plan of {took} ms");
+    }
+}
+
+#[test]
+fn a_cluster_at_rest_says_itself_when_to_look_and_not_a_plan_of_long_ago() {
+    let built = built(Node::default());
+    let long_ago = plan(vec![quiet(2000)]);
+    for (until, expected) in [(1_003_000, 3000), (1_200_000, 10_000), (1_000_000, 1000)] {
+        let next = next_look(&built, &long_ago, &Ripe::default(), Duration::ZERO, Some(Millis(until)));
+        assert_eq!(next, Duration::from_millis(expected), "at rest until {until}");
     }
 }

@@ -12,6 +12,7 @@ mod noted;
 mod packing;
 pub mod plan;
 mod provision;
+mod rest;
 
 pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;
@@ -19,6 +20,7 @@ pub use model::*;
 pub use noted::{Dropped, Noted, Ripe};
 pub use packing::fitting;
 pub use plan::*;
+pub use rest::Rest;
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
 pub fn plan(snapshot: &Snapshot) -> Plan {

@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use clusters::Cluster;
 use planner::{
-    Effect, MoveReason, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Snapshot, Taint,
-    Toleration, TolerationOperator, check, plan,
+    Effect, Millis, MoveReason, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Rest,
+    Snapshot, Taint, Toleration, TolerationOperator, check, plan,
 };
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
 use proptest::strategy::ValueTree;
@@ -198,6 +198,20 @@ proptest! {
         prop_assert_eq!(outgoing::torn_away(&snapshot, &decided), Vec::<String>::new());
         prop_assert_eq!(outgoing::overdrawn(&snapshot, &decided), Vec::<String>::new());
         prop_assert_eq!(outgoing::dearer(&snapshot, &decided), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_cluster_at_rest_stays_so_until_the_moment_that_is_said(Cluster(snapshot) in outgoing::outgoing()) {
+        // What there is to do is not what this is about: what is left then rests.
+        let budgets = planner::Budgets { empty: 0, underutilized: 0, drifted: 0, expired: 0 };
+        let mut snapshot = Snapshot { pods: Vec::new(), ..snapshot };
+        snapshot.pools.iter_mut().for_each(|pool| pool.disruption.budgets = budgets);
+        let rest = Rest::of(&snapshot, &plan(&snapshot));
+        prop_assume!(rest.is_some());
+        let rest = rest.unwrap();
+        let later = Snapshot { now: Millis(rest.until().0 - 1), ..snapshot };
+        prop_assert!(rest.holds(&later));
+        prop_assert!(Rest::of(&later, &plan(&later)).is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod peer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{Catalogue, Destination, Noted, Plan, PodVerdict, Purpose};
+use planner::{Catalogue, Destination, Noted, Plan, PodVerdict, Purpose, Rest};
 use snapshot::{Built, Input, Memory};
 
 use crate::audit::Audit;
@@ -53,6 +53,8 @@ pub struct Controller {
     /// Karpenter's rules in place of ours.
     peer: Option<Peer>,
     noted: Noted,
+    /// The last plan, while there was nothing to do and nothing has changed.
+    rest: Option<(Rest, Plan)>,
     /// Pods by UID: the node that was promised, until when, and the promise's number.
     promises: BTreeMap<String, (String, Moment, u64)>,
     numbers: u64,
@@ -160,15 +162,15 @@ impl Controller {
         let now = hands.world.now;
         (self.asked, self.planned) = (false, now);
         let built = self.built(hands.world);
-        hands.record.plans += 1;
         let (plan, begin, next) = match &mut self.peer {
             Some(peer) => {
+                hands.record.plans += 1;
                 let plan = peer.plan(&built.snapshot, now);
                 let begin = (0..plan.moves.len()).collect();
                 (plan, begin, Some(peer.next()))
             }
             None => {
-                let Some(plan) = sound_plan(&built, hands, now) else {
+                let Some(plan) = self.kerfs_plan(&built, hands, now) else {
                     // As in the controller: such a plan is not carried out, and the next look comes soon.
                     self.due = now + LOOK_AGAIN;
                     return Ok(());
@@ -180,6 +182,17 @@ impl Controller {
         };
         self.due = next.unwrap_or(Moment::MAX).clamp(now + LEAST_PAUSE, now + LOOK_AGAIN);
         self.carry_out(hands, &built, &plan, &begin)
+    }
+
+    /// As in the controller: a cluster at rest is not planned anew.
+    fn kerfs_plan(&mut self, built: &Built, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
+        if let Some((_, plan)) = self.rest.as_ref().filter(|(rest, _)| rest.holds(&built.snapshot)) {
+            return Some(plan.clone());
+        }
+        hands.record.plans += 1;
+        let plan = sound_plan(built, hands, now)?;
+        self.rest = Rest::of(&built.snapshot, &plan).map(|rest| (rest, plan.clone()));
+        Some(plan)
     }
 
     /// The planner's picture of the cluster.

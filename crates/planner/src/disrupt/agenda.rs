@@ -13,6 +13,10 @@ use super::purse::Purse;
 use super::scene::Scene;
 use super::worth::{Saving, Scales, cost_of};
 
+/// Why no move is made at all that needs places.
+const UNSETTLED: &str =
+    "where their pods would go opens a domain that changes where others may, found anew at each attempt";
+
 /// A node that may go, by its position in the snapshot.
 pub(super) type Position = usize;
 
@@ -322,7 +326,7 @@ impl Moves {
     /// The same without what needs places: its pods' would not hold together.
     pub(super) fn forgone(self) -> Self {
         let verdicts = self.verdicts.into_iter().map(|(position, verdict)| match verdict {
-            NodeVerdict::Remove(_) => (position, NodeVerdict::Postponed),
+            NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),
             verdict => (position, verdict),
         });
         let (ahead, surprises) = (Ahead::default(), self.surprises);

@@ -1,0 +1,118 @@
+//! When a plan need not be made again.
+
+use std::sync::Arc;
+
+use super::{LONGEST, Rest};
+use crate::{
+    BoundPod, Disruption, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Plan, Pod,
+    PodShape, PodVerdict, Policy, Pool, Purpose, Report, Resources, Sick, Snapshot, WhyMove,
+};
+
+const NOW: i64 = 1_000_000;
+
+fn snapshot(node: Node) -> Snapshot {
+    let disruption = Disruption { consolidate_after: Some(30_000), ..Disruption::default() };
+    let pool = Pool { name: "default".to_owned(), disruption, ..Pool::default() };
+    Snapshot { now: Millis(NOW), pools: vec![pool], nodes: vec![Arc::new(node)], ..Snapshot::default() }
+}
+
+fn node() -> Node {
+    Node { name: "node".to_owned(), pool: Some("default".to_owned()), ..Node::default() }
+}
+
+fn reported(pods: Vec<PodVerdict>, nodes: Vec<NodeVerdict>) -> Plan {
+    let nodes = nodes.into_iter().map(|verdict| ("node".to_owned(), verdict)).collect();
+    Plan { report: Report { pods, nodes, ..Report::default() }, ..Plan::default() }
+}
+
+fn rest(snapshot: &Snapshot) -> Rest {
+    Rest::of(snapshot, &Plan::default()).unwrap()
+}
+
+#[test]
+fn a_plan_that_finds_something_to_do_is_no_rest() {
+    let planned = Move {
+        reason: MoveReason::Empty,
+        nodes: vec![Leaver { node: "node".to_owned(), claim: "claim".to_owned() }],
+        replacements: Vec::new(),
+        pods: Vec::new(),
+        saving: None,
+        cost: 0,
+        why: WhyMove::NothingRuns,
+    };
+    let launch = Launch {
+        pool: "default".to_owned(),
+        requirements: Vec::new(),
+        instance_types: Arc::default(),
+        requests: Resources::default(),
+        min_instance_types: None,
+        pods: Vec::new(),
+        price: MicroDollars(1),
+        purpose: Purpose::Provision,
+        min_values_relaxed: false,
+    };
+    let left_out = NodeVerdict::LeftOut { reason: MoveReason::Empty, finding: String::new() };
+    let rows = [
+        ("a launch", Plan { launches: vec![launch], ..Plan::default() }),
+        ("a move", Plan { moves: vec![planned], ..Plan::default() }),
+        ("a pod whose turn never came", reported(vec![PodVerdict::Postponed], vec![])),
+        ("a node whose turn never came", reported(vec![], vec![NodeVerdict::Postponed])),
+        ("a move that was left out", reported(vec![], vec![left_out])),
+    ];
+    for (what, plan) in rows {
+        assert!(Rest::of(&snapshot(node()), &plan).is_none(), "{what}");
+    }
+    let nothing = reported(vec![PodVerdict::Unschedulable { pools: Vec::new() }], vec![NodeVerdict::Static]);
+    assert!(Rest::of(&snapshot(node()), &nothing).is_some());
+}
+
+#[test]
+fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
+    let at = |millis: i64| Some(Millis(NOW + millis));
+    let sick = Sick { due: Millis(NOW + 7), condition: "Ready".to_owned() };
+    let pod = BoundPod { rests_until: at(8), ..BoundPod::default() };
+    let rows = [
+        ("nothing ahead", node(), LONGEST),
+        ("expires", Node { expires: at(5), ..node() }, 5),
+        ("expired already", Node { expires: at(0), ..node() }, LONGEST),
+        ("pods may still come", Node { nominated_until: at(6), ..node() }, 6),
+        ("is given up", Node { sick: Some(sick), ..node() }, 7),
+        ("a pod may be moved again", Node { pods: vec![pod], ..node() }, 8),
+        ("is quiet for long enough", Node { quiet_since: at(-29_991), ..node() }, 9),
+        ("the first of two", Node { expires: at(5), nominated_until: at(4), ..node() }, 4),
+    ];
+    for (what, node, remaining) in rows {
+        let seen = snapshot(node);
+        let rest = rest(&seen);
+        assert_eq!(rest.until(), Millis(NOW + remaining), "{what}");
+        let when = |millis: i64| Snapshot { now: Millis(NOW + millis), seed: 7, ..seen.clone() };
+        assert!(rest.holds(&when(remaining - 1)), "{what}");
+        assert!(!rest.holds(&when(remaining)), "{what}");
+        assert!(!rest.holds(&when(-1)), "{what}: a clock that was set back");
+    }
+}
+
+#[test]
+fn whatever_changes_ends_it() {
+    let seen = snapshot(node());
+    let rest = rest(&seen);
+    let changes: [(&str, fn(&mut Snapshot)); 9] = [
+        ("a node", |it| it.nodes.push(Arc::new(Node::default()))),
+        ("what a node is", |it| Arc::make_mut(&mut it.nodes[0]).unschedulable = true),
+        ("a pod", |it| it.pods.push(Pod::default())),
+        ("a pool", |it| it.pools[0].disruption.budgets.empty += 1),
+        ("a shape", |it| it.shapes.push(Arc::new(PodShape::default()))),
+        ("a catalogue", |it| it.catalogues.push(Arc::default())),
+        ("a policy", |it| it.policy = Policy { max_steps: 1, ..Policy::default() }),
+        ("a namespace", |it| drop(it.namespaces.insert("web".to_owned(), [].into()))),
+        ("a claim of one pod", |it| drop(it.single_claims.insert("web/data".to_owned()))),
+    ];
+    for (what, change) in changes {
+        let mut after = seen.clone();
+        change(&mut after);
+        assert!(!rest.holds(&after), "{what}");
+    }
+    // Who translates a cluster anew gets other pointers to the same.
+    let again = Snapshot { nodes: vec![Arc::new(node())], seed: 3, ..seen };
+    assert!(rest.holds(&again));
+}

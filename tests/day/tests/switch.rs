@@ -1,0 +1,44 @@
+//! A cluster in which Karpenter gave back nodes until now, and Kerf from now on: where Karpenter had come to rest, nothing moves for a day.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::BTreeSet;
+
+use day::app::App;
+use day::audit::Allowed;
+use day::clock::{HOUR, MINUTE, SECOND, START};
+use day::controller::{Controller, Peer};
+use day::setup::Setup;
+use day::simulation::Simulation;
+use day::trace::Event;
+
+fn machines(simulation: &Simulation) -> BTreeSet<String> {
+    simulation.world.market.instances.values().map(|instance| instance.id.clone()).collect()
+}
+
+#[test]
+fn a_settled_cluster_is_left_alone_for_a_day() {
+    let setup = Setup {
+        duds: 0,
+        pools: vec![("fixed", vec!["on-demand"], Allowed::Percent(100))],
+        after: "0s",
+        sizes: vec!["xlarge"],
+        grain: SECOND,
+        ..Setup::default()
+    };
+    let mut simulation = Simulation::new(&setup).unwrap();
+    simulation.controller = Controller::by_rules_of(Peer::new(0));
+    // One pod fills most of a machine of the only size that is sold, so that no other fleet is cheaper.
+    let services =
+        (0..20).map(|number| App { name: format!("service-{number}"), wanted: 1, cpu: 2500, ..App::default() });
+    services.for_each(|app| simulation.at(START, Event::Come(app)));
+    simulation.run(START + 30 * MINUTE).unwrap();
+    let (before, plans) = (machines(&simulation), simulation.record.plans);
+    assert_eq!(before.len(), 20);
+
+    simulation.controller = Controller::default();
+    simulation.run(START + 30 * MINUTE + 24 * HOUR).unwrap();
+    assert_eq!(machines(&simulation), before);
+    assert_eq!(simulation.record.moves.len(), 0);
+    assert_eq!((simulation.world.evicted, simulation.audit.breaches.len()), (0, 0));
+    assert!(simulation.record.plans > plans, "nobody looked");
+}
