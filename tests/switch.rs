@@ -1,7 +1,7 @@
 //! A cluster changes hands: Kerf takes over what Karpenter 1.14 left, machines, hashes, finalizers, instance profile, launch template
 //! and queue, and gives it back. No machine, no Node and no pod may notice, on the real API server, for as long as
 //! `KERF_SWITCH_SECONDS` says (the loops that look for what has drifted or lost its owner come round within a minute and a half).
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "switch/karpenter.rs"]
 mod karpenter;

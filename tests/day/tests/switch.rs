@@ -1,5 +1,4 @@
 //! A cluster in which Karpenter gave back nodes until now, and Kerf from now on: where Karpenter had come to rest, nothing moves for a day.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
 

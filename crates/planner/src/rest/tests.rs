@@ -92,11 +92,14 @@ fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
     }
 }
 
+/// What changes, and how.
+type Change = (&'static str, fn(&mut Snapshot));
+
 #[test]
 fn whatever_changes_ends_it() {
     let seen = snapshot(node());
     let rest = rest(&seen);
-    let changes: [(&str, fn(&mut Snapshot)); 9] = [
+    let changes: [Change; 9] = [
         ("a node", |it| it.nodes.push(Arc::new(Node::default()))),
         ("what a node is", |it| Arc::make_mut(&mut it.nodes[0]).unschedulable = true),
         ("a pod", |it| it.pods.push(Pod::default())),
@@ -105,7 +108,7 @@ fn whatever_changes_ends_it() {
         ("a catalogue", |it| it.catalogues.push(Arc::default())),
         ("a policy", |it| it.policy = Policy { max_steps: 1, ..Policy::default() }),
         ("a namespace", |it| drop(it.namespaces.insert("web".to_owned(), [].into()))),
-        ("a claim of one pod", |it| drop(it.single_claims.insert("web/data".to_owned()))),
+        ("a claim of one pod", |it| it.single_claims.extend(["web/data".to_owned()])),
     ];
     for (what, change) in changes {
         let mut after = seen.clone();
