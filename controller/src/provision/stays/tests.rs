@@ -4,7 +4,8 @@ use api::{label, reason};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{
-    Budgets, Disruption, Leaver, Leaving, Move, MoveReason, NodeVerdict, Plan, Pool, Report, Snapshot, WhyMove,
+    Budgets, Disruption, Dropped, Leaver, Leaving, Move, MoveReason, NodeVerdict, Plan, Pool, Report, Ripe, Snapshot,
+    WhyMove,
 };
 use serde_json::json;
 use snapshot::Built;
