@@ -44,7 +44,7 @@ const LOST: [&str; 5] = [
 /// How often what Packer lost begins anew.
 const ATTEMPTS: usize = 5;
 
-/// Does something anew for as long as Packer's processes lose each other over it; what is wrong with it is said the first time.
+/// Does something anew for as long as Packer's processes lose each other over it; whatever else goes wrong is its end.
 fn patiently<T>(mut attempt: impl FnMut() -> (T, Outcome)) -> (T, Outcome) {
     for number in 1..ATTEMPTS {
         let (made, outcome) = attempt();
