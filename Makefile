@@ -20,6 +20,7 @@ test: controlplane agent moto helm judges ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
 
+e2e: RELEASE = 1
 e2e: controlplane agent images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, a release, a switch of ten minutes, rights by Terraform.
 	@tests/steps/run "images, machine images and a release" "2 to 4 minutes, after the build; 10 to 20 for the command when cold" \
 		cargo test --workspace --locked --test images --test ami --test release -- --ignored

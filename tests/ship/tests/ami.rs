@@ -32,13 +32,37 @@ const CREDENTIALS: [(&str, &str); 4] = [
     ("AWS_EC2_METADATA_DISABLED", "true"),
 ];
 
+/// Packer's processes give each other five seconds for an answer, ten for a sign of life and a minute to start, and no setting changes
+/// that: on a machine that does much else they lose each other, whatever the build was at. This is what it says then.
+const LOST: [&str; 5] = [
+    "unexpected EOF",
+    "connection is shut down",
+    "connection write timeout",
+    "timeout waiting for accept",
+    "timeout while waiting for plugin to start",
+];
+/// How often what Packer lost begins anew.
+const ATTEMPTS: usize = 5;
+
+/// Does something anew for as long as Packer's processes lose each other over it; whatever else goes wrong is its end.
+fn patiently<T>(mut attempt: impl FnMut() -> (T, Outcome)) -> (T, Outcome) {
+    for number in 1..ATTEMPTS {
+        let (made, outcome) = attempt();
+        if outcome.well || !LOST.iter().any(|words| outcome.said.contains(words)) {
+            return (made, outcome);
+        }
+        eprintln!("Packer's processes lost each other, attempt {number} of {ATTEMPTS}: {}", outcome.said);
+    }
+    attempt()
+}
+
 fn packer(arguments: &[&str]) -> Outcome {
     run(Command::new(root().join("packer/run")).args(arguments).envs(CREDENTIALS).env("PACKER_NO_COLOR", "1"))
 }
 
 fn validate(template: &str, variables: &[String]) -> Outcome {
     let given: Vec<&str> = variables.iter().flat_map(|variable| ["-var", variable.as_str()]).collect();
-    packer(&[&["validate"], given.as_slice(), &[template]].concat())
+    patiently(|| ((), packer(&[&["validate"], given.as_slice(), &[template]].concat()))).1
 }
 
 #[test]
@@ -149,6 +173,21 @@ impl Machine {
     }
 }
 
+/// A build with everything that belongs to it, each time anew: Packer refuses a name that it has given before.
+fn build(
+    images: &[(&str, &str)],
+    boot: impl Fn() -> Machine,
+    template: &str,
+    variables: &[&str],
+) -> (Moto, Machine, Outcome) {
+    let ((moto, machine), outcome) = patiently(|| {
+        let (moto, machine) = (Moto::start(images), boot());
+        let outcome = machine.build(&moto, template, variables);
+        ((moto, machine), outcome)
+    });
+    (moto, machine, outcome)
+}
+
 /// The images that a term of a class finds: by filters, as `docs/nodeclass.md` says.
 fn found(moto: &Moto, filters: &[(&str, &str)]) -> String {
     let mut parameters = vec![("Owner.1".to_owned(), "self")];
@@ -164,18 +203,21 @@ fn a_whole_build_ends_in_an_image_that_the_selectors_find() {
     if !System::wanted() {
         return;
     }
-    let moto = Moto::start(&[
+    let images = [
         ("amazon-eks-node-al2023-x86_64-standard-1.36-v20260101", "x86_64"),
         ("amazon-eks-node-al2023-x86_64-standard-1.36-v20260201", "x86_64"),
         ("amazon-eks-node-al2023-x86_64-nvidia-1.36-v20260301", "x86_64"),
         ("amazon-eks-node-al2023-arm64-standard-1.36-v20260301", "arm64"),
         ("amazon-eks-node-al2023-x86_64-standard-1.35-v20260301", "x86_64"),
-    ]);
-    let machine = Machine::boot(Layer::of_eks());
-    machine.system.systemctl(&["enable", "nodeadm-config", "nodeadm-run"]);
+    ];
+    let boot = || {
+        let machine = Machine::boot(Layer::of_eks());
+        machine.system.systemctl(&["enable", "nodeadm-config", "nodeadm-run"]);
+        machine
+    };
     let program = format!("agent={}", program("agent", "amd64").display());
-    let Outcome { well, said } =
-        machine.build(&moto, "packer/al2023", &[&program, "mode=bootstrap", "version=1", r#"tags={team="nodes"}"#]);
+    let variables = [&program, "mode=bootstrap", "version=1", r#"tags={team="nodes"}"#];
+    let (moto, machine, Outcome { well, said }) = build(&images, boot, "packer/al2023", &variables);
     assert!(well && said.contains("this machine may become an image, mode bootstrap"), "{said}");
     let image = machine.image();
     let by_name = found(&moto, &[("name", "kerf-al2023-*")]);
@@ -194,12 +236,14 @@ fn a_machine_with_a_fault_becomes_no_image() {
     if !System::wanted() {
         return;
     }
-    let moto = Moto::start(&[("amazon-eks-node-al2023-x86_64-standard-1.36-v20260101", "x86_64")]);
-    let layer = Layer::of_eks();
-    layer.write("var/lib/kubelet/kubeconfig", "another node's");
-    let machine = Machine::boot(layer);
+    let images = [("amazon-eks-node-al2023-x86_64-standard-1.36-v20260101", "x86_64")];
+    let boot = || {
+        let layer = Layer::of_eks();
+        layer.write("var/lib/kubelet/kubeconfig", "another node's");
+        Machine::boot(layer)
+    };
     let program = format!("agent={}", program("agent", "amd64").display());
-    let Outcome { well, said } = machine.build(&moto, "packer/al2023", &[&program, "mode=bootstrap"]);
+    let (moto, _, Outcome { well, said }) = build(&images, boot, "packer/al2023", &[&program, "mode=bootstrap"]);
     assert!(!well && said.contains("it is another node's"), "{said}");
     assert!(!found(&moto, &[("name", "kerf-al2023-*")]).contains("kerf-al2023-x86_64"));
 }
@@ -210,15 +254,19 @@ fn container_images_are_fetched_onto_bottlerockets_data_volume() {
     if !System::wanted() {
         return;
     }
-    let moto = Moto::start(&[("bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-0123abcd", "x86_64")]);
-    let layer = Layer::of_eks();
-    for (program, text) in [("sheltie", SHELTIE), ("ctr", CTR)] {
-        layer.script(&format!("usr/bin/{program}"), text);
-    }
-    let machine = Machine::boot(layer);
-    machine.system.systemctl(&["start", "kubelet"]);
+    let published = [("bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-0123abcd", "x86_64")];
+    let boot = || {
+        let layer = Layer::of_eks();
+        for (program, text) in [("sheltie", SHELTIE), ("ctr", CTR)] {
+            layer.script(&format!("usr/bin/{program}"), text);
+        }
+        let machine = Machine::boot(layer);
+        machine.system.systemctl(&["start", "kubelet"]);
+        machine
+    };
     let images = r#"images=["docker.io/library/busybox:1","example.com/team/web@sha256:00"]"#;
-    let Outcome { well, said } = machine.build(&moto, "packer/bottlerocket", &[images, "registry_user=AWS:word"]);
+    let variables = [images, "registry_user=AWS:word"];
+    let (moto, machine, Outcome { well, said }) = build(&published, boot, "packer/bottlerocket", &variables);
     assert!(well && said.contains("2 images are on the data volume"), "{said}");
     assert!(!said.contains("AWS:word"), "a password is no part of a log: {said}");
     let pulls = fs::read_to_string(machine.system.at("opt/pulls")).unwrap();
@@ -255,7 +303,7 @@ fn the_commands_of_the_document_lead_to_a_valid_template() {
         for name in ["GOCACHE", "GOMODCACHE"] {
             shell.env(name, ran(Command::new("go").args(["env", name])).trim());
         }
-        let said = ran(&mut shell);
-        assert!(said.contains("The configuration is valid."), "{line}: {said}");
+        let (_, Outcome { well, said }) = patiently(|| ((), run(&mut shell)));
+        assert!(well && said.contains("The configuration is valid."), "{line}: {said}");
     }
 }

@@ -18,8 +18,8 @@ use tempfile::TempDir;
 pub const LEAVE_OUT: &str = "KERF_WITHOUT_SYSTEMD";
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systemd");
 const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/enter");
-/// How long anything here may take; a boot takes a second or two.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything here may take; a boot takes a second or two, unless the machine does much else.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The running system; it is powered off with this value, and ends with the process that has it.
 #[derive(Debug)]
@@ -142,9 +142,13 @@ impl System {
     #[must_use]
     pub fn boot(layer: Layer) -> Self {
         let group = format!("kerf-systemd-{}-{}", std::process::id(), layer.0.path().file_name().unwrap().display());
-        let namespaces =
+        let mut namespaces =
             Command::new(ENTER).arg(&group).arg(layer.0.path()).stdin(Stdio::piped()).spawn().expect("bash is there");
-        let init = wait("the namespaces", || only_child(namespaces.id()));
+        let init = wait("the namespaces", || {
+            let ended = namespaces.try_wait().unwrap();
+            assert!(ended.is_none(), "the namespaces cannot be entered: {ended:?}");
+            only_child(namespaces.id())
+        });
         let system = Self { namespaces, init, group, _layer: layer.0 };
         wait("systemd", || {
             let state = system.run(&["systemctl", "is-system-running"]);
