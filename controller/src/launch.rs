@@ -353,7 +353,8 @@ impl Launcher {
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
         let parts = cloud::claim::describe(instance, kind, self.market.settings());
         let class = self.market.class(&before.spec.node_class_ref.name);
-        let parts = if ask::got_efa(&before, class.as_deref()) { parts } else { parts.without_efa() };
+        let parts =
+            if ask::got_efa(&before, class.as_deref().map(|class| &class.spec)) { parts } else { parts.without_efa() };
         self.act.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
         self.act.run(outcome::launched(&labelled, &parts, (self.now)())).await?;

@@ -108,9 +108,41 @@ mod tests {
     use cloud::Instance;
     use serde_json::json;
 
-    use super::decide;
+    use api::{annotation, condition};
+    use jiff::Timestamp;
+
+    use super::{decide, untagged};
     use crate::act::Step;
     use crate::fixture;
+    use crate::index::Index;
+
+    /// Rows: a change of a registered claim with a node, and whether it is looked at: what says that it has its tags costs no call.
+    #[test]
+    fn whoever_has_its_tags_is_not_looked_at_again() {
+        let registered =
+            |status: &str| json!({"status": {"conditions": [fixture::condition(condition::REGISTERED, status, 1)]}});
+        let tagged = |value: &str| json!({"metadata": {"annotations": {annotation::INSTANCE_TAGGED: value}}});
+        let rows = [
+            ("registered", json!({}), 1),
+            ("said to have them", tagged("true"), 0),
+            ("said to have none", tagged("false"), 1),
+            ("not registered", registered("Unknown"), 0),
+            ("without a node", json!({"status": {"nodeName": ""}}), 0),
+            (
+                "on its way out",
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["f"]}}),
+                0,
+            ),
+        ];
+        for (what, change, expected) in rows {
+            let mut whole = registered("True");
+            fixture::merge(&mut whole, &json!({"status": {"nodeName": "node-1"}}));
+            fixture::merge(&mut whole, &change);
+            let mut index = Index::default();
+            drop(index.apply(fixture::claim(&whole).as_ref().clone(), Timestamp::UNIX_EPOCH, true));
+            assert_eq!(untagged(&index).len(), expected, "{what}");
+        }
+    }
 
     type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 

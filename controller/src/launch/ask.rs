@@ -1,8 +1,8 @@
 //! What a claim asks for, in the words of the shop.
 
+use api::nodeclass::EC2NodeClassSpec;
 use api::{NodeClaim, annotation};
 use cloud::launch::Ask;
-use cloud::nodeclass::ResolvedClass;
 use planner::{Requirements, Resources};
 
 use crate::lifecycle::pool;
@@ -15,8 +15,8 @@ fn says(claim: &NodeClaim, key: &str) -> bool {
 
 /// Whether the claim's machine has the interfaces for EFA that its type can have: somebody asked for them, or the class
 /// lists interfaces, which are the type's then.
-pub(super) fn got_efa(claim: &NodeClaim, class: Option<&ResolvedClass>) -> bool {
-    let listed = class.is_some_and(|class| class.spec.network_interfaces.is_some());
+pub(super) fn got_efa(claim: &NodeClaim, class: Option<&EC2NodeClassSpec>) -> bool {
+    let listed = class.is_some_and(|class| class.network_interfaces.is_some());
     listed || claim.spec.resources.requests.contains_key(cloud::launch::EFA)
 }
 
@@ -39,5 +39,35 @@ pub(super) fn ask(claim: &NodeClaim) -> Ask {
         startup_taints: claim.spec.startup_taints.clone().unwrap_or_default(),
         overlay_priced: says(claim, annotation::PRICE_OVERLAY_APPLIED),
         min_values_relaxed: says(claim, annotation::MIN_VALUES_RELAXED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::nodeclass::EC2NodeClassSpec;
+    use serde_json::{Value, json};
+
+    use super::got_efa;
+    use crate::fixture;
+
+    /// Rows: what the claim asks for, the interfaces that the class lists, and whether its machine has some for EFA.
+    #[test]
+    fn a_machine_has_interfaces_for_efa_where_somebody_asked_or_the_class_lists_interfaces() {
+        let listed = json!([{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}]);
+        let rows = [
+            (json!({}), Value::Null, false),
+            (json!({cloud::launch::EFA: "1"}), Value::Null, true),
+            (json!({}), listed, true),
+        ];
+        for (requests, interfaces, expected) in rows {
+            let claim = fixture::claim(&json!({"spec": {"resources": {"requests": requests}}}));
+            let spec: EC2NodeClassSpec = serde_json::from_value(json!({
+                "subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": [],
+                "networkInterfaces": interfaces,
+            }))
+            .unwrap();
+            assert_eq!(got_efa(&claim, Some(&spec)), expected, "{requests} {interfaces}");
+        }
+        assert!(!got_efa(&fixture::claim(&json!({})), None), "a class that is gone lists nothing");
     }
 }

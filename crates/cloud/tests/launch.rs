@@ -585,6 +585,7 @@ fn errors_become_shortages_and_reasons() {
         (vec!["InsufficientFreeAddressesInSubnet"], vec![Scope::Subnet("subnet-1".to_owned())], None),
         (vec!["MaxSpotInstanceCountExceeded"], vec![quota()], None),
         (vec!["VcpuLimitExceeded", "Unsupported"], vec![pool(), quota()], None),
+        (vec!["ReservationCapacityExceeded"], vec![pool()], None),
         (vec!["MaxFleetCountExceeded"], vec![], Some("FleetQuotaExceeded")),
         (
             vec!["AuthFailure.ServiceLinkedRoleCreationNotPermitted"],

@@ -181,6 +181,16 @@ async fn an_ipv6_cluster_has_ipv6_machines() {
 }
 
 #[tokio::test]
+async fn the_address_of_dns_says_which_kind_of_cluster_it_is_before_the_services_do() {
+    let class = class(json!({"associatePublicIPAddress": true})).await;
+    for (dns, services, ipv6) in [("fd00:10::a", "10.100.0.0/16", true), ("10.100.0.10", "fd00:10::/108", false)] {
+        let settings = Settings { cluster_dns: vec![dns.to_owned()], cluster_cidr: services.to_owned(), ..settings() };
+        let found = interfaces(&choice_of(&class, plain(), &ask(&json!([]), &[]), &settings));
+        assert_eq!(found.iter().any(|one| one.primary_ipv6 == Some(true)), ipv6, "{dns} before {services}");
+    }
+}
+
+#[tokio::test]
 async fn tenancy_enclaves_and_nested_virtualization_follow_what_is_asked() {
     let class = class(json!({"cpuOptions": {"nestedVirtualization": "enabled"}})).await;
     let dedicated = json!([{"key": label::INSTANCE_TENANCY, "operator": "In", "values": ["dedicated"]}]);

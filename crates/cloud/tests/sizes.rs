@@ -126,6 +126,32 @@ fn machines_are_shared_unless_somebody_asks_for_dedicated_ones() {
     assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
 }
 
+/// Rows: what the launch said of reservations, whether the gate is open, and what the machine is then.
+#[test]
+fn a_machine_that_ec2_counts_against_a_reservation_by_itself_is_on_demand() {
+    let only = Some("capacity-reservations-only");
+    let rows = [
+        (only, true, "reserved"),
+        (only, false, "on-demand"),
+        (Some("open"), true, "on-demand"),
+        (None, true, "on-demand"),
+    ];
+    for (preference, open, expected) in rows {
+        let instance = Instance {
+            instance_type: "m5.large".to_owned(),
+            capacity_reservation_id: Some("cr-1".to_owned()),
+            capacity_reservation_preference: preference.map(str::to_owned),
+            ..Instance::default()
+        };
+        let settings = Settings { reserved_capacity: open, ..Settings::default() };
+        let labels = cloud::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
+        let told = |key: &str| labels.get(key).map(String::as_str);
+        assert_eq!(told(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
+        let reserved = (expected == "reserved").then_some("cr-1");
+        assert_eq!(told(label::CAPACITY_RESERVATION_ID), reserved, "{preference:?}, open {open}");
+    }
+}
+
 #[test]
 fn a_machine_without_interfaces_for_efa_does_not_show_any() {
     let kind = kind("m6idn.32xlarge", &class());

@@ -179,6 +179,11 @@ fn thresholds_and_disks() {
     for (yaml, bytes) in disks {
         assert_eq!(class(yaml).disk_bytes, bytes, "{yaml}");
     }
+    for (family, bytes) in
+        [("AL2", 20 << 30), ("Bottlerocket", 20 << 30), ("Custom", 20 << 30), ("Windows2022", 50_i64 << 30)]
+    {
+        assert_eq!(class(&format!(r#""amiFamily":"{family}""#)).disk_bytes, bytes, "{family}");
+    }
     let raid = class(r#""instanceStorePolicy":"RAID0""#);
     let (capacity, _) = allocatable("g5.xlarge", &raid, &settings());
     assert_eq!(capacity.get(Resources::EPHEMERAL_STORAGE), 250_000_000_000);

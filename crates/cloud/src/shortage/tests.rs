@@ -33,6 +33,19 @@ fn a_shortage_lasts_three_minutes_and_longer_when_repeated() {
     assert_eq!(memory.next_expiry(), None);
 }
 
+#[test]
+fn all_of_spot_is_left_alone_for_three_minutes_and_on_demand_is_not() {
+    let mut memory = Shortages::default();
+    memory.mark(Scope::CapacityType(SPOT), at(0));
+    for (kind, zone) in [("m5.large", "a"), ("c7g.large", "b")] {
+        assert!(
+            memory.holds(SPOT, kind, zone, at(179)) && !memory.holds(SPOT, kind, zone, at(180)),
+            "{kind} in {zone}"
+        );
+        assert!(!memory.holds(CapacityType::OnDemand, kind, zone, at(0)), "{kind} in {zone}");
+    }
+}
+
 /// Rows: seconds at which the pool fails, and how long it is then left alone.
 #[test]
 fn a_pool_that_keeps_failing_is_left_alone_for_longer_up_to_a_bound() {
