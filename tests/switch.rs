@@ -63,14 +63,12 @@ impl Picture {
         });
         let pods = list::<Pod>(stage).await?.into_iter().filter(|pod| !pod.is_daemon());
         let pods = pods.map(|pod| (pod.name_any(), (pod.uid().unwrap_or_default(), pod.spec.node_name.clone())));
-        let ended = |state: &str| matches!(state, "terminated" | "shutting-down");
-        let living = stage.ec2.machines().into_iter().filter(|machine| !ended(&machine.instance.state));
         let profiles = stage.ec2.profiles().into_iter().filter(|profile| profile.path.starts_with("/karpenter/"));
         Ok(Self {
             claims: claims.collect(),
             nodes: nodes.collect(),
             pods: pods.collect(),
-            instances: living.map(|machine| machine.instance.id).collect(),
+            instances: stage.living().into_iter().map(|machine| machine.instance.id).collect(),
             profiles: profiles.map(|profile| profile.name).collect(),
         })
     }
@@ -95,17 +93,9 @@ where
     Ok(Api::<K>::all(stage.client.clone()).list(&ListParams::default()).await?.items)
 }
 
-/// A ReplicaSet of one pod that fills most of a machine.
+/// A pod that fills most of a machine.
 async fn pod(stage: &Stage, name: &str) -> Result<()> {
-    let app = json!({"app": name});
-    let container = json!({"name": "app", "image": "app", "resources": {"requests": {"cpu": "3"}}});
-    let template = json!({"metadata": {"labels": app}, "spec": {"containers": [container]}});
-    stage
-        .apply_value(json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"replicas": 1, "selector": {"matchLabels": app}, "template": template},
-        }))
-        .await
+    stage.pod(name, "3", json!({})).await
 }
 
 async fn runs(stage: &Stage, name: &str) -> Result<()> {

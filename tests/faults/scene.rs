@@ -164,8 +164,7 @@ impl Scene {
 
     /// Instances that live now.
     pub fn living(&self) -> Vec<Machine> {
-        let ended = |machine: &Machine| matches!(machine.instance.state.as_str(), "terminated" | "shutting-down");
-        self.stage.ec2.machines().into_iter().filter(|machine| !ended(machine)).collect()
+        self.stage.living()
     }
 
     /// Instances that this scenario launched, living or not.
@@ -177,22 +176,7 @@ impl Scene {
 
     /// Creates a ReplicaSet of one pod that asks for so much CPU and for nodes with these labels.
     pub async fn pod(&self, name: &str, cpu: &str, selector: Value) -> Result<()> {
-        let app = json!({"app": name});
-        let set = json!({
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": app},
-                "template": {"metadata": {"labels": app}, "spec": {
-                    "nodeSelector": selector,
-                    "terminationGracePeriodSeconds": 1,
-                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
-                }},
-            },
-        });
-        self.stage.apply_value(set).await
+        self.stage.pod(name, cpu, selector).await
     }
 
     /// Waits until the pod runs, and names its node.

@@ -16,8 +16,9 @@ use crate::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
 use crate::process::Process;
 use anyhow::{Context, Result};
 use cloud::Cloud;
-use cloud::fake::FakeCloud;
+use cloud::fake::{FakeCloud, Machine};
 use kube::Client;
+use serde_json::json;
 
 /// The name that the examples carry in their tags.
 pub const CLUSTER: &str = "kerf-demo";
@@ -152,6 +153,36 @@ impl Stage {
     /// When it is no object, or the API server refuses it.
     pub async fn apply_value(&self, value: serde_json::Value) -> Result<()> {
         crate::apply(&self.client, value).await
+    }
+
+    /// Creates a ReplicaSet of one pod that asks for so much CPU and for nodes with these labels.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn pod(&self, name: &str, cpu: &str, selector: serde_json::Value) -> Result<()> {
+        let app = json!({"app": name});
+        let set = json!({
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": app},
+                "template": {"metadata": {"labels": app}, "spec": {
+                    "nodeSelector": selector,
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
+                }},
+            },
+        });
+        self.apply_value(set).await
+    }
+
+    /// Instances that live now.
+    #[must_use]
+    pub fn living(&self) -> Vec<Machine> {
+        let ended = |machine: &Machine| matches!(machine.instance.state.as_str(), "terminated" | "shutting-down");
+        self.ec2.machines().into_iter().filter(|machine| !ended(machine)).collect()
     }
 
     /// Ends everything that the stage started.

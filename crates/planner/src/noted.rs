@@ -62,10 +62,11 @@ impl Noted {
         let now = snapshot.now.0;
         let mut ripe = Ripe::default();
         let mut former = std::mem::take(&mut self.moves);
+        let waited = self.waited(snapshot);
         for (position, planned) in plan.moves.iter().enumerate() {
             let key = key(planned);
             let known = former.remove(&key).filter(|entry| entry.is_still(planned, now));
-            let mut entry = known.unwrap_or_else(|| self.entry(&key.1, planned, snapshot));
+            let mut entry = known.unwrap_or_else(|| Entry::of(planned, &key.1, &waited, now));
             let remaining = if waits(planned.reason) { VALIDATION - (now - entry.since) } else { 0 };
             if remaining <= 0 {
                 entry.begun = true;
@@ -82,14 +83,14 @@ impl Noted {
         ripe
     }
 
-    /// A move that was not planned before. Its wait began when a budget kept the last of its nodes, or something happened there since.
-    fn entry(&self, nodes: &[String], planned: &Move, snapshot: &Snapshot) -> Entry {
-        let now = snapshot.now.0;
-        let withheld: Option<Vec<i64>> = nodes.iter().map(|node| self.withheld.get(node).copied()).collect();
-        let quiet = snapshot.nodes.iter().filter(|node| nodes.contains(&node.name));
-        let quiet = quiet.map(|node| node.quiet_since.map_or(now, |since| since.0));
-        let since = withheld.and_then(|since| since.into_iter().chain(quiet).max()).unwrap_or(now);
-        Entry { since: since.min(now), replacements: planned.replacements.len(), begun: false }
+    /// Nodes that a budget kept, by name: since when, or since something happened there, if that is later.
+    fn waited<'s>(&self, snapshot: &'s Snapshot) -> BTreeMap<&'s str, i64> {
+        let waited = snapshot.nodes.iter().filter_map(|node| {
+            let withheld = *self.withheld.get(&node.name)?;
+            let quiet = node.quiet_since.unwrap_or(snapshot.now).0;
+            Some((node.name.as_str(), withheld.max(quiet).min(snapshot.now.0)))
+        });
+        waited.collect()
     }
 
     fn withhold(&mut self, plan: &Plan, now: i64) {
@@ -101,6 +102,13 @@ impl Noted {
 }
 
 impl Entry {
+    /// A move that was not planned before: its wait began with that of the last of its nodes, if a budget kept them all.
+    fn of(planned: &Move, nodes: &[String], waited: &BTreeMap<&str, i64>, now: i64) -> Self {
+        let waited: Option<Vec<i64>> = nodes.iter().map(|node| waited.get(node.as_str()).copied()).collect();
+        let since = waited.and_then(|since| since.into_iter().max()).unwrap_or(now);
+        Self { since, replacements: planned.replacements.len(), begun: false }
+    }
+
     /// Whether it is the same move: one that fewer replacements would do for is another one. A clock that was set back begins anew.
     fn is_still(&self, planned: &Move, now: i64) -> bool {
         planned.replacements.len() >= self.replacements && self.since <= now

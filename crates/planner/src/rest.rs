@@ -1,7 +1,9 @@
 //! A cluster at rest: a plan that found nothing to do stays true for as long as nothing changes of what it was made from, and time
 //! alone changes no answer. Who asks every few seconds need not plan each time.
 
-use crate::{Millis, Node, NodeVerdict, Plan, PodVerdict, Pool, Snapshot, packing};
+use std::collections::BTreeMap;
+
+use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing};
 
 /// However quiet it is, a plan is made anew after so many milliseconds.
 const LONGEST: i64 = 300_000;
@@ -74,21 +76,22 @@ fn is_idle(plan: &Plan) -> bool {
 
 /// The moments at which time alone changes what a plan says.
 fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
-    let of_node = |node: &Node| {
-        let after = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref()).and_then(quiet_after);
-        let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(after)));
-        let of_pods = node.pods.iter().flat_map(|pod| {
-            let resized = pod.sizing.as_deref().and_then(packing::rests_until);
-            pod.rests_until.into_iter().chain(resized)
-        });
+    let quiet_after: BTreeMap<&str, i64> = snapshot
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.name.as_str(), pool.disruption.consolidate_after?)))
+        .collect();
+    snapshot.nodes.iter().flat_map(move |node| {
+        let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
+        let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
         let own = [quiet, node.expires, node.nominated_until, node.sick.as_ref().map(|sick| sick.due)];
-        own.into_iter().flatten().chain(of_pods).collect::<Vec<_>>()
-    };
-    snapshot.nodes.iter().flat_map(move |node| of_node(node))
+        own.into_iter().flatten().chain(node.pods.iter().flat_map(moments_of_pod))
+    })
 }
 
-fn quiet_after(pool: &Pool) -> Option<i64> {
-    pool.disruption.consolidate_after
+fn moments_of_pod(pod: &BoundPod) -> impl Iterator<Item = Millis> {
+    let resized = pod.sizing.as_deref().and_then(packing::rests_until);
+    pod.rests_until.into_iter().chain(resized)
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Controller {
         if !id.split(',').all(ready) {
             return Ok(());
         }
-        saves(hands, id, leavers);
+        judge_saving(hands, id, leavers);
         for claim in leavers {
             self.delete(hands, &name(claim))?;
         }
@@ -145,21 +145,21 @@ impl Controller {
     }
 }
 
-/// Why a claim goes, and since when.
-/// Whether a move to save money does. Where EC2 has taken one of its nodes meanwhile, what comes is for that one's pods too.
-fn saves(hands: &mut Hands<'_>, id: &str, leavers: &[Arc<NodeClaim>]) {
+/// Looks whether a move to save money does. Where EC2 has taken one of its nodes meanwhile, what comes is for that one's pods too.
+fn judge_saving(hands: &mut Hands<'_>, id: &str, leavers: &[Arc<NodeClaim>]) {
     let whole = hands.record.moves.iter().any(|moved| moved.id == id && moved.claims.len() == leavers.len());
-    let saving =
-        leavers.iter().filter_map(|claim| why(claim)).all(|said| said.reason == MoveReason::Underutilized.as_str());
+    let underutilized =
+        |claim: &Arc<NodeClaim>| why(claim).is_some_and(|said| said.reason == MoveReason::Underutilized.as_str());
     let price = |claim: &str| hands.world.instance_of(claim).map(|instance| instance.price.0);
     let before: Option<i64> = leavers.iter().map(|claim| price(&name(claim))).sum();
     let after: Option<i64> = id.split(',').map(price).sum();
     let dearer = before.zip(after).is_some_and(|(before, after)| after >= before);
-    hands.audit.expect(!(dearer && saving && whole), hands.world.now, || {
+    hands.audit.expect(!(dearer && whole && leavers.iter().all(underutilized)), hands.world.now, || {
         format!("a move to save money takes {after:?} for {before:?}: {id}")
     });
 }
 
+/// Why a claim goes, and since when.
 fn why(claim: &NodeClaim) -> Option<&api::Condition> {
     find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true())
 }
