@@ -101,9 +101,9 @@ const INVENTORY: [u32; 66] = [
 ];
 
 /// The same of the provider for AWS.
-const OF_AWS: [u32; 48] = [
+const OF_AWS: [u32; 49] = [
     1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 29, 30, 31, 33, 34, 35, 37, 38, 39,
-    40, 41, 42, 43, 47, 48, 49, 50, 51, 54, 55, 56, 57, 58, 59, 61, 62, 63,
+    40, 41, 42, 43, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 58, 59, 61, 62, 63,
 ];
 
 /// `docs/scenarios.md` has a row for each scenario, and what the last column of a row names in backquotes is there: a story,

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
-use cloud::nodeclass::ProfileStep;
+use cloud::fake::FakeCloud;
+use cloud::nodeclass::{self, ProfileStep, Resolution};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::act::{Step, Target};
+use crate::market::Market;
+use crate::settings::Gates;
 
 /// The provider id of the claim and the node.
 pub const PROVIDER_ID: &str = "aws:///us-west-2a/i-1";
@@ -129,6 +132,33 @@ pub fn class(change: &Value) -> Arc<EC2NodeClass> {
         },
     });
     made(base, change)
+}
+
+/// What is furnished in that EC2, as a class selects it.
+pub fn discovered() -> Value {
+    let terms = json!([{"tags": {"karpenter.sh/discovery": "kerf"}}]);
+    json!({"spec": {"subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms}})
+}
+
+/// A market of a furnished EC2, whose types are known.
+pub async fn market(fake: &FakeCloud) -> Market {
+    let settings = cloud::Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        kubernetes: "1.36".to_owned(),
+        region: "us-west-2".to_owned(),
+        ..cloud::Settings::default()
+    };
+    let market = Market::new(Arc::new(fake.clone()), settings, Gates::default());
+    market.refresh().await.unwrap();
+    market
+}
+
+/// What a class comes to there.
+pub async fn resolution(class: &EC2NodeClass, market: &Market) -> Resolution {
+    let queries = nodeclass::queries(class, market.settings());
+    let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), at(60)).await;
+    nodeclass::resolve(class, answers, market.settings(), at(60))
 }
 
 /// An overlay that makes everything dear.

@@ -338,3 +338,28 @@ async fn serve_admin(settings: &Settings, probes: Probes, tasks: &mut JoinSet<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::{Client, Config};
+    use tokio::sync::mpsc::unbounded_channel;
+    use tokio::task::JoinSet;
+
+    use super::{Cluster, Gates, watch_all};
+    use crate::event::Notes;
+
+    /// What the planner would read of a kind does not change what it decides while the kind's gate is closed: it reads nothing of it.
+    #[tokio::test]
+    async fn kinds_behind_a_closed_gate_are_not_there() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let overlays = |node_overlay| {
+            let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+            let (plan, _asked) = unbounded_channel();
+            let cluster = Cluster::new(plan, Notes::new().0);
+            watch_all(&client, &cluster, Gates { node_overlay, ..Gates::default() }, &mut JoinSet::new());
+            cluster.read(|index| (index.overlays.is_synced(), index.overlays.len()))
+        };
+        assert_eq!(overlays(false), (true, 0), "complete without a list");
+        assert_eq!(overlays(true), (false, 0), "nobody answers, so the list is missing");
+    }
+}

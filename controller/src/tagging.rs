@@ -105,16 +105,45 @@ pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Step
 
 #[cfg(test)]
 mod tests {
-    use cloud::Instance;
-    use serde_json::json;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     use api::{annotation, condition};
+    use cloud::Instance;
+    use cloud::fake::FakeCloud;
+    use daemon::metric::Metrics;
     use jiff::Timestamp;
+    use kube::{Client, Config};
+    use serde_json::json;
+    use tokio::sync::mpsc::unbounded_channel;
 
-    use super::{decide, untagged};
-    use crate::act::Step;
-    use crate::fixture;
+    use super::{decide, tag, untagged};
+    use crate::act::{Act, Step};
+    use crate::cluster::Cluster;
+    use crate::event::Notes;
     use crate::index::Index;
+    use crate::{fixture, metrics};
+
+    /// A writer whose API server nobody runs, on that EC2.
+    fn act(cloud: FakeCloud) -> Act {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let (plan, _asked) = unbounded_channel();
+        let cluster = Cluster::new(plan, Notes::new().0);
+        let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
+        Act::new((client.clone(), client), Arc::new(cloud), cluster, metrics, leading)
+    }
+
+    /// The claim would say that its instance has its tags, and does not: nobody would look at the next one's.
+    #[tokio::test]
+    async fn an_instance_that_is_gone_is_no_failure_and_nothing_is_said_of_it() {
+        let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+        let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
+        let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
+        assert!(matches!(&steps[..], [Step::Tag(..), Step::Patch(..)]));
+        tag(&act(cloud.clone()), steps).await.unwrap();
+        assert_eq!(cloud.count("CreateTags"), 1);
+    }
 
     /// Rows: a change of a registered claim with a node, and whether it is looked at: what says that it has its tags costs no call.
     #[test]

@@ -15,6 +15,10 @@ mod chance;
 mod leaks;
 #[path = "soak/life.rs"]
 mod life;
+#[path = "soak/refusals.rs"]
+mod refusals;
+#[path = "soak/stage.rs"]
+mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,17 +44,24 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-fn claim(number: u64, chance: &Chance) -> Value {
+/// One of `values` for a label.
+fn one_of(key: &str, values: &[&str]) -> Value {
+    json!({"key": key, "operator": "In", "values": values})
+}
+
+/// A claim that chance has made choosy.
+fn any_claim(number: u64, chance: &Chance) -> Value {
     let mut kinds: Vec<&str> = TYPES.into_iter().filter(|_| chance.one_in(2)).collect();
     kinds.push(TYPES[chance.below(6)]);
     let ways: &[&str] = if chance.one_in(5) { &["spot"] } else { &["spot", "on-demand"] };
-    let mut requirements = vec![
-        json!({"key": label::INSTANCE_TYPE, "operator": "In", "values": kinds}),
-        json!({"key": label::CAPACITY_TYPE, "operator": "In", "values": ways}),
-    ];
+    let mut requirements = vec![one_of(label::INSTANCE_TYPE, &kinds), one_of(label::CAPACITY_TYPE, ways)];
     if chance.one_in(3) {
-        requirements.push(json!({"key": label::ZONE, "operator": "In", "values": [ZONES[chance.below(3)]]}));
+        requirements.push(one_of(label::ZONE, &[ZONES[chance.below(3)]]));
     }
+    claim(number, &requirements)
+}
+
+fn claim(number: u64, requirements: &[Value]) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {
@@ -77,7 +88,7 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
     let (waves, mut killed) = (claims.div_ceil(WAVE), 0);
     for wave in 0..waves {
         for number in wave * WAVE..claims.min((wave + 1) * WAVE) {
-            server.create(claim(number, &chance));
+            server.create(any_claim(number, &chance));
         }
         life.gather();
         stock_up(&ec2, &chance);

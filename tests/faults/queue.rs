@@ -8,6 +8,7 @@ use api::{label, reason};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use world::ec2wire::Fault;
 use world::eventually;
 
 use crate::scene::{LIMIT, QUEUE, Scene, instance_of, play};
@@ -127,6 +128,30 @@ fn what_is_nobodys_is_thrown_away() {
         is_empty(scene).await?;
         ensure!(scene.runs("calm").await? == node && scene.only_claim().await?.name_any() == claim.name_any());
         scene.one_instance_each().await
+    });
+}
+
+/// A right is missing at each receiver: it is said once with what to allow, and they ask on until they may.
+#[test]
+fn a_queue_that_may_not_be_read_is_asked_on() {
+    play(async |scene| {
+        scene.stage.ec2.create_queue(QUEUE);
+        for nth in 1..=4 {
+            scene.stage.wire.order("ReceiveMessage", nth, Fault::access_denied());
+        }
+        eventually("an event with the cure", LIMIT, async || {
+            let told = scene.events_on(LEASE).await?;
+            ensure!(told.iter().any(|message| message.contains("allow sqs:GetQueueUrl")), "only {told:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        eventually("every receiver to be refused", LIMIT, async || {
+            Ok((scene.stage.wire.waiting_faults() == 0).then_some(()))
+        })
+        .await?;
+        send(scene, "whatever comes after")?;
+        is_empty(scene).await?;
+        scene.stage.controller_lives()
     });
 }
 

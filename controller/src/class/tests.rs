@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use cloud::fake::FakeCloud;
 use cloud::nodeclass::{self, Resolution};
-use cloud::{InstanceProfile, LaunchTemplate};
+use cloud::{Cloud as _, InstanceProfile, InstanceProfileRequest, LaunchTemplate, LaunchTemplateRequest};
 use serde_json::{Value, json};
 
-use super::View;
-use super::ending::{Estate, dissolve};
+use super::ending::{self, Estate, dissolve};
 use super::verdict::judge;
+use super::{View, rehearsal};
 use crate::act::Step;
-use crate::fixture::{at, body, class, words};
+use crate::fixture::{self, at, body, claim, class, words};
 use crate::market::Market;
 use crate::settings::Gates;
 
@@ -39,6 +39,79 @@ fn a_class_takes_with_it_what_was_made_for_it() {
     let nothing = dissolve(&View { class: Arc::clone(&view.class), ..view }, Estate::default());
     assert_eq!(words(&nothing), ["patch class default"]);
     assert_eq!(body(&nothing)["metadata"]["finalizers"], json!([]));
+}
+
+/// A class that somebody deleted, and an account with what was made for it and for a class beside it.
+async fn leaving(claims: usize, isolated_vpc: bool) -> (View, Market, FakeCloud) {
+    let fake = FakeCloud::builder("us-west-2").role("nodes").build().unwrap();
+    let settings = cloud::Settings { isolated_vpc, ..cloud::Settings::default() };
+    let change = json!({"metadata": {
+        "finalizers": ["karpenter.k8s.aws/termination"], "deletionTimestamp": at(30).to_string(),
+    }});
+    let claims = (0..claims).map(|nth| claim(&json!({"metadata": {"name": format!("default-{nth}")}}))).collect();
+    let view = View { class: class(&change), claims, pools: Vec::new(), now: at(60) };
+    for name in ["default", "other"] {
+        let request = LaunchTemplateRequest {
+            name: format!("karpenter.k8s.aws/{name}"),
+            tags: cloud::launch::template_tags(name, &settings),
+            ..LaunchTemplateRequest::default()
+        };
+        fake.create_launch_template(&request).await.unwrap();
+    }
+    let path = nodeclass::class_path(&view.class, &settings);
+    let profile = InstanceProfileRequest { name: "made".to_owned(), path, ..InstanceProfileRequest::default() };
+    fake.create_instance_profile(&profile).await.unwrap();
+    let market = Market::new(Arc::new(fake.clone()), settings, Gates::default());
+    (view, market, fake)
+}
+
+/// Rows: claims of the class, whether AWS can be reached for IAM, and what is done.
+#[tokio::test]
+async fn a_class_goes_once_its_claims_are_gone_and_leaves_other_classes_alone() {
+    let (template, finalizer) = ("delete template karpenter.k8s.aws/default", "patch class default");
+    let rows = [
+        (2, false, vec!["event WaitingOnNodeClaimTermination"]),
+        (0, false, vec!["delete profile made", template, finalizer]),
+        (0, true, vec![template, finalizer]),
+    ];
+    for (claims, isolated, expected) in rows {
+        let (view, market, fake) = leaving(claims, isolated).await;
+        let decision = ending::decide(&view, &market).await.unwrap();
+        assert_eq!(words(&decision.steps), expected, "{claims} claims, isolated: {isolated}");
+        let asked_iam = fake.count("ListInstanceProfiles") + fake.count("GetInstanceProfile");
+        assert_eq!(asked_iam > 0, claims == 0 && !isolated, "{claims} claims, isolated: {isolated}");
+    }
+}
+
+#[tokio::test]
+async fn who_deletes_a_class_hears_which_claims_it_waits_for() {
+    let (view, market, _) = leaving(7, false).await;
+    let decision = ending::decide(&view, &market).await.unwrap();
+    let [Step::Note(note)] = &decision.steps[..] else { panic!("{:?}", decision.steps) };
+    let named = "default-0, default-1, default-2, default-3, default-4";
+    assert_eq!(
+        note.message(),
+        format!("waiting for 7 NodeClaims to go: {named}"),
+        "five of them, for seven hundred are no message"
+    );
+}
+
+/// Whoever changes an annotation of the class wants to know now whether a launch would be allowed, not in half an hour.
+#[tokio::test]
+async fn a_new_annotation_has_the_launch_tried_out_again() {
+    let fake = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let market = fixture::market(&fake).await;
+    let mut tried = Vec::new();
+    for annotations in [json!({}), json!({}), json!({"try": "again"}), json!({"try": "again"})] {
+        let mut change = fixture::discovered();
+        fixture::merge(&mut change, &json!({"metadata": {"annotations": annotations}}));
+        let view = View { class: class(&change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+        let mut resolution = fixture::resolution(&view.class, &market).await;
+        rehearsal::rehearse(&view, &market, &mut resolution).await;
+        assert!(resolution.is_ready(), "{resolution:?}");
+        tried.push(fake.count("CreateFleet(DryRun)"));
+    }
+    assert_eq!(tried, [1, 1, 2, 2]);
 }
 
 /// A market whose AWS has no roles, and a class as it is looked at there.

@@ -1,45 +1,12 @@
 //! The leaks that the soak found, each by itself and without bad luck.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::fake::{FakeCloud, Fault};
+use cloud::fake::Fault;
 use jiff::SignedDuration;
 
-use super::api_server::ApiServer;
-use super::chance::Chance;
-use super::life::{FastClock, Life};
-use super::{TYPES, claim, judge, settle};
-
-struct Stage {
-    ec2: FakeCloud,
-    server: Arc<ApiServer>,
-    chance: Arc<Chance>,
-}
-
-impl Stage {
-    /// EC2 shows what it launched after so long; one claim waits.
-    fn set(invisible: SignedDuration) -> Self {
-        let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
-        let ec2 = ec2.invisible_for(invisible).build().unwrap();
-        let (server, chance) = (Arc::new(ApiServer::default()), Arc::new(Chance::new(1)));
-        chance.calm_down();
-        server.create(claim(0, &chance));
-        Self { ec2, server, chance }
-    }
-
-    async fn begin(&self) -> Life {
-        Life::begin(&self.ec2, &self.server, &self.chance).await
-    }
-
-    /// The claim has an instance, and EC2 launched no other.
-    async fn bought_once(&self) {
-        settle(&self.server).await;
-        judge(&self.ec2, &self.server);
-        assert_eq!(self.ec2.machines().len(), 1);
-    }
-}
+use super::stage::Stage;
 
 /// A CreateFleet bought and its reply was lost; the next one, under the same token, is not allowed. What was bought is the claim's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

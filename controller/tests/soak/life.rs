@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use api::objects::{
@@ -97,6 +97,7 @@ pub struct Life {
     cluster: Arc<Cluster>,
     market: Arc<Market>,
     act: Act,
+    told: Arc<Mutex<Vec<String>>>,
     tasks: JoinSet<()>,
 }
 
@@ -131,7 +132,13 @@ impl Life {
         let launcher =
             Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics)).with_clock(now);
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { while told.recv().await.is_some() {} });
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&said);
+        tasks.spawn(async move {
+            while let Some(note) = told.recv().await {
+                hears.lock().unwrap().push(format!("{}: {}", note.reason(), note.message()));
+            }
+        });
         tasks.spawn(async move { while asked.recv().await.is_some() {} });
         let heard = Arc::clone(&cluster);
         tasks.spawn(async move {
@@ -146,7 +153,7 @@ impl Life {
         let reports = (Arc::new(Verdicts::default()), Arc::new(Notices::default()));
         let reconciler = Reconciler::new(parts.0, parts.1, parts.2, (launcher, mover), metrics, reports);
         tasks.spawn(Arc::new(reconciler).run());
-        let life = Self { alive, leading, cluster, market, act, tasks };
+        let life = Self { alive, leading, cluster, market, act, told: said, tasks };
         life.gather();
         life
     }
@@ -154,6 +161,18 @@ impl Life {
     /// What a plan does when it has written its claims.
     pub fn gather(&self) {
         self.cluster.queue.add(Work::Gather);
+    }
+
+    /// What it has published so far, each event as its reason and message.
+    pub fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// How many addresses of the subnets it counts as taken by launches that subnets do not show yet.
+    pub async fn addresses_under_way(&self, ec2: &FakeCloud, now: Timestamp) -> i64 {
+        let (_, in_flight) = self.market.knowledge(now);
+        let subnets = ec2.subnets(&cloud::Filter::default()).await.unwrap();
+        subnets.iter().map(|subnet| in_flight.of(&subnet.id, now)).sum()
     }
 
     /// The class selects nothing any more: nothing is bought for it until it does.
@@ -224,7 +243,8 @@ async fn learn(ec2: &dyn Cloud, market: &Market) {
     market.learn(&class, resolution.class).unwrap();
 }
 
-fn client(server: &Arc<ApiServer>, alive: &Arc<AtomicBool>, chance: &Arc<Chance>) -> kube::Client {
+/// The API server as a life reaches it.
+pub fn client(server: &Arc<ApiServer>, alive: &Arc<AtomicBool>, chance: &Arc<Chance>) -> kube::Client {
     let (server, alive, chance) = (Arc::clone(server), Arc::clone(alive), Arc::clone(chance));
     let service =
         tower::service_fn(move |request| Arc::clone(&server).serve(request, Arc::clone(&alive), Arc::clone(&chance)));

@@ -49,6 +49,12 @@ impl Fault {
         )
     }
 
+    /// `AccessDenied` with status 403, as services with JSON say it.
+    #[must_use]
+    pub fn access_denied() -> Self {
+        Self::refuse(StatusCode::FORBIDDEN, "AccessDenied", "Access to the resource is denied.")
+    }
+
     fn refuse(status: StatusCode, code: &str, message: &str) -> Self {
         Self::Refuse { status, code: code.to_owned(), message: message.to_owned() }
     }

@@ -153,3 +153,34 @@ fn device(device: &BlockDevice) -> ec2::LaunchTemplateBlockDeviceMappingRequest 
 fn bounded(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use cloud::{ConnectionTracking, InterfaceKind, LaunchTemplateRequest, NetworkInterface};
+
+    use super::data;
+    use super::ec2::LaunchTemplateInstanceMetadataTagsState as MetadataTags;
+
+    /// Tags have characters that metadata cannot have in a path: an instance with such a tag would not start.
+    #[test]
+    fn metadata_never_shows_tags() {
+        let data = data(&LaunchTemplateRequest::default());
+        assert_eq!(data.metadata_options().unwrap().instance_metadata_tags(), Some(&MetadataTags::Disabled));
+    }
+
+    #[test]
+    fn connections_are_tracked_where_there_is_ip() {
+        let kinds = [InterfaceKind::Interface, InterfaceKind::Efa, InterfaceKind::EfaOnly];
+        let request = LaunchTemplateRequest {
+            network_interfaces: kinds.map(|kind| NetworkInterface { kind, ..NetworkInterface::default() }).into(),
+            connection_tracking: Some(ConnectionTracking { udp: Some(30), ..ConnectionTracking::default() }),
+            ..LaunchTemplateRequest::default()
+        };
+        let tracked: Vec<bool> = data(&request)
+            .network_interfaces()
+            .iter()
+            .map(|one| one.connection_tracking_specification().is_some())
+            .collect();
+        assert_eq!(tracked, [true, true, false]);
+    }
+}

@@ -51,6 +51,11 @@ impl FakeCloud {
         self.at_present().0.profiles.roles.remove(name);
     }
 
+    /// An account that never bought spot, and in which only others may make the role for it.
+    pub fn take_spot_role_away(&self) {
+        self.at_present().0.without_spot_role = true;
+    }
+
     /// Every instance profile of the account, without tags.
     #[must_use]
     pub fn profiles(&self) -> Vec<InstanceProfile> {

@@ -170,6 +170,11 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
     if let Some(reserved) = reserved.map_err(|(code, message)| candidate.refused(code, &message))? {
         return Ok(reserved.min(placed).min(subnet.free_addresses));
     }
+    if pool.capacity_type == "spot" && world.without_spot_role {
+        let message =
+            "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.";
+        return Err(candidate.refused("AuthFailure.ServiceLinkedRoleCreationNotPermitted", message));
+    }
     let quota = world.quota_of(pool).unwrap_or(u32::MAX);
     if quota == 0 {
         return Err(match pool.capacity_type.as_str() {

@@ -131,6 +131,8 @@ pub(super) struct World {
     /// vCPUs that may run at once, by capacity type.
     pub(super) quotas: BTreeMap<String, u32>,
     pub(super) droughts: Vec<Drought>,
+    /// Whether the account lacks the role of spot, and we may not make it.
+    pub(super) without_spot_role: bool,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
     pub(super) script: Script,
     pub(super) log: Vec<Logged>,

@@ -22,6 +22,9 @@ const MAX_SPOT: &str = "MaxSpotInstanceCountExceeded";
 const VCPU_LIMIT: &str = "VcpuLimitExceeded";
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+/// Waiting does not help an account that never bought spot, and EC2 does not say what does.
+const SPOT_ROLE_CURE: &str =
+    "create the role once: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
 
 /// Texts in EC2's errors and the condition reason that each becomes; the first that is found wins.
 const REASONS: [(&str, &str); 22] = [
@@ -188,7 +191,7 @@ pub fn served(answer: &FleetAnswer, within: &Within<'_>) -> Vec<Scope> {
     scopes
 }
 
-/// Each code and message once, with the pools that it was said of.
+/// Each code and message once, with the pools that it was said of and, where a person has to act, the cure.
 fn summary(errors: &[FleetError]) -> String {
     let mut seen: Vec<(String, Vec<String>)> = Vec::new();
     for error in errors {
@@ -200,7 +203,8 @@ fn summary(errors: &[FleetError]) -> String {
         }
     }
     let line = |(text, pools): (String, Vec<String>)| format!("{text} ({})", pools.join(", "));
-    seen.into_iter().map(line).collect::<Vec<_>>().join("; ")
+    let cure = errors.iter().any(|error| error.code == NO_SPOT_ROLE).then(|| SPOT_ROLE_CURE.to_owned());
+    seen.into_iter().map(line).chain(cure).collect::<Vec<_>>().join("; ")
 }
 
 fn reason_of(text: &str) -> &'static str {

@@ -1,0 +1,64 @@
+//! One claim and one controller on an EC2 that does what it is told: for what the soak shows among everything else, by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use api::label;
+use cloud::Cloud;
+use cloud::fake::FakeCloud;
+use jiff::{SignedDuration, Timestamp};
+
+use super::api_server::ApiServer;
+use super::chance::Chance;
+use super::life::{FastClock, Life, client};
+use super::{TYPES, claim, judge, one_of, settle};
+
+/// An EC2 and an API server without bad luck.
+pub struct Stage {
+    pub ec2: FakeCloud,
+    server: Arc<ApiServer>,
+    chance: Arc<Chance>,
+}
+
+impl Stage {
+    /// EC2 shows what it launched after so long; one claim waits.
+    pub fn set(invisible: SignedDuration) -> Self {
+        let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
+        let ec2 = ec2.invisible_for(invisible).build().unwrap();
+        let (server, chance) = (Arc::new(ApiServer::default()), Arc::new(Chance::new(1)));
+        chance.calm_down();
+        let stage = Self { ec2, server, chance };
+        stage.wants(0);
+        stage
+    }
+
+    /// A claim with this number waits, for spot or on-demand.
+    pub fn wants(&self, number: u64) {
+        let requirements = [one_of(label::INSTANCE_TYPE, &TYPES), one_of(label::CAPACITY_TYPE, &["spot", "on-demand"])];
+        self.server.create(claim(number, &requirements));
+    }
+
+    pub async fn begin(&self) -> Life {
+        Life::begin(&self.ec2, &self.server, &self.chance).await
+    }
+
+    /// The same on another clock.
+    pub async fn begin_at(&self, now: fn() -> Timestamp) -> Life {
+        let cloud: Arc<dyn Cloud> = Arc::new(self.ec2.clone());
+        let alive = Arc::new(AtomicBool::new(true));
+        let client = client(&self.server, &alive, &self.chance);
+        Life::on((cloud, &self.ec2), (&self.server, client), now, alive).await
+    }
+
+    /// The claim has an instance, and EC2 launched no other.
+    pub async fn bought_once(&self) {
+        self.bought_in_all(1).await;
+    }
+
+    /// Every claim has an instance, and EC2 launched so many.
+    pub async fn bought_in_all(&self, machines: usize) {
+        settle(&self.server).await;
+        judge(&self.ec2, &self.server);
+        assert_eq!(self.ec2.machines().len(), machines);
+    }
+}
