@@ -5,7 +5,7 @@ export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
 
-.PHONY: help demo test e2e judges lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node nodeparts moto helm images \
+.PHONY: help demo test e2e amis judges lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node nodeparts moto helm images \
 	packer release publish packages
 
 help: ## Shows this list.
@@ -28,6 +28,11 @@ e2e: controlplane agent images packer moto ## Runs the tests that are too slow f
 		cargo test --workspace --locked --test switch
 	@tests/steps/run "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are at hand" "2 minutes, after the build" \
 		cargo test --workspace --locked --test contract terraform -- --ignored --nocapture
+
+amis: agent packer moto ## Of `make e2e` what the EC2 SDK is not needed for: machine images by Packer, the agent's images by runc.
+	@tests/steps/agent arm64
+	@tests/steps/run "machine images and the agent's images" "2 minutes, after the build" \
+		cargo test --workspace --locked --test images --test ami -- --ignored --skip the_controllers_image
 
 lint: ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint

@@ -14,9 +14,12 @@ const KINDS: [(&str, &[&str], &str, &str); 5] = [
     ("karpenter.sh", &["v1", "v1beta1"], "nodeclaims", "NodeClaim"),
     ("karpenter.sh", &["v1alpha5"], "provisioners", "Provisioner"),
 ];
-/// Where other programs stand.
-const PROGRAMS: [(&str, &str, &str, &str); 2] =
-    [("apps", "v1", "deployments", "Deployment"), ("apps", "v1", "daemonsets", "DaemonSet")];
+/// Where other programs stand, and the Lease that says which of them acts: of all the others each node has one.
+const PROGRAMS: [(&str, &str, &str, &str); 3] = [
+    ("apps", "v1", "deployments", "Deployment"),
+    ("apps", "v1", "daemonsets", "DaemonSet"),
+    ("coordination.k8s.io", "v1", "leases?fieldSelector=metadata.name%3Dkarpenter-leader-election", "Lease"),
+];
 
 /// What is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +102,8 @@ async fn list(
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(Failure::unavailable(format!(
-            "{plural}.{group}: {}; check the kubeconfig and that you may list them",
+            "{}.{group}: {}; check the kubeconfig and that you may list them",
+            plural.split('?').next().unwrap_or(plural),
             told(&error)
         ))),
     }

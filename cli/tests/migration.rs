@@ -85,6 +85,7 @@ fn karpenter() -> Value {
         "/apis/karpenter.sh/v1/nodeclaims": [],
         "/apis/apps/v1/deployments": [],
         "/apis/apps/v1/daemonsets": [],
+        "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dkarpenter-leader-election": [],
     })
 }
 
@@ -157,6 +158,26 @@ fn a_live_cluster_of_an_older_version_is_converted() {
     let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(older()));
     assert_eq!(code, 3, "{err}");
     assert!(report.contains("NodePool default: is of karpenter.sh/v1beta1"), "{report}");
+}
+
+/// Somebody renews the Lease whom no Deployment shows: another kind of workload, or a program outside of the cluster.
+#[test]
+fn whoever_holds_the_lease_is_named() {
+    let lease = |holder: &str| {
+        let mut cluster = karpenter();
+        cluster["/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dkarpenter-leader-election"] = json!([{
+            "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+            "spec": {"holderIdentity": holder, "renewTime": "2026-11-22T10:00:00.000000Z"},
+        }]);
+        cluster
+    };
+    let place = tempfile::tempdir().unwrap();
+    let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(lease("karpenter-7d9f_0001")));
+    assert_eq!(code, 0, "{report}{err}");
+    let said = "Lease kube-system/karpenter-leader-election: was last held by karpenter-7d9f_0001, renewed 2026-11-22T10:00:00";
+    assert!(report.contains(said), "{report}");
+    let (_, report, _) = run(place.path(), "kerf adopt --check", &api_server(lease("")));
+    assert!(!report.contains("Lease"), "given up, and nobody's: {report}");
 }
 
 #[test]

@@ -389,6 +389,13 @@ pub const DRAINS: Metric = Metric {
     kind: Kind::Counter,
     labels: &["nodepool", "outcome"],
 };
+/// How long calls take.
+pub const CLOUD_DURATION: Metric = Metric {
+    name: "karpenter_cloudprovider_duration_seconds",
+    help: "How long AWS takes to answer a call, retries included, by action (method); the wait for its turn is not counted, and controller is empty",
+    kind: Kind::Histogram(DURATIONS),
+    labels: &["controller", "method", "provider"],
+};
 /// Calls that failed.
 pub const CLOUD_ERRORS: Metric = Metric {
     name: "karpenter_cloudprovider_errors_total",
@@ -455,6 +462,7 @@ pub const TABLE: &[Metric] = &[
     UNSYNCED_TIME,
     CONSOLIDATION_TIMEOUTS,
     DRAINS,
+    CLOUD_DURATION,
     CLOUD_ERRORS,
     fleet::ALLOCATABLE,
     fleet::POD_REQUESTS,

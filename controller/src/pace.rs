@@ -24,8 +24,9 @@ impl Observer for Watcher {
         self.0.add(&metrics::CLOUD_WAITING, &[call], time.as_secs_f64());
     }
 
-    fn ended(&self, call: &'static str, error: Option<Kind>) {
+    fn ended(&self, call: &'static str, took: Duration, error: Option<Kind>) {
         let outcome = outcome(error);
+        self.0.observe(&metrics::CLOUD_DURATION, &["", call, "aws"], took.as_secs_f64());
         self.0.add(&metrics::CLOUD_CALLS, &[call, outcome], 1.0);
         if error.is_some() {
             self.0.add(&metrics::CLOUD_ERRORS, &["", call, "aws", outcome], 1.0);
@@ -41,5 +42,31 @@ fn outcome(error: Option<Kind>) -> &'static str {
         Some(Kind::NotFound | Kind::AlreadyExists) => "known",
         Some(Kind::Server | Kind::Transport) => "no_answer",
         Some(Kind::InsufficientCapacity | Kind::IdempotencyMismatch | Kind::Invalid) => "refused",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arc, Duration, Kind, Metrics, Observer as _, Watcher};
+    use crate::metrics;
+
+    #[test]
+    fn a_call_is_counted_timed_and_told_when_it_fails() {
+        let metrics = Arc::new(Metrics::new(metrics::TABLE));
+        let watcher = Watcher(Arc::clone(&metrics));
+        watcher.waited("CreateFleet", Duration::from_secs(2));
+        watcher.ended("CreateFleet", Duration::from_millis(500), None);
+        watcher.ended("CreateFleet", Duration::from_millis(1500), Some(Kind::Throttled));
+        let text = metrics.render();
+        for line in [
+            "kerf_cloud_waiting_seconds_total{call=\"CreateFleet\"} 2.0",
+            "kerf_cloud_calls_total{call=\"CreateFleet\",outcome=\"ok\"} 1.0",
+            "kerf_cloud_calls_total{call=\"CreateFleet\",outcome=\"throttled\"} 1.0",
+            "karpenter_cloudprovider_duration_seconds_sum{controller=\"\",method=\"CreateFleet\",provider=\"aws\"} 2.0",
+            "karpenter_cloudprovider_duration_seconds_count{controller=\"\",method=\"CreateFleet\",provider=\"aws\"} 2",
+            "karpenter_cloudprovider_errors_total{controller=\"\",method=\"CreateFleet\",provider=\"aws\",error=\"throttled\"} 1.0",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
     }
 }

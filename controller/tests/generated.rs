@@ -63,7 +63,7 @@ const ABSENT: &str = "
 | `karpenter_pods_scheduling_decision_duration_seconds`, `karpenter_pods_provisioning_*` | not measured apart from `karpenter_pods_bound_duration_seconds` |
 | `karpenter_voluntary_disruption_decision_evaluation_duration_seconds` | moves are part of the plan, whose time is told |
 | `karpenter_nodepools_cost_tracker_errors_total` | `kerf_nodes_unpriced_count` |
-| `karpenter_cloudprovider_duration_seconds`, `karpenter_cloudprovider_batcher_*`, `karpenter_cloudprovider_instance_termination_failures_total` | not measured; failed calls are in `karpenter_cloudprovider_errors_total` |
+| `karpenter_cloudprovider_batcher_*`, `karpenter_cloudprovider_instance_termination_failures_total` | claims of a plan share a call without waiting for others; failed calls are in `karpenter_cloudprovider_errors_total` |
 | `operator_*_status_condition_transitions_total`, `..._transition_seconds`, `..._current_status_seconds`, `operator_*_termination_duration_seconds` | not told; ends are in `karpenter_nodes_termination_duration_seconds` and `karpenter_nodeclaims_termination_duration_seconds` |
 | labels `min_values_relaxed`, `zone_id`, `controller`, `scheduling_id`, and names of nodes and objects | left out |
 ";

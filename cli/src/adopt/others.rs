@@ -33,7 +33,7 @@ const RIVALS: [(&str, &str); 3] = [
 ];
 
 pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = objects.iter().filter_map(|object| unexplained(object, objects)).collect();
     for object in objects {
         if is_of(object, "apps", "Deployment") || is_of(object, "apps", "DaemonSet") {
             findings.extend(rival(object));
@@ -83,6 +83,25 @@ fn rival(object: &Value) -> Option<Finding> {
     Some(Finding::first(named(object), *why))
 }
 
+/// A Lease that is held by nobody whom the objects show: Kerf would wait, and nobody would know for what.
+fn unexplained(lease: &Value, objects: &[&Value]) -> Option<Finding> {
+    let holder = text(lease, "/spec/holderIdentity");
+    if !is_of(lease, "coordination.k8s.io", "Lease") || text(lease, "/metadata/name") != LEADER || holder.is_empty() {
+        return None;
+    }
+    let runs_there = |object: &&Value| {
+        is_of(object, "apps", "Deployment")
+            && text(object, "/metadata/namespace") == text(lease, "/metadata/namespace")
+            && object["spec"]["replicas"] != 0
+            && containers(object).any(is_karpenter)
+    };
+    let text = format!(
+        "was last held by {holder}, renewed {}, and no Deployment of its namespace runs Karpenter: Kerf stands by while somebody renews it",
+        text(lease, "/spec/renewTime")
+    );
+    (!objects.iter().any(runs_there)).then(|| Finding::change(named(lease), text))
+}
+
 /// Two controllers must not run at once; the Lease sees to it where both ask for the same one.
 fn running(object: &Value, container: &Value) -> Option<Finding> {
     if object["spec"]["replicas"] == 0 {
@@ -93,9 +112,14 @@ fn running(object: &Value, container: &Value) -> Option<Finding> {
     let text = if alone || lease != LEADER {
         "it runs without the Lease that Kerf asks for, so both would act at once: scale it to 0 first".to_owned()
     } else {
+        let namespace = variable(container, "LEADER_ELECTION_NAMESPACE").filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or_else(|| text(object, "/metadata/namespace"));
         return Some(Finding::change(
             named(object),
-            format!("holds Lease {LEADER}: Kerf stands by until it ends; upgrade in place or scale it to 0"),
+            format!(
+                "holds Lease {namespace}/{LEADER}: Kerf in that namespace stands by until it ends, upgrade in place or scale it to 0; \
+                 in another namespace both would act at once"
+            ),
         ));
     };
     Some(Finding::first(named(object), text))

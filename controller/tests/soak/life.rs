@@ -84,7 +84,7 @@ impl Guard for Trouble {
         })
     }
 
-    fn after(&self, call: &'static str, error: Option<&CloudError>) -> Option<CloudError> {
+    fn after(&self, call: &'static str, _: Duration, error: Option<&CloudError>) -> Option<CloudError> {
         let lost = || CloudError { call, kind: Kind::Transport, code: String::new(), message: "lost".to_owned() };
         (error.is_none() && self.chance.strikes(6)).then(lost)
     }

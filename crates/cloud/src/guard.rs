@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::calls::{
     Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
@@ -20,8 +21,8 @@ pub trait Guard: Send + Sync {
     /// When it must not: the error becomes the call's answer.
     fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>>;
 
-    /// Sees how the call ended, and may say otherwise.
-    fn after(&self, call: &'static str, error: Option<&CloudError>) -> Option<CloudError>;
+    /// Sees how the call ended after so long, and may say otherwise.
+    fn after(&self, call: &'static str, took: Duration, error: Option<&CloudError>) -> Option<CloudError>;
 }
 
 /// A cloud with a guard.
@@ -40,8 +41,9 @@ impl<G: Guard> Guarded<G> {
 
     async fn through<T>(&self, name: &'static str, call: Call<'_, T>) -> Result<T, CloudError> {
         self.guard.before(name).await?;
+        let begin = Instant::now();
         let answer = call.await;
-        match self.guard.after(name, answer.as_ref().err()) {
+        match self.guard.after(name, begin.elapsed(), answer.as_ref().err()) {
             Some(error) => Err(error),
             None => answer,
         }

@@ -176,8 +176,8 @@ impl Pace for RealPace {
 pub trait Observer: Send + Sync {
     /// A call may go out, after so long in the line.
     fn waited(&self, call: &'static str, time: Duration);
-    /// A call ended, with an error of this kind if with one.
-    fn ended(&self, call: &'static str, error: Option<Kind>);
+    /// A call ended after so long, the line not counted, with an error of this kind if with one.
+    fn ended(&self, call: &'static str, took: Duration, error: Option<Kind>);
 }
 
 /// A guard that lets calls pass at EC2's pace.
@@ -244,10 +244,10 @@ impl Guard for Limits {
         })
     }
 
-    fn after(&self, call: &'static str, error: Option<&CloudError>) -> Option<CloudError> {
+    fn after(&self, call: &'static str, took: Duration, error: Option<&CloudError>) -> Option<CloudError> {
         let kind = error.map(|error| error.kind);
         self.line().learn(call, kind == Some(Kind::Throttled), self.pace.now());
-        self.observer.ended(call, kind);
+        self.observer.ended(call, took, kind);
         None
     }
 }

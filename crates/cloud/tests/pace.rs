@@ -69,7 +69,7 @@ impl Guard for Quota {
         })
     }
 
-    fn after(&self, _: &'static str, _: Option<&CloudError>) -> Option<CloudError> {
+    fn after(&self, _: &'static str, _: Duration, _: Option<&CloudError>) -> Option<CloudError> {
         None
     }
 }
@@ -142,7 +142,7 @@ struct Nobody;
 impl Observer for Nobody {
     fn waited(&self, _: &'static str, _: Duration) {}
 
-    fn ended(&self, _: &'static str, _: Option<Kind>) {}
+    fn ended(&self, _: &'static str, _: Duration, _: Option<Kind>) {}
 }
 
 struct World {
