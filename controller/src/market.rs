@@ -105,6 +105,7 @@ pub fn cluster_facts(
         memory_overhead_thousandths: settings.memory_overhead_per_mille,
         isolated_vpc: settings.isolated_vpc,
         reserved_capacity: settings.gates.reserved_capacity,
+        min_values: settings.planning.min_values,
         disable_dry_run: settings.disable_dry_run,
     }
 }

@@ -1,5 +1,7 @@
 //! What Kerf is told about the cluster and itself, as far as buying machines depends on it (aws 8.1).
 
+use planner::MinValuesPolicy;
+
 /// The settings behind instance types and launches; one value a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -25,6 +27,8 @@ pub struct Settings {
     pub isolated_vpc: bool,
     /// The gate ReservedCapacity: capacity reservations are looked for and used.
     pub reserved_capacity: bool,
+    /// `MIN_VALUES_POLICY`: what becomes of a launch that is left with fewer values than `minValues` asks for.
+    pub min_values: MinValuesPolicy,
     /// `DISABLE_DRY_RUN`: launches are not tried out before a class is called ready.
     pub disable_dry_run: bool,
 }
@@ -43,6 +47,7 @@ impl Default for Settings {
             memory_overhead_thousandths: 75,
             isolated_vpc: false,
             reserved_capacity: false,
+            min_values: MinValuesPolicy::Strict,
             disable_dry_run: false,
         }
     }

@@ -11,12 +11,13 @@ use cloud::launch::{
     Offer, Refusal, Resume, SETTLE, Templates, Token, Within, buy, choose, cluster_tags, deal, judge, resume, served,
     template_tags,
 };
-use cloud::nodeclass::{Memory, ResolvedClass, fetch, queries, resolve};
+use cloud::nodeclass::{Memory, ResolvedClass, fetch, probe, queries, resolve, try_out};
 use cloud::shortage::{FamilyClass, Scope, Shortages};
 use cloud::types::{self, ClassSettings, Market, Source};
 use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
-use planner::{CapacityType, Catalogue, Operator, Requirement, Requirements, Resources};
+use machine::userdata::RenderError;
+use planner::{CapacityType, Catalogue, MinValuesPolicy, Operator, Requirement, Requirements, Resources};
 
 struct World {
     cloud: FakeCloud,
@@ -87,22 +88,34 @@ async fn catalogue(
 }
 
 impl World {
+    fn offer(&self) -> Offer<'_> {
+        Offer {
+            class: &self.class,
+            catalogue: &self.catalogue,
+            shortages: &self.shortages,
+            in_flight: &self.in_flight,
+            settings: &self.settings,
+            now: self.cloud.now(),
+        }
+    }
+
     fn choose(&self, ask: &Ask) -> Result<Choice, Refusal> {
-        choose(
-            ask,
-            &Offer {
-                class: &self.class,
-                catalogue: &self.catalogue,
-                shortages: &self.shortages,
-                in_flight: &self.in_flight,
-                settings: &self.settings,
-                now: self.cloud.now(),
-            },
-        )
+        choose(ask, &self.offer())
     }
 
     async fn buy(&self, choice: &Choice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
         buy(&self.cloud, &self.templates, choice, request, self.cloud.now()).await
+    }
+
+    /// All that is done for a claim, as far as it gets: its launch is tried out, chosen and bought.
+    async fn launch(&self, ask: &Ask) -> Result<FleetAnswer, Refusal> {
+        if let Some(probe) = probe(std::slice::from_ref(ask), &self.offer()) {
+            try_out(&self.cloud, &probe).await.unwrap();
+        }
+        let choice = self.choose(ask)?;
+        let members = claims(&["a"]);
+        let request = choice.request(&Token::new(&choice, &members, self.cloud.now()), &members);
+        Ok(self.buy(&choice, &request).await.unwrap())
     }
 
     /// Everything that is alive, the invisible included.
@@ -240,6 +253,37 @@ async fn min_values_hold_or_nothing_is_bought() {
     assert!(world.choose(&lowered).is_ok(), "the plan has made do with less");
 }
 
+/// The catalogue has the values, but the sixty cheapest types do not: by the policy nothing is bought, or what there is.
+#[tokio::test]
+async fn min_values_that_only_the_cut_to_sixty_types_breaks_go_by_the_policy() {
+    let mut world = world("").await;
+    world.class.spec.context = Some("ctx".to_owned());
+    let sizes = |least, more: &[Requirement]| {
+        let size = requirement(label::INSTANCE_SIZE, Operator::Exists, &[]);
+        ask(&[&[Requirement { min_values: Some(least), ..size }], more].concat())
+    };
+    let bought = |choice: &Choice| -> BTreeSet<String> {
+        choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
+    };
+    let of = |types: &BTreeSet<String>| -> BTreeSet<String> {
+        types.iter().filter_map(|name| name.split_once('.')).map(|(_, size)| size.to_owned()).collect()
+    };
+    let cheapest = bought(&world.choose(&sizes(1, &[])).unwrap());
+    let names: Vec<&str> = cheapest.iter().map(String::as_str).collect();
+    let others = requirement(label::INSTANCE_TYPE, Operator::NotIn, &names);
+    let beyond = of(&bought(&world.choose(&sizes(1, &[others])).unwrap()));
+    assert!(cheapest.len() == 60 && !beyond.is_subset(&of(&cheapest)), "only the cut is in the way");
+    let left = u32::try_from(of(&cheapest).len()).unwrap();
+    assert!(world.choose(&sizes(left, &[])).is_ok());
+    let refused = world.choose(&sizes(left + 1, &[]));
+    let why = format!("minValues of {} is {}, but only {left} values are left", label::INSTANCE_SIZE, left + 1);
+    assert_eq!(refused, Err(Refusal::InsufficientCapacity(why)));
+    world.settings.min_values = MinValuesPolicy::BestEffort;
+    let lowered = world.choose(&sizes(left + 1, &[])).unwrap();
+    assert_eq!((bought(&lowered), lowered.context), (cheapest, None));
+    assert_eq!(world.choose(&sizes(left, &[])).unwrap().context.as_deref(), Some("ctx"), "nothing was lowered");
+}
+
 /// A context is for instances as they were asked for, and EC2's own prices are not those that an overlay states.
 #[tokio::test]
 async fn how_a_claim_was_planned_decides_how_it_is_bought() {
@@ -306,6 +350,41 @@ async fn addresses_of_launches_under_way_count() {
     world.in_flight.begin(&token, &first, 2, world.cloud.now());
     world.clock.advance(SignedDuration::from_mins(2));
     assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
+}
+
+/// Rows: what goes wrong, and whether the launch's addresses count after it. What EC2 refused is given back by whoever asked;
+/// what has an unknown end may have been launched.
+#[tokio::test]
+async fn a_launch_that_comes_to_nothing_gives_its_addresses_back() {
+    let rows = [
+        ("CreateFleet", Some(Fault::unauthorized()), false),
+        ("CreateLaunchTemplate", Some(Fault::unauthorized()), false),
+        ("CreateFleet", Some(Fault::Lost), true),
+        ("nothing in stock", None, false),
+    ];
+    for (what, fault, counted) in rows {
+        let mut world = world("").await;
+        let own = world.class.subnets[0].clone();
+        let other =
+            cloud::Subnet { id: "subnet-other".to_owned(), free_addresses: own.free_addresses - 1, ..own.clone() };
+        world.class.subnets = vec![own.clone(), other.clone()];
+        match &fault {
+            Some(fault) => world.cloud.fail(what, 1, fault.clone()),
+            None => world.cloud.dry_up(Drought::default()),
+        }
+        let here = ask(&[requirement(label::ZONE, Operator::In, &[&own.zone])]);
+        let used = |world: &World| world.choose(&here).unwrap().configs[0].overrides[0].subnet_id.clone();
+        let (choice, members) = (world.choose(&here).unwrap(), claims(&["a"]));
+        let token = Token::new(&choice, &members, world.cloud.now());
+        world.in_flight.begin(&token, &choice, members.len(), world.cloud.now());
+        assert_eq!(used(&world), other.id, "{what}: it is under way");
+        match world.buy(&choice, &choice.request(&token, &members)).await {
+            Ok(answer) => world.in_flight.settle(&token, &answer, world.cloud.now()),
+            Err(error) if error.may_have_bought() => {}
+            Err(_) => world.in_flight.give_back(&token),
+        }
+        assert_eq!(used(&world), if counted { &other.id } else { &own.id }.as_str(), "{what}: {fault:?}");
+    }
 }
 
 #[tokio::test]
@@ -439,6 +518,19 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
     let error = world.buy(&choice, &more).await.unwrap_err();
     assert!(!error.may_have_bought() && error.cause().kind == cloud::Kind::Unauthorized, "{error}");
+}
+
+/// Machines of Amazon Linux 2023 must be told it: until then neither a launch that is tried out nor one for a claim gets so far.
+#[tokio::test]
+async fn no_template_is_made_while_the_services_cidr_is_unknown() {
+    let mut world = world("").await;
+    let known = std::mem::take(&mut world.settings.cluster_cidr);
+    let refusal = world.launch(&ask(&[])).await.unwrap_err();
+    assert!(matches!(&refusal, Refusal::Class { source: RenderError::NoCidr, .. }), "{refusal:?}");
+    assert_eq!(world.cloud.count("CreateLaunchTemplate"), 0);
+    world.settings.cluster_cidr = known;
+    assert_eq!(world.launch(&ask(&[])).await.unwrap().instances.len(), 1);
+    assert_ne!(world.cloud.count("CreateLaunchTemplate"), 0, "the same, once it is known");
 }
 
 /// What is made once is not asked for again; what nobody uses goes; what somebody else took away is noticed.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
-use planner::{CapacityType, InstanceType, MicroDollars, Offer as TypeOffer, Offering, Reservation, Resources};
+use planner::{
+    CapacityType, InstanceType, MicroDollars, MinValuesPolicy, Offer as TypeOffer, Offering, Reservation, Resources,
+};
 
 use super::reserved::{self, ReservationKind};
 use super::template::{self, Mould};
@@ -49,10 +51,10 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
     }
     candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
     candidates.truncate(MAX_TYPES);
-    if !ask.min_values_relaxed {
-        check_min_values(ask, &candidates)?;
-    }
-    assemble(ask, offer, capacity_type, &candidates, &subnets)
+    let as_asked = has_min_values(ask, offer, &candidates)?;
+    let choice = assemble(ask, offer, capacity_type, &candidates, &subnets)?;
+    // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
+    Ok(if as_asked { choice } else { Choice { context: None, ..choice } })
 }
 
 /// Per zone the subnet with most free addresses among those that have some. What launches under way will take decides
@@ -174,6 +176,18 @@ fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &Offer<'_>) {
     candidates.retain(|candidate| !candidate.offerings.is_empty());
 }
 
+/// Whether `minValues` stand as they were asked for. The plan may have lowered them; what breaks only now, at the cut to
+/// [`MAX_TYPES`] or because stock has changed, is lowered by the policy or refused.
+fn has_min_values(ask: &Ask, offer: &Offer<'_>, candidates: &[Candidate<'_>]) -> Result<bool, Refusal> {
+    if ask.min_values_relaxed {
+        return Ok(false);
+    }
+    match check_min_values(ask, candidates) {
+        Err(_) if offer.settings.min_values == MinValuesPolicy::BestEffort => Ok(false),
+        checked => checked.map(|()| true),
+    }
+}
+
 /// `minValues` must still hold for the types that are left.
 fn check_min_values(ask: &Ask, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
     for (key, set) in ask.requirements.iter() {
@@ -246,8 +260,7 @@ fn assemble(
         templates,
         configs,
         tags: template::tags(ask, offer),
-        // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
-        context: offer.class.spec.context.clone().filter(|_| !ask.min_values_relaxed),
+        context: offer.class.spec.context.clone(),
         prioritized: ask.overlay_priced,
         addresses: u32::try_from(pods.unwrap_or_default()).unwrap_or(0),
     })
