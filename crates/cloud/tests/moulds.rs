@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use api::label;
 use api::nodeclass::EC2NodeClassSpec;
+use cloud::fake::{Builder, FakeCloud, own_image};
 use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, Within, choose, judge};
 use cloud::nodeclass::{Answers, Memory, ResolvedClass, fetch, queries, resolve};
 use cloud::shortage::{Scope, Shortages};
 use cloud::{
-    FleetAnswer, FleetError, FleetRequest, InterfaceKind, NetworkInterface, PlacementGroup, Settings, fake::FakeCloud,
+    FleetAnswer, FleetError, FleetRequest, Image, InterfaceKind, LaunchTemplateRequest, NetworkInterface,
+    PlacementGroup, Settings,
 };
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
@@ -20,7 +22,8 @@ const EFA: &str = "vpc.amazonaws.com/efa";
 
 /// A class with these fields besides what every class needs.
 async fn class(more: Value) -> ResolvedClass {
-    let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let builder = FakeCloud::builder("us-west-2").only_types(&["m5.large"]);
+    let cloud = own_images().into_iter().fold(builder, Builder::image).build().unwrap();
     let mut spec = json!({
         "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
         "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
@@ -35,6 +38,15 @@ async fn class(more: Value) -> ResolvedClass {
     let questions = queries(&object, &settings);
     let answers: Answers = fetch(&cloud, &questions, &Memory::default(), Timestamp::UNIX_EPOCH).await;
     resolve(&object, answers, &settings, Timestamp::UNIX_EPOCH).class
+}
+
+/// Two images for the same machines, and one for others.
+fn own_images() -> [Image; 3] {
+    [
+        own_image("ami-old", "golden-1", "x86_64", "2026-01-01T00:00:00.000Z"),
+        own_image("ami-new", "golden-2", "x86_64", "2026-02-01T00:00:00.000Z"),
+        own_image("ami-arm", "golden-2-arm", "arm64", "2026-02-01T00:00:00.000Z"),
+    ]
 }
 
 fn settings() -> Settings {
@@ -151,6 +163,7 @@ async fn efa_interfaces_come_only_when_they_are_asked_for() {
     assert!(all.iter().all(|one| one.kind == InterfaceKind::Efa && one.associate_public_ip == Some(false)));
 }
 
+/// Rows: the services' CIDR, and what the interface with IP has of IPv4 prefixes, IPv6 prefixes and IPv6 addresses.
 #[tokio::test]
 async fn interfaces_of_the_class_keep_ip_away_from_efa_only() {
     let class = class(json!({
@@ -162,12 +175,17 @@ async fn interfaces_of_the_class_keep_ip_away_from_efa_only() {
         ],
     }))
     .await;
-    let choice = choice_of(&class, plain(), &ask(&json!([]), &[]), &settings());
-    let [ip, efa] = interfaces(&choice).try_into().unwrap();
-    assert_eq!((ip.kind, ip.associate_public_ip, ip.ipv4_prefixes), (InterfaceKind::Interface, Some(true), Some(2)));
-    let bare = NetworkInterface { device: 1, kind: InterfaceKind::EfaOnly, ..NetworkInterface::default() };
-    assert_eq!(efa, bare);
-    assert_eq!(choice.templates[0].connection_tracking.unwrap().tcp_established, Some(600));
+    let rows = [("10.100.0.0/16", (Some(2), None, None)), ("fd00:10::/108", (None, Some(2), Some(1)))];
+    for (cidr, addresses) in rows {
+        let settings = Settings { cluster_cidr: cidr.to_owned(), ..settings() };
+        let choice = choice_of(&class, plain(), &ask(&json!([]), &[]), &settings);
+        let [ip, efa] = interfaces(&choice).try_into().unwrap();
+        assert_eq!((ip.kind, ip.associate_public_ip), (InterfaceKind::Interface, Some(true)), "{cidr}");
+        assert_eq!((ip.ipv4_prefixes, ip.ipv6_prefixes, ip.ipv6_addresses), addresses, "{cidr}");
+        let bare = NetworkInterface { device: 1, kind: InterfaceKind::EfaOnly, ..NetworkInterface::default() };
+        assert_eq!(efa, bare, "{cidr}");
+        assert_eq!(choice.templates[0].connection_tracking.unwrap().tcp_established, Some(600), "{cidr}");
+    }
 }
 
 #[tokio::test]
@@ -346,6 +364,34 @@ async fn templates_are_as_few_as_can_be() {
     };
     let count = |pods| choice_of(&class, types(pods), &ask(&json!([]), &[]), &settings()).templates.len();
     assert_eq!((count(29), count(58)), (1, 2));
+}
+
+/// Rows: the images that the class selects, and the image of each template with the types that it launches.
+#[tokio::test]
+async fn each_image_has_a_template_and_of_like_images_the_newest_is_used() {
+    let arm = || {
+        let mut kind = kind("m7g.2xlarge", 0, vec![offering("us-west-2a", CapacityType::OnDemand, 326_000)]);
+        kind.labels.insert(label::ARCH.to_owned(), vec!["arm64".to_owned()]);
+        kind
+    };
+    let rows = [
+        (json!([{"id": "ami-old"}, {"id": "ami-arm"}]), vec![("ami-arm", "m7g.2xlarge"), ("ami-old", "m5.2xlarge")]),
+        (json!([{"name": "golden-*"}]), vec![("ami-arm", "m7g.2xlarge"), ("ami-new", "m5.2xlarge")]),
+        (json!([{"id": "ami-old"}, {"id": "ami-new"}]), vec![("ami-new", "m5.2xlarge")]),
+    ];
+    for (terms, expected) in rows {
+        let class = class(json!({"amiFamily": "Custom", "amiSelectorTerms": terms})).await;
+        let choice = choice_of(&class, [plain(), vec![arm()]].concat(), &ask(&json!([]), &[]), &settings());
+        let launched = |template: &LaunchTemplateRequest| {
+            let config = choice.configs.iter().find(|config| config.launch_template == template.name).unwrap();
+            let [only] = config.overrides.as_slice() else { panic!("{config:?}") };
+            assert_eq!(only.image_id, template.image_id, "{terms}");
+            (template.image_id.clone(), only.instance_type.clone())
+        };
+        let found: Vec<(String, String)> = choice.templates.iter().map(launched).collect();
+        let found: Vec<(&str, &str)> = found.iter().map(|(image, kind)| (image.as_str(), kind.as_str())).collect();
+        assert_eq!(found, expected, "{terms}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use api::nodeclass::KubeletConfiguration;
 use machine::userdata::{AmiFamily, Bootstrap};
 
 use crate::support::{document, input, taint, whole_kubelet, with};
@@ -55,6 +56,17 @@ commands = [["apiclient", "set", "motd=hello"]]
 mode = "once"
 essential = false
 "#;
+const RESERVED: &str = r#"[settings.kubernetes.kube-reserved]
+cpu = "70m"
+memory = "900Mi"
+ephemeral-storage = "2Gi"
+
+[settings.kubernetes.system-reserved]
+memory = "300Mi"
+
+[settings.kubernetes.eviction-hard]
+"memory.available" = "15%"
+"#;
 const CONTAINER: &str = "[settings.host-containers.kerf-agent]\nsource = \"example.com/kerf-agent:1\"\n";
 
 fn raid0(release: Option<&str>, user_data: &str) -> Bootstrap {
@@ -69,6 +81,13 @@ fn agent(settings: &str, user_data: &str) -> Bootstrap {
 fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> {
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025};
     let kubelet = || Bootstrap { max_pods: None, kubelet: whole_kubelet(), ..input() };
+    let one_reservation = || Bootstrap {
+        kubelet: KubeletConfiguration {
+            kube_reserved: whole_kubelet().kube_reserved,
+            ..KubeletConfiguration::default()
+        },
+        ..with(RESERVED)
+    };
     let ipv6 = || Bootstrap { cluster_cidr: "fd00:10::/108".into(), cluster_dns: vec!["fd00:10::a".into()], ..input() };
     let bare = || Bootstrap { max_pods: None, cluster_dns: Vec::new(), taints: Vec::new(), ..input() };
     let strange = "[settings.kubernetes]\nmaxpods = 3\nquantum-mode = true\n[network]\na = 1\n";
@@ -101,6 +120,8 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
             Bootstrap { max_pods: None, kubelet: whole_kubelet(), ..with(SETTINGS) },
             &[],
         ),
+        (Bottlerocket, "the-users-reservations-stay", with(RESERVED), &[]),
+        (Bottlerocket, "the-class-replaces-the-reservation-that-it-sets", one_reservation(), &[]),
         (
             Bottlerocket,
             "unknown-settings-are-kept-and-told",
