@@ -1,0 +1,55 @@
+//! What pools see of the market, and what a shortage changes there.
+
+use std::collections::BTreeMap;
+
+use cloud::fake::FakeCloud;
+use jiff::Timestamp;
+use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation};
+
+use super::{FleetAnswer, Scope, Token, drop_reserved};
+use crate::fixture;
+
+/// What EC2 lacks is known of that pool alone, and costs no call.
+#[tokio::test]
+async fn a_shortage_changes_one_offering_and_asks_nobody() {
+    let fake = FakeCloud::builder("us-west-2").only_types(&["c5.large", "m5.large"]).build().unwrap();
+    let market = fixture::market(&fake).await.with_risk(false);
+    let class = fixture::class(&fixture::discovered());
+    market.learn(&class, fixture::resolution(&class, &market).await.class).unwrap();
+    let (before, calls) = (market.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), fake.log().len());
+    let short = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
+    let learned = (Vec::new(), vec![short]);
+    market.end_launch(&Token::read("kerf-1-2"), &FleetAnswer::default(), learned, Timestamp::UNIX_EPOCH);
+    let mut expected = Catalogue::clone(&before);
+    let offerings =
+        expected.types.iter_mut().filter(|kind| kind.name == "m5.large").flat_map(|kind| &mut kind.offerings);
+    let mut struck = offerings.filter(|one| one.zone == "us-west-2a" && one.capacity_type == CapacityType::Spot);
+    let one = struck.next().unwrap();
+    assert!(std::mem::replace(&mut one.available, false), "it was for sale");
+    assert!(struck.next().is_none());
+    assert_eq!(*market.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), expected);
+    assert_eq!(fake.log().len(), calls);
+}
+
+#[test]
+fn without_the_gate_reservations_are_not_there() {
+    let offering = |capacity_type, reservation| Offering {
+        zone: "a".to_owned(),
+        capacity_type,
+        price: MicroDollars(1),
+        available: true,
+        labels: BTreeMap::new(),
+        reservation,
+    };
+    let reservation = Some(Reservation { id: "cr-1".to_owned(), remaining: 1 });
+    let offerings = vec![
+        offering(CapacityType::Reserved, reservation),
+        offering(CapacityType::Spot, None),
+        offering(CapacityType::OnDemand, None),
+    ];
+    let kind = InstanceType { offerings, ..InstanceType::default() };
+    let mut catalogue = Catalogue { name: "default".to_owned(), types: vec![kind] };
+    drop_reserved(&mut catalogue);
+    let left: Vec<CapacityType> = catalogue.types[0].offerings.iter().map(|one| one.capacity_type).collect();
+    assert_eq!(left, [CapacityType::Spot, CapacityType::OnDemand]);
+}
