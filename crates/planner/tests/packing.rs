@@ -232,6 +232,32 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     }
 }
 
+#[test]
+fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_day() {
+    let report = Some((Size { cpu: 600, memory: 200 * MIB }, false));
+    let refused = Sizing { fixed: Some(WhyFixed::Infeasible), ..one(2500, 1250, 500) };
+    let mut snapshot = of_nodes(
+        vec![(vec![refused], report), (vec![one(2000, 2000, 1900)], report)],
+        Utilization::Pack,
+        Packing::default(),
+    );
+    // Kubelet keeps what the pod has.
+    let kept = |snapshot: &mut Snapshot| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 2500);
+    kept(&mut snapshot);
+    let back = plan(&snapshot);
+    let changes: Vec<(WhyResize, i64, bool)> =
+        back.resizes.iter().map(|it| (it.why, it.containers[0].to.cpu, it.marks)).collect();
+    assert_eq!((changes, findings(&snapshot, &back)), (vec![(WhyResize::Unpacked, 2500, true)], String::new()));
+
+    let mut after = resized(&snapshot, &back);
+    kept(&mut after);
+    Arc::make_mut(&mut after.nodes[0]).pods[0].sizing.as_mut().unwrap().fixed = None;
+    assert_eq!(plan(&after).resizes, vec![]);
+    after.now = Millis(NOW.0 + 25 * HOUR);
+    let again = plan(&after).resizes;
+    assert_eq!(again.iter().map(|it| it.containers[0].to.cpu).collect::<Vec<_>>(), [1875]);
+}
+
 proptest! {
     #![proptest_config(cases())]
 
