@@ -89,6 +89,12 @@ impl Simulation {
         }
     }
 
+    /// Pods that have waited for a place for longer than that.
+    pub fn waits_longer_than(&self, span: Moment) -> impl Iterator<Item = &String> {
+        let since = self.world.now - span;
+        self.world.pods.iter().filter(move |(_, pod)| pod.node.is_none() && pod.created < since).map(|(name, _)| name)
+    }
+
     fn next(&self) -> Moment {
         let script = self.script.keys().next().map(|(at, _)| *at);
         let agents = self.agents.values().map(|(at, _)| *at).min();

@@ -3,12 +3,14 @@
 
 use std::ops::RangeInclusive;
 
-use day::clock::{HOUR, START};
+use day::app::App;
+use day::clock::{HOUR, MINUTE, START};
 use day::setup::Setup;
 use day::simulation::Simulation;
-use day::trace::{Size, day as trace};
+use day::trace::{self, Event};
+use planner::Size;
 
-const SIZE: Size = Size { services: 16, jobs: 4, faults: 24, from: 12, hours: 4 };
+const HOURS: trace::Size = trace::Size { services: 16, jobs: 4, faults: 24, from: 12, hours: 4 };
 /// So many seeds are played, unless `KERF_DAY_SEEDS` says otherwise.
 const SEEDS: u64 = 2;
 
@@ -18,8 +20,8 @@ fn seeds() -> RangeInclusive<u64> {
 
 fn played(utilization: &'static str, seed: u64) -> Simulation {
     let mut simulation = Simulation::new(&Setup { seed, utilization, ..Setup::default() }).unwrap();
-    trace(seed, SIZE, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
-    simulation.run(START + SIZE.hours * HOUR).unwrap();
+    trace::day(seed, HOURS, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
+    simulation.run(START + HOURS.hours * HOUR).unwrap();
     simulation
 }
 
@@ -54,4 +56,21 @@ fn lowered_requests_save_money_and_are_given_back() {
     );
     assert!(lowered > 0 && raised > 0);
     assert!(pack <= observe);
+}
+
+#[test]
+fn the_judge_sees_requests_that_nobody_may_write_and_kubelet_grants_none_beyond_its_node() {
+    let there_is_none = Size { cpu: 1_000_000, memory: 1 << 30 };
+    for (asks, expected) in [(Size { cpu: 100, memory: 1 << 30 }, "requests Size"), (there_is_none, " keeps Size")] {
+        let mut simulation = Simulation::new(&Setup { duds: 0, ..Setup::default() }).unwrap();
+        simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 4, ..App::default() }));
+        simulation.run(START + 10 * MINUTE).unwrap();
+        assert_eq!(simulation.audit.breaches, []);
+        let pod = simulation.world.pods.keys().next().unwrap().clone();
+        simulation.world.resize(&pod, asks);
+        simulation.run(START + 11 * MINUTE).unwrap();
+        assert_eq!(simulation.world.pods[&pod].kept == asks, asks != there_is_none);
+        let (_, breach) = simulation.audit.breaches.first().unwrap();
+        assert!(breach.contains(expected), "{breach}");
+    }
 }
