@@ -57,11 +57,14 @@ fn assert_kept(simulation: &Simulation) {
 
 #[test]
 fn nothing_is_leaked_doubled_or_broken_on_a_day_full_of_faults() {
-    let setup = Setup { seed: u64::try_from(number("KERF_DAY_SEED", 1)).unwrap(), ..Setup::default() };
+    let seed = u64::try_from(number("KERF_DAY_SEED", 1)).unwrap();
+    let usual = Setup::default();
+    let utilization = env::var("KERF_DAY_UTILIZATION").map_or(usual.utilization, |text| text.leak());
+    let setup = Setup { seed, utilization, ..usual };
     let simulation = played(&setup, sample());
     let (record, audit) = (&simulation.record, &simulation.audit);
     println!(
-        "{} steps, {} plans, {} faults, {} notices, {} deaths, {} machines bought, {} refusals, {} moves begun, {} pods evicted, ${:.2}",
+        "{} steps, {} plans, {} faults, {} notices, {} deaths, {} machines bought, {} refusals, {} moves begun, {} pods evicted, {:?}, ${:.2}",
         audit.steps,
         record.plans,
         record.faults,
@@ -71,6 +74,7 @@ fn nothing_is_leaked_doubled_or_broken_on_a_day_full_of_faults() {
         record.refusals,
         record.moves.len(),
         simulation.world.evicted,
+        record.resizes,
         record.dollars()
     );
     assert_kept(&simulation);
