@@ -86,7 +86,8 @@ pub const RESIZE: &str = "kerf.sh/resize";
 pub const RESIZE_NEVER: &str = "never";
 /// On a pod whose requests were lowered: what its containers requested before; see [`crate::objects::Requested`].
 pub const REQUESTED: &str = "kerf.sh/requested";
-/// On a pod: when it got its requests back because something was short, a comma list of RFC 3339 instants.
+/// On a pod: when it got its requests back because something was short or kubelet could not lower them, a comma list of RFC 3339
+/// instants.
 pub const GIVEN_BACK: &str = "kerf.sh/requests-given-back";
 /// On a pod, copied from its template: a duration such as `4h`; a pod that has run for less is not moved to save money, so its
 /// workload is disturbed at most so often.

@@ -69,8 +69,8 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
     going.empty(free.remove(&MoveReason::Empty).unwrap_or_default());
     let Going { purse, mut moves, mut verdicts, .. } = going;
-    let lowering = Lowering::of(snapshot, &judge);
     let mut resizes = returns::of(snapshot, plan);
+    let lowering = Lowering::of(snapshot, &judge, &resizes);
     let mut ahead = Ahead::default();
     if !free.is_empty() {
         let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, (&moves, &resizes, &lowering));

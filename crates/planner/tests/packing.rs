@@ -232,6 +232,53 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     }
 }
 
+#[test]
+fn a_pod_that_grew_in_one_resource_is_lowered_in_the_other_by_a_later_plan() {
+    let report = Some((Size { cpu: 2000, memory: 500 * MIB }, false));
+    let mut grown = one(2500, 1250, 1500);
+    let memory = 6000 * MIB;
+    grown.containers[0].requested.memory = memory;
+    grown.containers[0].requests.memory = memory;
+    let mut other = one(1000, 1000, 900);
+    other.containers[0].requested.memory = 4000 * MIB;
+    other.containers[0].requests.memory = 4000 * MIB;
+    let snapshot = of_nodes(vec![(vec![grown], report), (vec![other], None)], Utilization::Pack, Packing::default());
+    let first = plan(&snapshot);
+    assert_eq!(findings(&snapshot, &first), "");
+    assert_eq!(first.resizes.iter().map(|it| it.why).collect::<Vec<_>>(), [WhyResize::Grown]);
+
+    let next = plan(&resized(&snapshot, &first));
+    let change = |it: &planner::Resize| (it.why, it.containers[0].to);
+    let expected = (WhyResize::MakesRoom, Size { cpu: 1800, memory: 3000 * MIB });
+    assert_eq!(next.resizes.iter().map(change).collect::<Vec<_>>(), [expected]);
+}
+
+#[test]
+fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_day() {
+    let report = Some((Size { cpu: 600, memory: 200 * MIB }, false));
+    let refused = Sizing { fixed: Some(WhyFixed::Infeasible), ..one(2500, 1250, 500) };
+    let mut snapshot = of_nodes(
+        vec![(vec![refused], report), (vec![one(2000, 2000, 1900)], report)],
+        Utilization::Pack,
+        Packing::default(),
+    );
+    // Kubelet keeps what the pod has.
+    let kept = |snapshot: &mut Snapshot| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 2500);
+    kept(&mut snapshot);
+    let back = plan(&snapshot);
+    let changes: Vec<(WhyResize, i64, bool)> =
+        back.resizes.iter().map(|it| (it.why, it.containers[0].to.cpu, it.marks)).collect();
+    assert_eq!((changes, findings(&snapshot, &back)), (vec![(WhyResize::Unpacked, 2500, true)], String::new()));
+
+    let mut after = resized(&snapshot, &back);
+    kept(&mut after);
+    Arc::make_mut(&mut after.nodes[0]).pods[0].sizing.as_mut().unwrap().fixed = None;
+    assert_eq!(plan(&after).resizes, vec![]);
+    after.now = Millis(NOW.0 + 25 * HOUR);
+    let again = plan(&after).resizes;
+    assert_eq!(again.iter().map(|it| it.containers[0].to.cpu).collect::<Vec<_>>(), [1875]);
+}
+
 proptest! {
     #![proptest_config(cases())]
 

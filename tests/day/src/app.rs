@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use api::objects::{Pod, PodDisruptionBudget};
 use api::{annotation, label};
+use planner::Size;
 use serde_json::{Map, Value, json};
 
 use crate::clock::SECOND;
@@ -13,6 +14,8 @@ use crate::clock::SECOND;
 pub const NAMESPACE: &str = "default";
 /// The label that says whose a pod is.
 pub const APP: &str = "app";
+/// The one container of each pod.
+pub const CONTAINER: &str = "main";
 
 /// A Deployment, or with `lasts` a Job.
 #[derive(Clone, Debug)]
@@ -25,7 +28,7 @@ pub struct App {
     pub cpu: i64,
     /// Request of a pod, in bytes.
     pub memory: i64,
-    /// What a pod really uses of its request, in percent.
+    /// What a pod really uses of its request on average, in percent.
     pub uses: i64,
     /// `terminationGracePeriodSeconds`.
     pub grace: i64,
@@ -82,7 +85,7 @@ impl App {
             annotations.insert(annotation::DISRUPT_AT_MOST_ONCE_PER.to_owned(), Value::String(text));
         }
         let mut spec = json!({
-            "containers": [{"name": "main", "resources": {
+            "containers": [{"name": CONTAINER, "resources": {
                 "requests": {"cpu": format!("{}m", self.cpu), "memory": self.memory.to_string()},
             }}],
             "terminationGracePeriodSeconds": self.grace,
@@ -128,6 +131,12 @@ impl App {
             },
         });
         Ok(Some(serde_json::from_value(object).context("a made-up budget")?))
+    }
+
+    /// What a new pod of it requests.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        Size { cpu: self.cpu, memory: self.memory }
     }
 
     /// How many of its pods could be evicted while so many are healthy.

@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition, label, taint};
-use planner::MoveReason;
+use api::{NodeClaim, annotation, condition, label, quantity, taint};
+use planner::{MoveReason, Size};
 
-use crate::app::App;
-use crate::clock::{MINUTE, Moment};
+use crate::app::{App, CONTAINER};
+use crate::clock::{MINUTE, Moment, timestamp};
 use crate::draining::Cause;
-use crate::world::World;
+use crate::world::{Running, World};
 
 /// A machine without a claim, or a claim without a machine, may be there for so long: a crash, its restart, and two looks.
 const LOST: i64 = 8 * MINUTE;
 /// A pod may wait for so long, whatever happens: a machine that never comes up is given up after a quarter of an hour.
 const WAITS: i64 = 25 * MINUTE;
+/// A pod may go so long without what it requested first where something is short and its node has room: a crash, a stall, and two looks.
+const CRAMPED: i64 = 4 * MINUTE;
+/// What is left of each request at least, in percent: the usual `kerf.sh/pack-floor`.
+const FLOOR: i64 = 50;
 /// More breaches than these say nothing new.
 const MOST: usize = 20;
 
@@ -41,6 +45,8 @@ pub struct Audit {
     /// The longest that a pod has waited, in milliseconds.
     pub longest_wait: i64,
     strays: BTreeMap<String, Moment>,
+    /// Lowered pods on nodes where something is short and there is room for all that they requested, since when.
+    cramped: BTreeMap<String, Moment>,
 }
 
 impl Audit {
@@ -63,6 +69,7 @@ impl Audit {
         self.single(world);
         self.strays(world);
         self.waits(world);
+        self.requests(world);
     }
 
     /// A pod is about to be asked to go.
@@ -135,6 +142,38 @@ impl Audit {
         }
     }
 
+    /// Requests are lowered no further than they may be, nobody forgets what they were, and no node keeps more than it has.
+    fn requests(&mut self, world: &World) {
+        let mut cramped = BTreeSet::new();
+        for (node, instance) in world.nodes.keys().filter_map(|node| Some((node, world.market.instances.get(node)?))) {
+            let there_is = Size::of(&world.market.kind(instance).allocatable);
+            let takes = world.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
+            self.expect(takes.is_within(there_is), world.now, || format!("{node} keeps {takes:?} of {there_is:?}"));
+            let pressed = is_pressed(world, node);
+            for (name, pod) in world.pods_on(node).filter(|(_, pod)| pod.ending.is_none()) {
+                let Some(full) = world.apps.get(&pod.app).map(App::size) else { continue };
+                if pod.asks == full {
+                    continue;
+                }
+                self.expect(may_ask(pod, full), world.now, || {
+                    format!("pod {name} requests {:?} of {full:?}", pod.asks)
+                });
+                if pressed && full.minus(pod.takes()).is_within(there_is.minus(takes)) {
+                    cramped.insert(name.clone());
+                }
+            }
+        }
+        self.cramped.retain(|pod, _| cramped.contains(pod));
+        for pod in cramped {
+            let since = *self.cramped.entry(pod.clone()).or_insert(world.now);
+            self.expect(world.now - since <= CRAMPED, world.now, || {
+                format!(
+                    "pod {pod} has not got its requests back for minutes, though something is short and there is room"
+                )
+            });
+        }
+    }
+
     fn waits(&mut self, world: &World) {
         let waiting = world.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
         let Some((name, since)) = waiting.map(|(name, pod)| (name, pod.created)).min_by_key(|(_, since)| *since) else {
@@ -144,6 +183,21 @@ impl Audit {
         self.longest_wait = self.longest_wait.max(wait);
         self.expect(wait <= WAITS, world.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
     }
+}
+
+/// Whether something is short on a node that stays, as its agent has said not long ago.
+fn is_pressed(world: &World, node: &str) -> bool {
+    let stays = world.nodes.get(node).is_some_and(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
+    let now = timestamp(world.now);
+    stays && world.reports.get(node).is_some_and(|it| it.usage.is_current(now) && it.usage.is_pressed())
+}
+
+/// Whether a pod may request what it does now, and remembers what its template requests.
+fn may_ask(pod: &Running, full: Size) -> bool {
+    let floor = full.with(full, |full, _| full * FLOOR / 100);
+    let own = |name, amount: i64| pod.object.requested().ok()??.of(CONTAINER, name).filter(|known| *known == amount);
+    let remembers = own(quantity::CPU, full.cpu).is_some() && own(quantity::MEMORY, full.memory).is_some();
+    floor.is_within(pod.asks) && pod.asks.is_within(full) && remembers
 }
 
 fn name(claim: &NodeClaim) -> String {

@@ -4,6 +4,7 @@
 mod launch;
 mod moves;
 mod peer;
+mod resizes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -246,6 +247,9 @@ impl Controller {
         for (_, claim) in claims.extract_if(.., |position, _| plan.launches[*position].purpose != Purpose::Replacement)
         {
             self.create(hands, claim)?;
+        }
+        if self.peer.is_none() {
+            self.resize(hands, &plan.resizes)?;
         }
         for planned in begin.iter().map(|position| &plan.moves[*position]) {
             let place = |to: &Destination| match to {

@@ -29,6 +29,8 @@ pub type Shelf = (String, String, CapacityType);
 pub struct Instance {
     /// EC2's id, and the name of its Node.
     pub id: String,
+    /// How many were bought until then, itself included.
+    pub number: usize,
     /// The claim that it was bought for, as its tag says.
     pub claim: String,
     /// Its type's position in the catalogue.
@@ -117,6 +119,7 @@ impl Market {
         }
         let instance = best.map(|(price, kind, offering)| Instance {
             id: format!("i-{:017x}", self.bought + 1),
+            number: self.bought + 1,
             claim: claim.to_owned(),
             kind,
             zone: offering.zone.clone(),

@@ -1,6 +1,8 @@
 //! What a simulation leaves behind: figures, a line for each minute, and every move.
 
-use planner::{Move, MoveReason};
+use std::collections::BTreeMap;
+
+use planner::{Move, MoveReason, WhyResize};
 
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::world::World;
@@ -58,6 +60,8 @@ pub struct Record {
     pub deaths: usize,
     /// Faults of all kinds that were played.
     pub faults: usize,
+    /// Pods whose requests were changed, by reason.
+    pub resizes: BTreeMap<WhyResize, usize>,
     /// Machines that EC2 took with notice.
     pub notices: usize,
     /// Micro-dollars times milliseconds.
@@ -81,6 +85,18 @@ impl Record {
                 dollars: world.market.cost() as f64 / 1e6,
             });
         }
+    }
+
+    /// How often requests went down.
+    #[must_use]
+    pub fn lowered(&self) -> usize {
+        self.resizes.get(&WhyResize::MakesRoom).copied().unwrap_or(0)
+    }
+
+    /// How often requests went up again.
+    #[must_use]
+    pub fn raised(&self) -> usize {
+        self.resizes.values().sum::<usize>() - self.lowered()
     }
 
     /// What all machines have cost, in dollars.

@@ -1,50 +1,164 @@
-//! What agents report of their nodes: pods use a share of their requests, so a node uses the sum.
+//! What agents report of their nodes, counted as the shipped agent counts. A pod uses its share of its request on average and peaks in
+//! turns with others, so that a node uses less than its pods' peaks together. Where pods want more than there is, processes wait.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::nodeusage::{Figures, Histograms, NodeUsageSpec};
+use api::nodeusage::{Figures, Histograms, NodeUsageSpec, Pressure};
 use api::objects::NodeReport;
 use api::status::Time;
-use api::usage::{Histogram, Joint, Usage, encode_pods};
+use api::usage::{Histogram, Joint, Level, PodId, PodUsage, UNKNOWN, Usage, encode_pods};
 use api::{Quantity, quantity};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planner::Size;
 
-use crate::clock::timestamp;
-use crate::world::World;
+use crate::clock::{HOUR, MINUTE, Moment, timestamp};
+use crate::market::Instance;
+use crate::world::{Running, World};
 
-/// Every living agent says what its node uses now.
-pub fn refresh(world: &mut World) {
-    let living = world.market.instances.values().filter(|it| !it.agent_dead && world.nodes.contains_key(&it.id));
-    let reports: Vec<(String, Arc<NodeReport>)> =
-        living.filter_map(|it| Some((it.id.clone(), Arc::new(report(world, &it.id, it.bought)?)))).collect();
-    world.reports.extend(reports);
+/// Agents report so often.
+const REPORT: i64 = 5 * MINUTE;
+/// Reports tell of the worst within so long.
+const REMEMBERED: i64 = HOUR;
+/// Somebody waited all the time, in thousandths.
+const ALWAYS: u16 = 1_000;
+/// How much of its average CPU a pod uses from one report to the next, in percent.
+const TURNS: [i64; 4] = [70, 100, 130, 100];
+
+/// All agents, and what they remember.
+#[derive(Debug)]
+pub struct Reports {
+    last: Moment,
+    turn: usize,
+    pods: BTreeMap<String, History>,
+    nodes: BTreeMap<String, NodeHistory>,
 }
 
-fn report(world: &World, node: &str, since: i64) -> Option<NodeReport> {
-    let apps = world.pods_on(node).filter_map(|(_, pod)| world.apps.get(&pod.app));
-    let (cpu, memory) =
-        apps.fold((0, 0), |(cpu, memory), app| (cpu + app.cpu * app.uses / 100, memory + app.memory * app.uses / 100));
-    let spec = NodeUsageSpec {
-        instance: node.to_owned(),
-        measured_at: Time(timestamp(world.now)),
-        since: Time(timestamp(since)),
-        cpu: figures(quantity::CPU, cpu),
-        memory: figures(quantity::MEMORY, memory),
-        pressure: None,
-        throttled: 0,
-        oom_kills: 0,
-        histograms: Histograms {
-            cpu: Histogram::default().whole(),
-            memory: Histogram::default().whole(),
-            joint: Joint::default().whole(),
-        },
-        pods: encode_pods(&[]),
+#[derive(Debug, Default)]
+struct History {
+    cpu: Histogram,
+    memory: Histogram,
+    samples: i64,
+}
+
+#[derive(Debug, Default)]
+struct NodeHistory {
+    all: History,
+    short_of_cpu: Option<Moment>,
+    short_of_memory: Option<Moment>,
+}
+
+impl Reports {
+    /// Nobody has reported yet.
+    #[must_use]
+    pub fn new(now: Moment) -> Self {
+        Self { last: now, turn: 0, pods: BTreeMap::new(), nodes: BTreeMap::new() }
+    }
+
+    /// When the next reports are due.
+    #[must_use]
+    pub fn next(&self) -> Moment {
+        self.last + REPORT
+    }
+
+    /// Every living agent says what its node uses, if it is time.
+    pub fn refresh(&mut self, world: &mut World) {
+        if world.now < self.next() {
+            return;
+        }
+        (self.last, self.turn) = (world.now, self.turn + 1);
+        self.pods.retain(|name, _| world.pods.contains_key(name));
+        self.nodes.retain(|name, _| world.nodes.contains_key(name));
+        let living = world.market.instances.values().filter(|it| !it.agent_dead && world.nodes.contains_key(&it.id));
+        let reports: Vec<(String, Arc<NodeReport>)> =
+            living.filter_map(|it| Some((it.id.clone(), Arc::new(self.report(world, it)?)))).collect();
+        world.reports.extend(reports);
+    }
+
+    fn report(&mut self, world: &World, instance: &Instance) -> Option<NodeReport> {
+        let now = world.now;
+        let mut wanted = Size::default();
+        let mut pods = Vec::new();
+        for (number, (name, pod)) in world.pods_on(&instance.id).filter(|(_, pod)| pod.ready.is_some()).enumerate() {
+            let uses = uses(world, pod, self.turn + number);
+            wanted = wanted.plus(uses);
+            let history = self.pods.entry(name.clone()).or_default();
+            history.add(uses, now);
+            pods.extend(history.of_pod(pod.object.metadata.uid.as_deref().unwrap_or_default()));
+        }
+        let node = self.nodes.entry(instance.id.clone()).or_default();
+        node.add(wanted, Size::of(&world.market.kind(instance).allocatable), now);
+        let spec = NodeUsageSpec {
+            instance: instance.id.clone(),
+            measured_at: Time(timestamp(now)),
+            since: Time(timestamp(instance.bought)),
+            cpu: figures(quantity::CPU, &node.all.cpu, |level| level.millicores())?,
+            memory: figures(quantity::MEMORY, &node.all.memory, |level| level.bytes())?,
+            pressure: Some(node.pressure(now)),
+            throttled: 0,
+            oom_kills: 0,
+            histograms: Histograms {
+                cpu: node.all.cpu.abridged(),
+                memory: node.all.memory.abridged(),
+                joint: Joint::default().abridged(),
+            },
+            pods: encode_pods(&pods),
+        };
+        let metadata = ObjectMeta { name: Some(instance.id.clone()), ..ObjectMeta::default() };
+        Some(NodeReport { metadata, usage: Usage::read(&spec).ok()? })
+    }
+}
+
+/// What a pod would use now, if there were enough.
+fn uses(world: &World, pod: &Running, turn: usize) -> Size {
+    let Some(app) = world.apps.get(&pod.app) else { return Size::default() };
+    Size { cpu: app.cpu * app.uses * TURNS[turn % TURNS.len()] / 10_000, memory: app.memory * app.uses / 100 }
+}
+
+impl History {
+    fn add(&mut self, size: Size, now: Moment) {
+        let whole = |amount: i64| u64::try_from(amount).unwrap_or_default();
+        self.cpu.add(whole(size.cpu) * 1_000_000, timestamp(now));
+        self.memory.add(whole(size.memory), timestamp(now));
+        self.samples += 1;
+    }
+
+    fn of_pod(&self, uid: &str) -> Option<PodUsage> {
+        Some(PodUsage {
+            id: PodId::of(uid)?,
+            cpu_p50: self.cpu.percentile(500)?,
+            cpu_p95: self.cpu.percentile(950)?,
+            cpu_peak: self.cpu.percentile(1000)?,
+            memory_p95: self.memory.percentile(950)?,
+            memory_peak: self.memory.percentile(1000)?,
+            throttled: 0,
+            pressure: UNKNOWN,
+            oom_kills: 0,
+            hours: u8::try_from(self.samples * REPORT / HOUR).unwrap_or(u8::MAX),
+        })
+    }
+}
+
+impl NodeHistory {
+    /// Nobody uses more than there is: what is wanted beyond that waits.
+    fn add(&mut self, wanted: Size, there_is: Size, now: Moment) {
+        self.all.add(wanted.min(there_is), now);
+        let short = |is: bool, last: Option<Moment>| if is { Some(now) } else { last };
+        self.short_of_cpu = short(wanted.cpu > there_is.cpu, self.short_of_cpu);
+        self.short_of_memory = short(wanted.memory > there_is.memory, self.short_of_memory);
+    }
+
+    fn pressure(&self, now: Moment) -> Pressure {
+        let stalls = |last: Option<Moment>| if last.is_some_and(|at| now - at < REMEMBERED) { ALWAYS } else { 0 };
+        Pressure { cpu: stalls(self.short_of_cpu), memory: stalls(self.short_of_memory), ..Pressure::default() }
+    }
+}
+
+fn figures(resource: &str, spread: &Histogram, amount: impl Fn(Level) -> u64) -> Option<Figures> {
+    let text = |per_mille| {
+        let amount = i64::try_from(amount(spread.percentile(per_mille)?)).unwrap_or(i64::MAX);
+        Some(Quantity(quantity::text(resource, amount)))
     };
-    let metadata = ObjectMeta { name: Some(node.to_owned()), ..ObjectMeta::default() };
-    Some(NodeReport { metadata, usage: Usage::read(&spec).ok()? })
-}
-
-fn figures(resource: &str, amount: i64) -> Figures {
-    let text = || Quantity(quantity::text(resource, amount));
-    Figures { p50: text(), p95: text(), p99: text(), peak5m: text(), peak1h: text(), peak24h: text() }
+    let (peak5m, peak1h, peak24h) = (text(1000)?, text(1000)?, text(1000)?);
+    Some(Figures { p50: text(500)?, p95: text(950)?, p99: text(990)?, peak5m, peak1h, peak24h })
 }

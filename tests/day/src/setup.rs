@@ -16,6 +16,8 @@ pub struct Setup {
     pub seed: u64,
     /// `kerf.sh/utilization` of the pools.
     pub utilization: &'static str,
+    /// `kerf.sh/pack-min-history` of the pools: pods of a day do not live for the usual one.
+    pub history: &'static str,
     /// Of a hundred machines so many never come up.
     pub duds: u32,
     /// Pools: name, capacity types, budget.
@@ -34,6 +36,7 @@ impl Default for Setup {
         Self {
             seed: 1,
             utilization: "observe",
+            history: "1h",
             duds: 1,
             pools: vec![
                 ("general", vec!["spot", "on-demand"], Allowed::Percent(10)),
@@ -52,7 +55,8 @@ impl Setup {
     /// # Errors
     /// When one cannot be made.
     pub fn pools(&self) -> anyhow::Result<Vec<Arc<NodePool>>> {
-        let annotations = json!({annotation::UTILIZATION: self.utilization});
+        let annotations =
+            json!({annotation::UTILIZATION: self.utilization, annotation::PACK_MIN_HISTORY: self.history});
         let of = |(name, types, allowed): &(&str, Vec<&str>, Allowed)| {
             let nodes = match allowed {
                 Allowed::Nodes(nodes) => nodes.to_string(),

@@ -15,15 +15,13 @@ use crate::faults::{self, Fault};
 use crate::machines::Machines;
 use crate::market::Market;
 use crate::record::Record;
-use crate::reports;
+use crate::reports::Reports;
 use crate::setup::Setup;
 use crate::trace::Event;
 use crate::world::World;
 
 /// From a spot notice to the end of the machine.
 const NOTICE: i64 = 2 * MINUTE;
-/// Agents report so often.
-const REPORT: i64 = 5 * MINUTE;
 
 /// A simulation.
 pub struct Simulation {
@@ -41,7 +39,7 @@ pub struct Simulation {
     /// Agents that come back, by moment.
     back: BTreeSet<(Moment, String)>,
     scripted: usize,
-    reported: Moment,
+    reports: Reports,
     grain: i64,
 }
 
@@ -63,7 +61,7 @@ impl Simulation {
             script: BTreeMap::new(),
             back: BTreeSet::new(),
             scripted: 0,
-            reported: START,
+            reports: Reports::new(START),
             grain: setup.grain.max(1),
         })
     }
@@ -91,12 +89,18 @@ impl Simulation {
         }
     }
 
+    /// Pods that have waited for a place for longer than that.
+    pub fn waits_longer_than(&self, span: Moment) -> impl Iterator<Item = &String> {
+        let since = self.world.now - span;
+        self.world.pods.iter().filter(move |(_, pod)| pod.node.is_none() && pod.created < since).map(|(name, _)| name)
+    }
+
     fn next(&self) -> Moment {
         let script = self.script.keys().next().map(|(at, _)| *at);
         let agents = self.agents.values().map(|(at, _)| *at).min();
         let back = self.back.first().map(|(at, _)| *at);
         let all = [script, self.machines.next(), agents, back, self.world.next()];
-        all.into_iter().flatten().chain([self.controller.next(), self.reported + REPORT]).min().unwrap_or(Moment::MAX)
+        all.into_iter().flatten().chain([self.controller.next(), self.reports.next()]).min().unwrap_or(Moment::MAX)
     }
 
     fn step(&mut self) -> anyhow::Result<()> {
@@ -136,16 +140,14 @@ impl Simulation {
             let dead = self.world.market.instances.get(node).is_some_and(|it| it.agent_dead);
             *at = if dead { now + SECOND } else { draining.drive(&mut self.world, node, &mut self.audit) };
         }
-        if now >= self.reported + REPORT {
-            self.reported = now;
-            reports::refresh(&mut self.world);
-        }
+        self.reports.refresh(&mut self.world);
     }
 
     fn happen(&mut self, event: Event) -> anyhow::Result<()> {
         match event {
             Event::Come(app) => self.world.add(app)?,
             Event::Scale(app, wanted) => self.world.scale(&app, wanted),
+            Event::Use(app, percent) => self.world.uses(&app, percent),
             Event::Drift => {
                 let at = timestamp(self.world.now);
                 let names: Vec<String> = self.world.claims.keys().cloned().collect();

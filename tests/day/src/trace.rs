@@ -5,6 +5,9 @@ use crate::clock::{HOUR, MINUTE, Moment, SECOND};
 use crate::dice::Dice;
 use crate::faults::{self, Fault};
 
+/// In an hour pods of so many services of a hundred use more than usual.
+const HUNGRY: u32 = 8;
+
 /// How large a day is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -27,6 +30,8 @@ pub enum Event {
     Come(App),
     /// A workload wants so many pods from now on.
     Scale(String, usize),
+    /// Pods of a workload use so much of their requests from now on, in percent.
+    Use(String, i64),
     /// The image of all nodes that are there is an old one from now on.
     Drift,
     /// Something goes wrong.
@@ -42,6 +47,7 @@ pub fn day(seed: u64, size: Size, start: Moment) -> Vec<(Moment, Event)> {
         services(&mut dice, number, size, start, &mut events);
     }
     jobs(&mut dice, size, start, &mut events);
+    appetites(seed, size, start, &mut events);
     for _ in 0..size.faults {
         let at = start + dice.between(10 * MINUTE, (size.hours * HOUR - 30 * MINUTE).max(11 * MINUTE));
         events.push((at, Event::Fault(faults::draw(&mut dice))));
@@ -75,6 +81,25 @@ fn services(dice: &mut Dice, number: usize, size: Size, start: Moment, events: &
             before = now;
         }
         minute += dice.between(6, 14);
+    }
+}
+
+/// Of some services pods use more than they requested for a while. Drawn apart, so that the rest of a day is what it would be without.
+fn appetites(seed: u64, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
+    let mut dice = Dice::new(!seed);
+    let services: Vec<(String, i64)> = events
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::Come(app) if app.lasts.is_none() => Some((app.name.clone(), app.uses)),
+            _ => None,
+        })
+        .collect();
+    for (name, usual) in services {
+        for hour in (0..size.hours).filter(|_| dice.chance(HUNGRY)).collect::<Vec<_>>() {
+            let at = start + hour * HOUR + dice.between(0, 59) * MINUTE;
+            events.push((at, Event::Use(name.clone(), dice.between(90, 160))));
+            events.push((at + dice.between(10, 50) * MINUTE, Event::Use(name.clone(), usual)));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The cluster as an API server would show it, with Kubernetes' own controllers: pods are made and bound, start and stop.
 //! Nothing here knows of Kerf.
 
+mod kubelet;
 mod objects;
 mod scheduler;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use api::objects::{Node, NodeReport, Pod, PodDisruptionBudget};
 use api::{NodeClaim, NodePool};
+use planner::Size;
 
 use crate::app::App;
 use crate::clock::{Moment, SECOND, timestamp};
@@ -32,6 +34,18 @@ pub struct Running {
     pub created: Moment,
     /// Since when somebody has asked for its end.
     pub ending: Option<Moment>,
+    /// What it requests now.
+    pub asks: Size,
+    /// What kubelet keeps for it.
+    pub kept: Size,
+}
+
+impl Running {
+    /// What it takes of its node as the scheduler counts.
+    #[must_use]
+    pub fn takes(&self) -> Size {
+        self.asks.max(self.kept)
+    }
 }
 
 /// The cluster.
@@ -43,7 +57,7 @@ pub struct World {
     /// Workloads by name.
     pub apps: BTreeMap<String, App>,
     templates: BTreeMap<String, Arc<Pod>>,
-    /// Pods by name, which is their UID too.
+    /// Pods by name.
     pub pods: BTreeMap<String, Running>,
     /// Names of pods by the node that they are bound to.
     on: BTreeMap<String, BTreeSet<String>>,
@@ -57,6 +71,8 @@ pub struct World {
     pub budgets: BTreeMap<String, Arc<PodDisruptionBudget>>,
     /// What happens to pods, by moment.
     pub due: BTreeSet<(Moment, String)>,
+    /// Pods whose requests have changed, by the moment at which kubelet looks at them.
+    resizes: BTreeSet<(Moment, String)>,
     /// Evictions that were granted so far.
     pub evicted: usize,
     /// What agents say of their nodes' use, by node.
@@ -86,6 +102,7 @@ impl World {
             pools,
             budgets: BTreeMap::new(),
             due: BTreeSet::new(),
+            resizes: BTreeSet::new(),
             evicted: 0,
             reports: BTreeMap::new(),
             news: true,
@@ -104,6 +121,11 @@ impl World {
         self.apps.insert(app.name.clone(), app);
         self.stirred = true;
         Ok(())
+    }
+
+    /// Pods of a workload use so much of their request from now on, in percent.
+    pub fn uses(&mut self, app: &str, percent: i64) {
+        self.apps.entry(app.to_owned()).and_modify(|app| app.uses = percent);
     }
 
     /// A workload wants so many pods from now on.
@@ -134,6 +156,7 @@ impl World {
             self.due.remove(&(at, pod.clone()));
             self.happen(&pod);
         }
+        self.grant();
         if std::mem::take(&mut self.stirred) {
             self.replicate()?;
             scheduler::bind(self);
@@ -145,7 +168,7 @@ impl World {
     /// When something happens to a pod by itself.
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
-        self.due.first().map(|(at, _)| *at)
+        self.due.first().into_iter().chain(self.resizes.first()).map(|(at, _)| *at).min()
     }
 
     /// Pods on a node that have not ended.
@@ -202,6 +225,13 @@ impl World {
         if let Some(node) = self.nodes.get_mut(name) {
             change(Arc::make_mut(node));
             self.stirred = true;
+        }
+    }
+
+    /// As [`Self::edit_claim`], for a Pod.
+    pub fn edit_pod(&mut self, name: &str, change: impl FnOnce(&mut Pod)) {
+        if let Some(pod) = self.pods.get_mut(name) {
+            change(Arc::make_mut(&mut pod.object));
         }
     }
 
@@ -276,8 +306,10 @@ impl World {
         self.news = true;
         let name = format!("{app}-{:06}", self.made);
         let template = self.templates.get(app).context("every workload has its template")?;
-        let object = objects::pod(template, &name, self.now);
-        let pod = Running { object, app: app.to_owned(), node: None, ready: None, created: self.now, ending: None };
+        let object = objects::pod(template, &name, self.made, self.now);
+        let asks = self.apps.get(app).map(App::size).unwrap_or_default();
+        let (app, created) = (app.to_owned(), self.now);
+        let pod = Running { object, app, node: None, ready: None, created, ending: None, asks, kept: asks };
         self.pods.insert(name, pod);
         Ok(())
     }

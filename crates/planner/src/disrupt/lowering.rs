@@ -45,8 +45,9 @@ pub(super) struct Ahead {
 }
 
 impl<'a> Lowering<'a> {
-    /// Whatever could be lowered on nodes that stay.
-    pub(super) fn of(snapshot: &'a Snapshot, judge: &Judge<'_>) -> Self {
+    /// Whatever could be lowered on nodes that stay. Of a pod that is raised in one resource the other is lowered by a later plan.
+    pub(super) fn of(snapshot: &'a Snapshot, judge: &Judge<'_>, raised: &[Resize]) -> Self {
+        let raised: BTreeSet<&str> = raised.iter().map(|it| it.uid.as_str()).collect();
         let mut all = Self { snapshot, offers: BTreeMap::new(), unpacked: Vec::new() };
         for (position, node) in snapshot.nodes.iter().enumerate() {
             let packs = judge.pool(node).filter(|pool| pool.disruption.utilization == Utilization::Pack);
@@ -55,7 +56,7 @@ impl<'a> Lowering<'a> {
                 continue;
             }
             let mut offers = Vec::new();
-            for pod in node.pods.iter().filter(|pod| !pod.ending) {
+            for pod in node.pods.iter().filter(|pod| !pod.ending && !raised.contains(pod.uid.as_str())) {
                 match offer(snapshot, node, pod, pool.disruption.packing) {
                     Ok(offer) => offers.extend(offer),
                     Err(why) => {

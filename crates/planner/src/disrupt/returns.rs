@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     BoundPod, ContainerResize, Node, Plan, PodVerdict, Pool, Resize, Resources, Size, Sizing, Snapshot, Utilization,
-    WhyResize, packing,
+    WhyFixed, WhyResize, packing,
 };
 
 /// All that goes up, by node.
@@ -28,7 +28,7 @@ pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
             let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
             room = room.minus(wish.sizing.gain(together, wish.sizing.requests()));
             let rested = packing::rests_until(wish.sizing).is_none_or(|until| until <= snapshot.now);
-            let marks = wish.why == WhyResize::Pressure && rested;
+            let marks = (wish.why == WhyResize::Pressure || is_refused(wish.sizing)) && rested;
             all.extend(resize(node, wish.pod, wish.sizing, &to, wish.why).map(|it| Resize { marks, ..it }));
         }
     }
@@ -56,6 +56,11 @@ fn wish<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option<Wish<'a>> 
         }
     };
     Some(Wish { pod, sizing, why, to })
+}
+
+/// Whether kubelet will never grant what the pod was lowered to: without a mark the next plan would ask for the same.
+fn is_refused(sizing: &Sizing) -> bool {
+    sizing.fixed == Some(WhyFixed::Infeasible)
 }
 
 fn is_lowered(sizing: &Sizing) -> bool {

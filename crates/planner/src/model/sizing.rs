@@ -26,7 +26,7 @@ pub struct Sizing {
     pub fixed: Option<WhyFixed>,
     /// What it uses, as its node's agent has seen; `None` where it has not, or where the report does not count.
     pub used: Option<PodUse>,
-    /// When it got its requests back because something was short.
+    /// When it got its requests back because something was short, or because kubelet could not lower them.
     pub given_back: Option<GivenBack>,
 }
 
@@ -60,7 +60,7 @@ pub struct PodUse {
     pub pressed: bool,
 }
 
-/// When and how often a pod got its requests back because something was short.
+/// When and how often a pod got its requests back because something was short, or because kubelet could not lower them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GivenBack {

@@ -20,7 +20,7 @@ pub struct Resize {
     pub containers: Vec<ContainerResize>,
     /// Why.
     pub why: WhyResize,
-    /// Whether the pod is to remember that it got its requests back because something was short.
+    /// Whether the pod is to remember that it got its requests back: something was short, or kubelet could not lower them.
     pub marks: bool,
 }
 
@@ -81,7 +81,7 @@ pub enum WhyUnpacked {
     },
     /// Something is short on its node.
     Pressed,
-    /// Something was short on its node not long ago.
+    /// Pods of its node got their requests back not long ago.
     Rests {
         /// Milliseconds until requests may be lowered there again.
         remaining: i64,
@@ -110,7 +110,7 @@ impl Display for WhyUnpacked {
             Self::Pressed => out.write_str("something is short on its node"),
             Self::Rests { remaining } => {
                 let minutes = (remaining + 59_999) / 60_000;
-                write!(out, "something was short on its node, where requests stay for another {minutes} min")
+                write!(out, "pods of its node got their requests back, and keep them for another {minutes} min")
             }
         }
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api::objects::{Node, Pod, PodCondition, PodDisruptionBudget};
-use api::{NodePool, condition, label, quantity};
-use planner::{InstanceType, Resources};
+use api::objects::{ContainerStatus, Node, Pod, PodCondition, PodDisruptionBudget, ResourceList};
+use api::{NodePool, Quantity, condition, label, quantity};
+use planner::{InstanceType, Resources, Size};
 use serde_json::{Value, json};
 
+use crate::app::CONTAINER;
 use crate::clock::{Moment, timestamp};
 use crate::market::Instance;
 
@@ -81,11 +82,11 @@ pub fn amounts(resources: &Resources) -> std::collections::BTreeMap<String, Stri
     all.map(|(name, amount)| (name.to_owned(), quantity::text(name, amount))).collect()
 }
 
-/// A pod of a workload.
-pub(super) fn pod(template: &Arc<Pod>, name: &str, now: Moment) -> Arc<Pod> {
+/// A pod of a workload. Its UID tells it apart by its first ten digits, as reports of use want it.
+pub(super) fn pod(template: &Arc<Pod>, name: &str, number: usize, now: Moment) -> Arc<Pod> {
     let mut pod = Pod::clone(template);
     pod.metadata.name = Some(name.to_owned());
-    pod.metadata.uid = Some(name.to_owned());
+    pod.metadata.uid = Some(format!("{number:010x}"));
     pod.metadata.creation_timestamp = Some(api::status::Time(timestamp(now)));
     Arc::new(pod)
 }
@@ -114,6 +115,31 @@ pub(super) fn set_deletion(pod: &mut Arc<Pod>, at: Moment) {
     let pod = Arc::make_mut(pod);
     pod.metadata.deletion_timestamp = Some(api::status::Time(timestamp(at)));
     pod.status.conditions.retain(|found| found.type_ != condition::READY);
+}
+
+/// New requests, and what kubelet keeps for the pod until it has carried them out, and after that.
+pub(super) fn set_amounts(pod: &mut Arc<Pod>, asks: Size, kept: Size) {
+    let pod = Arc::make_mut(pod);
+    for container in &mut pod.spec.containers {
+        container.resources.requests = list(asks);
+    }
+    let status =
+        ContainerStatus { name: CONTAINER.to_owned(), allocated_resources: list(kept), ..ContainerStatus::default() };
+    pod.status.container_statuses = vec![status];
+    // As the controller's watch does: what says nothing new is not kept.
+    pod.forget_usual_statuses();
+}
+
+/// kubelet says why a change has to wait, or nothing any more.
+pub(super) fn set_pending(pod: &mut Arc<Pod>, reason: Option<&str>) {
+    let conditions = &mut Arc::make_mut(pod).status.conditions;
+    conditions.retain(|found| found.type_ != condition::POD_RESIZE_PENDING);
+    conditions.extend(reason.map(|reason| said(condition::POD_RESIZE_PENDING, condition::TRUE, reason)));
+}
+
+fn list(size: Size) -> ResourceList {
+    let text = |(name, amount): (&str, i64)| (name.to_owned(), Quantity(quantity::text(name, amount)));
+    size.resources().iter().map(text).collect()
 }
 
 /// Disruptions that a budget allows, healthy pods that must stay, healthy pods, pods in all.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::taint;
-use planner::{InstanceType, Resources};
+use planner::{InstanceType, Resources, Size};
 
 use super::{World, objects};
 use crate::app::App;
@@ -74,7 +74,7 @@ fn rooms(world: &World) -> Vec<Room> {
     for pod in world.pods.values() {
         let room = pod.node.as_deref().and_then(|node| known.get(node));
         if let (Some(room), Some(app)) = (room, world.apps.get(&pod.app)) {
-            rooms[*room].hold(app, pod.ending.is_none());
+            rooms[*room].hold(app, pod.takes(), pod.ending.is_none());
         }
     }
     rooms
@@ -86,15 +86,15 @@ fn allocatable(kind: &InstanceType) -> (i64, i64, i64) {
 }
 
 impl Room {
-    fn hold(&mut self, app: &App, counts: bool) {
-        self.used = (self.used.0 + app.cpu, self.used.1 + app.memory, self.used.2 + 1);
+    fn hold(&mut self, app: &App, takes: Size, counts: bool) {
+        self.used = (self.used.0 + takes.cpu, self.used.1 + takes.memory, self.used.2 + 1);
         if counts {
             *self.apps.entry(app.name.clone()).or_default() += 1;
         }
     }
 
     fn take(&mut self, app: &App) {
-        self.hold(app, true);
+        self.hold(app, app.size(), true);
     }
 
     fn fits(&self, app: &App) -> bool {

@@ -1,0 +1,63 @@
+//! Requests of pods that stay change in the order of the shipped controller: what a pod has to remember is written first, then what it
+//! requests, so that a death between the two loses nothing.
+
+use std::collections::BTreeMap;
+
+use api::objects::Requested;
+use api::quantity::{self, CPU, MEMORY};
+use api::{Quantity, annotation};
+use planner::{ContainerResize, Resize, WhyResize};
+
+use super::{Controller, Died, Hands};
+use crate::clock::{Moment, timestamp};
+use crate::world::Running;
+
+/// After one plan so many are carried out; the next goes on.
+const MOST_AT_ONCE: usize = 50;
+
+impl Controller {
+    /// Carries out what a plan resizes.
+    pub(super) fn resize(&mut self, hands: &mut Hands<'_>, resizes: &[Resize]) -> Result<(), Died> {
+        for resize in resizes.iter().take(MOST_AT_ONCE) {
+            self.resize_pod(hands, resize)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing where the pod has gone meanwhile, or requests something else than the plan knew.
+    fn resize_pod(&mut self, hands: &mut Hands<'_>, resize: &Resize) -> Result<(), Died> {
+        let name = resize.pod.rsplit('/').next().unwrap_or_default();
+        let (Some(pod), [change]) = (hands.world.pods.get(name), &resize.containers[..]) else { return Ok(()) };
+        if pod.ending.is_some() || pod.asks != change.from {
+            return Ok(());
+        }
+        let notes = notes(pod, resize, change, hands.world.now);
+        if !notes.is_empty() {
+            self.step()?;
+            hands.world.edit_pod(name, |pod| pod.metadata.annotations.get_or_insert_default().extend(notes));
+        }
+        self.step()?;
+        hands.world.resize(name, change.to);
+        *hands.record.resizes.entry(resize.why).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// What the pod has to remember.
+fn notes(pod: &Running, resize: &Resize, change: &ContainerResize, now: Moment) -> BTreeMap<String, String> {
+    let mut notes = BTreeMap::new();
+    if resize.why == WhyResize::MakesRoom {
+        notes.insert(annotation::REQUESTED.to_owned(), requested(change).text());
+    }
+    if resize.marks {
+        let before = pod.object.annotation(annotation::GIVEN_BACK).map(|text| format!("{text},")).unwrap_or_default();
+        notes.insert(annotation::GIVEN_BACK.to_owned(), format!("{before}{}", timestamp(now)));
+    }
+    notes
+}
+
+fn requested(change: &ContainerResize) -> Requested {
+    let amounts = [(CPU, change.requested.cpu), (MEMORY, change.requested.memory)];
+    let list = amounts.map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount))));
+    Requested(BTreeMap::from([(change.name.clone(), list.into_iter().collect())]))
+}

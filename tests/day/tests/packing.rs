@@ -1,0 +1,76 @@
+//! The same hours with each `kerf.sh/utilization`: what lowered requests save, and that nothing is broken for it.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::ops::RangeInclusive;
+
+use day::app::App;
+use day::clock::{HOUR, MINUTE, START};
+use day::setup::Setup;
+use day::simulation::Simulation;
+use day::trace::{self, Event};
+use planner::Size;
+
+const HOURS: trace::Size = trace::Size { services: 16, jobs: 4, faults: 24, from: 12, hours: 4 };
+/// So many seeds are played, unless `KERF_DAY_SEEDS` says otherwise.
+const SEEDS: u64 = 2;
+
+fn seeds() -> RangeInclusive<u64> {
+    1..=std::env::var("KERF_DAY_SEEDS").map_or(SEEDS, |text| text.parse().unwrap())
+}
+
+fn played(utilization: &'static str, seed: u64) -> Simulation {
+    let mut simulation = Simulation::new(&Setup { seed, utilization, ..Setup::default() }).unwrap();
+    trace::day(seed, HOURS, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
+    simulation.run(START + HOURS.hours * HOUR).unwrap();
+    simulation
+}
+
+/// Dollars, and how often requests went down and up.
+fn sum(utilization: &'static str) -> (f64, usize, usize) {
+    let mut sum = (0.0, 0, 0);
+    for seed in seeds() {
+        let simulation = played(utilization, seed);
+        let (record, breaches) = (&simulation.record, &simulation.audit.breaches);
+        println!(
+            "seed {seed}, {utilization}: {:.2} $, {} moves, {} pods evicted, {:?}, longest wait {} s",
+            record.dollars(),
+            record.moves.len(),
+            simulation.world.evicted,
+            record.resizes,
+            simulation.audit.longest_wait / 1000,
+        );
+        assert!(breaches.is_empty(), "seed {seed}, {utilization}: {breaches:#?}");
+        assert_eq!(record.refused, 0, "seed {seed}, {utilization}: {:?}", simulation.audit.evidence.map(|it| it.0));
+        sum = (sum.0 + record.dollars(), sum.1 + record.lowered(), sum.2 + record.raised());
+    }
+    sum
+}
+
+#[test]
+fn lowered_requests_save_money_and_are_given_back() {
+    let (ignore, ..) = sum("ignore");
+    let (observe, ..) = sum("observe");
+    let (pack, lowered, raised) = sum("pack");
+    println!(
+        "ignore {ignore:.2} $, observe {observe:.2} $, pack {pack:.2} $, {lowered} requests lowered, {raised} raised"
+    );
+    assert!(lowered > 0 && raised > 0);
+    assert!(pack <= observe);
+}
+
+#[test]
+fn the_judge_sees_requests_that_nobody_may_write_and_kubelet_grants_none_beyond_its_node() {
+    let there_is_none = Size { cpu: 1_000_000, memory: 1 << 30 };
+    for (asks, expected) in [(Size { cpu: 100, memory: 1 << 30 }, "requests Size"), (there_is_none, " keeps Size")] {
+        let mut simulation = Simulation::new(&Setup { duds: 0, ..Setup::default() }).unwrap();
+        simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 4, ..App::default() }));
+        simulation.run(START + 10 * MINUTE).unwrap();
+        assert_eq!(simulation.audit.breaches, []);
+        let pod = simulation.world.pods.keys().next().unwrap().clone();
+        simulation.world.resize(&pod, asks);
+        simulation.run(START + 11 * MINUTE).unwrap();
+        assert_eq!(simulation.world.pods[&pod].kept == asks, asks != there_is_none);
+        let (_, breach) = simulation.audit.breaches.first().unwrap();
+        assert!(breach.contains(expected), "{breach}");
+    }
+}
