@@ -50,12 +50,12 @@ pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) 
     }
 }
 
-/// Carries the steps out, with a pause after each write to EC2. An instance that is gone needs no tags.
+/// Carries the steps out, with a pause after each write to EC2.
 async fn tag(act: &Act, steps: Vec<Step>) -> Result<(), ActError> {
     for step in steps {
         let writes_tags = matches!(step, Step::Tag(..));
         match act.run(step).await {
-            Err(ActError::Cloud(error)) if error.kind == cloud::Kind::NotFound => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
             other => other?,
         }
         if writes_tags {
@@ -63,6 +63,11 @@ async fn tag(act: &Act, steps: Vec<Step>) -> Result<(), ActError> {
         }
     }
     Ok(())
+}
+
+/// An instance that is gone needs no tags, and a claim that is gone need not say that it has them.
+fn is_gone(error: &ActError) -> bool {
+    error.status() == Some(404) || matches!(error, ActError::Cloud(error) if error.kind == cloud::Kind::NotFound)
 }
 
 /// Registered claims that are not said to have their tags.
@@ -106,14 +111,15 @@ pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Step
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use api::{annotation, condition};
     use cloud::Instance;
     use cloud::fake::FakeCloud;
     use daemon::metric::Metrics;
     use jiff::Timestamp;
-    use kube::{Client, Config};
+    use kube::Client;
+    use kube::client::Body;
     use serde_json::json;
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -124,25 +130,37 @@ mod tests {
     use crate::index::Index;
     use crate::{fixture, metrics};
 
-    /// A writer whose API server nobody runs, on that EC2.
-    fn act(cloud: FakeCloud) -> Act {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
-        let (plan, _asked) = unbounded_channel();
+    /// A writer whose API server knows no object, and how often it was asked.
+    fn act(cloud: &FakeCloud) -> (Act, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&asked);
+        let unknown = move |_: http::Request<Body>| {
+            counts.fetch_add(1, Ordering::Relaxed);
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
+            let answer = http::Response::builder().status(404).body(Body::from(status.to_string().into_bytes()));
+            std::future::ready(answer)
+        };
+        let client = Client::new(tower::service_fn(unknown), "default");
+        let (plan, _triggers) = unbounded_channel();
         let cluster = Cluster::new(plan, Notes::new().0);
         let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
-        Act::new((client.clone(), client), Arc::new(cloud), cluster, metrics, leading)
+        (Act::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
     }
 
-    /// The claim would say that its instance has its tags, and does not: nobody would look at the next one's.
+    /// Neither who has lost its instance nor who is gone itself is a failure, and nothing is said of an instance without tags.
     #[tokio::test]
-    async fn an_instance_that_is_gone_is_no_failure_and_nothing_is_said_of_it() {
+    async fn an_instance_that_is_gone_needs_no_tags_and_a_claim_no_word_of_them() {
         let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
         let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
         let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
-        assert!(matches!(&steps[..], [Step::Tag(..), Step::Patch(..)]));
-        tag(&act(cloud.clone()), steps).await.unwrap();
-        assert_eq!(cloud.count("CreateTags"), 1);
+        let [Step::Tag(..), Step::Patch(..)] = &steps[..] else { panic!("{steps:?}") };
+        let word = steps[1].clone();
+        let (act, asked) = act(&cloud);
+        tag(&act, steps).await.unwrap();
+        assert_eq!((cloud.count("CreateTags"), asked.load(Ordering::Relaxed)), (1, 0));
+        tag(&act, vec![word]).await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 
     /// Rows: a change of a registered claim with a node, and whether it is looked at: what says that it has its tags costs no call.
