@@ -202,6 +202,13 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     assert_eq!(back.resizes[0].containers[0].to, size(2500));
     assert_eq!(findings(&pressed, &back), "");
 
+    let (mut snapshot, mut decided) = lowered(false);
+    let requested = 300 * MIB;
+    decided.resizes[0].containers[0].requested.memory = requested;
+    let sizing = &mut Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing;
+    sizing.as_mut().unwrap().containers[0].requested.memory = requested;
+    assert_eq!(findings(&snapshot, &decided), "", "what stays may be under a floor that has risen");
+
     type Spoil = fn(&mut Snapshot, &mut Plan);
     let rows: [(bool, &str, Spoil); 12] = [
         (false, "lowered under the floor", |_, plan| plan.resizes[0].containers[0].to.cpu = 1249),

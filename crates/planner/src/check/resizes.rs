@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{
-    BoundPod, ContainerSize, Destination, Node, Plan, PodVerdict, Pool, Resize, Size, Snapshot, Stage, Utilization,
-    WhyResize,
+    BoundPod, ContainerResize, ContainerSize, Destination, Node, Plan, PodVerdict, Pool, Resize, Size, Snapshot, Stage,
+    Utilization, WhyResize,
 };
 
 use super::Findings;
@@ -83,19 +83,20 @@ fn may_go_down(
         (sizing.fixed.is_none(), "is lowered though its requests are fixed"),
         (sizing.used.is_some_and(|used| used.hours >= rules.history && !used.pressed), "is lowered without a history"),
         (quiet, "is lowered where something was short within a day"),
-        (resize.containers.iter().all(|it| is_above_floor(it.requested, it.to, pool)), "is lowered under the floor"),
+        (resize.containers.iter().all(|it| is_above_floor(it, pool)), "is lowered under the floor"),
     ];
     for (holds, fault) in rows {
         findings.expect(holds, subject, || fault.to_owned());
     }
 }
 
-/// Whether enough of a request is left.
-fn is_above_floor(requested: Size, to: Size, pool: &Pool) -> bool {
-    let left = |to: i64, requested: i64| {
-        i128::from(to) * 1000 >= i128::from(requested) * i128::from(pool.disruption.packing.floor.min(1000))
+/// Whether enough is left of each request that goes down. What stays may be less: a pool's floor can rise.
+fn is_above_floor(it: &ContainerResize, pool: &Pool) -> bool {
+    let left = |from: i64, to: i64, requested: i64| {
+        let floor = i128::from(requested) * i128::from(pool.disruption.packing.floor.min(1000));
+        to >= from || i128::from(to) * 1000 >= floor
     };
-    left(to.cpu, requested.cpu) && left(to.memory, requested.memory)
+    left(it.from.cpu, it.to.cpu, it.requested.cpu) && left(it.from.memory, it.to.memory, it.requested.memory)
 }
 
 /// What goes up has room beside all that is there and all that the plan sends there.
