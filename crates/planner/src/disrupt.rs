@@ -211,10 +211,11 @@ fn relocate(
     }
 }
 
-/// Whether nothing is sent to a node to save money: it was in use not long ago, or is busy.
+/// Whether nothing is sent to a node to save money: it was in use not long ago, or is so new that nobody has said since when it is
+/// quiet, or it is busy. A pool that never consolidates may receive.
 fn is_no_place(judge: &Judge<'_>, node: &Node) -> bool {
     judge.pool(node).is_some_and(|pool| {
-        let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. }));
+        let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized));
         fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
     })
 }

@@ -152,7 +152,11 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         labels.entry(label::HOSTNAME.to_owned()).or_insert_with(|| name.to_owned());
     }
     labels.extend(statement.labels("labels")?);
-    let quiet = statement.word("quiet").map(words::duration).transpose()?.unwrap_or(3_600_000);
+    let quiet = match statement.word("quiet") {
+        None => Some(3_600_000),
+        Some("unknown") => None,
+        Some(word) => Some(words::duration(word)?),
+    };
     let interrupted = has("interrupted").then_some(Leaving::Interrupted { deadline: Some(Millis(NOW + 120_000)) });
     let attach_limits = if has("attaches") { statement.counts("attaches")? } else { kind.attach_limits.clone() };
     Ok(Node {
@@ -168,7 +172,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         taints: statement.taints()?,
         allocatable: kind.allocatable.clone(),
         attach_limits,
-        quiet_since: (stage == Stage::Initialized).then_some(Millis(NOW - quiet)),
+        quiet_since: quiet.filter(|_| stage == Stage::Initialized).map(|quiet| Millis(NOW - quiet)),
         do_not_disrupt: has("held"),
         nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
         price,

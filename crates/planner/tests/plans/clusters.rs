@@ -153,7 +153,8 @@ struct Draft {
     cordoned: bool,
     used: Option<i64>,
     daemon_used: bool,
-    quiet: i64,
+    /// `None` is a node whose claim does not say yet that it is initialized.
+    quiet: Option<i64>,
     held: bool,
     nominated: bool,
     tainted: Option<Taint>,
@@ -170,7 +171,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         stage,
         flags,
         used,
-        0i64..3000,
+        option::weighted(0.85, 0i64..3000),
         option::weighted(0.2, taint()),
     )
         .prop_map(
@@ -271,11 +272,14 @@ fn add_node(snapshot: &mut Snapshot, name: &str, draft: &Draft) {
         taints: draft.tainted.iter().cloned().collect(),
         allocatable: kind.allocatable.clone(),
         instance_type: Some(kind.name.clone()),
-        quiet_since: Some(Millis(NOW - draft.quiet)),
+        quiet_since: draft.quiet.map(|quiet| Millis(NOW - quiet)),
         do_not_disrupt: draft.held,
         nominated_until: draft.nominated.then_some(Millis(NOW + 1)),
         price: Some(kind.offerings[0].price),
-        drifted: (draft.quiet % 4 == 1).then(|| Drifted { since: Millis(draft.quiet), reason: "AMIDrift".to_owned() }),
+        drifted: draft
+            .quiet
+            .filter(|quiet| quiet % 4 == 1)
+            .map(|quiet| Drifted { since: Millis(quiet), reason: "AMIDrift".to_owned() }),
         ..Node::default()
     };
     if let Some(pool) = pool {
