@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, Snapshot, Stage};
+use crate::{Node, Pool, Snapshot, Stage};
 
 use super::agenda::Position;
 use super::judge::Judge;
 use super::worth::cost_of;
 
 /// Nodes that static pools have too many of beside those that go anyway, but for those that expect pods.
-pub(super) fn of(snapshot: &Snapshot, judge: &Judge<'_>, goes: impl Fn(Position) -> bool) -> Vec<Position> {
+pub(super) fn of<'a>(snapshot: &'a Snapshot, judge: &Judge<'_>, goes: impl Fn(Position) -> bool) -> Vec<Position> {
     let mut by_pool: BTreeMap<&str, Vec<Position>> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate() {
         if node.claim.is_some() && node.leaving.is_none() && !goes(position) {
             by_pool.entry(node.pool.as_deref().unwrap_or_default()).or_default().push(position);
         }
     }
+    let of_static = |pool: &'a Pool| Some((pool.name.as_str(), pool.replicas?));
+    let replicas: BTreeMap<&str, u32> = snapshot.pools.iter().filter_map(of_static).collect();
     let mut gone = Vec::new();
-    for pool in &snapshot.pools {
-        let Some(replicas) = pool.replicas else { continue };
-        let mut own = by_pool.remove(pool.name.as_str()).unwrap_or_default();
+    for (pool, replicas) in replicas {
+        let mut own = by_pool.remove(pool).unwrap_or_default();
         let surplus = own.len().saturating_sub(replicas as usize);
         own.retain(|position| !judge.is_expected(&snapshot.nodes[*position]));
         own.sort_by_cached_key(|position| dearness(snapshot, &snapshot.nodes[*position]));
