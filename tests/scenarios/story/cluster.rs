@@ -152,11 +152,6 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         labels.entry(label::HOSTNAME.to_owned()).or_insert_with(|| name.to_owned());
     }
     labels.extend(statement.labels("labels")?);
-    let quiet = match statement.word("quiet") {
-        None => Some(3_600_000),
-        Some("unknown") => None,
-        Some(word) => Some(words::duration(word)?),
-    };
     let interrupted = has("interrupted").then_some(Leaving::Interrupted { deadline: Some(Millis(NOW + 120_000)) });
     let attach_limits = if has("attaches") { statement.counts("attaches")? } else { kind.attach_limits.clone() };
     Ok(Node {
@@ -172,7 +167,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         taints: statement.taints()?,
         allocatable: kind.allocatable.clone(),
         attach_limits,
-        quiet_since: quiet.filter(|_| stage == Stage::Initialized).map(|quiet| Millis(NOW - quiet)),
+        quiet_since: quiet_since(statement)?.filter(|_| stage == Stage::Initialized),
         do_not_disrupt: has("held"),
         nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
         price,
@@ -183,6 +178,16 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         usage: usage(statement)?,
         ..Node::default()
     })
+}
+
+/// For an hour, where the story does not say; `unknown` is a node whose claim has not said yet that it is initialized.
+fn quiet_since(statement: &Statement) -> Result<Option<Millis>, String> {
+    let quiet = match statement.word("quiet") {
+        None => 3_600_000,
+        Some("unknown") => return Ok(None),
+        Some(word) => words::duration(word)?,
+    };
+    Ok(Some(Millis(NOW - quiet)))
 }
 
 /// Labels of a node of that type, bought `at` an offering, and its price where that offering is sold.

@@ -77,17 +77,16 @@ fn agent(settings: &str, user_data: &str) -> Bootstrap {
     Bootstrap { agent: Some(settings.to_owned()), ..with(user_data) }
 }
 
+/// Reservations in the user data, and one of them in the class too.
+fn one_reservation() -> Bootstrap {
+    let kube_reserved = whole_kubelet().kube_reserved;
+    Bootstrap { kubelet: KubeletConfiguration { kube_reserved, ..KubeletConfiguration::default() }, ..with(RESERVED) }
+}
+
 /// Family, case, input, and the beginning of each warning.
 fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> {
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025};
     let kubelet = || Bootstrap { max_pods: None, kubelet: whole_kubelet(), ..input() };
-    let one_reservation = || Bootstrap {
-        kubelet: KubeletConfiguration {
-            kube_reserved: whole_kubelet().kube_reserved,
-            ..KubeletConfiguration::default()
-        },
-        ..with(RESERVED)
-    };
     let ipv6 = || Bootstrap { cluster_cidr: "fd00:10::/108".into(), cluster_dns: vec!["fd00:10::a".into()], ..input() };
     let bare = || Bootstrap { max_pods: None, cluster_dns: Vec::new(), taints: Vec::new(), ..input() };
     let strange = "[settings.kubernetes]\nmaxpods = 3\nquantum-mode = true\n[network]\na = 1\n";
