@@ -334,6 +334,7 @@ fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
         owner_kind: pod.controller().map(|owner| owner.kind.clone()),
         critical: PodOnNode::is_critical(&pod.spec.priority_class_name, pod.spec.priority.unwrap_or_default()),
         priority: pod.spec.priority.unwrap_or_default(),
+        size: size(pod),
         claims: 0,
         grace_seconds: pod.spec.termination_grace_period_seconds.and_then(|grace| grace.try_into().ok()).unwrap_or(30),
         terminal: pod.is_terminal(),
@@ -342,6 +343,16 @@ fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
         mirror: pod.is_static(),
         do_not_disrupt: pod.is_do_not_disrupt(now),
     }
+}
+
+/// What its containers request together; how much init containers ask for does not decide an order.
+fn size(pod: &Pod) -> u64 {
+    let requested = |resource: &str| {
+        let each =
+            pod.spec.containers.iter().filter_map(|it| it.resources.requests.get(resource)?.amount(resource).ok());
+        each.fold(0, i64::saturating_add)
+    };
+    PodOnNode::size(requested("cpu"), requested("memory"))
 }
 
 fn request(action: drain::Action) -> Option<Request> {

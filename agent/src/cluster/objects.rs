@@ -133,9 +133,34 @@ pub struct PodSpec {
     pub priority: i32,
     /// Its volumes.
     pub volumes: Vec<Volume>,
+    /// Its containers.
+    pub containers: Vec<Container>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// What it may use.
+    pub resources: Resources,
+}
+
+/// What a container may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// Quantities by resource.
+    pub requests: BTreeMap<String, String>,
 }
 
 impl PodSpec {
+    /// What its containers request of a resource together; what is no quantity counts as nothing.
+    #[must_use]
+    pub fn requested(&self, resource: &str) -> i64 {
+        let requests = self.containers.iter().filter_map(|it| it.resources.requests.get(resource));
+        requests.filter_map(|text| api::quantity::amount(resource, text).ok()).fold(0, i64::saturating_add)
+    }
+
     /// Its volumes that are claims.
     #[must_use]
     pub fn claims(&self) -> u32 {

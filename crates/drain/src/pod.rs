@@ -11,6 +11,9 @@ use crate::settings::DaemonSets;
 /// A deletion that should have ended this long ago did not happen: kubelet will not report it any more.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(60);
 
+/// What general-purpose machines have.
+const MEMORY_PER_CORE: i64 = 4 << 30;
+
 /// The priority classes whose pods leave last; the API server keeps them for pods that the cluster cannot do without.
 const CRITICAL_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 /// The priority of the lower one.
@@ -32,6 +35,9 @@ pub struct PodOnNode {
     /// `spec.priority`; those of lower priority are asked first.
     #[serde(default)]
     pub priority: i32,
+    /// What it requests ([`PodOnNode::size`]); those that are harder to place are asked first.
+    #[serde(default)]
+    pub size: u64,
     /// PersistentVolumeClaims among its volumes: while it stays, so do they.
     #[serde(default)]
     pub claims: u32,
@@ -50,6 +56,12 @@ pub struct PodOnNode {
 }
 
 impl PodOnNode {
+    /// One figure for requests in thousandths of a core and in bytes: the larger of both, where a core goes with 4 GiB.
+    #[must_use]
+    pub fn size(cpu: i64, memory: i64) -> u64 {
+        u64::try_from(cpu.max(memory / (MEMORY_PER_CORE / 1000))).unwrap_or_default()
+    }
+
     /// Whether `spec.priorityClassName` makes a pod critical.
     #[must_use]
     pub fn is_critical_class(name: &str) -> bool {

@@ -87,14 +87,15 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Who goes first: who was never refused, by priority, or by grace when time is short; then whose last safe moment comes first,
-    /// since a budget lets them go one by one. Each refusal moves a pod back a little, so that nobody starves.
+    /// Who goes first: who was never refused, by priority and size, or by grace when time is short; then whose last safe moment comes
+    /// first, since a budget lets them go one by one. Each refusal moves a pod back a little, so that nobody starves. Where small pods
+    /// came first, kube-scheduler would spread their successors over the room that large ones need in one piece.
     fn rank(&self, tracked: &Tracked, how: How) -> impl Ord + use<> {
         let last = tracked.switch(self.settings).unwrap_or_default();
         let refused = (tracked.attempts > 0).then(|| last + STEP_BACK.saturating_mul(tracked.attempts));
         let urgent = tracked.is_urgent(self.settings, self.now);
-        let priority = if urgent { i32::MIN } else { tracked.pod.priority };
-        (how, refused, priority, Reverse(tracked.pod.grace_seconds), tracked.pod.uid.clone())
+        let (priority, size) = if urgent { (i32::MIN, 0) } else { (tracked.pod.priority, tracked.pod.size) };
+        (how, refused, priority, Reverse(size), Reverse(tracked.pod.grace_seconds), tracked.pod.uid.clone())
     }
 
     fn free(&self, pods: impl Iterator<Item = &'a Tracked>, how: How) -> usize {

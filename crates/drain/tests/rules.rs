@@ -70,6 +70,23 @@ fn only_the_first_group_that_has_pods_is_asked() {
 }
 
 #[test]
+fn who_requests_most_goes_first_until_time_is_short() {
+    let sized = |uid: &str, size, grace_seconds| PodOnNode { size, grace_seconds, ..pod(uid) };
+    let pods = || vec![sized("a", 100, 28), sized("b", 4000, 27), sized("c", 900, 29)];
+    let lower = PodOnNode { priority: -1, ..sized("d", 1, 1) };
+    let mut calm = started(Settings { deadline: None, ..notice() }, [pods(), vec![lower]].concat());
+    assert_eq!(said(&calm.step(T0)), ["evict d", "evict b", "evict c", "evict a"]);
+    let mut urgent = started(Settings { deadline: Some(at(60)), ..notice() }, pods());
+    let order: Vec<String> = said(&urgent.step(T0)).iter().map(|said| said[..7].to_owned()).collect();
+    assert_eq!(order, ["evict c", "evict a", "evict b"], "the longest grace first");
+}
+
+#[test]
+fn sizes_count_memory_as_machines_do() {
+    assert_eq!([PodOnNode::size(500, 0), PodOnNode::size(500, 8 << 30), PodOnNode::size(-1, -1)], [500, 2000, 0]);
+}
+
+#[test]
 fn daemon_sets_stay_or_go_after_their_group() {
     let daemon = PodOnNode { owner_kind: Some("DaemonSet".into()), ..pod("d") };
     let drain = started(notice(), vec![daemon.clone()]);
