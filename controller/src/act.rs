@@ -12,6 +12,7 @@ use cloud::Cloud;
 use cloud::nodeclass::ProfileStep;
 use cloud::terminations::Terminations;
 use daemon::metric::Metrics;
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource};
@@ -23,6 +24,9 @@ use crate::cluster::Cluster;
 use crate::event::Note;
 use crate::index::Kept;
 use crate::metrics;
+
+/// How many pods are told at once where they are expected.
+const EXPECTED_ABREAST: usize = 16;
 
 /// One thing to do.
 #[derive(Clone, Debug)]
@@ -39,6 +43,8 @@ pub enum Step {
     PatchPod(PodRef, Value),
     /// Change what a pod requests where it is, by a strategic merge patch.
     ResizePod(PodRef, Value),
+    /// Tell kube-scheduler that these pods are expected on a Node. Of no consequence if it fails.
+    Expect(Vec<PodRef>, String),
     /// Ask the API server to evict a pod, with this many seconds of grace instead of its own.
     Evict(PodRef, Option<u64>),
     /// Delete a pod with this many seconds of grace.
@@ -201,6 +207,10 @@ impl Act {
                 self.remember(resized);
                 Ok(())
             }
+            Step::Expect(pods, node) => {
+                stream::iter(&pods).for_each_concurrent(EXPECTED_ABREAST, |pod| self.expect(pod, &node)).await;
+                Ok(())
+            }
             Step::Evict(pod, grace) => self.evict(&pod, grace).await,
             Step::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
             Step::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
@@ -282,6 +292,18 @@ impl Act {
         }
     }
 
+    /// A pod that is bound meanwhile, or gone, needs it no more; without the right kube-scheduler chooses by itself.
+    async fn expect(&self, pod: &PodRef, node: &str) {
+        let body = json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}});
+        match self.pods(pod).patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(&body)).await {
+            Ok(patched) => self.remember(patched),
+            Err(error) => {
+                let (pod, error) = (format!("{}/{}", pod.namespace, pod.name), daemon::error::chain(&error));
+                log::debug!(pod = pod.as_str(), node, error = error.as_str(); "kube-scheduler is not told where the pod is expected");
+            }
+        }
+    }
+
     /// kube's own `evict` loses the delete options, so the sub-resource is written in full here.
     async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), ActError> {
         let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
@@ -353,6 +375,7 @@ impl Step {
             Self::Delete(..) => "delete",
             Self::PatchPod(..) => "patch_pod",
             Self::ResizePod(..) => "resize_pod",
+            Self::Expect(..) => "expect_pods",
             Self::Evict(..) => "evict",
             Self::DeletePod(..) => "delete_pod",
             Self::Terminate(_) => "terminate_instance",

@@ -210,6 +210,10 @@ fn word(step: &Step) -> String {
         Step::Delete(target, uid) => format!("delete {} ({uid})", of(target)),
         Step::PatchPod(pod, _) => format!("patch pod {}", pod.name),
         Step::ResizePod(pod, _) => format!("resize pod {}", pod.name),
+        Step::Expect(pods, node) => {
+            let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+            format!("expect {} on {node}", names.join(" "))
+        }
         Step::Evict(pod, _) => format!("evict {}", pod.name),
         Step::DeletePod(pod, _) => format!("delete pod {}", pod.name),
         Step::Terminate(id) => format!("terminate {id}"),

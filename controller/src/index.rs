@@ -66,7 +66,7 @@ pub struct Index {
     /// NodeUsages by name, which is the Node's. No plan waits for them: who has not reported counts as unknown.
     pub usages: Table<NodeReport>,
     /// Pods that the scheduler found no place for.
-    waiting: BTreeSet<Key>,
+    waiting: BTreeMap<String, Key>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
@@ -143,6 +143,12 @@ impl Index {
             ("statefulsets", self.stateful_sets.is_synced()),
         ];
         tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
+    }
+
+    /// A pod that waits for a place, by its UID.
+    #[must_use]
+    pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.pods.get(self.waiting.get(uid)?)
     }
 
     /// Whether any pod waits for a place.

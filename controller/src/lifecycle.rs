@@ -3,6 +3,7 @@
 //! Pure: the view holds all that the decision may depend on, `now` included.
 
 mod consolidatable;
+mod expected;
 mod gates;
 mod initialization;
 mod registration;
@@ -11,7 +12,7 @@ mod removal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::Node;
+use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, condition, finalizer, label, reason};
 use cloud::shortage::Scope;
@@ -51,6 +52,8 @@ pub struct View {
     pub pool: Option<Arc<NodePool>>,
     /// Nodes with the claim's provider id.
     pub nodes: Vec<Arc<Node>>,
+    /// Pods that wait and were promised a place on the claim's node.
+    pub expected: Vec<Arc<Pod>>,
     /// What EC2 says of the claim's instance; read only for claims that are being deleted.
     pub instance: Instance,
     /// When a pod last came to the claim's node or left it.
@@ -148,6 +151,8 @@ pub fn decide(view: &View) -> Decision {
             return given_up;
         }
         initialization::initialize(view, &mut claim, &mut decision);
+    } else if let Some(node) = view.nodes.first() {
+        expected::tell(view, node, &mut decision);
     }
     if give_up_late(view, &claim, &mut decision) {
         return decision;

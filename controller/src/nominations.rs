@@ -1,7 +1,7 @@
 //! Promises of recent plans: which pods a node waits for, so that neither another launch nor an early removal
 //! comes between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +13,8 @@ const LEAST: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct Nominations {
     pods: BTreeMap<String, Promise>,
+    /// The same by node.
+    nodes: BTreeMap<String, BTreeSet<String>>,
     /// How many numbers were given out.
     numbers: u64,
 }
@@ -35,7 +37,17 @@ impl Nominations {
     /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID.
     pub fn promise(&mut self, pod: &str, node: &str, until: Timestamp) {
         let number = self.number();
-        self.pods.insert(pod.to_owned(), Promise { node: node.to_owned(), until, number });
+        let before = self.pods.insert(pod.to_owned(), Promise { node: node.to_owned(), until, number });
+        before.iter().for_each(|before| self.leave(pod, &before.node));
+        self.nodes.entry(node.to_owned()).or_default().insert(pod.to_owned());
+    }
+
+    fn leave(&mut self, pod: &str, node: &str) {
+        let Some(pods) = self.nodes.get_mut(node) else { return };
+        pods.remove(pod);
+        if pods.is_empty() {
+            self.nodes.remove(node);
+        }
     }
 
     /// Brings the promises to these pods into this order, behind all others: what one rests on comes before it.
@@ -55,7 +67,8 @@ impl Nominations {
 
     /// Forgets what has run out.
     pub fn expire(&mut self, now: Timestamp) {
-        self.pods.retain(|_, promise| promise.until > now);
+        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |_, promise| promise.until <= now).collect();
+        ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 
     /// Pods with the node that each was promised, in the order of the promises.
@@ -64,6 +77,12 @@ impl Nominations {
         let mut all: Vec<(&String, &Promise)> = self.pods.iter().collect();
         all.sort_by_key(|(_, promise)| promise.number);
         all.into_iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
+    }
+
+    /// UIDs of the pods that wait for a machine, by either of its names.
+    #[must_use]
+    pub fn of(&self, names: [&str; 2]) -> Vec<String> {
+        names.iter().filter_map(|name| self.nodes.get(*name)).flatten().cloned().collect()
     }
 
     /// Until when each node is promised to somebody.
@@ -102,6 +121,19 @@ mod tests {
         assert_eq!(nominations.in_order(), [("b".to_owned(), "node".to_owned())]);
         nominations.expire(at(30));
         assert!(nominations.by_node().is_empty());
+    }
+
+    #[test]
+    fn pods_wait_for_a_machine_under_both_of_its_names() {
+        let mut nominations = Nominations::default();
+        for (pod, machine) in [("a", "claim"), ("b", "node"), ("c", "other")] {
+            nominations.promise(pod, machine, Timestamp::MAX);
+        }
+        assert_eq!(nominations.of(["claim", "node"]), ["a", "b"]);
+        nominations.promise("a", "other", Timestamp::UNIX_EPOCH);
+        assert_eq!(nominations.of(["claim", "other"]), ["a", "c"]);
+        nominations.expire(Timestamp::UNIX_EPOCH);
+        assert_eq!(nominations.of(["claim", "other"]), ["c"]);
     }
 
     #[test]

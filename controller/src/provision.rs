@@ -52,8 +52,9 @@ pub struct Rules {
     pub planning: snapshot::Settings,
 }
 
-/// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left and what EC2 says of machines.
-pub type Shared = (Arc<Cluster>, Arc<Market>, Arc<Metrics>, Arc<Verdicts>, Arc<Notices>);
+/// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left, what EC2 says of machines and
+/// what it promises to pods.
+pub type Shared = (Arc<Cluster>, Arc<Market>, Arc<Metrics>, Arc<Verdicts>, Arc<Notices>, Arc<Mutex<Nominations>>);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {
@@ -67,7 +68,7 @@ pub struct Provisioner {
     mover: Arc<Mover>,
     resizer: Resizer,
     adviser: Adviser,
-    nominations: Mutex<Nominations>,
+    nominations: Arc<Mutex<Nominations>>,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Noted>,
     /// The last plan, while there was nothing to do and nothing has changed.
@@ -82,9 +83,8 @@ impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
     pub fn new(shared: Shared, act: Act, (mover, resizer): (Arc<Mover>, Resizer), rules: Rules) -> Self {
-        let (cluster, market, metrics, verdicts, notices) = shared;
-        let (nominations, noted, rest, memory) =
-            (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        let (cluster, market, metrics, verdicts, notices, nominations) = shared;
+        let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (Gauges::default(), Scores::default(), Adviser::default());
         Self {
             cluster,

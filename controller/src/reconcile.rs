@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::condition;
+use api::objects::Pod;
 use api::status::Conditioned;
 use cloud::lookups::Lookups;
 use daemon::metric::Metrics;
@@ -24,6 +25,7 @@ use crate::launch::Launcher;
 use crate::lifecycle::{self, Instance};
 use crate::market::Market;
 use crate::moves::Mover;
+use crate::nominations::Nominations;
 use crate::queue::Next;
 use crate::verdicts::Verdicts;
 use crate::work::Work;
@@ -45,6 +47,7 @@ pub struct Reconciler {
     registrations: Registrations,
     verdicts: Arc<Verdicts>,
     notices: Arc<Notices>,
+    nominations: Arc<Mutex<Nominations>>,
 }
 
 impl Reconciler {
@@ -56,7 +59,7 @@ impl Reconciler {
         act: Act,
         (launcher, mover): (Launcher, Arc<Mover>),
         metrics: Arc<Metrics>,
-        (verdicts, notices): (Arc<Verdicts>, Arc<Notices>),
+        (verdicts, notices, nominations): (Arc<Verdicts>, Arc<Notices>, Arc<Mutex<Nominations>>),
     ) -> Self {
         let lookups = Lookups::new(market.calls());
         Self {
@@ -71,6 +74,7 @@ impl Reconciler {
             registrations: Registrations::default(),
             verdicts,
             notices,
+            nominations,
         }
     }
 
@@ -151,6 +155,7 @@ impl Reconciler {
             return Ok(Next::Wait);
         };
         view.notice = self.notices.of(name);
+        view.expected = self.expected(&view);
         if lifecycle::asks(&view) {
             view.instance = self.instance(provider_id(&view.claim)).await?;
         }
@@ -183,6 +188,14 @@ impl Reconciler {
             tally::claim_gone(&self.metrics, &view.claim, Timestamp::now());
         }
         Ok(next)
+    }
+
+    /// The pods that were promised a place on the claim's node and still wait.
+    fn expected(&self, view: &lifecycle::View) -> Vec<Arc<Pod>> {
+        let claim = view.claim.metadata.name.as_deref().unwrap_or_default();
+        let Some(node) = view.nodes.first() else { return Vec::new() };
+        let promised = self.nominations.lock().unwrap_or_else(PoisonError::into_inner).of([claim, node.name()]);
+        self.cluster.read(|index| promised.iter().filter_map(|uid| index.waiting_pod(uid)).cloned().collect())
     }
 
     async fn node(&self, name: &str) -> Result<Next, ActError> {
@@ -321,6 +334,7 @@ fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {
         pool: index.pool_of(&claim).cloned(),
         nodes,
         claim,
+        expected: Vec::new(),
         instance: Instance::Unknown,
         notice: None,
         now,

@@ -82,9 +82,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
     let verdicts = Arc::new(Verdicts::default());
     let rules = Rules { window: settings.batch, planning: settings.planning };
-    let notices = Arc::new(Notices::default());
-    let shared =
-        (Arc::clone(&cluster), Arc::clone(&market), Arc::clone(&metrics), Arc::clone(&verdicts), Arc::clone(&notices));
+    let (notices, nominations) = (Arc::new(Notices::default()), Arc::default());
+    let shared = (
+        Arc::clone(&cluster),
+        Arc::clone(&market),
+        Arc::clone(&metrics),
+        Arc::clone(&verdicts),
+        Arc::clone(&notices),
+        Arc::clone(&nominations),
+    );
     let resizer = Resizer::new(client, Arc::clone(&cluster), act.clone(), Arc::clone(&metrics));
     let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared, act.clone(), (Arc::clone(&mover), resizer), rules);
@@ -94,8 +100,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
     listen(&settings, &heard, &mut tasks);
-    let hands = (launcher, mover);
-    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, (verdicts, notices))).run());
+    let (hands, known) = ((launcher, mover), (verdicts, notices, nominations));
+    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, known)).run());
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(&mut leadership).await;

@@ -34,7 +34,7 @@ pub struct Arena {
     pub control_plane: ControlPlane,
     pub client: Client,
     pub sight: Sight,
-    class: Value,
+    pub class: Value,
     command: Option<Command>,
     controller: Option<Process>,
     _ec2: Option<Ec2>,
@@ -88,7 +88,7 @@ impl Arena {
     }
 
     /// Gives back the moment from which on pods wait for the controller.
-    async fn waiting_pods(&mut self, scenario: &Scenario) -> Result<Instant> {
+    pub async fn waiting_pods(&mut self, scenario: &Scenario) -> Result<Instant> {
         if !scenario.backlog {
             self.start_controller()?;
             self.until_ready().await?;

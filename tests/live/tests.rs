@@ -1,17 +1,24 @@
 //! A sample of twenty pods with our controller: everything that the whole run stands on, without the peer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use anyhow::ensure;
 use api::NodeClaim;
-use api::objects::Node;
-use kube::api::{Api, ListParams};
+use api::objects::{Node, Pod, ResourceList};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::json;
+use world::eventually;
 
 use super::arena::Arena;
-use super::scenarios;
 use super::subject::{Fixtures, Side};
+use super::{pool, scenarios};
 
 /// Of a thousand pods twenty.
 const PERCENT: usize = 2;
+/// The taint that keeps a machine closed.
+const HOLD: &str = "example.com/hold";
+const LIMIT: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_pods_get_the_machines_that_their_claims_promised() {
@@ -35,6 +42,62 @@ async fn twenty_pods_get_the_machines_that_their_claims_promised() {
         }
     }
     arena.close().await.unwrap();
+}
+
+/// Machines come up one by one, and kube-scheduler would put small pods where large ones were meant to be. Here each opens when every
+/// pod that waits has been told which machine is meant for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_bought_twice_though_machines_come_one_by_one() {
+    let fixtures = Fixtures::make().await.unwrap();
+    let scenario = scenarios::all(&fixtures, PERCENT).unwrap().remove(0);
+    let mut arena = Arena::open(Side::Kerf, &fixtures).await.unwrap();
+    let mut held = pool::object(&arena.class, 1).unwrap();
+    held["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": HOLD, "effect": "NoSchedule"}]);
+    world::apply(&arena.client, held).await.unwrap();
+    arena.waiting_pods(&scenario).await.unwrap();
+    let (pods, nodes) = (Api::<Pod>::default_namespaced(arena.client.clone()), Api::<Node>::all(arena.client.clone()));
+    let mut opened = 0;
+    loop {
+        eventually("every pod that waits to be told where it is expected", LIMIT, async || {
+            let known: BTreeSet<String> = list(&nodes).await?.iter().map(|node| node.name().to_owned()).collect();
+            let waiting = list(&pods).await?.into_iter().filter(|pod| !pod.is_bound());
+            let untold = waiting.filter(|pod| !known.contains(&pod.status.nominated_node_name)).count();
+            ensure!(untold == 0, "{untold} were not told");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+        let closed = list(&nodes).await.unwrap().into_iter().find(|node| node.has_taint(HOLD, "NoSchedule"));
+        let Some(node) = closed else { break };
+        let taints: Vec<_> = node.spec.taints.iter().filter(|taint| taint.key != HOLD).collect();
+        let open = Patch::Merge(json!({"spec": {"taints": taints}}));
+        nodes.patch(node.name(), &PatchParams::default(), &open).await.unwrap();
+        opened += 1;
+    }
+    assert!(opened > 2, "{opened} machines are no row");
+    let all = scenario.workload.pods();
+    let run = arena.until("all pods to run", |seen| {
+        ensure!(seen.running() == all, "{} of {all} run", seen.running());
+        Ok(())
+    });
+    run.await.unwrap();
+    let claims = list(&Api::<NodeClaim>::all(arena.client.clone())).await.unwrap();
+    let pods = list(&pods).await.unwrap();
+    for resource in ["cpu", "memory"] {
+        let of = |requests: &ResourceList| requests[resource].amount(resource).unwrap();
+        let bought: i64 = claims.iter().map(|claim| of(&claim.spec.resources.requests)).sum();
+        let containers = pods.iter().flat_map(|pod| &pod.spec.containers);
+        let asked: i64 = containers.map(|container| of(&container.resources.requests)).sum();
+        assert!(bought <= asked, "pods ask for {asked} of {resource}, machines were bought for {bought}");
+    }
+    arena.close().await.unwrap();
+}
+
+async fn list<K>(api: &Api<K>) -> anyhow::Result<Vec<K>>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    Ok(api.list(&ListParams::default()).await?.items)
 }
 
 #[tokio::test]

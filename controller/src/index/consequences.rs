@@ -70,11 +70,11 @@ impl Kept for Pod {
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {
         move_between(&mut index.pods_by_node, before.or(after), before.and_then(node_name), after.and_then(node_name));
-        if let Some(key) = after.or(before).map(key_of) {
-            match after.is_some_and(Pod::is_unschedulable) {
-                true => index.waiting.insert(key),
-                false => index.waiting.remove(&key),
-            };
+        if let Some(gone) = before.filter(|pod| pod.is_unschedulable()) {
+            index.waiting.remove(&uid(gone));
+        }
+        if let Some(pod) = after.filter(|pod| pod.is_unschedulable()) {
+            index.waiting.insert(uid(pod), key_of(pod));
         }
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);
@@ -83,9 +83,12 @@ impl Kept for Pod {
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let mut all = Consequences::default();
-        if let Some(pod) = after.filter(|pod| pod.is_unschedulable()) {
-            all.plan.push(pod.metadata.uid.clone().unwrap_or_default());
+        if let Some(pod) = after.filter(|pod| pod.is_unschedulable() && !is_told_only(before, pod)) {
+            all.plan.push(uid(pod));
         }
+        let forgotten = before.map(|pod| &pod.status.nominated_node_name).filter(|_| after.is_some_and(is_forgotten));
+        let expecting = forgotten.and_then(|node| index.claim_of(index.nodes.get(node)?));
+        all.work.extend(expecting.map(|claim| Work::Claim(key_of(claim.as_ref()))));
         let nodes: BTreeSet<&str> = [before, after].into_iter().flatten().filter_map(node_name).collect();
         for node in nodes.into_iter().filter_map(|name| index.nodes.get(name)) {
             if node.metadata.deletion_timestamp.is_some() {
@@ -97,6 +100,22 @@ impl Kept for Pod {
         }
         all
     }
+}
+
+fn uid(pod: &Pod) -> String {
+    pod.metadata.uid.clone().unwrap_or_default()
+}
+
+/// Whether a pod waits that nobody expects anywhere.
+fn is_forgotten(pod: &Pod) -> bool {
+    pod.is_unschedulable() && pod.status.nominated_node_name.is_empty()
+}
+
+/// Whether a pod that waited before only heard on which node it is expected: a plan has nothing new to say of it.
+fn is_told_only(before: Option<&Pod>, after: &Pod) -> bool {
+    before.is_some_and(|before| {
+        before.is_unschedulable() && before.status.nominated_node_name != after.status.nominated_node_name
+    })
 }
 
 fn node_name(pod: &Pod) -> Option<&str> {

@@ -9,7 +9,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, condition, label, reason, taint};
 use serde_json::json;
 
-use super::{Decision, View, gates};
+use super::{Decision, View, expected, gates};
 use crate::act::{Step, Target};
 
 /// Initializes the claim's node.
@@ -19,6 +19,7 @@ pub(super) fn initialize(view: &View, claim: &mut NodeClaim, decision: &mut Deci
         claim.set_unknown(condition::INITIALIZED, reason::NODE_NOT_FOUND, message, view.now);
         return;
     };
+    expected::tell(view, node, decision);
     if gates::lift_taint(view, node, decision) {
         return;
     }

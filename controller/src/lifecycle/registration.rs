@@ -8,7 +8,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{Decision, View};
+use super::{Decision, View, expected};
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::health::Registration;
@@ -27,6 +27,7 @@ pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decisi
                 let note = Note::warning(Object::of(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
                 decision.steps.push(Step::Note(note));
             }
+            expected::tell(view, node, decision);
             decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), node_patch(claim, node)));
             claim.status.get_or_insert_default().node_name = node.name().to_owned();
             claim.set_true(condition::REGISTERED, view.now);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{CapacityType, Decision, Instance, Limit, Scope, View, asks, decide};
 use crate::act::Step;
-use crate::fixture::{at, body, claim, condition as cond, merge, node, pool, status, words, written};
+use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
 use crate::interruption::{Kind, Notice};
 use crate::work::Work;
 
@@ -19,6 +19,7 @@ fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {
         claim: claim(change),
         pool: None,
         nodes: nodes.iter().map(node).collect(),
+        expected: Vec::new(),
         instance: Instance::Unknown,
         last_pod_event: None,
         gates: None,
@@ -129,6 +130,24 @@ fn registration_waits_for_exactly_one_node() {
     assert_eq!((state.as_str(), why.as_str()), ("False", reason::MULTIPLE_NODES_FOUND));
     assert!(message.contains("node-1, node-2"), "{message}");
     assert_eq!(words(&two.steps), ["status of claim default-1"], "neither node is touched");
+}
+
+#[test]
+fn pods_are_expected_before_the_node_opens_to_them() {
+    let waiting = |name: &str, nominated: Option<&str>| {
+        pod(
+            &json!({"metadata": {"name": name}, "spec": {"nodeName": null}, "status": {"nominatedNodeName": nominated}}),
+        )
+    };
+    let bound = pod(&json!({"metadata": {"name": "bound"}, "spec": {"nodeName": "node-2"}}));
+    let expected = vec![waiting("new", None), waiting("told", Some("node-1")), waiting("moved", Some("node-2")), bound];
+    let fresh = json!({"spec": {"taints": [{"key": taint::UNREGISTERED, "effect": "NoExecute"}]}});
+    let registers = View { expected: expected.clone(), ..look(&launched(), &[fresh], 300) };
+    let steps = ["expect new moved on node-1", "patch node node-1", "status of claim default-1"];
+    assert_eq!(words(&decide(&registers).steps), steps);
+    let (claim, node) = gated("default-1", &json!({}));
+    let waits = View { claim, nodes: vec![node], expected, ..look(&json!({}), &[], 300) };
+    assert_eq!(words(&decide(&waits).steps)[..1], steps[..1], "kube-scheduler may have forgotten");
 }
 
 #[test]

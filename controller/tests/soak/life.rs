@@ -150,7 +150,7 @@ impl Life {
         tasks.spawn(collect(Arc::clone(&cluster), Arc::clone(&market), act.clone(), now));
         let parts = (Arc::clone(&cluster), Arc::clone(&market), act.clone());
         let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
-        let reports = (Arc::new(Verdicts::default()), Arc::new(Notices::default()));
+        let reports = (Arc::new(Verdicts::default()), Arc::new(Notices::default()), Arc::default());
         let reconciler = Reconciler::new(parts.0, parts.1, parts.2, (launcher, mover), metrics, reports);
         tasks.spawn(Arc::new(reconciler).run());
         let life = Self { alive, leading, cluster, market, act, told: said, tasks };

@@ -51,7 +51,7 @@ fn which_pods_need_a_node() {
         ("gated", false, |p| {
             p["status"]["conditions"][0]["reason"] = json!("SchedulingGated");
         }),
-        ("preempting", false, |p| p["status"]["nominatedNodeName"] = json!("n")),
+        ("expected on a node", true, |p| p["status"]["nominatedNodeName"] = json!("n")),
         ("of a DaemonSet", false, |p| p["metadata"]["ownerReferences"] = owned("DaemonSet")),
         ("of a StatefulSet", true, |p| p["metadata"]["ownerReferences"] = owned("StatefulSet")),
         ("of a Node", false, |p| p["metadata"]["ownerReferences"] = owned("Node")),

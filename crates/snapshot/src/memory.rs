@@ -116,7 +116,7 @@ impl Memory {
     fn sort<'a>(&self, input: &'a Input<'a>, machines: &'a [Machine<'a>]) -> Sorting<'a> {
         let singles = Singles::of(input, || self.records.with_volumes());
         let mut sorting = Sorting::new(input, nodes::promises(input, machines), singles);
-        sorting.pending(&self.records.loose());
+        sorting.pending(&self.records);
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
             let group = machine.node.and_then(|node| self.records.on(node.name()));

@@ -31,9 +31,9 @@ impl<'a> Sorting<'a> {
     }
 
     /// Pods that the scheduler found no place for, and those that wait for something else first.
-    pub(crate) fn pending(&mut self, loose: &[&Record]) {
-        for record in loose {
-            match waits(&record.pod) {
+    pub(crate) fn pending(&mut self, records: &Records) {
+        for record in records.loose() {
+            match waits(&record.pod, records) {
                 Some(reason) => self.ignore(record, reason),
                 None if record.pod.is_unschedulable() => self.plan(record, None),
                 None => {}
@@ -117,8 +117,9 @@ impl Shapes {
     }
 }
 
-/// What a pod without a node waits for, if not for a place.
-fn waits(pod: &Pod) -> Option<IgnoredReason> {
+/// What a pod without a node waits for, if not for a place. One that is nominated to a node waits for the pods that the scheduler has
+/// told to end there; where none ends, the nomination is an expectation of ours, or of a scheduler that was wrong.
+fn waits(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
     if pod.is_terminating() || pod.is_daemon() || pod.is_static() {
         return None;
     }
@@ -126,7 +127,8 @@ fn waits(pod: &Pod) -> Option<IgnoredReason> {
         return Some(IgnoredReason::Gated { gate: gate.clone() });
     }
     let node = &pod.status.nominated_node_name;
-    (!node.is_empty()).then(|| IgnoredReason::Preempting { node: node.clone() })
+    let makes_room = || records.members(records.on(node)).into_iter().any(|record| record.pod.is_terminating());
+    (!node.is_empty() && makes_room()).then(|| IgnoredReason::Preempting { node: node.clone() })
 }
 
 /// Whether the pod would need another place when its node goes: it is alive, or it is ending and a StatefulSet will

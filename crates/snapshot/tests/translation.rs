@@ -24,7 +24,7 @@ mod surge;
 #[path = "translation/volumes.rs"]
 mod volumes;
 
-use objects::{Cluster, NOW, merged, pending, pool};
+use objects::{Cluster, NOW, merged, pending, pool, running};
 use planner::{Operator, PodVerdict, Requirement, Resources, check, plan};
 use serde_json::{Value, json};
 use snapshot::{Ignored, IgnoredReason, Problem, VolumeTrouble};
@@ -136,14 +136,17 @@ fn a_pods_shape_is_what_the_scheduler_looks_at() {
 fn only_refused_pods_are_planned() {
     let mut gated = pending("gated", "1", json!({"schedulingGates": [{"name": "quota"}]}));
     gated["status"]["conditions"][0]["reason"] = json!("SchedulingGated");
-    let mut preempting = pending("preempting", "1", json!({}));
-    preempting["status"]["nominatedNodeName"] = json!("n1");
+    let nominated =
+        |name: &str, node: &str| merged(pending(name, "1", json!({})), json!({"status": {"nominatedNodeName": node}}));
+    let victim = running("victim", "n1", "1", json!({"deletionTimestamp": NOW}));
     let daemon = merged(pending("daemon", "1", json!({})), json!({"metadata": objects::owned_by("DaemonSet")}));
     let bound = pending("bound", "1", json!({"nodeName": "n1"}));
-    let pods = vec![gated, preempting, daemon, bound, pending("refused", "1", json!({}))];
-    let built = Cluster { pods, ..Cluster::default() }.build();
+    let (preempting, expected) = (nominated("preempting", "n1"), nominated("expected", "n2"));
+    let others = [victim, running("neighbour", "n2", "1", json!({}))];
+    let pods = [gated, preempting, expected, daemon, bound, pending("refused", "1", json!({}))];
+    let built = Cluster { pods: pods.into_iter().chain(others).collect(), ..Cluster::default() }.build();
     let names: Vec<&str> = built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect();
-    assert_eq!(names, ["default/refused"]);
+    assert_eq!(names, ["default/expected", "default/refused"]);
     let waiting: Vec<(&str, &IgnoredReason)> = built.ignored.iter().map(|it| (it.pod.as_str(), &it.reason)).collect();
     let gated = IgnoredReason::Gated { gate: "quota".to_owned() };
     let preempting = IgnoredReason::Preempting { node: "n1".to_owned() };

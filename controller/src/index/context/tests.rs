@@ -75,6 +75,19 @@ fn a_pod_waits_until_it_has_a_node_or_is_gone() {
 }
 
 #[test]
+fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
+    let mut index = Index::default();
+    assert_eq!(index.apply(waiting(), NOW, true).plan, ["pod-uid"]);
+    let mut told = waiting();
+    told.metadata.resource_version = Some("6".to_owned());
+    told.status.nominated_node_name = "node-1".to_owned();
+    assert_eq!(index.apply(told.clone(), NOW, true).plan, [""; 0]);
+    assert!(index.waiting_pod("pod-uid").is_some_and(|pod| pod.status.nominated_node_name == "node-1"));
+    told.metadata.resource_version = Some("7".to_owned());
+    assert_eq!(index.apply(told, NOW, true).plan, ["pod-uid"], "kube-scheduler has tried it again");
+}
+
+#[test]
 fn what_a_buffer_is_made_from_calls_for_a_plan_and_nothing_else_does() {
     let replicas = |count: u32| json!({"spec": {"replicas": count}});
     let template = |image: &str| json!({"template": {"spec": {"schedulerName": image}}});

@@ -276,7 +276,7 @@ pub struct PodStatus {
     /// What is true of the pod.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<PodCondition>,
-    /// Node that the scheduler is making room on; empty for none.
+    /// Node on which the scheduler makes room, or on which somebody expects the pod; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub nominated_node_name: String,
     /// When kubelet took the pod.
@@ -430,8 +430,8 @@ impl Pod {
 
     /// Whether the scheduler has found no place for the pod, so that only a new node can help.
     ///
-    /// The scheduler's name is not looked at; gated pods have another reason; a pod that the scheduler is
-    /// making room for waits for that; pods of DaemonSets and Nodes come with their node.
+    /// The scheduler's name is not looked at; gated pods have another reason; pods of DaemonSets and Nodes come with their node. That
+    /// the scheduler makes room for the pod shows on the node that it was nominated to, not here.
     #[must_use]
     pub fn is_unschedulable(&self) -> bool {
         let refused = self.condition(condition::POD_SCHEDULED).is_some_and(|c| c.reason == reason::UNSCHEDULABLE);
@@ -439,7 +439,6 @@ impl Pod {
             && !self.is_bound()
             && !self.is_terminal()
             && !self.is_terminating()
-            && self.status.nominated_node_name.is_empty()
             && !self.is_daemon()
             && !self.is_static()
     }
