@@ -18,6 +18,8 @@ mod launches;
 mod leftovers;
 #[path = "faults/moves.rs"]
 mod moves;
+#[path = "faults/packing.rs"]
+mod packing;
 #[path = "faults/placement.rs"]
 mod placement;
 #[path = "faults/queue.rs"]

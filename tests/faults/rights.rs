@@ -17,13 +17,11 @@ use world::controlplane::Asked;
 use world::eventually;
 
 use crate::scene::{LIMIT, Scene, play};
-use crate::surge;
+use crate::{packing, surge};
 
 const POOL: &str = "rightful";
 /// Of a node that never was.
 const REPORT: &str = "nobody";
-/// Granted for requests that are lowered in place, which takes a day of history first. What is used here must not stand here.
-const NOT_YET: (&str, &str) = ("pods/resize", "patch");
 
 /// One thing that a rule allows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,10 +39,6 @@ impl Right {
         let verb = asked.verb == self.verb || (self.verb == "create" && asked.verb == "patch" && asked.code == 201);
         let name = self.name.as_ref().is_none_or(|name| *name == asked.name);
         verb && name && asked.group == self.group && asked.resource == self.resource && !asked.forbidden
-    }
-
-    fn is_for_later(&self) -> bool {
-        NOT_YET == (self.resource.as_str(), self.verb.as_str())
     }
 }
 
@@ -83,6 +77,7 @@ async fn granted(scene: &Scene) -> Result<BTreeSet<Right>> {
 fn each_right_of_the_controller_is_used() {
     play(async |scene| {
         surge::a_copy_comes_first(scene, "copied").await?;
+        packing::lowers_requests(scene).await?;
         stale_report(scene).await?;
         verdicts(scene).await?;
         open_pool(scene).await?;
@@ -93,9 +88,7 @@ fn each_right_of_the_controller_is_used() {
         eventually("every right to be used", LIMIT, async || {
             let asked = scene.stage.control_plane.asked_by_controller()?;
             let used = |right: &&Right| asked.iter().any(|asked| right.is_used_by(asked));
-            let early: Vec<&Right> = granted.iter().filter(used).filter(|right| right.is_for_later()).collect();
-            ensure!(early.is_empty(), "in use, and no longer to be excused: {early:?}");
-            let idle: Vec<&Right> = granted.iter().filter(|right| !used(right) && !right.is_for_later()).collect();
+            let idle: Vec<&Right> = granted.iter().filter(|right| !used(right)).collect();
             ensure!(idle.is_empty(), "nobody used {idle:?}");
             Ok(Some(()))
         })

@@ -2,7 +2,7 @@
 //! with the identity they name, says `Ready` only when a CNI configuration exists, and runs pods in name only.
 //!
 //! It follows kubelet 1.36 in what the API server and the scheduler see: labels, taints, capacity, allocatable, addresses,
-//! conditions, the lease, pod statuses, the order of a pod's end. It starts no container, mounts nothing, and has no
+//! conditions, the lease, pod statuses, requests that change, the order of a pod's end. It starts no container, mounts nothing, and has no
 //! graceful node shutdown, no admission of its own and no image pulls. Static pods and readiness gates do not exist for it.
 
 use std::path::{Path, PathBuf};

@@ -5,7 +5,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
 use super::node::seconds;
@@ -37,6 +38,13 @@ pub enum Step {
         /// Whether it is the CNI plugin, whose start configures the network.
         brings_network: bool,
     },
+    /// Say that its containers have what they request now.
+    Resize {
+        /// The pod.
+        pod: Key,
+        /// A merge patch of its status.
+        status: Value,
+    },
     /// Remove it: its containers have ended.
     End {
         /// The pod.
@@ -48,14 +56,18 @@ impl Step {
     /// The pod it is about.
     pub fn pod(&self) -> &Key {
         match self {
-            Self::Run { pod, .. } | Self::End { pod } => pod,
+            Self::Run { pod, .. } | Self::Resize { pod, .. } | Self::End { pod } => pod,
         }
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if matches!(self, Self::Run { .. }) { "runs" } else { "ended" };
+        let verb = match self {
+            Self::Run { .. } => "runs",
+            Self::Resize { .. } => "has what it requests now",
+            Self::End { .. } => "ended",
+        };
         let Key { namespace, name, uid } = self.pod();
         write!(f, "pod {namespace}/{name} ({uid}) {verb}")
     }
@@ -137,6 +149,8 @@ impl Pods {
                 let address = address(self.network, tracked.number, self.node_ip.as_deref());
                 let status = running(&tracked.pod, &tracked.key, &address, self.node_ip.as_deref(), time);
                 Step::Run { pod: tracked.key.clone(), status, brings_network: brings_network(&tracked.pod) }
+            } else if let Some(status) = resized(&tracked.pod, &tracked.key) {
+                Step::Resize { pod: tracked.key.clone(), status }
             } else {
                 continue;
             };
@@ -170,6 +184,30 @@ fn phase(pod: &Pod) -> &str {
 
 fn waits(pod: &Pod) -> bool {
     phase(pod) == "Pending"
+}
+
+/// What is said of a pod that runs once its containers have other requests than before; each is granted, for nothing runs.
+fn resized(pod: &Pod, key: &Key) -> Option<Value> {
+    let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref().filter(|_| phase(pod) == "Running")?);
+    let mut statuses = status.container_statuses.clone()?;
+    let mut changed = false;
+    for status in &mut statuses {
+        let container = spec.containers.iter().find(|container| container.name == status.name)?;
+        if amounts(&status.resources) != amounts(&container.resources) {
+            status.resources.clone_from(&container.resources);
+            status.allocated_resources = container.resources.as_ref().and_then(|it| it.requests.clone());
+            changed = true;
+        }
+    }
+    changed.then(|| json!({"metadata": {"uid": key.uid}, "status": {"containerStatuses": statuses}}))
+}
+
+/// Requests and limits; none at all may be written in two ways.
+fn amounts(resources: &Option<ResourceRequirements>) -> [Option<&BTreeMap<String, Quantity>>; 2] {
+    let all = |of: fn(&ResourceRequirements) -> &Option<BTreeMap<String, Quantity>>| {
+        resources.as_ref().and_then(|it| of(it).as_ref()).filter(|it| !it.is_empty())
+    };
+    [all(|it| &it.requests), all(|it| &it.limits)]
 }
 
 /// A pod that never ran or has ended needs no time to stop; others take what they are given, up to `longest`.
@@ -240,6 +278,8 @@ fn described(container: &Container, key: &Key) -> Value {
     let image = container.image.as_deref().unwrap_or_default();
     json!({
         "name": container.name,
+        "resources": container.resources,
+        "allocatedResources": container.resources.as_ref().and_then(|it| it.requests.as_ref()),
         "image": image,
         "imageID": image,
         "containerID": format!("containerd://{}-{}", key.uid, container.name),

@@ -362,3 +362,32 @@ fn init_containers_have_ended_and_sidecars_run() -> Result<()> {
     assert!(status["status"]["containerStatuses"][0]["state"]["running"].is_object());
     Ok(())
 }
+
+#[test]
+fn requests_that_change_are_granted_once() -> Result<()> {
+    let (mut pods, begin) = (pods(), Instant::now());
+    let asks = |cpu: &str| json!({"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}});
+    pods.observe(&pod("app", asks("1"))?, begin);
+    let steps = pods.due(true, begin + LOOK * 3, Timestamp::UNIX_EPOCH);
+    let Some(Step::Run { status, .. }) = steps.first() else {
+        anyhow::bail!("nothing runs: {steps:?}");
+    };
+    let with = |cpu: &str, status: &Value| {
+        let mut change = asks(cpu);
+        change["status"] = status["status"].clone();
+        pod("app", change)
+    };
+    let later = begin + Duration::from_secs(10);
+    pods.observe(&with("1", status)?, later);
+    assert_eq!(pods.due(true, later, Timestamp::UNIX_EPOCH), [], "it has what it asked for");
+    pods.observe(&with("500m", status)?, later);
+    let steps = pods.due(true, later, Timestamp::UNIX_EPOCH);
+    let Some(Step::Resize { status, .. }) = steps.first() else {
+        anyhow::bail!("nothing is granted: {steps:?}");
+    };
+    let granted = &status["status"]["containerStatuses"][0];
+    assert_eq!(granted["resources"]["requests"]["cpu"], "500m");
+    assert_eq!(granted["allocatedResources"]["cpu"], "500m");
+    assert!(granted["state"]["running"].is_object(), "the rest stays as it was: {granted}");
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Requests beyond what is used keep a machine alive: lowered where they are, another machine's pod has room, and that machine goes. The
+//! API server judges the resize and kube-scheduler binds by what is left; only the history of use is made up.
+
+use anyhow::{Context, Result, ensure};
+use api::nodeusage::{Figures, Histograms, NodeUsage, NodeUsageSpec, Time};
+use api::objects::Node;
+use api::usage::{Histogram, Joint, Level, PodId, PodUsage, encode_pods};
+use api::{NodePool, Quantity, annotation, label};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use world::eventually;
+
+use crate::scene::{LIMIT, Scene, play};
+
+const POOL: &str = "lowering";
+/// What the pod that stays requests, in thousandths of a CPU, and what it uses.
+const REQUESTED: i64 = 2500;
+const USED: u64 = 900;
+/// A day and more, in hours.
+const HISTORY: u8 = 30;
+
+#[test]
+fn requests_are_lowered_where_another_machine_can_go_then() {
+    play(async |scene| lowers_requests(scene).await);
+}
+
+/// The whole story, in a pool of its own.
+pub async fn lowers_requests(scene: &Scene) -> Result<()> {
+    open_pool(scene).await?;
+    let ours = json!({label::NODEPOOL: POOL});
+    scene.pod("generous", &format!("{REQUESTED}m"), ours.clone()).await?;
+    let stays = scene.runs("generous").await?;
+    scene.pod("late", "1900m", ours).await?;
+    let goes = scene.runs("late").await?;
+    ensure!(stays != goes, "both run on {stays}: nothing is to be gained");
+    signal_agent(scene, &stays, Signal::SIGSTOP).await?;
+    report(scene, &stays).await?;
+    eventually("requests to be lowered and granted", LIMIT, async || {
+        let pod = only_pod(scene, "generous").await?;
+        let asks = pod.spec.containers[0].resources.requests["cpu"].millis()?;
+        ensure!(asks < REQUESTED, "it requests {asks}");
+        ensure!(pod.annotation(annotation::REQUESTED).is_some(), "nobody wrote down what it requested");
+        let has = pod.taken()?.into_iter().find(|(name, _)| name == "cpu").context("it takes no CPU")?.1;
+        ensure!(has == asks, "it requests {asks} and has {has}");
+        Ok(Some(()))
+    })
+    .await?;
+    eventually("the other machine to go", LIMIT, async || {
+        Ok(scene.api::<Node>().get_opt(&goes).await?.is_none().then_some(()))
+    })
+    .await?;
+    let refuge = scene.runs("late").await?;
+    ensure!(refuge == stays, "late runs on {refuge}, and should have found room on {stays}");
+    signal_agent(scene, &stays, Signal::SIGCONT).await?;
+    scene.api::<NodePool>().delete(POOL, &DeleteParams::default()).await?;
+    Ok(())
+}
+
+async fn open_pool(scene: &Scene) -> Result<()> {
+    let pool = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": POOL, "annotations": {annotation::UTILIZATION: "pack", annotation::PACK_MIN_HISTORY: "24h"}},
+        "spec": {
+            "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
+                    {"key": label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]},
+                    {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+                ],
+            }},
+        },
+    });
+    scene.stage.apply_value(pool).await
+}
+
+async fn only_pod(scene: &Scene, app: &str) -> Result<api::objects::Pod> {
+    let mut pods = scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
+    pods.retain(|pod| !pod.is_terminating());
+    pods.pop().with_context(|| format!("no pod of {app}"))
+}
+
+/// The node's own agent has seen a minute; it must not say so meanwhile.
+async fn signal_agent(scene: &Scene, node: &str, signal: Signal) -> Result<()> {
+    let instance = instance_of(scene, node).await?;
+    let machine = scene.stage.room.machine(&instance).context("no machine")?;
+    for pid in machine.pids() {
+        kill(Pid::from_raw(i32::try_from(pid)?), signal)?;
+    }
+    Ok(())
+}
+
+async fn instance_of(scene: &Scene, node: &str) -> Result<String> {
+    let node = scene.api::<Node>().get(node).await?;
+    Ok(cloud::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
+}
+
+/// What the node's agent would say after a day on which the pod used [`USED`].
+async fn report(scene: &Scene, node: &str) -> Result<()> {
+    let now = Timestamp::now();
+    let (cpu, memory) = (USED * 1_000_000, 64 << 20);
+    let (mut of_cpu, mut of_memory) = (Histogram::default(), Histogram::default());
+    of_cpu.add(cpu, now);
+    of_memory.add(memory, now);
+    let pod = only_pod(scene, "generous").await?;
+    let id = PodId::of(&pod.uid().context("a pod without UID")?).context("a UID that is none")?;
+    let (cpu, memory) = (Level::of(cpu), Level::of(memory));
+    let used = PodUsage {
+        id,
+        cpu_p50: cpu,
+        cpu_p95: cpu,
+        cpu_peak: cpu,
+        memory_p95: memory,
+        memory_peak: memory,
+        throttled: 0,
+        pressure: 0,
+        oom_kills: 0,
+        hours: HISTORY,
+    };
+    let spec = NodeUsageSpec {
+        instance: instance_of(scene, node).await?,
+        measured_at: Time(now),
+        since: Time(now - SignedDuration::from_hours(i64::from(HISTORY))),
+        cpu: figures(&Quantity(format!("{}m", cpu.millicores()))),
+        memory: figures(&Quantity(memory.bytes().to_string())),
+        pressure: None,
+        throttled: 0,
+        oom_kills: 0,
+        histograms: Histograms {
+            cpu: of_cpu.abridged(),
+            memory: of_memory.abridged(),
+            joint: Joint::default().abridged(),
+        },
+        pods: encode_pods(&[used]),
+    };
+    scene.stage.apply_value(serde_json::to_value(NodeUsage::new(node, spec))?).await
+}
+
+fn figures(level: &Quantity) -> Figures {
+    let same = || level.clone();
+    Figures { p50: same(), p95: same(), p99: same(), peak5m: same(), peak1h: same(), peak24h: same() }
+}
