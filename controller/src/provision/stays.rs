@@ -63,6 +63,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         }
         NodeVerdict::NoPlace { .. }
         | NodeVerdict::NotWorthIt { .. }
+        | NodeVerdict::Scattered { .. }
         | NodeVerdict::SpotToSpot { .. }
         | NodeVerdict::Unbalanced { .. }
         | NodeVerdict::InUse { .. }

@@ -190,7 +190,7 @@ fn relocate(
             agenda.retire(|node| gone.contains(node.name.as_str()));
             agenda.close(|node| node.stage != Stage::Initialized);
             outdated(&mut agenda, free);
-            agenda.close(|node| is_no_place(judge, node));
+            agenda.spare(|node| is_no_place(judge, node));
             agenda
         };
         let underutilized = free.get(&MoveReason::Underutilized).map_or(&[][..], Vec::as_slice);

@@ -343,6 +343,12 @@ pub enum NodeVerdict {
         /// What it would have to.
         asked: MicroDollars,
     },
+    /// There is a cheaper way, if each pod went where the plan has it; as kube-scheduler puts them, what is bought for those that find
+    /// no room takes the saving.
+    Scattered {
+        /// How many find none.
+        pods: usize,
+    },
     /// Spot may be replaced by cheaper spot only with the feature gate, and only with choice enough.
     SpotToSpot {
         /// How many cheaper types there are; `None` while the gate is closed.

@@ -44,6 +44,7 @@ mod rehearsal;
 mod reserve;
 mod retinue;
 mod room;
+mod scatter;
 mod settle;
 mod shared;
 mod template;

@@ -22,6 +22,8 @@ mod oracle;
 mod order;
 #[path = "laws/outgoing.rs"]
 mod outgoing;
+#[path = "laws/scattered.rs"]
+mod scattered;
 #[path = "laws/tiny.rs"]
 mod tiny;
 
@@ -312,5 +314,16 @@ proptest! {
         let own: i64 = decided.launches.iter().map(|it| it.price.0 + fees(&it.pool)).sum();
         prop_assert_eq!(unplaced(&snapshot, &decided), left);
         prop_assert!(own <= bins, "{} for {:#?}, first-fit pays {}", own, decided.launches, bins);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn what_is_saved_bears_what_kube_scheduler_leaves_over(Cluster(snapshot) in scattered::sized()) {
+        let decided = plan(&snapshot);
+        let (over, saving) = scattered::left_over(&snapshot, &decided).unwrap_or_default();
+        prop_assert!(over == 0 || saving > scattered::NODE, "{over} pods are left over, and but {saving:?} saved");
     }
 }

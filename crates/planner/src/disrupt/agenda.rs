@@ -63,20 +63,25 @@ impl<'a> Agenda<'a> {
 
     /// Lets no pod go to nodes of this kind.
     pub(super) fn close(&mut self, is_closed: impl Fn(&Node) -> bool) {
+        self.each(is_closed, Mover::close);
+    }
+
+    /// Sends no pod to nodes of this kind, though kube-scheduler may.
+    pub(super) fn spare(&mut self, is_spared: impl Fn(&Node) -> bool) {
+        self.each(is_spared, Mover::spare);
+    }
+
+    fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Mover<'a>, Position)) {
         for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
-            if is_closed(node) {
-                self.mover.close(position);
+            if is_meant(node) {
+                does(&mut self.mover, position);
             }
         }
     }
 
     /// Takes nodes off the scene that go anyway, with all that runs there.
     pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
-        for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
-            if gone(node) {
-                self.mover.retire(position);
-            }
-        }
+        self.each(gone, Mover::retire);
     }
 
     /// What speaks against looking for other places for a node's pods now.
@@ -194,20 +199,29 @@ impl<'a> Agenda<'a> {
     fn settle(&mut self, nodes: &[Position], outcome: Outcome, why: WhyMove) -> Result<(), NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let asked = self.scales.asked(&objects, &outcome.launches);
-        let objection = match self.saved(nodes, &outcome.launches) {
+        let saved = self.saved(nodes, &outcome.launches);
+        let objection = match saved {
             None => Some(NodeVerdict::UnknownPrice),
-            Some(saved) => self.scales.objection(&objects, Saving { saved, asked }),
+            Some(saved) => {
+                let objection = self.scales.objection(&objects, Saving { saved, asked });
+                objection.or_else(|| self.scattered(&objects, Saving { saved, asked }))
+            }
         };
         match objection {
-            None => {
-                let saved = self.saved(nodes, &outcome.launches);
-                self.keep(nodes, MoveReason::Underutilized, why, outcome, saved)
-            }
+            None => self.keep(nodes, MoveReason::Underutilized, why, outcome, saved),
             Some(objection) => {
                 self.mover.undo();
                 Err(objection)
             }
         }
+    }
+
+    /// Objects to a move that would not be worth it any more when a place is bought for whoever finds none, as kube-scheduler puts them.
+    fn scattered(&mut self, nodes: &[&Node], Saving { saved, asked }: Saving) -> Option<NodeVerdict> {
+        let (pods, price) = self.mover.left_over();
+        let saved = saved.saturating_sub(price.unwrap_or(i64::MAX));
+        let objection = (pods > 0).then(|| self.scales.objection(nodes, Saving { saved, asked })).flatten();
+        objection.map(|_| NodeVerdict::Scattered { pods })
     }
 
     fn price(&self, nodes: &[&Node]) -> Option<i64> {

@@ -52,8 +52,8 @@ pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: L
     left.retain_mut(|(position, verdict)| match search.replace(*position) {
         Ok(()) => false,
         Err(better) => {
-            // That it can go once another has gone says more than that there is no other way now.
-            if !matches!(verdict, NodeVerdict::AfterMove { .. }) {
+            // That it can go once another has gone, or could if kube-scheduler did as is planned, says more than that there is no other way.
+            if !matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. }) {
                 *verdict = better;
             }
             true

@@ -220,6 +220,11 @@ impl Display for NodeVerdict {
             Self::NotWorthIt { saving, asked } => {
                 write!(out, "stays: moving its pods would save {}, less than {}", hourly(*saving), hourly(*asked))
             }
+            Self::Scattered { pods } => write!(
+                out,
+                "stays: kube-scheduler puts each pod on the emptiest node, so {} of those moved would find no room",
+                pods
+            ),
             Self::SpotToSpot { types: None } => out
                 .write_str("stays: cheaper spot may take its place only with the feature gate SpotToSpotConsolidation"),
             Self::SpotToSpot { types: Some(types) } => {

@@ -13,6 +13,7 @@ use super::limits::{Footprint, Headroom, footprint};
 use super::manner::{ALWAYS, Load, Manner, Order};
 use super::reserve::Reservations;
 use super::retinue::Retinue;
+use super::scatter::{Scatter, Scattered};
 use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
 use super::{Kind, Place, Run, Solver};
 use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot};
@@ -29,7 +30,8 @@ pub(super) struct Resident {
 
 /// Places for the pods of nodes that might go.
 pub(crate) struct Mover<'a> {
-    solver: Solver<'a>,
+    pub(super) solver: Solver<'a>,
+    pub(super) scatter: Scatter,
     /// By node, the positions of its pods that need another place when it goes.
     own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
@@ -40,7 +42,7 @@ pub(crate) struct Mover<'a> {
     watching: BTreeSet<GroupId>,
     /// Launches of trials that were kept, in the order of the solver's.
     launches: Vec<Launch>,
-    before: Option<Before<'a>>,
+    pub(super) before: Option<Before<'a>>,
 }
 
 /// Why a trial came to nothing.
@@ -55,15 +57,19 @@ pub(crate) enum Obstacle {
 }
 
 /// What a trial may change, as it was.
-struct Before<'a> {
+pub(super) struct Before<'a> {
     counted: Counted<'a>,
     headroom: Headroom,
     reservations: Reservations,
     retinue: Retinue<'a>,
-    launches: usize,
-    order: usize,
+    pub(super) launches: usize,
+    pub(super) order: usize,
     nominations: usize,
     moved: Vec<usize>,
+    /// Rooms of the nodes that go.
+    pub(super) vacated: Vec<usize>,
+    /// Where kube-scheduler would put its pods, once that is known.
+    pub(super) scattered: Option<Scattered>,
 }
 
 /// Where a trial has put everybody.
@@ -96,7 +102,8 @@ impl<'a> Mover<'a> {
         let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
         let (watched, watching) = solver.groups_of_plan(own);
         let (guests, launches) = (BTreeMap::new(), Vec::new());
-        Self { solver, own, room_of, guests, watched, watching, launches, before: None }
+        let scatter = Scatter::of(&solver.rooms, &solver.dimensions);
+        Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
     }
 
     /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.
@@ -111,6 +118,14 @@ impl<'a> Mover<'a> {
 
     /// Lets nobody go to a node.
     pub(crate) fn close(&mut self, node: usize) {
+        self.spare(node);
+        if let Some(room) = self.room_of.get(&node) {
+            self.scatter.close(*room);
+        }
+    }
+
+    /// Sends nobody to a node, though kube-scheduler may.
+    pub(crate) fn spare(&mut self, node: usize) {
         if let Some(room) = self.room_of.get(&node) {
             self.solver.rooms.close(*room);
         }
@@ -121,6 +136,7 @@ impl<'a> Mover<'a> {
         if let Some(room) = self.room_of.get(&node) {
             let by = self.solver.dimensions.amounts(by);
             self.solver.rooms.widen(*room, &by);
+            self.scatter.widen(*room, &by);
         }
     }
 
@@ -204,9 +220,15 @@ impl<'a> Mover<'a> {
 
     /// What the cheapest single node for all pods of some nodes would count for, as far as sizes and labels go.
     pub(crate) fn glance(&mut self, nodes: &[usize]) -> Option<i64> {
+        let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();
+        self.cheapest_node(&pods)
+    }
+
+    /// The same for some pods.
+    pub(super) fn cheapest_node(&mut self, pods: &[usize]) -> Option<i64> {
         let solver = &mut self.solver;
         let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
-        for pod in nodes.iter().flat_map(|node| &self.own[*node]) {
+        for pod in pods {
             *shapes.entry(solver.demand_of[*pod]).or_default() += 1;
         }
         let mut used = solver.dimensions.amounts(&Resources::default());
@@ -247,6 +269,8 @@ impl<'a> Mover<'a> {
             order: solver.order.len(),
             nominations: solver.nominations.len(),
             moved: moved.clone(),
+            vacated: nodes.iter().filter_map(|node| self.room_of.get(node)).copied().collect(),
+            scattered: None,
         });
         solver.rooms.try_out();
         solver.claims.seal();
@@ -337,6 +361,7 @@ impl<'a> Mover<'a> {
         }
         let from = before.order;
         self.receive(from);
+        self.keep_scattered();
         self.before = None;
         self.solver.rooms.keep();
         self.solver.claims.seal();
@@ -435,12 +460,12 @@ impl<'a> Solver<'a> {
         placed
     }
 
-    /// What the pool's limits hold of a node that goes is free for others.
     /// The frame of the static pool that a node is of.
     fn fixed_frame_of(&self, node: usize) -> Option<FrameId> {
         self.fixed_frame(self.snapshot.nodes[node].pool.as_deref()?)
     }
 
+    /// What the pool's limits hold of a node that goes is free for others.
     fn give_back_limits(&mut self, node: &Node) {
         let templates = &self.frames.templates;
         let Some(template) = templates.iter().position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };

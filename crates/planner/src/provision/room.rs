@@ -134,7 +134,12 @@ impl<'a> Rooms<'a> {
         (best < usize::MAX).then_some(best)
     }
 
-    /// How many rooms the labels and taints of a level suit.
+    /// Rooms that the labels and taints of a level suit.
+    pub(super) fn suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Vec<usize> {
+        self.parts.of(&self.list, level, wants, topology).iter().flat_map(|part| &part.rooms).copied().collect()
+    }
+
+    /// How many they are.
     pub(super) fn count_suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> usize {
         self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
     }
