@@ -134,12 +134,7 @@ impl<'a> Rooms<'a> {
         (best < usize::MAX).then_some(best)
     }
 
-    /// Rooms that the labels and taints of a level suit.
-    pub(super) fn suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Vec<usize> {
-        self.parts.of(&self.list, level, wants, topology).iter().flat_map(|part| &part.rooms).copied().collect()
-    }
-
-    /// How many they are.
+    /// How many rooms the labels and taints of a level suit.
     pub(super) fn count_suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> usize {
         self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
     }
@@ -354,7 +349,8 @@ impl<'a> Room<'a> {
             })
     }
 
-    fn suits(&self, class: &Class<'_>, wants: &Wants<'_>) -> bool {
+    /// Whether its labels and taints are as a class asks.
+    pub(super) fn suits(&self, class: &Class<'_>, wants: &Wants<'_>) -> bool {
         class.first_untolerated(&self.node.repelling()).is_none()
             && class.wants.iter().any(|it| self.meets(wants.get(*it)))
     }

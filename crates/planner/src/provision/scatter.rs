@@ -6,7 +6,7 @@
 //! plan has them: these leave little choice. What the moves of one plan do is added up.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::demand::Demand;
 use super::dimensions::{Amounts, Dimensions, fits};
@@ -16,10 +16,14 @@ use crate::Resources;
 
 /// Memory that goes with a thousandth of a core where sizes are compared, as pods are evicted.
 const MEMORY_PER_MILLICORE: i64 = (4 << 30) / 1000;
+/// How many of the emptiest nodes are compared for a pod. Which is emptiest with it differs little from which is without.
+const ABREAST: usize = 32;
 
 /// What rooms have left when kube-scheduler has had its way with the moves that were kept.
 pub(super) struct Scatter {
     rooms: Vec<Venue>,
+    /// Those that are open, the emptiest first.
+    emptiest: BTreeSet<(Reverse<i64>, usize)>,
     /// The dimensions by which it compares nodes.
     compared: Vec<usize>,
     /// The dimensions of CPU and memory.
@@ -30,7 +34,6 @@ pub(super) struct Scatter {
 struct Venue {
     left: Amounts,
     whole: Amounts,
-    open: bool,
 }
 
 /// What the pods of one trial do to it.
@@ -46,37 +49,56 @@ impl Scatter {
         let venue = |room: usize| {
             let whole = dimensions.amounts(&rooms.list[room].node.allocatable);
             let left = rooms.left(room).map_or_else(|| vec![0; whole.len()].into(), Amounts::from);
-            Venue { left, whole, open: true }
+            Venue { left, whole }
         };
         let sizes = [Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name));
-        Self {
-            rooms: (0..rooms.list.len()).map(venue).collect(),
-            compared: sizes.into_iter().flatten().collect(),
-            sizes,
-        }
+        let compared = sizes.into_iter().flatten().collect();
+        let rooms: Vec<Venue> = (0..rooms.list.len()).map(venue).collect();
+        let mut scatter = Self { rooms, emptiest: BTreeSet::new(), compared, sizes };
+        scatter.emptiest = (0..scatter.rooms.len()).map(|room| scatter.rank(room)).collect();
+        scatter
     }
 
     /// Lets kube-scheduler put nobody there any more.
     pub(super) fn close(&mut self, room: usize) {
-        self.rooms[room].open = false;
+        self.emptiest.remove(&self.rank(room));
     }
 
     pub(super) fn widen(&mut self, room: usize, by: &[i64]) {
-        self.rooms[room].left.iter_mut().zip(by).for_each(|(left, by)| *left += by);
+        let left = self.rooms[room].left.iter().zip(by).map(|(left, by)| left + by).collect();
+        self.leave(room, left);
+    }
+
+    /// Leaves so much in a room.
+    fn leave(&mut self, room: usize, left: Amounts) {
+        let open = self.emptiest.remove(&self.rank(room));
+        self.rooms[room].left = left;
+        if open {
+            self.emptiest.insert(self.rank(room));
+        }
+    }
+
+    fn rank(&self, room: usize) -> (Reverse<i64>, usize) {
+        (Reverse(self.emptiness(&self.rooms[room], None)), room)
+    }
+
+    /// How empty a node is, or would be with a pod: the share that is left of each dimension, in thousandths.
+    fn emptiness(&self, venue: &Venue, requests: Option<&[i64]>) -> i64 {
+        let share = |dimension: &usize| {
+            let left = venue.left[*dimension] - requests.map_or(0, |requests| requests[*dimension]);
+            left.saturating_mul(1000) / venue.whole[*dimension].max(1)
+        };
+        self.compared.iter().map(share).sum()
+    }
+
+    /// The same with a pod; `None` where it has no room.
+    fn score(&self, venue: &Venue, requests: &[i64]) -> Option<i64> {
+        fits(requests, &venue.left).then(|| self.emptiness(venue, Some(requests)))
     }
 
     fn size(&self, requests: &[i64]) -> i64 {
         let [cpu, memory] = self.sizes.map(|dimension| dimension.map_or(0, |it| requests[it]));
         cpu.max(memory / MEMORY_PER_MILLICORE)
-    }
-
-    /// How empty a node would be with a pod: the share that is left, in thousandths, of each dimension; `None` where it has no room.
-    fn score(&self, venue: &Venue, requests: &[i64]) -> Option<i64> {
-        let share = |dimension: &usize| {
-            let left = venue.left[*dimension] - requests[*dimension];
-            left.saturating_mul(1000) / venue.whole[*dimension].max(1)
-        };
-        fits(requests, &venue.left).then(|| self.compared.iter().map(share).sum())
     }
 }
 
@@ -110,18 +132,23 @@ impl Crowd<'_> {
         venue.left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
     }
 
-    /// Puts equal pods one after another where the most is left; how many found room.
-    fn pour(&mut self, count: usize, requests: &[i64], spots: impl Iterator<Item = Spot>) -> usize {
-        let score = |venue: &Venue| self.scatter.score(venue, requests);
-        let scored = spots.filter_map(|spot| Some((score(self.venue(spot))?, Reverse(spot))));
-        let mut emptiest: BinaryHeap<(i64, Reverse<Spot>)> = scored.collect();
+    /// Puts equal pods one after another where the most is left, on launches or in rooms that suit them; how many found room.
+    fn pour(&mut self, count: usize, requests: &[i64], launches: &[Spot], suits: impl Fn(usize) -> bool) -> usize {
+        let scatter = self.scatter;
+        let score = |crowd: &Self, spot: Spot| Some((scatter.score(crowd.venue(spot), requests)?, Reverse(spot)));
+        let mut heap: BinaryHeap<_> = launches.iter().filter_map(|spot| score(self, *spot)).collect();
+        let mut rooms = scatter.emptiest.iter().map(|(_, room)| *room);
         let mut poured = 0;
-        while poured < count
-            && let Some((_, Reverse(spot))) = emptiest.pop()
-        {
+        while poured < count {
+            while heap.len() < ABREAST
+                && let Some(room) = rooms.next()
+            {
+                heap.extend(score(self, Spot::Room(room)).filter(|_| suits(room)));
+            }
+            let Some((_, Reverse(spot))) = heap.pop() else { break };
             self.put(spot, requests);
             poured += 1;
-            emptiest.extend(self.scatter.score(self.venue(spot), requests).map(|score| (score, Reverse(spot))));
+            heap.extend(score(self, spot));
         }
         poured
     }
@@ -156,17 +183,17 @@ impl Mover<'_> {
         self.scatter_trial();
         let Some(before) = &mut self.before else { return };
         for (room, left) in before.scattered.take().unwrap_or_default().left {
-            self.scatter.rooms[room].left = left;
+            self.scatter.leave(room, left);
         }
         before.vacated.iter().for_each(|room| self.scatter.close(*room));
     }
 
-    fn put_all(&mut self) -> Scattered {
+    fn put_all(&self) -> Scattered {
         let Some(before) = &self.before else { return Scattered::default() };
-        let (solver, first) = (&mut self.solver, before.launches);
+        let (solver, first) = (&self.solver, before.launches);
         let launches = solver.claims.list[first..].iter().map(|claim| {
             let whole = &solver.frames.candidate(claim.frame, claim.entry).room;
-            Venue { left: whole.clone(), whole: whole.clone(), open: true }
+            Venue { left: whole.clone(), whole: whole.clone() }
         });
         let mut crowd = Crowd { scatter: &self.scatter, rooms: BTreeMap::new(), launches: launches.collect() };
         let mut runs: BTreeMap<(Reverse<i64>, usize), Vec<usize>> = BTreeMap::new();
@@ -187,14 +214,14 @@ impl Mover<'_> {
         for ((_, shape), pods) in runs {
             let demand = &solver.demands[shape];
             let Some(level) = demand.levels.last() else { continue };
-            let rooms = solver.rooms.suitable(level, &solver.wants, &solver.topology);
-            let open = |room: &usize| crowd.scatter.rooms[*room].open && !before.vacated.contains(room);
-            let rooms: Vec<Spot> = rooms.into_iter().filter(open).map(Spot::Room).collect();
-            let claims = solver.claims.list[first..].iter().enumerate();
+            let class = solver.wants.of_class(level.class);
             let suits =
+                |room: usize| !before.vacated.contains(&room) && solver.rooms.list[room].suits(class, &solver.wants);
+            let claims = solver.claims.list[first..].iter().enumerate();
+            let joins =
                 claims.filter(|(_, claim)| solver.frames.suits_as_it_is(claim.frame, level.class, &solver.wants));
-            let spots: Vec<Spot> = suits.map(|(launch, _)| Spot::Launch(launch)).chain(rooms).collect();
-            let poured = crowd.pour(pods.len(), &demand.requests, spots.into_iter());
+            let launches: Vec<Spot> = joins.map(|(launch, _)| Spot::Launch(launch)).collect();
+            let poured = crowd.pour(pods.len(), &demand.requests, &launches, suits);
             over.extend_from_slice(&pods[poured..]);
         }
         let left = crowd.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect();
