@@ -6,6 +6,7 @@ mod disruption;
 mod live;
 mod machine;
 mod rows;
+mod sections;
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use agent::Agent;
 pub use disruption::Disruption;
 pub use live::Live;
 pub use machine::Machine;
+pub use sections::renewed;
 
 /// The unit of costs.
 const OVER: &str = "times the lower bound";
@@ -43,8 +45,6 @@ pub struct Report {
     pub strangers: Vec<Told>,
     /// Taking nodes away.
     pub disruption: Disruption,
-    /// Both controllers on a real control plane.
-    pub live: Live,
     /// The agent's figures.
     pub agent: Agent,
 }
@@ -96,7 +96,7 @@ impl Report {
         all
     }
 
-    /// docs/performance.md.
+    /// docs/performance.md, but for what is measured by itself.
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = String::new();
@@ -118,7 +118,7 @@ impl Report {
         self.write_judged(page)?;
         self.write_curve(page)?;
         self.write_memory(page)?;
-        write!(page, "{}{}{}", self.disruption, self.live, self.agent)
+        write!(page, "{}{}", self.disruption, self.agent)
     }
 
     fn write_compared(&self, page: &mut String) -> fmt::Result {

@@ -10,7 +10,7 @@ use day::setup::Setup;
 use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
 use crate::memory::Size;
-use crate::report::{Agent, Disruption, Live, Machine, Measure, Report};
+use crate::report::{Agent, Disruption, Live, Machine, Measure, Report, renewed};
 use crate::workloads::Workload;
 use crate::{compare, consolidation, curve, daily, disruption, memory, price, workloads};
 
@@ -18,7 +18,8 @@ const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
        peers fixtures FOLDER [WORKLOAD...]  pods and catalogues of the workloads, as files
        peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
-       peers disruption           taking nodes away: writes target/peers/disruption.json
+       peers disruption           taking nodes away: writes target/peers/disruption.json and its part of docs/performance.md
+       peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
@@ -46,7 +47,8 @@ fn carry_out(arguments: &[String]) -> anyhow::Result<()> {
             chosen(names).try_for_each(|workload| workload.write(&Path::new(folder).join(workload.name)))
         }
         ["bound", names @ ..] => bound(names),
-        ["disruption"] => taking_away().map(drop),
+        ["disruption"] => renew(&taking_away()?, &Machine::here("peers disruption").date),
+        ["live"] => renew(&Live::read(&results())?, &Live::day(&results())?),
         ["consolidation"] => whole_pass().map(|it| println!("{it}")),
         ["give-back"] => disruption::give_back(500).map(|it| println!("{it:?}")),
         ["drift"] => disruption::drift(4_000).map(|it| println!("{it:?}")),
@@ -133,12 +135,22 @@ fn full() -> anyhow::Result<()> {
     let curve = curve::curve(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1, 10, 100, 1_000]);
     let strangers = curve::strangers(10_000);
     let disruption = taking_away()?;
-    let (live, agent) = (Live::read(&results())?, Agent::read(&results())?);
-    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, live, agent };
+    let agent = Agent::read(&results())?;
+    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
     let measures = report.measures();
     measures.iter().for_each(print);
     write(&results().join("planner.json"), &(serde_json::to_string_pretty(&measures)? + "\n"))?;
-    write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md"), &report.page())
+    write(&page(), &report.page())?;
+    match Live::day(&results()) {
+        Ok(day) => renew(&Live::read(&results())?, &day),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Writes sections of docs/performance.md that were measured by themselves.
+fn renew(sections: &impl ToString, day: &str) -> anyhow::Result<()> {
+    let before = fs::read_to_string(page()).with_context(|| page().display().to_string())?;
+    write(&page(), &renewed(&before, &sections.to_string(), day))
 }
 
 /// A small sample of everything, for tests: writes `planner.json` and `performance.md` into the folder only.
@@ -160,8 +172,8 @@ pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let give_back = Some(disruption::give_back(20)?);
     let consolidation = Some(consolidation::measure(&folder.join("settled-50"), &karpenter, 3)?);
     let disruption = Disruption { consolidation, give_back, ..Disruption::default() };
-    let (live, agent) = (Live::default(), Agent::default());
-    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, live, agent };
+    let agent = Agent::default();
+    let report = Report { machine, compared, judged, memory, curve, strangers, disruption, agent };
     write(&folder.join("disruption.json"), &serde_json::to_string_pretty(&report.disruption.measures())?)?;
     write(&folder.join("planner.json"), &serde_json::to_string_pretty(&report.measures())?)?;
     write(&folder.join("performance.md"), &report.page())?;
@@ -181,6 +193,10 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Where fixtures and results lie: `target/peers` of the checkout, wherever cargo builds.
 fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers")
+}
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md")
 }
 
 fn fixtures() -> PathBuf {

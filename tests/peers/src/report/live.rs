@@ -1,9 +1,14 @@
 //! Both controllers on a real control plane, which `tests/live` measures.
 
-use std::fmt;
 use std::path::Path;
+use std::{fmt, fs};
+
+use anyhow::Context;
+use jiff::Timestamp;
 
 use super::rows::{self, Row};
+
+const FILE: &str = "live.json";
 
 /// What was measured of them last; empty when nothing was.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +20,17 @@ impl Live {
     /// # Errors
     /// When the file is there but makes no sense.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
-        rows::read(folder, "live.json").map(Self)
+        rows::read(folder, FILE).map(Self)
+    }
+
+    /// The day on which that was.
+    ///
+    /// # Errors
+    /// When nothing was measured.
+    pub fn day(folder: &Path) -> anyhow::Result<String> {
+        let written = fs::metadata(folder.join(FILE)).and_then(|file| file.modified());
+        let written = written.with_context(|| format!("{FILE} in {}: run make peers-live first", folder.display()))?;
+        Ok(Timestamp::try_from(written)?.strftime("%Y-%m-%d").to_string())
     }
 }
 

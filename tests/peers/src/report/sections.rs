@@ -1,0 +1,43 @@
+//! Sections of docs/performance.md that were measured by themselves, in place of those of the same names.
+
+const HEADING: &str = "\n## ";
+
+/// The page with these sections, each with the day on which it was measured; those that the page lacks come last.
+#[must_use]
+pub fn renewed(page: &str, sections: &str, day: &str) -> String {
+    let mut parts: Vec<String> = page.split(HEADING).map(str::to_owned).collect();
+    for section in sections.split(HEADING).skip(1) {
+        let section = format!("{section}\nMeasured by itself on {day}.\n");
+        match parts.iter_mut().skip(1).find(|part| name(part) == name(&section)) {
+            Some(part) => *part = section,
+            None => parts.push(section),
+        }
+    }
+    parts.join(HEADING)
+}
+
+fn name(section: &str) -> Option<&str> {
+    section.lines().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renewed;
+
+    const PAGE: &str = "# Page\n\nwords\n\n## One\n\n1\n\n## Two\n\n2\n";
+
+    #[test]
+    fn only_sections_of_that_name_change() {
+        let page = renewed(PAGE, "\n## One\n\nmore\n", "2026-11-23");
+        assert_eq!(page, "# Page\n\nwords\n\n## One\n\nmore\n\nMeasured by itself on 2026-11-23.\n\n## Two\n\n2\n");
+        assert_eq!(renewed(&page, "\n## One\n\nmore\n", "2026-11-23"), page, "a second time changes nothing");
+    }
+
+    #[test]
+    fn new_sections_come_last() {
+        let page = renewed(PAGE, "\n## Three\n\n3\n\n## Four\n\n4\n", "today");
+        let three = "\n## Three\n\n3\n\nMeasured by itself on today.\n";
+        assert_eq!(page, format!("{PAGE}{three}\n## Four\n\n4\n\nMeasured by itself on today.\n"));
+        assert_eq!(renewed(PAGE, "", "today"), PAGE);
+    }
+}
