@@ -3,8 +3,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::decisions::Decisions;
 use crate::event::Notes;
 use crate::index::Index;
 use crate::queue::Queue;
@@ -17,6 +19,8 @@ pub struct Cluster {
     pub queue: Queue<Work>,
     /// Events on their way to the API server.
     pub notes: Notes,
+    /// What plans have said of pods that wait.
+    pub decisions: Decisions,
     plan: UnboundedSender<String>,
 }
 
@@ -24,7 +28,8 @@ impl Cluster {
     /// An empty cluster; ids that a plan should answer go to `plan`.
     #[must_use]
     pub fn new(plan: UnboundedSender<String>, notes: Notes) -> Arc<Self> {
-        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, plan })
+        let decisions = Decisions::new(Timestamp::now());
+        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan })
     }
 
     /// Looks at the index.

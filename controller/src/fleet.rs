@@ -3,6 +3,7 @@
 //! Everything is told by pool, kind or workload, and what could have many names has a bound (docs/metrics.md): a thousand nodes stay
 //! below two thousand series. Counted anew at each scrape, and only by the replica that leads, so that sums over replicas are right.
 
+mod conditions;
 mod costs;
 mod pods;
 mod types;
@@ -10,15 +11,14 @@ mod types;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::objects::{Node, NodeCondition, ResourceList};
+use api::objects::{Node, ResourceList};
 use api::quantity::CPU;
-use api::status::{Condition, Conditioned};
 use api::{NodeClaim, label};
 use daemon::metric::{Metric, Metrics};
 use jiff::Timestamp;
-use kube::Resource;
 use planner::Catalogue;
 
+use crate::decisions::Decisions;
 use crate::index::Index;
 use crate::metrics::fleet as metrics;
 use crate::told::{Sample, Told};
@@ -49,9 +49,16 @@ impl Fleet {
     }
 
     /// Tells what there is.
-    pub fn tell(&self, index: &Index, prices: Prices<'_>, metrics: &Metrics, now: Timestamp) {
-        self.told.replace(metrics, samples(index, prices, now));
-        self.waits.observe(index, metrics);
+    pub fn tell(
+        &self,
+        (index, decisions): (&Index, &Decisions),
+        prices: Prices<'_>,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) {
+        self.told.replace(metrics, samples((index, decisions), prices, now));
+        self.waits.observe(index, decisions, metrics);
+        conditions::count(index.turns.take(), metrics);
     }
 }
 
@@ -71,16 +78,16 @@ struct Machine<'a> {
 
 /// All gauges of the fleet at `now`.
 #[must_use]
-pub fn samples(index: &Index, prices: Prices<'_>, now: Timestamp) -> Vec<Sample> {
+pub fn samples((index, decisions): (&Index, &Decisions), prices: Prices<'_>, now: Timestamp) -> Vec<Sample> {
     let machines: Vec<Machine<'_>> =
         index.nodes.values().filter_map(|node| machine(index, node.as_ref(), prices)).collect();
     let mut samples = resources(index, &machines);
-    samples.extend(ages(index, &machines, now));
+    samples.extend(ages(&machines, now));
     samples.extend(pools(index));
-    samples.extend(conditions(index));
+    samples.extend(conditions::samples(index, now));
     samples.extend(costs::samples(index, &machines));
     samples.extend(types::samples(&machines));
-    samples.extend(pods::samples(index, now));
+    samples.extend(pods::samples(index, decisions, now));
     samples
 }
 
@@ -178,8 +185,8 @@ fn resources(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
     by_pool.iter().flat_map(|(pool, sums)| sums.samples(pool)).chain(used).collect()
 }
 
-/// How old the oldest are, and how long the slowest to go are going.
-fn ages(index: &Index, machines: &[Machine<'_>], now: Timestamp) -> Vec<Sample> {
+/// How old the oldest are.
+fn ages(machines: &[Machine<'_>], now: Timestamp) -> Vec<Sample> {
     let mut oldest: BTreeMap<&str, f64> = BTreeMap::new();
     for machine in machines {
         if let Some(created) = &machine.node.metadata.creation_timestamp {
@@ -187,22 +194,11 @@ fn ages(index: &Index, machines: &[Machine<'_>], now: Timestamp) -> Vec<Sample> 
             *age = age.max(since(created.0, now));
         }
     }
-    let mut samples: Vec<Sample> =
-        oldest.iter().map(|(pool, age)| Sample::new(&metrics::OLDEST_NODE, &[pool], *age)).collect();
-    let claims = index.claims.values().map(|claim| longest(claim.as_ref(), now));
-    samples.push(Sample::new(&metrics::CLAIM_ENDING, &[], claims.fold(0.0, f64::max)));
-    let nodes = machines.iter().map(|machine| longest(machine.node, now));
-    samples.push(Sample::new(&metrics::NODE_ENDING, &[], nodes.fold(0.0, f64::max)));
-    samples
+    oldest.iter().map(|(pool, age)| Sample::new(&metrics::OLDEST_NODE, &[pool], *age)).collect()
 }
 
 fn since(moment: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(moment).as_secs_f64().max(0.0)
-}
-
-/// For how long somebody has wanted the object's end; 0 while nobody does.
-fn longest(object: &impl Resource, now: Timestamp) -> f64 {
-    object.meta().deletion_timestamp.as_ref().map_or(0.0, |moment| since(moment.0, now))
 }
 
 fn pools(index: &Index) -> Vec<Sample> {
@@ -217,39 +213,4 @@ fn pools(index: &Index) -> Vec<Sample> {
         }
     }
     samples
-}
-
-/// Objects by condition, whoever they are.
-fn conditions(index: &Index) -> Vec<Sample> {
-    let mut counts = Counts::default();
-    for claim in index.claims.values() {
-        counts.count(&metrics::CLAIM_CONDITIONS, claim.conditions());
-    }
-    for pool in index.pools.values() {
-        counts.count(&metrics::POOL_CONDITIONS, pool.conditions());
-    }
-    for class in index.classes.values() {
-        counts.count(&metrics::CLASS_CONDITIONS, class.conditions());
-    }
-    let ours = index.nodes.values().filter(|node| node.label(label::NODEPOOL).is_some());
-    for NodeCondition { type_, status, reason, .. } in ours.flat_map(|node| &node.status.conditions) {
-        counts.add(&metrics::NODE_CONDITIONS, [type_, status, reason]);
-    }
-    counts.0.into_values().collect()
-}
-
-#[derive(Default)]
-struct Counts(BTreeMap<(&'static str, Vec<String>), Sample>);
-
-impl Counts {
-    fn count(&mut self, metric: &'static Metric, conditions: &[Condition]) {
-        for one in conditions {
-            self.add(metric, [&one.type_, &one.status, &one.reason]);
-        }
-    }
-
-    fn add(&mut self, metric: &'static Metric, labels: [&str; 3]) {
-        let key = (metric.name, labels.map(str::to_owned).to_vec());
-        self.0.entry(key).or_insert_with(|| Sample::new(metric, &labels, 0.0)).value += 1.0;
-    }
 }

@@ -5,6 +5,7 @@
 mod consequences;
 mod context;
 mod table;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 
 pub use consequences::Kept;
 pub use table::{Key, Table, key_of};
+pub use turns::{End, Said, Speaker, Turn, Turns};
 
 use crate::work::Consequences;
 
@@ -65,6 +67,8 @@ pub struct Index {
     pub stateful_sets: Table<StatefulSet>,
     /// NodeUsages by name, which is the Node's. No plan waits for them: who has not reported counts as unknown.
     pub usages: Table<NodeReport>,
+    /// Conditions that have turned, and objects that have ended.
+    pub turns: Turns,
     /// Pods that the scheduler found no place for.
     waiting: BTreeMap<String, Key>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
@@ -83,6 +87,10 @@ impl Index {
         if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
             return Consequences::default();
         }
+        if let Some(speaker) = K::SPEAKER.filter(|_| live) {
+            let said = before.as_deref().map(K::said).unwrap_or_default();
+            self.turns.note(speaker, &said, &object.said(), now);
+        }
         K::changed(self, before.as_deref(), Some(&object), now, live);
         K::consequences(self, before.as_deref(), Some(&object))
     }
@@ -90,6 +98,10 @@ impl Index {
     /// Forgets one object.
     pub fn delete<K: Kept>(&mut self, key: &str, now: Timestamp) -> Consequences {
         let Some(before) = K::table_mut(self).remove(key) else { return Consequences::default() };
+        let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.said().is_empty());
+        if let (Some(speaker), Some(deleted)) = (K::SPEAKER, deleted) {
+            self.turns.end(speaker, deleted.0, now);
+        }
         K::changed(self, Some(&before), None, now, true);
         K::consequences(self, Some(&before), None)
     }

@@ -23,6 +23,7 @@ use crate::act::{Act, ActError, Step, Target};
 use crate::cluster::Cluster;
 use crate::index::{Index, launch_token, provider_id};
 use crate::market::Market;
+use crate::metrics;
 use crate::patch;
 use crate::queue::Next;
 use crate::work::Work;
@@ -270,6 +271,7 @@ impl Launcher {
             Ok(answer) => {
                 let verdict = cloud::launch::judge(&answer, &open.choice.within());
                 outcome::count_errors(&self.metrics, &answer);
+                self.metrics.observe(&metrics::BATCH_SIZE, &["create_fleet"], f64::from(open.request.target));
                 let scopes = open.choice.scopes();
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());

@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod claims;
 pub mod class;
 pub mod cluster;
+pub mod decisions;
 pub mod drift;
 pub mod eks;
 pub mod event;

@@ -1,10 +1,17 @@
 //! The controller's metrics: the one place where their names, labels and meanings stand.
 
+mod aws;
+pub mod conditions;
 pub mod fleet;
 mod moves;
 
 use daemon::metric::{Kind, Metric};
 
+pub use aws::{
+    BATCH_SIZE, CLOUD_CALLS, CLOUD_DURATION, CLOUD_ERRORS, CLOUD_WAITING, LAUNCH_FAILURES, MESSAGE_DURATION,
+    MESSAGES_DELETED, MESSAGES_RECEIVED, PRICE_REFRESHES, PRICE_SOURCE, PRICE_TIME, PRICES, QUEUE_REACHABLE,
+    STATUS_UNHEALTHY,
+};
 pub use moves::{CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DECISIONS, DECISIONS_BY_POOL};
 
 /// Karpenter's buckets for durations, in seconds.
@@ -17,9 +24,14 @@ const DURATIONS: &[f64] = &[
 /// How long an end takes, in seconds.
 const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];
 
+/// The same with fewer steps, in seconds: for what has many series.
+const STEPS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0];
+
+/// The same with fewer steps: where Karpenter has a summary, or the same is told by pool.
+const ENDS: &[f64] = &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
+
 /// From 15 minutes to 30 days, in seconds.
-const LIFETIMES: &[f64] =
-    &[900.0, 3600.0, 7200.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0, 1_296_000.0, 2_592_000.0];
+const LIFETIMES: &[f64] = &[900.0, 3600.0, 21_600.0, 86_400.0, 259_200.0, 604_800.0, 1_296_000.0, 2_592_000.0];
 
 /// NodeClaims that were created.
 pub const CLAIMS_CREATED: Metric = Metric {
@@ -95,7 +107,7 @@ pub const NODES_DRAINED: Metric = Metric {
 pub const NODE_TERMINATION: Metric = Metric {
     name: "karpenter_nodes_termination_duration_seconds",
     help: "From a Node's deletion to its end, in seconds, by pool",
-    kind: Kind::Histogram(ENDINGS),
+    kind: Kind::Histogram(ENDS),
     labels: &["nodepool"],
 };
 /// How old nodes become.
@@ -125,6 +137,27 @@ pub const SCHEDULING_DURATION: Metric = Metric {
     help: "Time to plan once, snapshot included, in seconds",
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
+};
+/// How long a plan takes, for nodes.
+pub const EVALUATION_DURATION: Metric = Metric {
+    name: "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+    help: "Time to plan once, in seconds: all nodes are judged for all reasons in one plan, so reason and consolidation_type are empty",
+    kind: Kind::Histogram(STEPS),
+    labels: &["reason", "consolidation_type"],
+};
+/// How long pods wait for a word.
+pub const DECISION: Metric = Metric {
+    name: "karpenter_pods_scheduling_decision_duration_seconds",
+    help: "From a pod's creation to the first plan that says anything of it, in seconds",
+    kind: Kind::Histogram(STEPS),
+    labels: &[],
+};
+/// Pods by zone.
+pub const PENDING_BY_ZONE: Metric = Metric {
+    name: "karpenter_scheduler_pending_pods_by_effective_zone_count",
+    help: "Pods that the last plan had to place, by the one zone that their selector and affinity leave; empty where they leave several",
+    kind: Kind::Gauge,
+    labels: &["zone"],
 };
 /// Pods without a place after the last plan.
 pub const UNSCHEDULABLE_PODS: Metric = Metric {
@@ -217,48 +250,6 @@ pub const PLAN_FINDINGS: Metric = Metric {
     kind: Kind::Counter,
     labels: &[],
 };
-/// Pools that were out of stock at launch.
-pub const LAUNCH_FAILURES: Metric = Metric {
-    name: "karpenter_cloudprovider_instance_launch_failures_total",
-    help: "Errors in CreateFleet answers, by zone, capacity type and EC2's code",
-    kind: Kind::Counter,
-    labels: &["zone", "capacity_type", "reason"],
-};
-/// Messages of the interruption queue.
-pub const MESSAGES_RECEIVED: Metric = Metric {
-    name: "karpenter_interruption_received_messages_total",
-    help: "Messages received from the interruption queue, by kind (no_op: nothing for us, malformed: dropped unread)",
-    kind: Kind::Counter,
-    labels: &["message_type"],
-};
-/// Messages that are dealt with.
-pub const MESSAGES_DELETED: Metric = Metric {
-    name: "karpenter_interruption_deleted_messages_total",
-    help: "Messages deleted from the interruption queue once nothing was left to do about them",
-    kind: Kind::Counter,
-    labels: &[],
-};
-/// How long a message takes.
-pub const MESSAGE_DURATION: Metric = Metric {
-    name: "karpenter_interruption_message_queue_duration_seconds",
-    help: "From an event to the moment when its claim was on its way out, in seconds",
-    kind: Kind::Histogram(DURATIONS),
-    labels: &[],
-};
-/// Instances that fail checks.
-pub const STATUS_UNHEALTHY: Metric = Metric {
-    name: "karpenter_interruption_instance_status_unhealthy_total",
-    help: "Instances of ours that DescribeInstanceStatus called unwell, once an instance and kind until it is over",
-    kind: Kind::Counter,
-    labels: &["category"],
-};
-/// Whether the queue answers.
-pub const QUEUE_REACHABLE: Metric = Metric {
-    name: "kerf_interruption_queue_reachable",
-    help: "1 while the interruption queue answers, 0 while it is missing, forbidden or silent; no value without a queue",
-    kind: Kind::Gauge,
-    labels: &[],
-};
 
 /// CPU that nodes stay within.
 pub const USAGE_CPU: Metric = Metric {
@@ -318,49 +309,6 @@ pub const SAVED_BY_USAGE: Metric = Metric {
     labels: &[],
 };
 
-/// Where prices come from.
-pub const PRICE_SOURCE: Metric = Metric {
-    name: "kerf_prices_source",
-    help: "1 for the source of the prices of a capacity type, else 0: aws (its own answer), embedded (the table of us-east-1 that the program carries), on-demand (standing in for spot), table",
-    kind: Kind::Gauge,
-    labels: &["capacity_type", "source"],
-};
-/// When prices were told.
-pub const PRICE_TIME: Metric = Metric {
-    name: "kerf_prices_updated_timestamp_seconds",
-    help: "When AWS last told the prices of a capacity type, in seconds since 1970: time() less this is their age; absent until it has",
-    kind: Kind::Gauge,
-    labels: &["capacity_type"],
-};
-/// How many prices are known.
-pub const PRICES: Metric = Metric {
-    name: "kerf_prices_count",
-    help: "Prices that are known, by capacity type: of spot one a type and zone",
-    kind: Kind::Gauge,
-    labels: &["capacity_type"],
-};
-/// Questions for prices.
-pub const PRICE_REFRESHES: Metric = Metric {
-    name: "kerf_prices_refreshes_total",
-    help: "Questions for prices, by capacity type and outcome: success, or failure, after which the known prices stay",
-    kind: Kind::Counter,
-    labels: &["capacity_type", "outcome"],
-};
-/// Calls to AWS.
-pub const CLOUD_CALLS: Metric = Metric {
-    name: "kerf_cloud_calls_total",
-    help: "Calls to AWS, by action and outcome (ok, throttled, unauthorized, known: gone or there already, no_answer, refused)",
-    kind: Kind::Counter,
-    labels: &["call", "outcome"],
-};
-/// What our own limits cost.
-pub const CLOUD_WAITING: Metric = Metric {
-    name: "kerf_cloud_waiting_seconds_total",
-    help: "Time that calls to EC2 waited for their turn within EC2's limits, in seconds, by action",
-    kind: Kind::Counter,
-    labels: &["call"],
-};
-
 /// What started.
 pub const BUILD_INFO: Metric = Metric {
     name: "karpenter_build_info",
@@ -389,20 +337,6 @@ pub const DRAINS: Metric = Metric {
     kind: Kind::Counter,
     labels: &["nodepool", "outcome"],
 };
-/// How long calls take.
-pub const CLOUD_DURATION: Metric = Metric {
-    name: "karpenter_cloudprovider_duration_seconds",
-    help: "How long AWS takes to answer a call, retries included, by action (method); the wait for its turn is not counted, and controller is empty",
-    kind: Kind::Histogram(DURATIONS),
-    labels: &["controller", "method", "provider"],
-};
-/// Calls that failed.
-pub const CLOUD_ERRORS: Metric = Metric {
-    name: "karpenter_cloudprovider_errors_total",
-    help: "Calls to AWS that failed, by action (method) and outcome (error); controller is empty",
-    kind: Kind::Counter,
-    labels: &["controller", "method", "provider", "error"],
-};
 
 /// All of them.
 pub const TABLE: &[Metric] = &[
@@ -421,6 +355,10 @@ pub const TABLE: &[Metric] = &[
     NODE_LIFETIME,
     EVICTION_REQUESTS,
     SCHEDULING_DURATION,
+    EVALUATION_DURATION,
+    DECISION,
+    PENDING_BY_ZONE,
+    BATCH_SIZE,
     UNSCHEDULABLE_PODS,
     IGNORED_PODS,
     NODE_COUNT,
@@ -484,12 +422,35 @@ pub const TABLE: &[Metric] = &[
     fleet::UNSTARTED,
     fleet::BOUND,
     fleet::STARTUP,
-    fleet::CLAIM_CONDITIONS,
-    fleet::NODE_CONDITIONS,
-    fleet::POOL_CONDITIONS,
-    fleet::CLASS_CONDITIONS,
-    fleet::CLAIM_ENDING,
-    fleet::NODE_ENDING,
+    fleet::UNDECIDED,
+    fleet::PLACED_UNBOUND,
+    fleet::PLACED_UNSTARTED,
+    fleet::PLACED_BOUND,
+    fleet::PLACED_STARTUP,
+    conditions::CLAIMS.count,
+    conditions::CLAIMS.transitions,
+    conditions::CLAIMS.held,
+    conditions::CLAIMS.current,
+    conditions::CLAIMS.ending,
+    conditions::CLAIMS.ended,
+    conditions::NODES.count,
+    conditions::NODES.transitions,
+    conditions::NODES.held,
+    conditions::NODES.current,
+    conditions::NODES.ending,
+    conditions::NODES.ended,
+    conditions::POOLS.count,
+    conditions::POOLS.transitions,
+    conditions::POOLS.held,
+    conditions::POOLS.current,
+    conditions::POOLS.ending,
+    conditions::POOLS.ended,
+    conditions::CLASSES.count,
+    conditions::CLASSES.transitions,
+    conditions::CLASSES.held,
+    conditions::CLASSES.current,
+    conditions::CLASSES.ending,
+    conditions::CLASSES.ended,
     fleet::OFFERING_PRICE,
     fleet::OFFERING_AVAILABLE,
     fleet::TYPE_CORES,

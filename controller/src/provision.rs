@@ -157,6 +157,7 @@ impl Provisioner {
         let (built, checked) = tokio::task::spawn_blocking(move || checked_plan(built)).await.ok()?;
         let took = started.elapsed();
         self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], took.as_secs_f64());
+        self.metrics.observe(&metrics::EVALUATION_DURATION, &["", ""], took.as_secs_f64());
         log::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64; "planned");
         if !checked.findings.is_empty() {
             self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
@@ -234,6 +235,7 @@ impl Provisioner {
         self.arrange_promises(built, plan);
         self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
         self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
+        self.cluster.decisions.note(&built.snapshot, plan, &self.metrics, now);
         self.gauges.set(&self.metrics, built, plan, &self.cluster);
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
         let stays = self.cluster.read(|index| stays::notes(index, plan, ripe));

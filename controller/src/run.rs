@@ -304,7 +304,7 @@ impl Probes {
         self.usage.replace(&self.metrics, usage::samples(index, now));
         if let Some(fleet) = &self.fleet {
             let prices = |claim: &NodeClaim| self.market.get()?.catalogue_of(claim, now);
-            fleet.tell(index, &prices, &self.metrics, now);
+            fleet.tell((index, &self.cluster.decisions), &prices, &self.metrics, now);
         }
     }
 }
@@ -326,6 +326,9 @@ impl Admin for Probes {
         self.metrics.set(&metrics::UNSYNCED_TIME, &[], unsynced);
         if self.leading.load(Ordering::Acquire) {
             self.cluster.read(|index| self.tell(index, now));
+        } else {
+            // Whoever leads tells it.
+            self.cluster.read(|index| drop(index.turns.take()));
         }
         self.metrics.render()
     }

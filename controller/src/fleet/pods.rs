@@ -10,12 +10,13 @@ use daemon::metric::{Metric, Metrics};
 use jiff::Timestamp;
 
 use super::{Amounts, RESOURCES, add, amounts, since, units};
+use crate::decisions::Decisions;
 use crate::index::Index;
 use crate::metrics::fleet as metrics;
 use crate::told::Sample;
 
 /// Pods of which it is told how long they wait.
-const TOLD: usize = 20;
+const TOLD: usize = 10;
 
 /// The pod itself is one of what a node has room for.
 fn with_itself(mut asked: Amounts) -> Amounts {
@@ -40,24 +41,55 @@ pub(super) fn limits(pod: &Pod) -> Amounts {
     with_itself(total)
 }
 
-pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
+pub(super) fn samples(index: &Index, decisions: &Decisions, now: Timestamp) -> Vec<Sample> {
     let mut states: BTreeMap<[&str; 4], f64> = BTreeMap::new();
-    let (mut unbound, mut unstarted) = (Longest::default(), Longest::default());
+    let mut waiting = Waiting::default();
     for pod in index.pods.values() {
         *states.entry(state(index, pod)).or_default() += 1.0;
-        let waits = !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running";
-        if let Some(created) = pod.metadata.creation_timestamp.as_ref().filter(|_| waits) {
-            unstarted.offer(pod, since(created.0, now));
-            if !pod.is_bound() {
-                unbound.offer(pod, since(created.0, now));
-            }
+        if !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running" {
+            waiting.look(pod, decisions, now);
         }
     }
-    let mut samples: Vec<Sample> =
-        states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, labels, *count)).collect();
-    samples.extend(unbound.samples(&metrics::UNBOUND));
-    samples.extend(unstarted.samples(&metrics::UNSTARTED));
-    samples
+    let states = states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, labels, *count));
+    states.chain(waiting.samples()).collect()
+}
+
+/// Pods that wait longest, by what they wait for.
+#[derive(Default)]
+struct Waiting<'a> {
+    unbound: Longest<'a>,
+    unstarted: Longest<'a>,
+    undecided: Longest<'a>,
+    placed_unbound: Longest<'a>,
+    placed_unstarted: Longest<'a>,
+}
+
+impl<'a> Waiting<'a> {
+    fn look(&mut self, pod: &'a Pod, decisions: &Decisions, now: Timestamp) {
+        let (Some(created), Some(uid)) = (&pod.metadata.creation_timestamp, &pod.metadata.uid) else { return };
+        let (age, placed) = (since(created.0, now), decisions.placed(uid).map(|moment| since(moment, now)));
+        self.unstarted.offer(pod, age);
+        placed.into_iter().for_each(|seconds| self.placed_unstarted.offer(pod, seconds));
+        if pod.is_bound() {
+            return;
+        }
+        self.unbound.offer(pod, age);
+        placed.into_iter().for_each(|seconds| self.placed_unbound.offer(pod, seconds));
+        if !decisions.has(uid) {
+            self.undecided.offer(pod, age);
+        }
+    }
+
+    fn samples(self) -> impl Iterator<Item = Sample> {
+        let told = [
+            (self.unbound, &metrics::UNBOUND),
+            (self.unstarted, &metrics::UNSTARTED),
+            (self.undecided, &metrics::UNDECIDED),
+            (self.placed_unbound, &metrics::PLACED_UNBOUND),
+            (self.placed_unstarted, &metrics::PLACED_UNSTARTED),
+        ];
+        told.into_iter().flat_map(|(longest, metric)| longest.samples(metric))
+    }
 }
 
 fn state<'a>(index: &'a Index, pod: &'a Pod) -> [&'a str; 4] {
@@ -102,15 +134,20 @@ impl Waits {
     }
 
     /// Measures those that were not measured yet and have come so far.
-    pub fn observe(&self, index: &Index, metrics: &Metrics) {
+    pub fn observe(&self, index: &Index, decisions: &Decisions, metrics: &Metrics) {
         let alive: BTreeSet<&str> = index.pods.values().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        let steps = [(&metrics::BOUND, condition::POD_SCHEDULED), (&metrics::STARTUP, condition::READY)];
-        for (former, (metric, type_)) in measured.iter_mut().zip(steps) {
+        let steps = [
+            (&metrics::BOUND, &metrics::PLACED_BOUND, condition::POD_SCHEDULED),
+            (&metrics::STARTUP, &metrics::PLACED_STARTUP, condition::READY),
+        ];
+        for (former, (metric, placed, type_)) in measured.iter_mut().zip(steps) {
             let mut present = BTreeSet::new();
-            for (uid, seconds) in index.pods.values().filter_map(|pod| self.took(pod, type_)) {
+            for (uid, created, reached) in index.pods.values().filter_map(|pod| self.took(pod, type_)) {
                 if !former.contains(uid) {
-                    metrics.observe(metric, &[], seconds);
+                    metrics.observe(metric, &[], since(created, reached));
+                    let from = decisions.placed(uid);
+                    from.into_iter().for_each(|moment| metrics.observe(placed, &[], since(moment, reached)));
                 }
                 present.insert(uid.to_owned());
             }
@@ -120,11 +157,11 @@ impl Waits {
         }
     }
 
-    fn took<'a>(&self, pod: &'a Pod, type_: &str) -> Option<(&'a str, f64)> {
+    fn took<'a>(&self, pod: &'a Pod, type_: &str) -> Option<(&'a str, Timestamp, Timestamp)> {
         let created = pod.metadata.creation_timestamp.as_ref()?.0;
         let found: &PodCondition = pod.condition(type_).filter(|found| found.status == condition::TRUE)?;
         let reached = found.last_transition_time.as_ref()?.0;
         let uid = pod.metadata.uid.as_deref()?;
-        (created >= self.since).then(|| (uid, since(created, reached)))
+        (created >= self.since).then_some((uid, created, reached))
     }
 }

@@ -10,7 +10,7 @@ use crate::metrics::fleet as metrics;
 use crate::told::Sample;
 
 /// Types that are told of.
-const TYPES: usize = 15;
+const TYPES: usize = 10;
 
 /// What the machine costs at the moment, in dollars an hour; `None` when nobody knows.
 pub(super) fn price(machine: &Machine<'_>) -> Option<f64> {

@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::nodepool::NodeClaimTemplate;
 use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, VolumeAttachment};
-use api::status::Conditioned;
+use api::status::{Condition, Conditioned};
 use api::{DurationText, EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::{Index, Key, Table, instance_id, key_of, launch_token, provider_id};
+use super::{Index, Key, Said, Speaker, Table, instance_id, key_of, launch_token, provider_id};
 use crate::work::{Consequences, Work};
 
 /// A kind that the index keeps.
 pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// What its conditions are counted as, if they are.
+    const SPEAKER: Option<Speaker> = None;
     /// Its table.
     fn table(index: &Index) -> &Table<Self>;
     /// Its table, to change it.
@@ -24,6 +26,10 @@ pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sy
         let meta = self.meta_mut();
         meta.managed_fields = None;
         keep_annotations(meta, |key| key != annotation::LAST_APPLIED);
+    }
+    /// Its conditions, where they are counted.
+    fn said(&self) -> Vec<Said<'_>> {
+        Vec::new()
     }
     /// Keeps what is derived from the kind's objects true. Most kinds have nothing derived.
     fn changed(_: &mut Index, _before: Option<&Self>, _after: Option<&Self>, _now: Timestamp, _live: bool) {}
@@ -39,6 +45,17 @@ pub(super) fn keep_annotations(meta: &mut ObjectMeta, wanted: impl Fn(&str) -> b
             meta.annotations = None;
         }
     }
+}
+
+fn said(conditions: &[Condition]) -> Vec<Said<'_>> {
+    let said = conditions.iter();
+    said.map(|Condition { type_, status, reason, last_transition_time, .. }| Said {
+        type_,
+        status,
+        reason,
+        since: Some(last_transition_time.0),
+    })
+    .collect()
 }
 
 impl Kept for Pod {
@@ -157,12 +174,27 @@ fn event_node<'a>(before: Option<&'a Pod>, after: Option<&'a Pod>) -> Option<&'a
 }
 
 impl Kept for Node {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Node);
+
     fn table(index: &Index) -> &Table<Self> {
         &index.nodes
     }
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.nodes
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        let ours = self.label(label::NODEPOOL).is_some();
+        let conditions = self.status.conditions.iter().filter(|_| ours);
+        conditions
+            .map(|it| Said {
+                type_: &it.type_,
+                status: &it.status,
+                reason: &it.reason,
+                since: it.last_transition_time.as_ref().map(|moment| moment.0),
+            })
+            .collect()
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
@@ -196,12 +228,18 @@ fn is_interrupted(node: &Node) -> bool {
 }
 
 impl Kept for NodeClaim {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Claim);
+
     fn table(index: &Index) -> &Table<Self> {
         &index.claims
     }
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.claims
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        said(self.conditions())
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
@@ -259,12 +297,18 @@ fn followed(pool: &NodePool) -> (&NodeClaimTemplate, &DurationText, Option<i64>)
 }
 
 impl Kept for NodePool {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Pool);
+
     fn table(index: &Index) -> &Table<Self> {
         &index.pools
     }
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.pools
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        said(self.conditions())
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
@@ -282,12 +326,18 @@ impl Kept for NodePool {
 }
 
 impl Kept for EC2NodeClass {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Class);
+
     fn table(index: &Index) -> &Table<Self> {
         &index.classes
     }
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.classes
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        said(self.conditions())
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {

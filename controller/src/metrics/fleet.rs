@@ -3,14 +3,13 @@
 
 use daemon::metric::{Kind, Metric};
 
-use super::DURATIONS;
+use super::{DURATIONS, STEPS};
 
 const fn gauge(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Metric {
     Metric { name, help, kind: Kind::Gauge, labels }
 }
 
 const BY_RESOURCE: &[&str] = &["nodepool", "resource_type"];
-const CONDITION: &[&str] = &["type", "status", "reason"];
 const OFFERING: &[&str] = &["instance_type", "capacity_type", "zone"];
 
 /// What nodes have for pods.
@@ -85,13 +84,13 @@ pub const PODS: Metric = gauge(
 /// Pods without a node.
 pub const UNBOUND: Metric = gauge(
     "karpenter_pods_unbound_time_seconds",
-    "Age of pods that have no node, in seconds; the 20 that wait longest",
+    "Age of pods that have no node, in seconds; the 10 that wait longest",
     &["name", "namespace"],
 );
 /// Pods that do not run.
 pub const UNSTARTED: Metric = gauge(
     "karpenter_pods_unstarted_time_seconds",
-    "Age of pods that do not run yet, in seconds; the 20 that wait longest",
+    "Age of pods that do not run yet, in seconds; the 10 that wait longest",
     &["name", "namespace"],
 );
 /// How long pods wait for a node.
@@ -108,50 +107,59 @@ pub const STARTUP: Metric = Metric {
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
 };
-/// Conditions of claims.
-pub const CLAIM_CONDITIONS: Metric =
-    gauge("operator_nodeclaim_status_condition_count", "NodeClaims by condition", CONDITION);
-/// Conditions of nodes.
-pub const NODE_CONDITIONS: Metric = gauge("operator_node_status_condition_count", "Nodes by condition", CONDITION);
-/// Conditions of pools.
-pub const POOL_CONDITIONS: Metric =
-    gauge("operator_nodepool_status_condition_count", "NodePools by condition", CONDITION);
-/// Conditions of classes.
-pub const CLASS_CONDITIONS: Metric =
-    gauge("operator_ec2nodeclass_status_condition_count", "EC2NodeClasses by condition", CONDITION);
-/// Claims that take long to go.
-pub const CLAIM_ENDING: Metric = gauge(
-    "operator_nodeclaim_termination_current_time_seconds",
-    "For how long the NodeClaim that has been going longest is on its way out, in seconds",
-    &[],
+/// Pods of which no plan has said anything.
+pub const UNDECIDED: Metric = gauge(
+    "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+    "Age of pods without a node of which no plan has said anything, in seconds; the 10 that wait longest",
+    &["name", "namespace"],
 );
-/// Nodes that take long to go.
-pub const NODE_ENDING: Metric = gauge(
-    "operator_node_termination_current_time_seconds",
-    "For how long the Node that has been going longest is on its way out, in seconds",
-    &[],
+/// Pods with a place and no node.
+pub const PLACED_UNBOUND: Metric = gauge(
+    "karpenter_pods_provisioning_unbound_time_seconds",
+    "For how long a plan has had a place for pods that have no node, in seconds; the 10 that wait longest",
+    &["name", "namespace"],
 );
+/// Pods with a place that do not run.
+pub const PLACED_UNSTARTED: Metric = gauge(
+    "karpenter_pods_provisioning_unstarted_time_seconds",
+    "For how long a plan has had a place for pods that do not run yet, in seconds; the 10 that wait longest",
+    &["name", "namespace"],
+);
+/// How long pods with a place wait for their node.
+pub const PLACED_BOUND: Metric = Metric {
+    name: "karpenter_pods_provisioning_bound_duration_seconds",
+    help: "From the first plan that has a place for a pod to its node, in seconds",
+    kind: Kind::Histogram(STEPS),
+    labels: &[],
+};
+/// How long pods with a place take to run.
+pub const PLACED_STARTUP: Metric = Metric {
+    name: "karpenter_pods_provisioning_startup_duration_seconds",
+    help: "From the first plan that has a place for a pod until it was ready, in seconds",
+    kind: Kind::Histogram(STEPS),
+    labels: &[],
+};
 /// What types cost.
 pub const OFFERING_PRICE: Metric = gauge(
     "karpenter_cloudprovider_instance_type_offering_price_estimate",
-    "Price in dollars an hour of the 15 types that most nodes have",
+    "Price in dollars an hour of the 10 types that most nodes have",
     OFFERING,
 );
 /// What can be had.
 pub const OFFERING_AVAILABLE: Metric = gauge(
     "karpenter_cloudprovider_instance_type_offering_available",
-    "1 if it can be had as far as is known, else 0; of the 15 types that most nodes have",
+    "1 if it can be had as far as is known, else 0; of the 10 types that most nodes have",
     OFFERING,
 );
 /// Cores of types.
 pub const TYPE_CORES: Metric = gauge(
     "karpenter_cloudprovider_instance_type_cpu_cores",
-    "Cores of the 15 types that most nodes have",
+    "Cores of the 10 types that most nodes have",
     &["instance_type"],
 );
 /// Memory of types.
 pub const TYPE_MEMORY: Metric = gauge(
     "karpenter_cloudprovider_instance_type_memory_bytes",
-    "Memory of the 15 types that most nodes have, in bytes",
+    "Memory of the 10 types that most nodes have, in bytes",
     &["instance_type"],
 );

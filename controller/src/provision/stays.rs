@@ -10,10 +10,12 @@ use planner::{MoveReason, NodeVerdict, Plan, Ripe, Stage};
 use snapshot::Built;
 
 use crate::cluster::Cluster;
+use crate::decisions::by_zone;
 use crate::event::{Note, Object};
 use crate::index::Index;
 use crate::metrics;
 use crate::moves::{named, said_of};
+use crate::told::{Sample, Told};
 
 /// The reasons that budgets may name.
 const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized, MoveReason::Drifted];
@@ -142,6 +144,7 @@ fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Ve
 #[derive(Debug, Default)]
 pub struct Gauges {
     pools: Mutex<BTreeSet<String>>,
+    zones: Told,
 }
 
 impl Gauges {
@@ -150,6 +153,9 @@ impl Gauges {
         for (reason, count) in eligible(plan) {
             metrics.set(&metrics::ELIGIBLE_NODES, &[&reason.as_str().to_lowercase()], f64::from(count));
         }
+        let zones = by_zone(&built.snapshot).into_iter();
+        let zones = zones.map(|(zone, pods)| Sample::new(&metrics::PENDING_BY_ZONE, &[&zone], f64::from(pods)));
+        self.zones.replace(metrics, zones.collect());
         if plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::Postponed)) {
             metrics.add(&metrics::CONSOLIDATION_TIMEOUTS, &["multi"], 1.0);
         }

@@ -1,0 +1,107 @@
+//! When plans first decided about pods that wait, for who asks how long that took and how long pods take from then on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use daemon::metric::Metrics;
+use jiff::{SignedDuration, Timestamp};
+use planner::{Plan, Pod, PodVerdict, Snapshot};
+
+use crate::metrics;
+
+/// A pod that no plan has seen for so long runs, or is gone.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+/// Decisions by the pods' UIDs.
+#[derive(Debug)]
+pub struct Decisions {
+    /// About pods from before this life of the controller an earlier one decided.
+    since: Timestamp,
+    known: Mutex<BTreeMap<String, Decided>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Decided {
+    seen: Timestamp,
+    placed: Option<Timestamp>,
+}
+
+impl Decisions {
+    /// Measures pods that were created after `since`.
+    #[must_use]
+    pub fn new(since: Timestamp) -> Self {
+        Self { since, known: Mutex::default() }
+    }
+
+    /// Notes what a plan says of pods that wait, and measures how long those took of which it is the first to say something.
+    pub fn note(&self, snapshot: &Snapshot, plan: &Plan, metrics: &Metrics, now: Timestamp) {
+        let mut known = self.known();
+        for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
+            if pod.buffer.is_some() || pod.leaving_node.is_some() || *verdict == PodVerdict::Postponed {
+                continue;
+            }
+            let decided = known.entry(pod.uid.clone()).or_insert_with(|| {
+                self.measure(pod, metrics, now);
+                Decided { seen: now, placed: None }
+            });
+            decided.seen = now;
+            let has_place = matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
+            decided.placed = decided.placed.or(has_place.then_some(now));
+        }
+        known.retain(|_, decided| now.duration_since(decided.seen) < KEPT);
+    }
+
+    fn measure(&self, pod: &Pod, metrics: &Metrics, now: Timestamp) {
+        let created = Timestamp::from_millisecond(pod.created.0).ok().filter(|created| *created >= self.since);
+        if let Some(created) = created {
+            metrics.observe(&metrics::DECISION, &[], now.duration_since(created).as_secs_f64().max(0.0));
+        }
+    }
+
+    /// Whether a plan has said anything of a pod.
+    #[must_use]
+    pub fn has(&self, uid: &str) -> bool {
+        self.known().contains_key(uid)
+    }
+
+    /// When a plan first had a place for a pod.
+    #[must_use]
+    pub fn placed(&self, uid: &str) -> Option<Timestamp> {
+        self.known().get(uid)?.placed
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Decided>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pods that wait, by the one zone in which each may run; those that may run in several are under no name.
+#[must_use]
+pub fn by_zone(snapshot: &Snapshot) -> BTreeMap<String, u32> {
+    let waiting = snapshot.pods.iter().filter(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());
+    let mut counts = BTreeMap::new();
+    for pod in waiting {
+        *counts.entry(zone(&snapshot.shapes[pod.shape])).or_default() += 1;
+    }
+    counts
+}
+
+fn zone(shape: &planner::PodShape) -> String {
+    let ways: Vec<&[planner::Requirement]> = match shape.affinity.as_slice() {
+        [] => vec![&[]],
+        ways => ways.iter().map(Vec::as_slice).collect(),
+    };
+    let only = |way: &[planner::Requirement]| {
+        let asked: planner::Requirements = shape.selector.iter().chain(way).collect();
+        asked.get(planner::label::ZONE).and_then(planner::ValueSet::single).map(str::to_owned)
+    };
+    let zones: BTreeSet<Option<String>> = ways.into_iter().map(only).collect();
+    let mut zones = zones.into_iter();
+    match (zones.next(), zones.next()) {
+        (Some(Some(zone)), None) => zone,
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

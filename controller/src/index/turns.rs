@@ -1,0 +1,142 @@
+//! Conditions that turn and objects that end, noted as the watches show it: between two looks at the index much may happen.
+
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+/// How many are kept until somebody asks; the oldest go first.
+const KEPT: usize = 10_000;
+
+/// Whose conditions are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// A NodeClaim.
+    Claim,
+    /// A Node of ours.
+    Node,
+    /// A NodePool.
+    Pool,
+    /// An EC2NodeClass.
+    Class,
+}
+
+/// One condition, whoever has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// Its type.
+    pub type_: &'a str,
+    /// `True`, `False` or `Unknown`.
+    pub status: &'a str,
+    /// One word.
+    pub reason: &'a str,
+    /// When it last turned.
+    pub since: Option<Timestamp>,
+}
+
+/// A condition that has another status than before, or none before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Who has it.
+    pub speaker: Speaker,
+    /// Its type.
+    pub type_: String,
+    /// What it says now.
+    pub status: String,
+    /// Why, in one word.
+    pub reason: String,
+    /// What it said before, and for how many seconds.
+    pub before: Option<(String, f64)>,
+}
+
+/// An object that was wanted gone and is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct End {
+    /// What it was.
+    pub speaker: Speaker,
+    /// How many seconds it took.
+    pub took: f64,
+}
+
+/// What nobody has asked for yet.
+#[derive(Debug, Default)]
+pub struct Turns {
+    turned: Mutex<Vec<Turn>>,
+    ended: Mutex<Vec<End>>,
+}
+
+impl Turns {
+    /// Notes how what an object says differs from what it said.
+    pub(super) fn note(&self, speaker: Speaker, before: &[Said<'_>], after: &[Said<'_>], seen: Timestamp) {
+        let turned = after.iter().filter_map(|now| {
+            let former = before.iter().find(|former| former.type_ == now.type_);
+            let held = |former: &Said<'_>| {
+                let seconds = now.since.unwrap_or(seen).duration_since(former.since?).as_secs_f64();
+                Some((former.status.to_owned(), seconds.max(0.0)))
+            };
+            let turn = || Turn {
+                speaker,
+                type_: now.type_.to_owned(),
+                status: now.status.to_owned(),
+                reason: now.reason.to_owned(),
+                before: former.and_then(held),
+            };
+            former.is_none_or(|former| former.status != now.status).then(turn)
+        });
+        keep(&self.turned, turned);
+    }
+
+    /// Notes that something is gone whose end was asked for at `deleted`.
+    pub(super) fn end(&self, speaker: Speaker, deleted: Timestamp, seen: Timestamp) {
+        let took = seen.duration_since(deleted).as_secs_f64().max(0.0);
+        keep(&self.ended, std::iter::once(End { speaker, took }));
+    }
+
+    /// What has happened since the last time that somebody asked, in its order.
+    pub fn take(&self) -> (Vec<Turn>, Vec<End>) {
+        (taken(&self.turned), taken(&self.ended))
+    }
+}
+
+fn keep<T>(list: &Mutex<Vec<T>>, more: impl Iterator<Item = T>) {
+    let mut kept = list.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.extend(more);
+    let surplus = kept.len().saturating_sub(KEPT);
+    kept.drain(..surplus);
+}
+
+fn taken<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
+    std::mem::take(&mut list.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, KEPT, Said, Speaker, Turns};
+    use crate::fixture::at;
+
+    fn says(status: &str, since: i64) -> Said<'_> {
+        Said { type_: "Launched", status, reason: "Why", since: Some(at(since)) }
+    }
+
+    #[test]
+    fn a_turn_says_what_was_before_and_for_how_long() {
+        let turns = Turns::default();
+        turns.note(Speaker::Claim, &[], &[says("Unknown", 10)], at(10));
+        turns.note(Speaker::Claim, &[says("Unknown", 10)], &[says("Unknown", 10)], at(11));
+        turns.note(Speaker::Claim, &[says("Unknown", 10)], &[says("True", 13)], at(14));
+        let told: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
+        assert_eq!(told, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
+        assert_eq!(turns.take().0, [], "each is told once");
+    }
+
+    #[test]
+    fn what_nobody_asks_for_does_not_grow() {
+        let turns = Turns::default();
+        for second in 0..=i64::try_from(KEPT).unwrap_or_default() {
+            turns.note(Speaker::Node, &[], &[says("True", second)], at(second));
+        }
+        turns.end(Speaker::Node, at(3), at(5));
+        let (turned, ended) = turns.take();
+        assert_eq!(turned.len(), KEPT);
+        assert_eq!(ended, [End { speaker: Speaker::Node, took: 2.0 }]);
+    }
+}
