@@ -229,7 +229,8 @@ fn told_by_plan(object: &Object) -> Vec<InputError> {
 }
 
 impl Converted {
-    fn remark(&mut self, sort: Sort, text: String) {
+    fn remark(&mut self, sort: Sort, text: &str) {
+        let text = input::in_one_line(&text);
         match sort {
             Sort::Changed => self.changed.push(text),
             Sort::Lost => self.lost.push(text),
@@ -241,7 +242,7 @@ impl Document {
     /// The object's remarks, in the order in which they were made.
     fn tell(&self, out: &mut Converted) {
         for object in &self.objects {
-            object.remarks.iter().for_each(|remark| out.remark(remark.sort, remark.text.clone()));
+            object.remarks.iter().for_each(|remark| out.remark(remark.sort, &remark.text));
         }
     }
 }

@@ -22,6 +22,7 @@ pub use error::{InputError, InputErrors, Place};
 pub use kinds::Kind;
 pub use objects::Objects;
 
+pub(crate) use error::in_one_line;
 pub(crate) use files::File;
 pub(crate) use text::{is_blank, pieces};
 
@@ -194,7 +195,8 @@ impl Reader {
         }
         self.warnings.sort();
         self.warnings.dedup();
-        Ok(Manifests { objects, warnings: self.warnings, notes: self.notes })
+        let lines = |texts: Vec<String>| texts.iter().map(|text| in_one_line(text)).collect();
+        Ok(Manifests { objects, warnings: lines(self.warnings), notes: lines(self.notes) })
     }
 }
 

@@ -175,6 +175,15 @@ const LINES: [&str; 26] = [
     "\tb: c",
 ];
 
+/// A value of several lines must not make one sentence look like two, and nobody's file gives orders to a terminal.
+#[test]
+fn each_fault_is_told_in_one_line() {
+    let told = convert_text("f", "kind: NodePool\napiVersion: karpenter.sh/v1beta1\n\n    text").unwrap_err();
+    assert!(told.to_string().contains(r"of karpenter.sh/v1beta1\ntext; write one of these"), "{told}");
+    let told = convert_text("f", "kind: NodePool\napiVersion: \"karpenter.sh/v2\\e[2J\"").unwrap_err();
+    assert!(told.to_string().contains(r"of karpenter.sh/v2\u{1b}[2J; write one of these"), "{told}");
+}
+
 proptest! {
     #[test]
     fn a_provisioner_keeps_its_meaning(text in provisioner()) {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::Converted;
+use super::object::Sort;
 use super::pool::quoted;
 use super::tree::{Entry, Kind, Node, Tree};
 use crate::input::{self, File, InputError, InputErrors, Place};
@@ -61,8 +62,8 @@ fn written(groups: &[Group]) -> Result<Converted, InputErrors> {
         out.text.push_str(if out.text.is_empty() { "" } else { "---\n" });
         out.text.push_str(&text);
         let remark = |text: &String| format!("{}: {}: {text}", group.place, group.title);
-        out.lost.extend(group.lost.iter().map(remark));
-        out.changed.push(remark(&format!("is now NodePool and EC2NodeClass {}", group.name())));
+        group.lost.iter().for_each(|text| out.remark(Sort::Lost, &remark(text)));
+        out.remark(Sort::Changed, &remark(&format!("is now NodePool and EC2NodeClass {}", group.name())));
     }
     if errors.is_empty() { Ok(out) } else { Err(InputErrors::new(errors)) }
 }

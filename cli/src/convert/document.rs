@@ -86,7 +86,7 @@ impl Sheet {
         }
         out.text.push_str(&text);
         for document in &self.documents {
-            document.remarks.iter().for_each(|remark| out.remark(remark.sort, remark.text.clone()));
+            document.remarks.iter().for_each(|remark| out.remark(remark.sort, &remark.text));
             document.tell(out);
         }
     }

@@ -42,7 +42,7 @@ impl fmt::Display for Place {
 
 /// One thing that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-#[error("{place}: {problem}; {cure}")]
+#[error("{}", in_one_line(&format!("{place}: {problem}; {cure}")))]
 pub struct InputError {
     /// Where.
     pub place: Place,
@@ -65,6 +65,16 @@ impl InputError {
         let error = Self::new(place, format!("{kind} {}: {path}: {problem}", raw.full_name()), cure);
         Self { field: path.into(), ..error }
     }
+}
+
+/// The text as one line of a terminal, whatever somebody's file or manifest put into it: line ends would look like the next sentence, and
+/// other control characters are orders to the terminal.
+pub(crate) fn in_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() { line.extend(letter.escape_default()) } else { line.push(letter) }
+    }
+    line
 }
 
 /// Everything that cannot be read, in the order of places; never empty.
