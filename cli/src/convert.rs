@@ -230,7 +230,7 @@ fn told_by_plan(object: &Object) -> Vec<InputError> {
 
 impl Converted {
     fn remark(&mut self, sort: Sort, text: &str) {
-        let text = input::in_one_line(&text);
+        let text = input::in_one_line(text);
         match sort {
             Sort::Changed => self.changed.push(text),
             Sort::Lost => self.lost.push(text),
