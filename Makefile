@@ -78,7 +78,7 @@ peers-live: controlplane helm ## Puts the controller beside the real Karpenter o
 	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller tests/steps/run "both controllers, scenario by scenario" "an hour" \
 		$(CARGO_TARGET_DIR)/debug/live-numbers $(SCENARIOS)
 	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
-	@$(if $(SCENARIOS),,$(CARGO_TARGET_DIR)/release/peers live)
+	@$(CARGO_TARGET_DIR)/release/peers live
 
 bless: ## Writes generated files and transcripts anew; review the difference.
 	BLESS=1 cargo test --workspace --locked --test generated --test policy --test scenarios --test transcripts --test how_to

@@ -22,6 +22,8 @@ use crate::{kubelets, pool};
 
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// What has not come about after so long counts as never.
+const NEVER: Duration = Duration::from_secs(20 * 60);
 /// A fleet that has not changed for so long is what it will be: longer than any pause of either controller, its validation and the time
 /// that it may think before the next command.
 const QUIET: Duration = Duration::from_secs(120);
@@ -149,11 +151,11 @@ impl Arena {
         let (fewer, begin) = (workload.scaled(STAYING), Instant::now());
         let (before, nodes) = self.fleet();
         self.apply(&fewer).await?;
-        self.until_quiet(fewer.pods()).await?;
+        let quiet = self.is_quiet_in_time(fewer.pods()).await?;
         let seen = self.sight.seen();
         let later = seen.costs.iter().copied().filter(|(at, _)| *at >= begin);
         let costs: Vec<(Instant, f64)> = std::iter::once((begin, before)).chain(later).collect();
-        let took = fallen(&costs).map(|at| seconds(begin, at));
+        let took = fallen(&costs).filter(|_| quiet).map(|at| seconds(begin, at));
         let bound = waves(nodes, seen.nodes()) as f64 * kubelets::STOP.as_secs_f64();
         Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost() })
     }
@@ -162,16 +164,16 @@ impl Arena {
         let (old, begin) = (self.sight.seen().claims(), Instant::now());
         let (_, nodes) = self.fleet();
         world::apply(&self.client, pool::object(&self.class, 2)?).await?;
-        let gone = self.until("all drifted claims to be gone", move |seen| {
+        let gone = self.in_time("all drifted claims to be gone", move |seen| {
             let left = seen.claims().intersection(&old).count();
             ensure!(left == 0, "{left} of {} are left", old.len());
             ensure!(seen.running() == pods, "{} of {pods} pods run", seen.running());
             seen.changed.context("nothing has changed")
         });
-        let gone = gone.await?;
+        let took = gone.await?.map(|at| seconds(begin, at));
         let seen = self.sight.seen();
         let bound = nodes.min(TENTHS) as f64 * (BOOT as f64 + kubelets::STOP.as_secs_f64());
-        Ok(After { took: Some(seconds(begin, gone)), bound, nodes: seen.nodes(), cost: seen.cost() })
+        Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost() })
     }
 
     /// Dollars an hour and nodes.
@@ -180,25 +182,46 @@ impl Arena {
         (seen.cost(), seen.nodes())
     }
 
-    /// Waits until the fleet stays as it is, with so many pods at work.
-    async fn until_quiet(&mut self, pods: usize) -> Result<()> {
-        self.until("the fleet to stay as it is", move |seen| {
+    /// Waits until the fleet stays as it is, with so many pods at work; whether it came to that.
+    async fn is_quiet_in_time(&mut self, pods: usize) -> Result<bool> {
+        let quiet = self.in_time("the fleet to stay as it is", move |seen| {
             let (running, leaving) = (seen.running(), seen.leaving());
             ensure!(running == pods && leaving == 0, "{running} of {pods} pods run, {leaving} leave");
             let quiet = seen.changed.is_some_and(|at| at.elapsed() >= QUIET);
             ensure!(quiet, "{} nodes cost {:.4} $/h", seen.nodes(), seen.cost());
             Ok(())
-        })
-        .await
+        });
+        quiet.await.map(|it| it.is_some())
     }
 
     /// Waits until `found` finds what it looks for, but not longer than the controller lives.
     pub async fn until<T>(&mut self, what: &str, found: impl Fn(&Seen) -> Result<T>) -> Result<T> {
-        eventually(what, LIMIT, async || match self.obituary()? {
+        self.within(LIMIT, what, found).await?
+    }
+
+    /// The same, with `None` for what has not come about while both sides have time.
+    async fn in_time<T>(&mut self, what: &str, found: impl Fn(&Seen) -> Result<T>) -> Result<Option<T>> {
+        match self.within(NEVER, what, found).await {
+            Ok(found) => found.map(Some),
+            Err(late) => {
+                println!("    {late:#}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The outer error is that time is up, the inner one that the controller has ended.
+    async fn within<T>(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        found: impl Fn(&Seen) -> Result<T>,
+    ) -> Result<Result<T>> {
+        eventually(what, limit, async || match self.obituary()? {
             Some(words) => Ok(Some(Err(anyhow!(words)))),
             None => found(&self.sight.seen()).map(|it| Some(Ok(it))),
         })
-        .await?
+        .await
     }
 
     /// The controller's last words, if it ran and does not run any more.

@@ -1,8 +1,8 @@
 //! Kerf's controller and the real Karpenter, one after the other on control planes that are started alike, with the same pods, the same
 //! types at the same prices and the same stand-ins for kubelets: `make peers-live` starts it, docs/performance.md shows its figures.
 //!
-//! `live-numbers [SCENARIO...]` plays some of the scenarios; `KERF_LIVE_PERCENT=2` plays them with so many of their pods. Only a whole run
-//! writes `target/peers/live.json`, any other writes `live-sample.json`.
+//! `live-numbers [SCENARIO...]` plays some of the scenarios; `KERF_LIVE_PERCENT=2` plays them with so many of their pods. Figures of
+//! all pods go to `target/peers/live.json`, scenario by scenario, others to `live-sample.json`.
 
 mod arena;
 mod catalogue;
@@ -34,14 +34,13 @@ async fn main() -> Result<()> {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let percent = percent()?;
     let fixtures = Fixtures::make().await?;
-    let mut measures = Vec::new();
     for scenario in chosen(&names, scenarios::all(&fixtures, percent)?)? {
         let (ours, peer) =
             (play(&scenario, Side::Kerf, &fixtures).await?, play(&scenario, Side::Karpenter, &fixtures).await?);
-        measures.extend(figures::beside(scenario.name, &ours, &peer));
+        let file = if percent == WHOLE { "live" } else { "live-sample" };
+        measure::write_group(file, scenario.name, &figures::beside(scenario.name, &ours, &peer))?;
     }
-    let whole = names.is_empty() && percent == WHOLE;
-    measure::write(if whole { "live" } else { "live-sample" }, &measures)
+    Ok(())
 }
 
 async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures) -> Result<Figures> {
