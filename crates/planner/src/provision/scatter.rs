@@ -2,16 +2,19 @@
 //!
 //! A plan fills nodes up; kube-scheduler gives each pod to the node that is emptiest. So a pod may take the last room that was meant for a
 //! greater one, and who comes last finds none and has a node bought, though all of them together would have fit. Here pods are put as
-//! they will come: the greatest first, for so they are evicted, each where the most is left. Pods with rules or volumes stay where the
-//! plan has them: these leave little choice. What the moves of one plan do is added up.
+//! they will come: the greatest first, for so they are evicted, each where the most is left. Those that look at others keep to the zones
+//! and the like that the plan has for them, for there their rules hold, and have their choice among the hosts in these. Pods with volumes
+//! or ports of the host stay where the plan has them. What the moves of one plan do is added up.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::demand::Demand;
 use super::dimensions::{Amounts, Dimensions, fits};
+use super::moving::Before;
 use super::room::Rooms;
-use super::{Mover, Place};
+use super::topology::Domain;
+use super::{Mover, Place, Solver};
 use crate::Resources;
 
 /// Memory that goes with a thousandth of a core where sizes are compared, as pods are evicted.
@@ -106,52 +109,64 @@ impl Scatter {
 struct Crowd<'s> {
     scatter: &'s Scatter,
     rooms: BTreeMap<usize, Venue>,
+    /// The launches of the trial, and the number of its first.
     launches: Vec<Venue>,
-}
-
-/// A room, or a launch of the trial.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Spot {
-    Room(usize),
-    Launch(usize),
+    first: usize,
 }
 
 impl Crowd<'_> {
-    fn venue(&self, spot: Spot) -> &Venue {
-        match spot {
-            Spot::Room(room) => self.rooms.get(&room).unwrap_or(&self.scatter.rooms[room]),
-            Spot::Launch(launch) => &self.launches[launch],
+    fn venue(&self, place: Place) -> &Venue {
+        match place {
+            Place::Room(room) => self.rooms.get(&room).unwrap_or(&self.scatter.rooms[room]),
+            Place::Claim(claim) => &self.launches[claim - self.first],
         }
     }
 
-    fn put(&mut self, spot: Spot, requests: &[i64]) {
-        let venue = match spot {
-            Spot::Room(room) => self.rooms.entry(room).or_insert_with(|| self.scatter.rooms[room].clone()),
-            Spot::Launch(launch) => &mut self.launches[launch],
+    fn put(&mut self, place: Place, requests: &[i64]) {
+        let venue = match place {
+            Place::Room(room) => self.rooms.entry(room).or_insert_with(|| self.scatter.rooms[room].clone()),
+            Place::Claim(claim) => &mut self.launches[claim - self.first],
         };
         venue.left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
     }
 
-    /// Puts equal pods one after another where the most is left, on launches or in rooms that suit them; how many found room.
-    fn pour(&mut self, count: usize, requests: &[i64], launches: &[Spot], suits: impl Fn(usize) -> bool) -> usize {
+    fn claims(&self) -> impl Iterator<Item = Place> + use<> {
+        (self.first..self.first + self.launches.len()).map(Place::Claim)
+    }
+
+    /// Puts equal pods one after another where the most is left; how many found room. `most` says how many of them may be at a place.
+    fn pour(&mut self, count: usize, requests: &[i64], most: impl Fn(Place) -> usize) -> usize {
         let scatter = self.scatter;
-        let score = |crowd: &Self, spot: Spot| Some((scatter.score(crowd.venue(spot), requests)?, Reverse(spot)));
-        let mut heap: BinaryHeap<_> = launches.iter().filter_map(|spot| score(self, *spot)).collect();
-        let mut rooms = scatter.emptiest.iter().map(|(_, room)| *room);
+        let score = |crowd: &Self, place: Place| Some((scatter.score(crowd.venue(place), requests)?, Reverse(place)));
+        let offer = |crowd: &Self, place: Place| {
+            score(crowd, place).map(|score| (score, most(place))).filter(|(_, more)| *more > 0)
+        };
+        let mut heap: BinaryHeap<_> = self.claims().filter_map(|claim| offer(self, claim)).collect();
+        let mut rooms = scatter.emptiest.iter().map(|(_, room)| Place::Room(*room));
         let mut poured = 0;
         while poured < count {
             while heap.len() < ABREAST
                 && let Some(room) = rooms.next()
             {
-                heap.extend(score(self, Spot::Room(room)).filter(|_| suits(room)));
+                heap.extend(offer(self, room));
             }
-            let Some((_, Reverse(spot))) = heap.pop() else { break };
-            self.put(spot, requests);
+            let Some(((_, Reverse(place)), more)) = heap.pop() else { break };
+            self.put(place, requests);
             poured += 1;
-            heap.extend(score(self, spot));
+            heap.extend(score(self, place).map(|score| (score, more - 1)).filter(|(_, more)| *more > 0));
         }
         poured
     }
+}
+
+/// Pods of a trial that are alike for kube-scheduler: of one shape, and meant for the same domains.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Flock {
+    /// The greatest come first.
+    size: Reverse<i64>,
+    shape: usize,
+    /// By the keys that the shape's rules are about; empty where it has none.
+    domains: Vec<Option<Domain>>,
 }
 
 impl Mover<'_> {
@@ -190,47 +205,87 @@ impl Mover<'_> {
 
     fn put_all(&self) -> Scattered {
         let Some(before) = &self.before else { return Scattered::default() };
-        let (solver, first) = (&self.solver, before.launches);
-        let launches = solver.claims.list[first..].iter().map(|claim| {
+        let solver = &self.solver;
+        let launches = solver.claims.list[before.launches..].iter().map(|claim| {
             let whole = &solver.frames.candidate(claim.frame, claim.entry).room;
             Venue { left: whole.clone(), whole: whole.clone() }
         });
-        let mut crowd = Crowd { scatter: &self.scatter, rooms: BTreeMap::new(), launches: launches.collect() };
-        let mut runs: BTreeMap<(Reverse<i64>, usize), Vec<usize>> = BTreeMap::new();
-        for pod in &solver.order[before.order..] {
-            let shape = solver.demand_of[*pod];
-            let demand = &solver.demands[shape];
-            if goes_anywhere(demand) {
-                runs.entry((Reverse(self.scatter.size(&demand.requests)), shape)).or_default().push(*pod);
-                continue;
-            }
-            match solver.place_of(*pod) {
-                Some(Place::Room(room)) => crowd.put(Spot::Room(room), &demand.requests),
-                Some(Place::Claim(claim)) if claim >= first => crowd.put(Spot::Launch(claim - first), &demand.requests),
-                _ => {}
-            }
-        }
+        let (scatter, rooms, first) = (&self.scatter, BTreeMap::new(), before.launches);
+        let mut crowd = Crowd { scatter, rooms, launches: launches.collect(), first };
         let mut over = Vec::new();
-        for ((_, shape), pods) in runs {
-            let demand = &solver.demands[shape];
-            let Some(level) = demand.levels.last() else { continue };
-            let class = solver.wants.of_class(level.class);
-            let suits =
-                |room: usize| !before.vacated.contains(&room) && solver.rooms.list[room].suits(class, &solver.wants);
-            let claims = solver.claims.list[first..].iter().enumerate();
-            let joins =
-                claims.filter(|(_, claim)| solver.frames.suits_as_it_is(claim.frame, level.class, &solver.wants));
-            let launches: Vec<Spot> = joins.map(|(launch, _)| Spot::Launch(launch)).collect();
-            let poured = crowd.pour(pods.len(), &demand.requests, &launches, suits);
-            over.extend_from_slice(&pods[poured..]);
+        for (flock, members) in self.flocks(before, &mut crowd) {
+            let mut planned: BTreeMap<Place, usize> = BTreeMap::new();
+            members.iter().filter_map(|(_, place)| *place).for_each(|place| *planned.entry(place).or_default() += 1);
+            let most = |place| match place {
+                Place::Room(room) if before.vacated.contains(&room) => 0,
+                place => solver.most_at(place, &flock, planned.get(&place).copied().unwrap_or(0)),
+            };
+            let poured = crowd.pour(members.len(), &solver.demands[flock.shape].requests, most);
+            over.extend(members[poured..].iter().map(|(pod, _)| *pod));
         }
         let left = crowd.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect();
         Scattered { left, over }
+    }
+
+    /// The trial's pods that kube-scheduler has a choice for, those with rules with the places that the plan has for them. All others are put
+    /// where the plan has them.
+    fn flocks(&self, before: &Before<'_>, crowd: &mut Crowd<'_>) -> BTreeMap<Flock, Vec<(usize, Option<Place>)>> {
+        let solver = &self.solver;
+        let mut flocks: BTreeMap<Flock, Vec<(usize, Option<Place>)>> = BTreeMap::new();
+        for pod in &solver.order[before.order..] {
+            let shape = solver.demand_of[*pod];
+            let demand = &solver.demands[shape];
+            let place = if goes_anywhere(demand) { None } else { solver.place_of(*pod) };
+            if is_tied(demand) {
+                let is_its_own = |place: &Place| !matches!(place, Place::Claim(claim) if *claim < before.launches);
+                place.filter(is_its_own).into_iter().for_each(|place| crowd.put(place, &demand.requests));
+                continue;
+            }
+            let domains = place.map_or_else(Vec::new, |place| solver.domains_of(demand, place));
+            let flock = Flock { size: Reverse(self.scatter.size(&demand.requests)), shape, domains };
+            flocks.entry(flock).or_default().push((*pod, place));
+        }
+        flocks
+    }
+}
+
+impl Solver<'_> {
+    /// The domains of a place by the keys that a shape's rules are about.
+    fn domains_of(&self, demand: &Demand<'_>, place: Place) -> Vec<Option<Domain>> {
+        let keys = demand.levels.last().map_or(&[][..], |level| &level.keys);
+        keys.iter().map(|key| self.topology.domain_at(*key, self.spot_of(place))).collect()
+    }
+
+    /// How many of a flock kube-scheduler might put at a place, where the plan has put some of them.
+    fn most_at(&self, place: Place, flock: &Flock, planned: usize) -> usize {
+        let demand = &self.demands[flock.shape];
+        let Some(level) = demand.levels.last() else { return 0 };
+        let suits = match place {
+            Place::Room(room) => self.rooms.list[room].suits(self.wants.of_class(level.class), &self.wants),
+            Place::Claim(claim) => self.frames.suits_as_it_is(self.claims.list[claim].frame, level.class, &self.wants),
+        };
+        if !suits {
+            return 0;
+        }
+        if goes_anywhere(demand) {
+            return usize::MAX;
+        }
+        if self.domains_of(demand, place) != flock.domains {
+            return 0;
+        }
+        let (rules, site) = (demand.strict_rules(), self.spot_of(place).site);
+        let free = self.topology.allows_host(rules, &demand.shunned, site);
+        let more = if free { self.topology.host_room(rules, site) } else { 0 };
+        more.saturating_add(planned)
     }
 }
 
 /// Whether nothing but its size, labels and taints says where a pod may go.
 fn goes_anywhere(demand: &Demand<'_>) -> bool {
-    let rules = !demand.strict_rules().is_empty() || !demand.shunned.is_empty();
-    !rules && demand.shape.ports.is_empty() && demand.attachments.is_empty()
+    demand.strict_rules().is_empty() && demand.shunned.is_empty() && !is_tied(demand)
+}
+
+/// Whether a pod has volumes or ports, for which few hosts will do.
+fn is_tied(demand: &Demand<'_>) -> bool {
+    !demand.shape.ports.is_empty() || !demand.attachments.is_empty()
 }
