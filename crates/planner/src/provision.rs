@@ -284,13 +284,11 @@ impl<'a> Solver<'a> {
         if self.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
             return;
         }
-        let by_name: BTreeMap<&str, usize> =
-            self.rooms.list.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect();
         let mut promised: Vec<(usize, usize)> = self
             .queue(kind)
             .into_iter()
             .flat_map(|run| run.pods)
-            .filter_map(|pod| Some((pod, *by_name.get(self.snapshot.pods[pod].nominated.as_deref()?)?)))
+            .filter_map(|pod| Some((pod, self.rooms.named(self.snapshot.pods[pod].nominated.as_deref()?)?)))
             .collect();
         // Of promises that were made at once, those to pods with rules come first: others count for them, not they for others.
         let lax = |pod: usize| self.demands[self.demand_of[pod]].levels.iter().any(|level| level.rules.is_empty());

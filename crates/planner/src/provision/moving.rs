@@ -103,7 +103,9 @@ impl<'a> Mover<'a> {
         let (watched, watching) = solver.groups_of_plan(own);
         let (guests, launches) = (BTreeMap::new(), Vec::new());
         let scatter = Scatter::of(&solver.rooms, &solver.dimensions);
-        Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
+        let mut mover = Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None };
+        mover.scatter_promised();
+        mover
     }
 
     /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.

@@ -50,9 +50,7 @@ impl Solver<'_> {
 
     pub(super) fn place_of(&self, pod: usize) -> Option<Place> {
         match self.verdicts[pod].as_ref()? {
-            PodVerdict::Existing { node, .. } => {
-                self.rooms.list.iter().position(|room| room.node.name == *node).map(Place::Room)
-            }
+            PodVerdict::Existing { node, .. } => self.rooms.named(node).map(Place::Room),
             PodVerdict::Launch { launch, .. } => Some(Place::Claim(*launch)),
             _ => None,
         }

@@ -34,6 +34,7 @@ pub(super) struct Room<'a> {
 #[derive(Clone)]
 pub(super) struct Rooms<'a> {
     pub(super) list: Vec<Room<'a>>,
+    by_name: Arc<BTreeMap<&'a str, usize>>,
     left: Ledger,
     parts: Parts,
     searches: BTreeMap<Turn, Search>,
@@ -86,8 +87,9 @@ impl<'a> Rooms<'a> {
             left.push(amounts);
             room
         };
-        let list = usable.into_iter().map(room).collect();
-        Self { list, left: Ledger::of(&left), parts: Parts::default(), searches: BTreeMap::new(), trial: None }
+        let list: Vec<Room<'a>> = usable.into_iter().map(room).collect();
+        let (by_name, left) = (names_of(&list), Ledger::of(&left));
+        Self { list, by_name, left, parts: Parts::default(), searches: BTreeMap::new(), trial: None }
     }
 
     /// The first room that takes the pod.
@@ -101,7 +103,7 @@ impl<'a> Rooms<'a> {
         steps: &mut u64,
     ) -> Option<usize> {
         let level = &demand.levels[turn.level];
-        let Self { list, left, parts, searches, trial } = self;
+        let Self { list, left, parts, searches, trial, .. } = self;
         let Search { parts, cursors } =
             searches.entry(turn).or_insert_with(|| Search::of(parts.of(list, level, wants, topology)));
         if let Some(trial) = trial {
@@ -155,6 +157,11 @@ impl<'a> Rooms<'a> {
             && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, own.spot()))
     }
 
+    /// The room that a node is.
+    pub(super) fn named(&self, node: &str) -> Option<usize> {
+        self.by_name.get(node).copied()
+    }
+
     /// How many more such pods there is space for in a room.
     pub(super) fn times(&self, room: usize, demand: &Demand<'_>) -> usize {
         let none = vec![0; demand.requests.len()];
@@ -182,6 +189,7 @@ impl<'a> Rooms<'a> {
         order.sort_by_cached_key(|room| key(self.list[*room].node));
         let rows: Vec<Amounts> = order.iter().map(|room| self.left.row(*room).into()).collect();
         self.list = order.iter().map(|room| self.list[*room].clone()).collect();
+        self.by_name = names_of(&self.list);
         self.left = Ledger::of(&rows);
     }
 
@@ -251,6 +259,10 @@ impl Parts {
         self.0.insert(name, parts.clone());
         parts
     }
+}
+
+fn names_of<'a>(rooms: &[Room<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
+    Arc::new(rooms.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect())
 }
 
 impl Search {

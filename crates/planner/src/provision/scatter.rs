@@ -4,18 +4,18 @@
 //! greater one, and who comes last finds none and has a node bought, though all of them together would have fit. Here pods are put as
 //! they will come: the greatest first, for so they are evicted, each where the most is left. Those that look at others keep to the zones
 //! and the like that the plan has for them, for there their rules hold, and have their choice among the hosts in these. Pods with volumes
-//! or ports of the host stay where the plan has them. What the moves of one plan do is added up.
+//! or ports of the host stay where the plan has them. What the moves of one plan do is added up, on top of what those before it that are
+//! still being carried out will do; and a node that is not up yet takes nobody but whom it is meant for.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::demand::Demand;
 use super::dimensions::{Amounts, Dimensions, fits};
-use super::moving::Before;
 use super::room::Rooms;
 use super::topology::Domain;
 use super::{Mover, Place, Solver};
-use crate::Resources;
+use crate::{Resources, Stage};
 
 /// Memory that goes with a thousandth of a core where sizes are compared, as pods are evicted.
 const MEMORY_PER_MILLICORE: i64 = (4 << 30) / 1000;
@@ -27,9 +27,7 @@ pub(super) struct Scatter {
     rooms: Vec<Venue>,
     /// Those that are open, the emptiest first.
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
-    /// The dimensions by which it compares nodes.
-    compared: Vec<usize>,
-    /// The dimensions of CPU and memory.
+    /// The dimensions of CPU and memory, by which it compares nodes.
     sizes: [Option<usize>; 2],
 }
 
@@ -55,11 +53,15 @@ impl Scatter {
             Venue { left, whole }
         };
         let sizes = [Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name));
-        let compared = sizes.into_iter().flatten().collect();
-        let rooms: Vec<Venue> = (0..rooms.list.len()).map(venue).collect();
-        let mut scatter = Self { rooms, emptiest: BTreeSet::new(), compared, sizes };
-        scatter.emptiest = (0..scatter.rooms.len()).map(|room| scatter.rank(room)).collect();
+        let venues: Vec<Venue> = (0..rooms.list.len()).map(venue).collect();
+        let mut scatter = Self { rooms: venues, emptiest: BTreeSet::new(), sizes };
+        let is_up = |room: &usize| rooms.list[*room].node.stage == Stage::Initialized;
+        scatter.emptiest = (0..scatter.rooms.len()).filter(is_up).map(|room| scatter.rank(room)).collect();
         scatter
+    }
+
+    fn is_open(&self, room: usize) -> bool {
+        self.emptiest.contains(&self.rank(room))
     }
 
     /// Lets kube-scheduler put nobody there any more.
@@ -82,21 +84,30 @@ impl Scatter {
     }
 
     fn rank(&self, room: usize) -> (Reverse<i64>, usize) {
-        (Reverse(self.emptiness(&self.rooms[room], None)), room)
+        (Reverse(self.emptiness(&self.rooms[room])), room)
     }
 
-    /// How empty a node is, or would be with a pod: the share that is left of each dimension, in thousandths.
-    fn emptiness(&self, venue: &Venue, requests: Option<&[i64]>) -> i64 {
-        let share = |dimension: &usize| {
-            let left = venue.left[*dimension] - requests.map_or(0, |requests| requests[*dimension]);
-            left.saturating_mul(1000) / venue.whole[*dimension].max(1)
-        };
-        self.compared.iter().map(share).sum()
+    /// How empty a node is, in thousandths of a node.
+    fn emptiness(&self, venue: &Venue) -> i64 {
+        self.shares(venue, None).iter().sum::<i64>() / 2
     }
 
-    /// The same with a pod; `None` where it has no room.
+    /// How much kube-scheduler likes a node for a pod: how empty it is then, and how much more even in CPU and memory. `None` where the
+    /// pod has no room.
     fn score(&self, venue: &Venue, requests: &[i64]) -> Option<i64> {
-        fits(requests, &venue.left).then(|| self.emptiness(venue, Some(requests)))
+        let unevenness = |[cpu, memory]: [i64; 2]| (cpu - memory).abs() / 2;
+        let (before, after) = (self.shares(venue, None), self.shares(venue, Some(requests)));
+        let evener = unevenness(before) - unevenness(after);
+        fits(requests, &venue.left).then(|| after.iter().sum::<i64>() / 2 + evener / 2)
+    }
+
+    /// The shares of CPU and memory that a node has left, or would have left with a pod, in thousandths.
+    fn shares(&self, venue: &Venue, requests: Option<&[i64]>) -> [i64; 2] {
+        self.sizes.map(|dimension| {
+            let Some(dimension) = dimension else { return 0 };
+            let left = venue.left[dimension] - requests.map_or(0, |requests| requests[dimension]);
+            left.saturating_mul(1000) / venue.whole[dimension].max(1)
+        })
     }
 
     fn size(&self, requests: &[i64]) -> i64 {
@@ -114,7 +125,16 @@ struct Crowd<'s> {
     first: usize,
 }
 
-impl Crowd<'_> {
+impl<'s> Crowd<'s> {
+    fn of(scatter: &'s Scatter, first: usize, launches: Vec<Venue>) -> Self {
+        Self { scatter, rooms: BTreeMap::new(), launches, first }
+    }
+
+    /// What rooms have left where somebody was put.
+    fn left(self) -> BTreeMap<usize, Amounts> {
+        self.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect()
+    }
+
     fn venue(&self, place: Place) -> &Venue {
         match place {
             Place::Room(room) => self.rooms.get(&room).unwrap_or(&self.scatter.rooms[room]),
@@ -122,12 +142,20 @@ impl Crowd<'_> {
         }
     }
 
-    fn put(&mut self, place: Place, requests: &[i64]) {
-        let venue = match place {
+    fn venue_mut(&mut self, place: Place) -> &mut Venue {
+        match place {
             Place::Room(room) => self.rooms.entry(room).or_insert_with(|| self.scatter.rooms[room].clone()),
             Place::Claim(claim) => &mut self.launches[claim - self.first],
-        };
-        venue.left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
+        }
+    }
+
+    fn put(&mut self, place: Place, requests: &[i64]) {
+        self.venue_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
+    }
+
+    /// Takes a pod away again.
+    fn free(&mut self, place: Place, requests: &[i64]) {
+        self.venue_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left += asked);
     }
 
     fn claims(&self) -> impl Iterator<Item = Place> + use<> {
@@ -210,46 +238,67 @@ impl Mover<'_> {
             let whole = &solver.frames.candidate(claim.frame, claim.entry).room;
             Venue { left: whole.clone(), whole: whole.clone() }
         });
-        let (scatter, rooms, first) = (&self.scatter, BTreeMap::new(), before.launches);
-        let mut crowd = Crowd { scatter, rooms, launches: launches.collect(), first };
-        let mut over = Vec::new();
-        for (flock, members) in self.flocks(before, &mut crowd) {
-            let mut planned: BTreeMap<Place, usize> = BTreeMap::new();
-            members.iter().filter_map(|(_, place)| *place).for_each(|place| *planned.entry(place).or_default() += 1);
-            let most = |place| match place {
-                Place::Room(room) if before.vacated.contains(&room) => 0,
-                place => solver.most_at(place, &flock, planned.get(&place).copied().unwrap_or(0)),
-            };
-            let poured = crowd.pour(members.len(), &solver.demands[flock.shape].requests, most);
-            over.extend(members[poured..].iter().map(|(pod, _)| *pod));
+        let mut crowd = Crowd::of(&self.scatter, before.launches, launches.collect());
+        let mut free = Vec::new();
+        for pod in &solver.order[before.order..] {
+            match solver.place_of(*pod) {
+                Some(Place::Claim(claim)) if claim < before.launches => {}
+                Some(place) if is_tied(solver.demand(*pod)) => crowd.put(place, &solver.demand(*pod).requests),
+                place => free.push((*pod, place)),
+            }
         }
-        let left = crowd.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect();
-        Scattered { left, over }
+        let over = solver.scatter(free, &before.vacated, &mut crowd);
+        Scattered { left: crowd.left(), over }
     }
 
-    /// The trial's pods that kube-scheduler has a choice for, those with rules with the places that the plan has for them. All others are put
-    /// where the plan has them.
-    fn flocks(&self, before: &Before<'_>, crowd: &mut Crowd<'_>) -> BTreeMap<Flock, Vec<(usize, Option<Place>)>> {
+    /// Puts pods that were promised a room and are not bound yet where kube-scheduler would: moves before these, that are still being carried
+    /// out. Before the first trial.
+    pub(super) fn scatter_promised(&mut self) {
         let solver = &self.solver;
-        let mut flocks: BTreeMap<Flock, Vec<(usize, Option<Place>)>> = BTreeMap::new();
-        for pod in &solver.order[before.order..] {
-            let shape = solver.demand_of[*pod];
-            let demand = &solver.demands[shape];
-            let place = if goes_anywhere(demand) { None } else { solver.place_of(*pod) };
-            if is_tied(demand) {
-                let is_its_own = |place: &Place| !matches!(place, Place::Claim(claim) if *claim < before.launches);
-                place.filter(is_its_own).into_iter().for_each(|place| crowd.put(place, &demand.requests));
-                continue;
+        let mut crowd = Crowd::of(&self.scatter, 0, Vec::new());
+        let mut free = Vec::new();
+        for pod in &solver.order {
+            let place = solver.place_of(*pod);
+            let Some(Place::Room(room)) = place else { continue };
+            if self.scatter.is_open(room) && !is_tied(solver.demand(*pod)) {
+                crowd.free(Place::Room(room), &solver.demand(*pod).requests);
+                free.push((*pod, place));
             }
-            let domains = place.map_or_else(Vec::new, |place| solver.domains_of(demand, place));
-            let flock = Flock { size: Reverse(self.scatter.size(&demand.requests)), shape, domains };
-            flocks.entry(flock).or_default().push((*pod, place));
         }
-        flocks
+        solver.scatter(free, &[], &mut crowd);
+        crowd.left().into_iter().for_each(|(room, left)| self.scatter.leave(room, left));
     }
 }
 
-impl Solver<'_> {
+impl<'a> Solver<'a> {
+    fn demand(&self, pod: usize) -> &Demand<'a> {
+        &self.demands[self.demand_of[pod]]
+    }
+
+    /// Puts pods, of which it is told where the plan has them, where kube-scheduler would; those that find no room.
+    fn scatter(&self, pods: Vec<(usize, Option<Place>)>, vacated: &[usize], crowd: &mut Crowd<'_>) -> Vec<usize> {
+        let mut flocks: BTreeMap<Flock, Vec<(usize, Option<Place>)>> = BTreeMap::new();
+        for (pod, place) in pods {
+            let (shape, demand) = (self.demand_of[pod], self.demand(pod));
+            let place = place.filter(|_| !goes_anywhere(demand));
+            let domains = place.map_or_else(Vec::new, |place| self.domains_of(demand, place));
+            let flock = Flock { size: Reverse(crowd.scatter.size(&demand.requests)), shape, domains };
+            flocks.entry(flock).or_default().push((pod, place));
+        }
+        let mut over = Vec::new();
+        for (flock, members) in flocks {
+            let mut planned: BTreeMap<Place, usize> = BTreeMap::new();
+            members.iter().filter_map(|(_, place)| *place).for_each(|place| *planned.entry(place).or_default() += 1);
+            let most = |place| match place {
+                Place::Room(room) if vacated.contains(&room) => 0,
+                place => self.most_at(place, &flock, planned.get(&place).copied().unwrap_or(0)),
+            };
+            let poured = crowd.pour(members.len(), &self.demands[flock.shape].requests, most);
+            over.extend(members[poured..].iter().map(|(pod, _)| *pod));
+        }
+        over
+    }
+
     /// The domains of a place by the keys that a shape's rules are about.
     fn domains_of(&self, demand: &Demand<'_>, place: Place) -> Vec<Option<Domain>> {
         let keys = demand.levels.last().map_or(&[][..], |level| &level.keys);
