@@ -63,15 +63,27 @@ impl<'a> Mould<'a> {
         let (known, suited, daemons, index) =
             (RefCell::default(), RefCell::default(), OnceCell::new(), OnceCell::new());
         let mut mould = Self { snapshot, own, named, given, kinds: Vec::new(), known, suited, daemons, index };
-        let kinds = types.map(|kind| (kind, kind.offerings.iter().filter(|it| mould.allows(kind, it)).collect()));
+        let keys: BTreeSet<&String> = mould.own.iter().map(|own| &own.key).chain(given.keys()).collect();
+        // A launch lists a few dozen types of more than a thousand: most are left aside by their names.
+        let mut keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
+        keys.sort_by_key(|key| *key != label::INSTANCE_TYPE);
+        let possible =
+            |kind: &'a InstanceType| kind.offerings.iter().filter(|it| mould.allows(kind, it, &keys)).collect();
+        let kinds = types.map(|kind| (kind, possible(kind)));
         mould.kinds = kinds.collect();
         mould
     }
 
     /// Whether every label that is spoken of can be as the claim asks.
-    fn allows(&self, kind: &InstanceType, offering: &Offering) -> bool {
-        let keys: BTreeSet<&String> = self.own.iter().map(|own| &own.key).chain(self.given.keys()).collect();
-        keys.into_iter().all(|key| !self.values(kind, offering, key, &[]).is_empty())
+    fn allows(&self, kind: &InstanceType, offering: &Offering, keys: &[&str]) -> bool {
+        keys.iter().all(|key| {
+            let decided = *key != label::HOSTNAME && carries(kind, offering, key);
+            let mut decided = decided.then(|| possible(kind, offering, key)).into_iter().flatten().peekable();
+            match decided.peek() {
+                Some(_) => decided.any(|value| self.agrees(key, value)),
+                None => !self.values(kind, offering, key, &[]).is_empty(),
+            }
+        })
     }
 
     /// Every value that a label may have on a node of this type and offering; of values without end those that the claim

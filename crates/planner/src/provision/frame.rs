@@ -258,17 +258,18 @@ impl<'a> Frames<'a> {
         let frame = &self.list[frame];
         let template = &self.templates[frame.template];
         let set = frame.requirements.get(key);
-        let mut values = BTreeSet::new();
+        let mut offered = BTreeSet::new();
         if template.sold_by.contains(key) || template.decides(key) {
             for entry in frame.entries.iter() {
                 let candidate = &template.candidates[entry.candidate];
-                candidate.values(candidate.offerings(&frame.requirements), key, &mut values);
+                candidate.values(candidate.offerings(&frame.requirements), key, &mut offered);
             }
             for candidate in frame.alike.iter().filter(|_| template.reserves) {
                 let candidate = &template.candidates[*candidate];
-                candidate.values(candidate.sold(&frame.requirements), key, &mut values);
+                candidate.values(candidate.sold(&frame.requirements), key, &mut offered);
             }
         }
+        let mut values: BTreeSet<String> = offered.into_iter().map(str::to_owned).collect();
         if values.is_empty() {
             let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
             values.extend(own.into_iter().filter(|it| it.operator == Operator::In).flat_map(|it| it.values));
@@ -430,14 +431,9 @@ impl Template<'_> {
     }
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
     /// Adds the values that a label can have on a node of this type that comes from one of these offerings.
-    pub(super) fn values<'o>(
-        &self,
-        sold: impl Iterator<Item = &'o Offering>,
-        key: &str,
-        values: &mut BTreeSet<String>,
-    ) {
+    pub(super) fn values(&self, sold: impl Iterator<Item = &'a Offering>, key: &str, values: &mut BTreeSet<&'a str>) {
         let kind = self.offer.kind;
         let mut sold = sold.peekable();
         if sold.peek().is_none() {
@@ -445,10 +441,10 @@ impl Candidate<'_> {
         }
         match key {
             label::INSTANCE_TYPE => {
-                values.insert(kind.name.clone());
+                values.insert(&kind.name);
             }
-            _ => values.extend(kind.labels.get(key).into_iter().flatten().cloned()),
+            _ => values.extend(kind.labels.get(key).into_iter().flatten().map(String::as_str)),
         }
-        values.extend(sold.filter_map(|offering| offering.value(key)).map(str::to_owned));
+        values.extend(sold.filter_map(|offering| offering.value(key)));
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! A plan fills nodes up; kube-scheduler gives each pod to the node that is emptiest. So a pod may take the last room that was meant for a
 //! greater one, and who comes last finds none and has a node bought, though all of them together would have fit. Here pods are put as
-//! they will come: the greatest first, for so they are evicted, each where the most is left. Those that look at others keep to the zones
-//! and the like that the plan has for them, for there their rules hold, and have their choice among the hosts in these. Pods with volumes
-//! or ports of the host stay where the plan has them. What the moves of one plan do is added up, on top of what those before it that are
-//! still being carried out will do; and a node that is not up yet takes nobody but whom it is meant for.
+//! they may come, each where the most is left: the greatest first, for so they are evicted, and once shape by shape, for Deployments make
+//! successors each at its own pace; what is worse counts. Those that look at others keep to the zones and the like that the plan has for
+//! them, for there their rules hold, and have their choice among the hosts in these. Pods with volumes or ports of the host stay where the
+//! plan has them. What the moves of one plan do is added up, on top of what those before it that are still being carried out will do; and
+//! a node that is not up yet takes nobody but whom it is meant for.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -117,6 +118,7 @@ impl Scatter {
 }
 
 /// Nodes while the pods of a trial come.
+#[derive(Clone)]
 struct Crowd<'s> {
     scatter: &'s Scatter,
     rooms: BTreeMap<usize, Venue>,
@@ -187,6 +189,13 @@ impl<'s> Crowd<'s> {
     }
 }
 
+/// In which order pods come.
+#[derive(Clone, Copy)]
+enum Coming {
+    Greatest,
+    ByShape,
+}
+
 /// Pods of a trial that are alike for kube-scheduler: of one shape, and meant for the same domains.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flock {
@@ -247,8 +256,12 @@ impl Mover<'_> {
                 place => free.push((*pod, place)),
             }
         }
-        let over = solver.scatter(free, &before.vacated, &mut crowd);
-        Scattered { left: crowd.left(), over }
+        let worse = [Coming::Greatest, Coming::ByShape].map(|coming| {
+            let mut crowd = crowd.clone();
+            let over = solver.scatter(&free, coming, &before.vacated, &mut crowd);
+            Scattered { left: crowd.left(), over }
+        });
+        worse.into_iter().max_by_key(|scattered| scattered.over.len()).unwrap_or_default()
     }
 
     /// Puts pods that were promised a room and are not bound yet where kube-scheduler would: moves before these, that are still being carried
@@ -265,7 +278,7 @@ impl Mover<'_> {
                 free.push((*pod, place));
             }
         }
-        solver.scatter(free, &[], &mut crowd);
+        solver.scatter(&free, Coming::Greatest, &[], &mut crowd);
         crowd.left().into_iter().for_each(|(room, left)| self.scatter.leave(room, left));
     }
 }
@@ -276,13 +289,23 @@ impl<'a> Solver<'a> {
     }
 
     /// Puts pods, of which it is told where the plan has them, where kube-scheduler would; those that find no room.
-    fn scatter(&self, pods: Vec<(usize, Option<Place>)>, vacated: &[usize], crowd: &mut Crowd<'_>) -> Vec<usize> {
+    fn scatter(
+        &self,
+        pods: &[(usize, Option<Place>)],
+        coming: Coming,
+        vacated: &[usize],
+        crowd: &mut Crowd<'_>,
+    ) -> Vec<usize> {
         let mut flocks: BTreeMap<Flock, Vec<(usize, Option<Place>)>> = BTreeMap::new();
-        for (pod, place) in pods {
+        for (pod, place) in pods.iter().copied() {
             let (shape, demand) = (self.demand_of[pod], self.demand(pod));
             let place = place.filter(|_| !goes_anywhere(demand));
             let domains = place.map_or_else(Vec::new, |place| self.domains_of(demand, place));
-            let flock = Flock { size: Reverse(crowd.scatter.size(&demand.requests)), shape, domains };
+            let size = match coming {
+                Coming::Greatest => crowd.scatter.size(&demand.requests),
+                Coming::ByShape => 0,
+            };
+            let flock = Flock { size: Reverse(size), shape, domains };
             flocks.entry(flock).or_default().push((pod, place));
         }
         let mut over = Vec::new();
