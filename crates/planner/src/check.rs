@@ -26,6 +26,7 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 use crate::{Plan, Requirement, Snapshot};
 pub use carried::carried_out;
@@ -116,10 +117,10 @@ impl Findings {
     }
 }
 
-/// What every claim without an instance may become: launches that ask for the same share it.
+/// What every claim without an instance may become: those that ask for the same share it.
 struct Moulds<'a> {
     /// One a node; only of those whose labels are not settled.
-    nodes: Vec<Option<Mould<'a>>>,
+    nodes: Vec<Option<Rc<Mould<'a>>>>,
     launches: Vec<Mould<'a>>,
     /// Which one a launch has; none when its pool is unknown.
     of_launch: Vec<Option<usize>>,
@@ -127,7 +128,11 @@ struct Moulds<'a> {
 
 impl<'a> Moulds<'a> {
     fn new(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
-        let node = |node: &'a crate::Node| places::undecided(node).then(|| Mould::of_node(snapshot, node));
+        let mut alike: BTreeMap<_, Rc<Mould<'a>>> = BTreeMap::new();
+        let mut node = |node: &'a crate::Node| {
+            let name = places::undecided(node).then_some((&node.pool, &node.requirements, &node.labels))?;
+            Some(alike.entry(name).or_insert_with(|| Rc::new(Mould::of_node(snapshot, node))).clone())
+        };
         let nodes = snapshot.nodes.iter().map(|it| node(it)).collect();
         let (mut launches, mut of_launch) = (Vec::new(), Vec::new());
         let mut known: BTreeMap<(&str, &[Requirement]), usize> = BTreeMap::new();

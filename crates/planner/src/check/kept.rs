@@ -15,7 +15,7 @@ pub(super) struct KeptOff(Vec<BTreeMap<String, BTreeSet<Value>>>);
 
 impl KeptOff {
     /// `nodes` are what the snapshot's nodes without an instance may become.
-    pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Mould<'_>>]) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<Mould<'_>>>]) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
         Self(daemons.map(|daemon| of(snapshot, nodes, daemon)).collect())
     }
@@ -29,7 +29,7 @@ impl KeptOff {
     }
 }
 
-fn of(snapshot: &Snapshot, nodes: &[Option<Mould<'_>>], daemon: &PodShape) -> BTreeMap<String, BTreeSet<Value>> {
+fn of(snapshot: &Snapshot, nodes: &[Option<Rc<Mould<'_>>>], daemon: &PodShape) -> BTreeMap<String, BTreeSet<Value>> {
     let moving: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let mut keys: BTreeMap<*const PodShape, Rc<[String]>> = BTreeMap::new();
     let mut barred: BTreeMap<String, BTreeSet<Value>> = BTreeMap::new();
@@ -39,7 +39,7 @@ fn of(snapshot: &Snapshot, nodes: &[Option<Mould<'_>>], daemon: &PodShape) -> BT
             let keys = keys.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| apart(snapshot, daemon, shape).into());
             for key in keys.iter() {
                 // A pod bars all values that its node may still get; nobody runs on a node without an instance.
-                let values = domains(node, mould.as_ref(), key);
+                let values = domains(node, mould.as_deref(), key);
                 barred.entry(key.clone()).or_default().extend(values.iter().filter(|it| it.is_some()).cloned());
             }
         }

@@ -29,7 +29,7 @@ pub(super) fn check(
         if let Some(pods) = guests.get(node.name.as_str()) {
             let subject = format!("node {}", node.name);
             let guests = Guests { snapshot, subject: &subject, pods };
-            Receiving { snapshot, node, mould: mould.as_ref(), kept_off, guests }.check(findings);
+            Receiving { snapshot, node, mould: mould.as_deref(), kept_off, guests }.check(findings);
         }
     }
 }

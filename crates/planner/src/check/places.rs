@@ -41,7 +41,7 @@ pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a Moulds
     let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| Place {
         name: format!("node {}", node.name),
         node: Some(node),
-        open: moulds.nodes[position].as_ref().map(|mould| Open { mould, listed: None }),
+        open: moulds.nodes[position].as_deref().map(|mould| Open { mould, listed: None }),
         taints: &node.taints,
         known: RefCell::default(),
     });
