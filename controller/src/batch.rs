@@ -17,6 +17,15 @@ pub struct Window {
     pub max: Duration,
 }
 
+/// What asks for a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Something that no plan has seen, such as a pod by its UID.
+    New(String),
+    /// A pod that a plan has answered is refused again: the next plan may take its time.
+    Again,
+}
+
 /// The triggers of one window.
 #[derive(Debug)]
 pub struct Batch {

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::batch::Trigger;
 use crate::decisions::Decisions;
 use crate::event::Notes;
 use crate::index::Index;
@@ -21,13 +22,13 @@ pub struct Cluster {
     pub notes: Notes,
     /// What plans have said of pods that wait.
     pub decisions: Decisions,
-    plan: UnboundedSender<String>,
+    plan: UnboundedSender<Trigger>,
 }
 
 impl Cluster {
-    /// An empty cluster; ids that a plan should answer go to `plan`.
+    /// An empty cluster; what asks for a plan goes to `plan`.
     #[must_use]
-    pub fn new(plan: UnboundedSender<String>, notes: Notes) -> Arc<Self> {
+    pub fn new(plan: UnboundedSender<Trigger>, notes: Notes) -> Arc<Self> {
         let decisions = Decisions::new(Timestamp::now());
         Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan })
     }
@@ -46,11 +47,18 @@ impl Cluster {
         for id in consequences.plan {
             self.ask_for_plan(id);
         }
+        if consequences.plan_again {
+            self.send(Trigger::Again);
+        }
     }
 
     /// Asks for a plan that answers `id`.
     pub fn ask_for_plan(&self, id: String) {
+        self.send(Trigger::New(id));
+    }
+
+    fn send(&self, trigger: Trigger) {
         // The receiver is gone only while the process ends.
-        let _ = self.plan.send(id);
+        let _ = self.plan.send(trigger);
     }
 }

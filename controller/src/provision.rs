@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use crate::act::{Act, Step};
-use crate::batch::{Batch, Window};
+use crate::batch::{Batch, Trigger, Window};
 use crate::cluster::Cluster;
 use crate::index::Index;
 use crate::interruption::Notices;
@@ -38,10 +38,18 @@ use stays::Gauges;
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Time between looks at nodes that may go, at least: moments at which nodes may go lie close together where there are many.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
-/// Such looks take at most one part in so many of the time.
+/// Such looks, and plans for whom kube-scheduler refuses again and again, take at most one part in so many of the time.
 const PAUSES: u32 = 5;
 /// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
 const UNSYNCED: Duration = Duration::from_millis(100);
+
+/// When to plan anew.
+struct Next {
+    /// After so long at the latest.
+    look: Duration,
+    /// After so long at the earliest, unless somebody comes whom no plan has seen.
+    pause: Duration,
+}
 
 /// When to plan, and how.
 #[derive(Clone, Copy, Debug)]
@@ -107,35 +115,39 @@ impl Provisioner {
     }
 
     /// Runs passes until every sender of triggers is gone.
-    pub async fn run(self, mut triggers: UnboundedReceiver<String>) {
+    pub async fn run(self, mut triggers: UnboundedReceiver<Trigger>) {
         let mut batch = Batch::new(self.rules.window);
-        let mut due = Instant::now();
+        let (mut due, mut earliest) = (Instant::now(), Instant::now());
         loop {
             let wake = batch.closes().map_or(due, |closes| closes.min(due));
             tokio::select! {
-                id = triggers.recv() => match id {
-                    Some(id) => batch.trigger(&id, Instant::now()),
+                trigger = triggers.recv() => match trigger {
+                    Some(Trigger::New(id)) => batch.trigger(&id, Instant::now()),
+                    Some(Trigger::Again) => due = due.min(earliest),
                     None => return,
                 },
                 () = tokio::time::sleep_until(wake) => {
                     batch.close();
-                    due = Instant::now() + self.pass().await;
+                    let next = self.pass().await;
+                    (due, earliest) = (Instant::now() + next.look, Instant::now() + next.pause);
                 }
             }
         }
     }
 
-    /// One pass. Returns after how long to look again at the latest.
-    async fn pass(&self) -> Duration {
+    /// One pass.
+    async fn pass(&self) -> Next {
         let prepared = |index: &Index| index.is_synced() && self.market.knows(index.classes.keys());
         if !self.cluster.read(prepared) {
-            return UNSYNCED;
+            return Next { look: UNSYNCED, pause: UNSYNCED };
         }
         let started = Instant::now();
         let now = Timestamp::now();
         let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
         self.market.learn_pools(own_catalogues(&built));
-        let Some((built, plan)) = self.plan(built, started).await else { return LOOK_AGAIN };
+        let Some((built, plan)) = self.plan(built, started).await else {
+            return Next { look: LOOK_AGAIN, pause: LEAST_PAUSE };
+        };
         let took = started.elapsed();
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
@@ -143,7 +155,8 @@ impl Provisioner {
             self.cluster.queue.add(work);
         }
         let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
-        next_look(&built, &plan, &ripe, took, rests_until)
+        let pause = pause_after(took);
+        Next { look: next_look(&built, &plan, &ripe, pause, rests_until), pause: pause.max(self.rules.window.idle) }
     }
 
     /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
@@ -318,17 +331,24 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
     own.collect()
 }
 
+/// After a plan that `took` so long.
+fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(PAUSES - 1).min(LOOK_AGAIN)
+}
+
 /// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look; a cluster at rest
-/// knows the moment itself. A plan that `took` long is followed by a longer pause, unless pods ask for the next.
-fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, took: Duration, rests_until: Option<Millis>) -> Duration {
+/// knows the moment itself.
+fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, pause: Duration, rests_until: Option<Millis>) -> Duration {
     let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
     let now = built.snapshot.now.0;
     let next = match rests_until {
         Some(until) => span(until.0 - now),
         None => soonest(built, plan).and_then(span),
     };
-    let pause = took.saturating_mul(PAUSES - 1).clamp(LEAST_PAUSE, LOOK_AGAIN);
-    next.into_iter().chain(ripe.next).min().map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause, LOOK_AGAIN))
+    next.into_iter()
+        .chain(ripe.next)
+        .min()
+        .map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause.max(LEAST_PAUSE), LOOK_AGAIN))
 }
 
 /// Milliseconds until time alone changes what becomes of a node.

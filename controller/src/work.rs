@@ -49,4 +49,6 @@ pub struct Consequences {
     pub work: Vec<Work>,
     /// Ids (pod UIDs, node names) that a plan should answer.
     pub plan: Vec<String>,
+    /// Whether somebody whom a plan has answered is refused again.
+    pub plan_again: bool,
 }

@@ -100,8 +100,10 @@ impl Kept for Pod {
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let mut all = Consequences::default();
-        if let Some(pod) = after.filter(|pod| pod.is_unschedulable() && !is_told_only(before, pod)) {
-            all.plan.push(uid(pod));
+        match after.filter(|pod| pod.is_unschedulable() && !is_told_only(before, pod)) {
+            Some(pod) if before.is_some_and(|before| is_refused_again(before, pod)) => all.plan_again = true,
+            Some(pod) => all.plan.push(uid(pod)),
+            None => {}
         }
         let forgotten = before.map(|pod| &pod.status.nominated_node_name).filter(|_| after.is_some_and(is_forgotten));
         let expecting = forgotten.and_then(|node| index.claim_of(index.nodes.get(node)?));
@@ -133,6 +135,11 @@ fn is_told_only(before: Option<&Pod>, after: &Pod) -> bool {
     before.is_some_and(|before| {
         before.is_unschedulable() && before.status.nominated_node_name != after.status.nominated_node_name
     })
+}
+
+/// Whether a pod that waited before waits for the same as before.
+fn is_refused_again(before: &Pod, after: &Pod) -> bool {
+    before.is_unschedulable() && before.spec == after.spec && before.metadata.labels == after.metadata.labels
 }
 
 fn node_name(pod: &Pod) -> Option<&str> {
@@ -321,7 +328,7 @@ impl Kept for NodePool {
         work.push(Work::Pool(name.clone()));
         let spec = |pool: Option<&Self>| pool.map(|pool| (pool.spec.clone(), pool.is_true(condition::READY)));
         let plan = if spec(before) == spec(after) { Vec::new() } else { vec![format!("nodepool/{name}")] };
-        Consequences { work, plan }
+        Consequences { work, plan, ..Consequences::default() }
     }
 }
 
@@ -345,7 +352,7 @@ impl Kept for EC2NodeClass {
         let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
         let mut work: Vec<Work> = pools.map(|pool| Work::Pool(key_of(pool.as_ref()))).collect();
         work.push(Work::Class(name));
-        Consequences { work, plan: Vec::new() }
+        Consequences { work, ..Consequences::default() }
     }
 }
 
@@ -360,7 +367,7 @@ impl Kept for DaemonSet {
 
     fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
         let work = index.pools.keys().cloned().map(Work::Pool).collect();
-        Consequences { work, plan: Vec::new() }
+        Consequences { work, ..Consequences::default() }
     }
 }
 
@@ -390,6 +397,9 @@ impl Kept for VolumeAttachment {
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let name = after.or(before).map(|attachment| attachment.spec.node_name.as_str()).unwrap_or_default();
         let leaving = index.nodes.get(name).filter(|node| node.metadata.deletion_timestamp.is_some());
-        Consequences { work: leaving.map(|_| Work::Node(name.to_owned())).into_iter().collect(), plan: Vec::new() }
+        Consequences {
+            work: leaving.map(|_| Work::Node(name.to_owned())).into_iter().collect(),
+            ..Consequences::default()
+        }
     }
 }

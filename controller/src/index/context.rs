@@ -30,7 +30,7 @@ macro_rules! table {
 /// Pods that wait may have waited for this. The id is the same for all, so that a stream of changes holds no batch open.
 fn plan_for_waiting(index: &Index) -> Consequences {
     let plan = if index.has_waiting_pods() { vec!["context".to_owned()] } else { Vec::new() };
-    Consequences { work: Vec::new(), plan }
+    Consequences { plan, ..Consequences::default() }
 }
 
 impl Kept for PersistentVolumeClaim {
@@ -98,7 +98,7 @@ impl Kept for NodeReport {
     /// A report alone calls for no plan, only for a look at whether its node is still there.
     fn consequences(index: &Index, _: Option<&Self>, after: Option<&Self>) -> Consequences {
         let name = after.map(key_of).filter(|name| index.nodes.get(name).is_none());
-        Consequences { work: name.map(Work::Usage).into_iter().collect(), plan: Vec::new() }
+        Consequences { work: name.map(Work::Usage).into_iter().collect(), ..Consequences::default() }
     }
 }
 
@@ -125,7 +125,7 @@ impl Kept for NodeOverlay {
             overlay.map(|overlay| (overlay.spec.clone(), annotations(overlay), leaves(&overlay.metadata)))
         };
         let plan = if said(before) == said(after) { Vec::new() } else { vec![format!("nodeoverlay/{name}")] };
-        Consequences { work: vec![Work::Overlay(name)], plan }
+        Consequences { work: vec![Work::Overlay(name)], plan, ..Consequences::default() }
     }
 }
 
@@ -136,7 +136,7 @@ impl Kept for CapacityBuffer {
         let key = after.or(before).map(key_of).unwrap_or_default();
         let said = |buffer: Option<&Self>| buffer.map(|buffer| (buffer.spec.clone(), leaves(&buffer.metadata)));
         let plan = if said(before) == said(after) { Vec::new() } else { vec![format!("capacitybuffer/{key}")] };
-        Consequences { work: vec![Work::Buffer(key)], plan }
+        Consequences { work: vec![Work::Buffer(key)], plan, ..Consequences::default() }
     }
 }
 
@@ -224,7 +224,7 @@ fn followed(
     let near = index.buffers.values().filter(|buffer| buffer.metadata.namespace == meta.namespace);
     let buffers = near.filter(|buffer| named(buffer, name));
     let plan = buffers.map(|buffer| format!("capacitybuffer/{}", key_of(buffer.as_ref()))).collect();
-    Consequences { work: Vec::new(), plan }
+    Consequences { plan, ..Consequences::default() }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
 
-use super::{Built, Duration, NodeVerdict, Plan, Ripe, next_look};
+use super::{Built, Duration, NodeVerdict, Plan, Ripe, next_look, pause_after};
 
 fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
     let named = |verdict| ("node".to_owned(), verdict);
@@ -49,7 +49,8 @@ fn the_next_look_comes_when_the_first_node_may_go() {
 fn plans_that_take_long_are_not_made_one_after_another() {
     let many = plan(vec![quiet(100)]);
     for (took, expected) in [(0, 1000), (100, 1000), (1000, 4000), (5000, 10_000)] {
-        let next = next_look(&Built::default(), &many, &Ripe::default(), Duration::from_millis(took), None);
+        let pause = pause_after(Duration::from_millis(took));
+        let next = next_look(&Built::default(), &many, &Ripe::default(), pause, None);
         assert_eq!(next, Duration::from_millis(expected), "after a plan of {took} ms");
     }
 }

@@ -84,7 +84,12 @@ fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
     assert_eq!(index.apply(told.clone(), NOW, true).plan, [""; 0]);
     assert!(index.waiting_pod("pod-uid").is_some_and(|pod| pod.status.nominated_node_name == "node-1"));
     told.metadata.resource_version = Some("7".to_owned());
-    assert_eq!(index.apply(told, NOW, true).plan, ["pod-uid"], "kube-scheduler has tried it again");
+    let again = index.apply(told.clone(), NOW, true);
+    assert_eq!((again.plan, again.plan_again), (Vec::new(), true), "kube-scheduler has tried it again");
+    told.metadata.resource_version = Some("8".to_owned());
+    told.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let other = index.apply(told, NOW, true);
+    assert_eq!((other.plan, other.plan_again), (vec!["pod-uid".to_owned()], false), "it is another pod for a plan");
 }
 
 #[test]

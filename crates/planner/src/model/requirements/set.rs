@@ -72,6 +72,11 @@ impl ValueSet {
         if values.is_empty() { self.absent } else { values.iter().any(|value| self.allows(Some(value))) }
     }
 
+    /// The values that are allowed, where they are few enough to be written down.
+    pub fn listed(&self) -> Option<impl Iterator<Item = &str>> {
+        (!self.complement).then(|| self.values.iter().map(String::as_str))
+    }
+
     /// The only value that is left, where just one is.
     #[must_use]
     pub fn single(&self) -> Option<&str> {
