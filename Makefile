@@ -16,6 +16,8 @@ demo: controlplane agent helm $(if $(KERF_WITHOUT_SYSTEMD),,nodeparts) ## Tells 
 		cargo build --workspace --locked
 	@KEEP="$(KEEP)" tests/demo/run
 
+# The same code gets the same answer; other cases by PROPTEST_RNG_SEED=N, more by PROPTEST_CASES=N.
+test: export PROPTEST_RNG_SEED ?= 1
 test: controlplane agent moto helm judges ## Runs every test.
 	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
 		cargo test --workspace --locked
