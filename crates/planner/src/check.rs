@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::{Plan, Requirement, Snapshot};
+use crate::{Launch, Plan, Snapshot};
 pub use carried::carried_out;
 use kept::KeptOff;
 use mould::Mould;
@@ -121,9 +121,8 @@ impl Findings {
 struct Moulds<'a> {
     /// One a node; only of those whose labels are not settled.
     nodes: Vec<Option<Rc<Mould<'a>>>>,
-    launches: Vec<Mould<'a>>,
-    /// Which one a launch has; none when its pool is unknown.
-    of_launch: Vec<Option<usize>>,
+    /// One a launch; none when its pool is unknown.
+    launches: Vec<Option<Rc<Mould<'a>>>>,
 }
 
 impl<'a> Moulds<'a> {
@@ -134,22 +133,18 @@ impl<'a> Moulds<'a> {
             Some(alike.entry(name).or_insert_with(|| Rc::new(Mould::of_node(snapshot, node))).clone())
         };
         let nodes = snapshot.nodes.iter().map(|it| node(it)).collect();
-        let (mut launches, mut of_launch) = (Vec::new(), Vec::new());
-        let mut known: BTreeMap<(&str, &[Requirement]), usize> = BTreeMap::new();
-        for launch in &plan.launches {
-            let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
-            of_launch.push(pool.map(|pool| {
-                *known.entry((&pool.name, &launch.requirements)).or_insert_with(|| {
-                    launches.push(Mould::of_launch(snapshot, pool, launch));
-                    launches.len() - 1
-                })
-            }));
-        }
-        Self { nodes, launches, of_launch }
+        let mut alike: BTreeMap<_, Rc<Mould<'a>>> = BTreeMap::new();
+        let launch = |launch: &'a Launch| {
+            let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool)?;
+            let mould = || Rc::new(Mould::of_launch(snapshot, pool, launch));
+            Some(alike.entry((&launch.pool, &launch.requirements)).or_insert_with(mould).clone())
+        };
+        let launches = plan.launches.iter().map(launch).collect();
+        Self { nodes, launches }
     }
 
     /// The mould of the launch at this position.
     fn of(&self, launch: usize) -> Option<&Mould<'a>> {
-        self.of_launch.get(launch).copied().flatten().and_then(|it| self.launches.get(it))
+        self.launches.get(launch)?.as_deref()
     }
 }

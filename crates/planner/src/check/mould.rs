@@ -77,12 +77,10 @@ impl<'a> Mould<'a> {
     /// Whether every label that is spoken of can be as the claim asks.
     fn allows(&self, kind: &InstanceType, offering: &Offering, keys: &[&str]) -> bool {
         keys.iter().all(|key| {
-            let decided = *key != label::HOSTNAME && carries(kind, offering, key);
-            let mut decided = decided.then(|| possible(kind, offering, key)).into_iter().flatten().peekable();
-            match decided.peek() {
-                Some(_) => decided.any(|value| self.agrees(key, value)),
-                None => !self.values(kind, offering, key, &[]).is_empty(),
+            if *key != label::HOSTNAME && carries(kind, offering, key) {
+                return possible(kind, offering, key).into_iter().any(|value| self.agrees(key, value));
             }
+            !self.values(kind, offering, key, &[]).is_empty()
         })
     }
 

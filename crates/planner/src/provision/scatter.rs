@@ -199,11 +199,17 @@ enum Coming {
 /// Pods of a trial that are alike for kube-scheduler: of one shape, and meant for the same domains.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flock {
-    /// The greatest come first.
-    size: Reverse<i64>,
     shape: usize,
     /// By the keys that the shape's rules are about; empty where it has none.
     domains: Vec<Option<Domain>>,
+}
+
+/// The pods of a flock.
+#[derive(Default)]
+struct Members {
+    pods: Vec<usize>,
+    /// Where the plan has how many of them, if they have rules.
+    planned: BTreeMap<Place, usize>,
 }
 
 impl Mover<'_> {
@@ -256,9 +262,10 @@ impl Mover<'_> {
                 place => free.push((*pod, place)),
             }
         }
+        let flocks = solver.flocks(free);
         let worse = [Coming::Greatest, Coming::ByShape].map(|coming| {
             let mut crowd = crowd.clone();
-            let over = solver.scatter(&free, coming, &before.vacated, &mut crowd);
+            let over = solver.scatter(&flocks, coming, &before.vacated, &mut crowd);
             Scattered { left: crowd.left(), over }
         });
         worse.into_iter().max_by_key(|scattered| scattered.over.len()).unwrap_or_default()
@@ -278,7 +285,7 @@ impl Mover<'_> {
                 free.push((*pod, place));
             }
         }
-        solver.scatter(&free, Coming::Greatest, &[], &mut crowd);
+        solver.scatter(&solver.flocks(free), Coming::Greatest, &[], &mut crowd);
         crowd.left().into_iter().for_each(|(room, left)| self.scatter.leave(room, left));
     }
 }
@@ -288,36 +295,41 @@ impl<'a> Solver<'a> {
         &self.demands[self.demand_of[pod]]
     }
 
-    /// Puts pods, of which it is told where the plan has them, where kube-scheduler would; those that find no room.
+    /// Pods, with where the plan has them, by what kube-scheduler cannot tell apart.
+    fn flocks(&self, pods: Vec<(usize, Option<Place>)>) -> BTreeMap<Flock, Members> {
+        let mut flocks: BTreeMap<Flock, Members> = BTreeMap::new();
+        for (pod, place) in pods {
+            let demand = self.demand(pod);
+            let place = place.filter(|_| !goes_anywhere(demand));
+            let domains = place.map_or_else(Vec::new, |place| self.domains_of(demand, place));
+            let members = flocks.entry(Flock { shape: self.demand_of[pod], domains }).or_default();
+            members.pods.push(pod);
+            place.into_iter().for_each(|place| *members.planned.entry(place).or_default() += 1);
+        }
+        flocks
+    }
+
+    /// Puts pods where kube-scheduler would, the greatest first or as they are; those that find no room.
     fn scatter(
         &self,
-        pods: &[(usize, Option<Place>)],
+        flocks: &BTreeMap<Flock, Members>,
         coming: Coming,
         vacated: &[usize],
         crowd: &mut Crowd<'_>,
     ) -> Vec<usize> {
-        let mut flocks: BTreeMap<Flock, Vec<(usize, Option<Place>)>> = BTreeMap::new();
-        for (pod, place) in pods.iter().copied() {
-            let (shape, demand) = (self.demand_of[pod], self.demand(pod));
-            let place = place.filter(|_| !goes_anywhere(demand));
-            let domains = place.map_or_else(Vec::new, |place| self.domains_of(demand, place));
-            let size = match coming {
-                Coming::Greatest => crowd.scatter.size(&demand.requests),
-                Coming::ByShape => 0,
-            };
-            let flock = Flock { size: Reverse(size), shape, domains };
-            flocks.entry(flock).or_default().push((pod, place));
+        let requests = |flock: &Flock| &self.demands[flock.shape].requests;
+        let mut queue: Vec<(&Flock, &Members)> = flocks.iter().collect();
+        if matches!(coming, Coming::Greatest) {
+            queue.sort_by_key(|(flock, _)| Reverse(crowd.scatter.size(requests(flock))));
         }
         let mut over = Vec::new();
-        for (flock, members) in flocks {
-            let mut planned: BTreeMap<Place, usize> = BTreeMap::new();
-            members.iter().filter_map(|(_, place)| *place).for_each(|place| *planned.entry(place).or_default() += 1);
+        for (flock, Members { pods, planned }) in queue {
             let most = |place| match place {
                 Place::Room(room) if vacated.contains(&room) => 0,
-                place => self.most_at(place, &flock, planned.get(&place).copied().unwrap_or(0)),
+                place => self.most_at(place, flock, planned.get(&place).copied().unwrap_or(0)),
             };
-            let poured = crowd.pour(members.len(), &self.demands[flock.shape].requests, most);
-            over.extend(members[poured..].iter().map(|(pod, _)| *pod));
+            let poured = crowd.pour(pods.len(), requests(flock), most);
+            over.extend_from_slice(&pods[poured..]);
         }
         over
     }

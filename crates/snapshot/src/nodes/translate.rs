@@ -261,18 +261,14 @@ pub(super) fn capacity(scene: &Scene<'_>, machine: &Machine<'_>) -> Resources {
 fn listed<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> impl Iterator<Item = &'a InstanceType> {
     let requirements = machine.claim.map(|claim| requirements(claim)).unwrap_or_default();
     let given = machine.claim.map(|claim| given(claim)).unwrap_or_default();
-    let catalogue = scene.catalogue(machine);
     // Most claims name their types, a few dozen of more than a thousand.
     let named = requirements.get(label::INSTANCE_TYPE).and_then(|set| set.listed());
-    let types: Box<dyn Iterator<Item = &'a InstanceType>> = match (catalogue, named) {
-        (None, _) => Box::new(std::iter::empty()),
-        (Some(catalogue), None) => Box::new(catalogue.types.iter()),
-        (Some(catalogue), Some(names)) => {
-            let listed: Vec<&InstanceType> = names.filter_map(|name| find(catalogue, name)).collect();
-            Box::new(listed.into_iter())
-        }
+    let types: Vec<&InstanceType> = match (scene.catalogue(machine), named) {
+        (Some(catalogue), Some(names)) => names.filter_map(|name| find(catalogue, name)).collect(),
+        (Some(catalogue), None) => catalogue.types.iter().collect(),
+        (None, _) => Vec::new(),
     };
-    types.filter(move |kind| {
+    types.into_iter().filter(move |kind| {
         let offer = Offer::of(kind);
         offer.labels_match(&requirements, &given, &scene.well_known) && offer.offerings(&requirements).next().is_some()
     })
