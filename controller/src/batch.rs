@@ -1,7 +1,9 @@
 //! When to plan: a burst of pods should meet one plan, a lone pod should not wait.
 //!
 //! The window opens with the first trigger and closes when nothing new came for the idle time, or at the
-//! maximum. A trigger that was seen in this window already does not hold it open.
+//! maximum. A trigger that was seen in this window already does not hold it open. Pods of one owner are one trigger: kube-scheduler may
+//! refuse a thousand of them for seconds, and the first refusal tells what becomes of them all. While its owner makes more of
+//! them, a plan waits.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,10 +20,22 @@ pub struct Window {
 }
 
 /// What asks for a plan.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Something that no plan has seen, such as a pod by its UID.
+    /// Something that no plan has seen, by a name of its own.
     New(String),
+    /// The scheduler has refused a pod.
+    Refused {
+        /// Its UID.
+        pod: String,
+        /// The UID of its owner; its own where it has none.
+        owner: String,
+    },
+    /// There is another pod of this owner.
+    Another {
+        /// Its UID.
+        owner: String,
+    },
     /// A pod that a plan has answered is refused again: the next plan may take its time.
     Again,
 }
@@ -42,10 +56,17 @@ impl Batch {
         Self { window, seen: BTreeSet::new(), opened: None, last_new: None }
     }
 
-    /// Notes a trigger, such as a pod's UID.
+    /// Notes a trigger, such as the UID of a pod's owner.
     pub fn trigger(&mut self, id: &str, now: Instant) {
         self.opened.get_or_insert(now);
         if self.seen.insert(id.to_owned()) {
+            self.last_new = Some(now);
+        }
+    }
+
+    /// Holds the window open if this trigger is in it.
+    pub fn hold(&mut self, id: &str, now: Instant) {
+        if self.seen.contains(id) {
             self.last_new = Some(now);
         }
     }
@@ -82,6 +103,19 @@ mod tests {
         assert_eq!(batch.closes(), Some(start + Duration::from_secs(1)));
         batch.trigger("b", start + Duration::from_millis(900));
         assert_eq!(batch.closes(), Some(start + Duration::from_millis(1900)));
+    }
+
+    #[test]
+    fn more_of_what_is_in_the_window_holds_it_open_and_nothing_else_opens_it() {
+        let start = Instant::now();
+        let mut batch = batch();
+        batch.hold("a", start);
+        assert_eq!(batch.closes(), None);
+        batch.trigger("a", start);
+        batch.hold("b", start + Duration::from_millis(300));
+        assert_eq!(batch.closes(), Some(start + Duration::from_secs(1)));
+        batch.hold("a", start + Duration::from_millis(500));
+        assert_eq!(batch.closes(), Some(start + Duration::from_millis(1500)));
     }
 
     #[test]

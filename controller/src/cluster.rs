@@ -44,11 +44,8 @@ impl Cluster {
         for work in consequences.work {
             self.queue.add(work);
         }
-        for id in consequences.plan {
-            self.ask_for_plan(id);
-        }
-        if consequences.plan_again {
-            self.send(Trigger::Again);
+        for trigger in consequences.plan {
+            self.send(trigger);
         }
     }
 

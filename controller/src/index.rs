@@ -269,6 +269,7 @@ pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::{Index, Timestamp};
+    use crate::batch::Trigger;
     use crate::work::Work;
     use api::NodeClaim;
     use kube::api::ObjectMeta;
@@ -316,7 +317,8 @@ mod tests {
             let conditions = [crate::fixture::condition(api::condition::REGISTERED, status, 0)];
             crate::fixture::claim(&crate::fixture::status(&conditions)).as_ref().clone()
         };
-        for (status, plan) in [("Unknown", vec!["nodeclaim/default-1".to_owned()]), ("True", Vec::new())] {
+        for (status, plan) in [("Unknown", vec![Trigger::New("nodeclaim/default-1".to_owned())]), ("True", Vec::new())]
+        {
             let mut index = Index::default();
             assert!(index.apply(registered(status), NOW, true).plan.is_empty());
             assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "Registered={status}");
@@ -333,7 +335,7 @@ mod tests {
             crate::fixture::merge(&mut change, &serde_json::json!({"metadata": metadata}));
             crate::fixture::claim(&change).as_ref().clone()
         };
-        for (replicas, plan) in [(Some(2), vec!["nodeclaim/default-1".to_owned()]), (None, Vec::new())] {
+        for (replicas, plan) in [(Some(2), vec![Trigger::New("nodeclaim/default-1".to_owned())]), (None, Vec::new())] {
             let mut index = Index::default();
             let pool = crate::fixture::pool(&serde_json::json!({"spec": {"replicas": replicas}}));
             drop(index.apply(pool.as_ref().clone(), NOW, true));
@@ -367,7 +369,7 @@ mod tests {
         assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
         let patient = serde_json::json!({"spec": {"disruption": {"consolidateAfter": "1h"}}});
         assert!(index.apply(pool("4", patient), NOW, true).work.contains(&look));
-        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, ["nodeclaim/default-1"]);
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::New("nodeclaim/default-1".to_owned())]);
         assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty(), "once");
     }
 

@@ -79,6 +79,12 @@ impl Nominations {
         all.into_iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
     }
 
+    /// Whether the pod with this UID was promised a place.
+    #[must_use]
+    pub fn holds(&self, pod: &str) -> bool {
+        self.pods.contains_key(pod)
+    }
+
     /// UIDs of the pods that wait for a machine, by either of its names.
     #[must_use]
     pub fn of(&self, names: [&str; 2]) -> Vec<String> {
@@ -117,6 +123,7 @@ mod tests {
         nominations.promise("a", "node", at(20));
         nominations.promise("b", "node", at(30));
         nominations.expire(at(25));
+        assert_eq!(["a", "b"].map(|pod| nominations.holds(pod)), [false, true]);
         assert_eq!(nominations.by_node().get("node"), Some(&at(30)));
         assert_eq!(nominations.in_order(), [("b".to_owned(), "node".to_owned())]);
         nominations.expire(at(30));

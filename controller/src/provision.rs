@@ -123,7 +123,9 @@ impl Provisioner {
             tokio::select! {
                 trigger = triggers.recv() => match trigger {
                     Some(Trigger::New(id)) => batch.trigger(&id, Instant::now()),
-                    Some(Trigger::Again) => due = due.min(earliest),
+                    Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
+                    Some(Trigger::Another { owner }) => batch.hold(&owner, Instant::now()),
+                    Some(Trigger::Refused { .. } | Trigger::Again) => due = due.min(earliest),
                     None => return,
                 },
                 () = tokio::time::sleep_until(wake) => {
@@ -182,6 +184,11 @@ impl Provisioner {
         let rest = plan.as_ref().and_then(|plan| Some((Rest::of(&built.snapshot, plan)?, Arc::clone(plan))));
         *self.rest() = rest;
         Some((built, plan?))
+    }
+
+    /// Whether a plan has answered a pod before kube-scheduler has looked at it.
+    fn has_promised(&self, pod: &str) -> bool {
+        self.nominations.lock().unwrap_or_else(PoisonError::into_inner).holds(pod)
     }
 
     fn rest(&self) -> MutexGuard<'_, Option<(Rest, Arc<Plan>)>> {

@@ -1,5 +1,7 @@
 //! What there is to look at: one key a thing, so that ten changes of a node are one look at it.
 
+use crate::batch::Trigger;
+
 /// A thing whose state should be compared with what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
@@ -47,8 +49,6 @@ impl std::fmt::Display for Work {
 pub struct Consequences {
     /// Things to look at.
     pub work: Vec<Work>,
-    /// Ids (pod UIDs, node names) that a plan should answer.
-    pub plan: Vec<String>,
-    /// Whether somebody whom a plan has answered is refused again.
-    pub plan_again: bool,
+    /// What a plan should answer.
+    pub plan: Vec<Trigger>,
 }

@@ -11,7 +11,7 @@
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose[-REASON] N
 //!           replicas N fee DOLLARS buys CATALOGUE consolidates [balanced] worth THOUSANDTHS DOLLARS warms DURATION
 //!           utilization observed|ignored
-//! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION
+//! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION stands DURATION
 //!           requires R [and R] (what a claim in flight may still become)
 //!           uses AMOUNTS [pressed] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:

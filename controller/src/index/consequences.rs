@@ -11,6 +11,7 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 
 use super::{Index, Key, Said, Speaker, Table, instance_id, key_of, launch_token, provider_id};
+use crate::batch::Trigger;
 use crate::work::{Consequences, Work};
 
 /// A kind that the index keeps.
@@ -100,11 +101,7 @@ impl Kept for Pod {
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let mut all = Consequences::default();
-        match after.filter(|pod| pod.is_unschedulable() && !is_told_only(before, pod)) {
-            Some(pod) if before.is_some_and(|before| is_refused_again(before, pod)) => all.plan_again = true,
-            Some(pod) => all.plan.push(uid(pod)),
-            None => {}
-        }
+        all.plan.extend(after.and_then(|pod| asked_for(before, pod)));
         let forgotten = before.map(|pod| &pod.status.nominated_node_name).filter(|_| after.is_some_and(is_forgotten));
         let expecting = forgotten.and_then(|node| index.claim_of(index.nodes.get(node)?));
         all.work.extend(expecting.map(|claim| Work::Claim(key_of(claim.as_ref()))));
@@ -119,6 +116,19 @@ impl Kept for Pod {
         }
         all
     }
+}
+
+/// What a pod's change asks of the planner.
+fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<Trigger> {
+    let owner = || after.controller().map_or_else(|| uid(after), |owner| owner.uid.clone());
+    if before.is_none() && after.is_unjudged() {
+        return Some(Trigger::Another { owner: owner() });
+    }
+    if !after.is_unschedulable() || is_told_only(before, after) {
+        return None;
+    }
+    let again = before.is_some_and(|before| is_refused_again(before, after));
+    Some(if again { Trigger::Again } else { Trigger::Refused { pod: uid(after), owner: owner() } })
 }
 
 fn uid(pod: &Pod) -> String {
@@ -224,7 +234,7 @@ impl Kept for Node {
         }
         let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some() || is_interrupted(node);
         if after.is_some_and(leaving) && !before.is_some_and(leaving) {
-            all.plan.extend(after.map(|node| format!("node/{}", key_of(node))));
+            all.plan.extend(after.map(|node| Trigger::New(format!("node/{}", key_of(node)))));
         }
         all
     }
@@ -277,15 +287,15 @@ impl Kept for NodeClaim {
         match (before, after) {
             // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
             (Some(claim), None) if !claim.is_true(condition::REGISTERED) || is_static(index, claim) => {
-                all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
             // A static pool lacks a node from the moment in which one begins to go.
             (Some(old), Some(claim)) if leaves(claim) && !leaves(old) && is_static(index, claim) => {
-                all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
             // What has drifted may go at once, if budgets let it.
             (Some(old), Some(claim)) if claim.is_true(condition::DRIFTED) && !old.is_true(condition::DRIFTED) => {
-                all.plan.push(format!("nodeclaim/{}", key_of(claim)));
+                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
             _ => {}
         }
@@ -327,8 +337,9 @@ impl Kept for NodePool {
         }
         work.push(Work::Pool(name.clone()));
         let spec = |pool: Option<&Self>| pool.map(|pool| (pool.spec.clone(), pool.is_true(condition::READY)));
-        let plan = if spec(before) == spec(after) { Vec::new() } else { vec![format!("nodepool/{name}")] };
-        Consequences { work, plan, ..Consequences::default() }
+        let plan =
+            if spec(before) == spec(after) { Vec::new() } else { vec![Trigger::New(format!("nodepool/{name}"))] };
+        Consequences { work, plan }
     }
 }
 

@@ -12,6 +12,7 @@ use kube::api::ObjectMeta;
 
 use super::consequences::{Kept, keep_annotations};
 use super::{Index, Table, key_of};
+use crate::batch::Trigger;
 use crate::work::{Consequences, Work};
 
 /// Names the table of a kind.
@@ -29,7 +30,7 @@ macro_rules! table {
 
 /// Pods that wait may have waited for this. The id is the same for all, so that a stream of changes holds no batch open.
 fn plan_for_waiting(index: &Index) -> Consequences {
-    let plan = if index.has_waiting_pods() { vec!["context".to_owned()] } else { Vec::new() };
+    let plan = if index.has_waiting_pods() { vec![Trigger::New("context".to_owned())] } else { Vec::new() };
     Consequences { plan, ..Consequences::default() }
 }
 
@@ -124,8 +125,9 @@ impl Kept for NodeOverlay {
             let annotations = |overlay: &Self| overlay.metadata.annotations.clone();
             overlay.map(|overlay| (overlay.spec.clone(), annotations(overlay), leaves(&overlay.metadata)))
         };
-        let plan = if said(before) == said(after) { Vec::new() } else { vec![format!("nodeoverlay/{name}")] };
-        Consequences { work: vec![Work::Overlay(name)], plan, ..Consequences::default() }
+        let plan =
+            if said(before) == said(after) { Vec::new() } else { vec![Trigger::New(format!("nodeoverlay/{name}"))] };
+        Consequences { work: vec![Work::Overlay(name)], plan }
     }
 }
 
@@ -135,8 +137,9 @@ impl Kept for CapacityBuffer {
     fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
         let key = after.or(before).map(key_of).unwrap_or_default();
         let said = |buffer: Option<&Self>| buffer.map(|buffer| (buffer.spec.clone(), leaves(&buffer.metadata)));
-        let plan = if said(before) == said(after) { Vec::new() } else { vec![format!("capacitybuffer/{key}")] };
-        Consequences { work: vec![Work::Buffer(key)], plan, ..Consequences::default() }
+        let plan =
+            if said(before) == said(after) { Vec::new() } else { vec![Trigger::New(format!("capacitybuffer/{key}"))] };
+        Consequences { work: vec![Work::Buffer(key)], plan }
     }
 }
 
@@ -223,7 +226,7 @@ fn followed(
     let name = meta.name.as_deref().unwrap_or_default();
     let near = index.buffers.values().filter(|buffer| buffer.metadata.namespace == meta.namespace);
     let buffers = near.filter(|buffer| named(buffer, name));
-    let plan = buffers.map(|buffer| format!("capacitybuffer/{}", key_of(buffer.as_ref()))).collect();
+    let plan = buffers.map(|buffer| Trigger::New(format!("capacitybuffer/{}", key_of(buffer.as_ref())))).collect();
     Consequences { plan, ..Consequences::default() }
 }
 

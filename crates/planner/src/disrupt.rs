@@ -189,6 +189,7 @@ fn relocate(
             let mut agenda = Agenda::new(&scene, scales, purse.clone(), rank, &foreseen);
             agenda.retire(|node| gone.contains(node.name.as_str()));
             agenda.close(|node| node.stage != Stage::Initialized);
+            agenda.scatter_promised();
             outdated(&mut agenda, free);
             agenda.spare(|node| is_no_place(judge, node));
             agenda

@@ -13,6 +13,7 @@ mod packing;
 pub mod plan;
 mod provision;
 mod rest;
+mod tenure;
 
 pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing};
+use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, tenure};
 
 /// However quiet it is, a plan is made anew after so many milliseconds.
 const LONGEST: i64 = 300_000;
@@ -85,7 +85,8 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
         let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
         let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
         let own = [quiet, node.expires, node.nominated_until, node.sick.as_ref().map(|sick| sick.due)];
-        own.into_iter().flatten().chain(node.pods.iter().flat_map(moments_of_pod))
+        let own = own.into_iter().flatten().chain(node.pods.iter().flat_map(moments_of_pod));
+        own.chain(node.claim.iter().flat_map(|_| tenure::moments(node.created)))
     })
 }
 

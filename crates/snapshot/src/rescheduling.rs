@@ -1,4 +1,7 @@
 //! Which pods need a place: those that the scheduler refused, and those whose node is leaving (core 2.2).
+//!
+//! Where many pods come at once, kube-scheduler takes its time with each. One that it has not looked at yet and that is like one that it
+//! refused will be refused too, so it counts already: a thousand replicas are planned together and not as they are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,10 +35,15 @@ impl<'a> Sorting<'a> {
 
     /// Pods that the scheduler found no place for, and those that wait for something else first.
     pub(crate) fn pending(&mut self, records: &Records) {
-        for record in records.loose() {
-            match waits(&record.pod, records) {
+        let loose = records.loose();
+        let refused = loose.iter().filter(|record| record.pod.is_unschedulable());
+        let refused: BTreeSet<Likeness<'_>> = refused.map(|record| likeness(record)).collect();
+        for record in loose {
+            let pod = &record.pod;
+            match waits(pod, records) {
                 Some(reason) => self.ignore(record, reason),
-                None if record.pod.is_unschedulable() => self.plan(record, None),
+                None if pod.is_unschedulable() => self.plan(record, None),
+                None if pod.is_unjudged() && refused.contains(&likeness(record)) => self.plan(record, None),
                 None => {}
             }
         }
@@ -115,6 +123,13 @@ impl Shapes {
             self.list.len() - 1
         })
     }
+}
+
+/// What a scheduler's answer to a pod rests on: its shape, and whose scheduler it is.
+type Likeness<'a> = (usize, &'a str);
+
+fn likeness(record: &Record) -> Likeness<'_> {
+    (Arc::as_ptr(&record.shape).addr(), &record.pod.spec.scheduler_name)
 }
 
 /// What a pod without a node waits for, if not for a place. One that is nominated to a node waits for the pods that the scheduler has

@@ -167,6 +167,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         taints: statement.taints()?,
         allocatable: kind.allocatable.clone(),
         attach_limits,
+        created: Millis(statement.word("stands").map(words::duration).transpose()?.map_or(0, |age| NOW - age)),
         quiet_since: quiet_since(statement)?.filter(|_| stage == Stage::Initialized),
         do_not_disrupt: has("held"),
         nominated_until: has("expected").then_some(Millis(NOW + 20_000)),

@@ -72,6 +72,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "runs",
             "hosts",
             "quiet",
+            "stands",
             "attaches",
             "requires",
             "in-flight",

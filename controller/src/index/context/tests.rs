@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Index, Kept};
+use crate::batch::Trigger;
 use crate::fixture::{buffer, merge, overlay, pod};
 use crate::work::Work;
 
@@ -77,19 +78,35 @@ fn a_pod_waits_until_it_has_a_node_or_is_gone() {
 #[test]
 fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
     let mut index = Index::default();
-    assert_eq!(index.apply(waiting(), NOW, true).plan, ["pod-uid"]);
+    let refused = || Trigger::Refused { pod: "pod-uid".to_owned(), owner: "pod-uid".to_owned() };
+    assert_eq!(index.apply(waiting(), NOW, true).plan, [refused()]);
     let mut told = waiting();
     told.metadata.resource_version = Some("6".to_owned());
     told.status.nominated_node_name = "node-1".to_owned();
-    assert_eq!(index.apply(told.clone(), NOW, true).plan, [""; 0]);
+    assert_eq!(index.apply(told.clone(), NOW, true).plan, []);
     assert!(index.waiting_pod("pod-uid").is_some_and(|pod| pod.status.nominated_node_name == "node-1"));
     told.metadata.resource_version = Some("7".to_owned());
-    let again = index.apply(told.clone(), NOW, true);
-    assert_eq!((again.plan, again.plan_again), (Vec::new(), true), "kube-scheduler has tried it again");
+    assert_eq!(index.apply(told.clone(), NOW, true).plan, [Trigger::Again], "kube-scheduler has tried it again");
     told.metadata.resource_version = Some("8".to_owned());
     told.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
-    let other = index.apply(told, NOW, true);
-    assert_eq!((other.plan, other.plan_again), (vec!["pod-uid".to_owned()], false), "it is another pod for a plan");
+    assert_eq!(index.apply(told, NOW, true).plan, [refused()], "it is another pod for a plan");
+}
+
+#[test]
+fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
+    let owned = |uid: &str, status: Value| {
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": true});
+        let metadata = json!({"name": uid, "uid": uid, "ownerReferences": [owner]});
+        pod(&json!({"metadata": metadata, "spec": {"nodeName": null}, "status": status})).as_ref().clone()
+    };
+    let owner = || "web-uid".to_owned();
+    let mut index = Index::default();
+    let fresh = json!({"phase": "Pending", "conditions": []});
+    assert_eq!(index.apply(owned("a", fresh), NOW, true).plan, [Trigger::Another { owner: owner() }]);
+    let refused = serde_json::to_value(waiting().status).unwrap();
+    let trigger = Trigger::Refused { pod: "b".to_owned(), owner: owner() };
+    assert_eq!(index.apply(owned("b", refused), NOW, true).plan, [trigger]);
 }
 
 #[test]

@@ -442,4 +442,15 @@ impl Pod {
             && !self.is_daemon()
             && !self.is_static()
     }
+
+    /// Whether the scheduler has not looked at the pod yet.
+    #[must_use]
+    pub fn is_unjudged(&self) -> bool {
+        self.condition(condition::POD_SCHEDULED).is_none()
+            && !self.is_bound()
+            && !self.is_terminal()
+            && !self.is_terminating()
+            && !self.is_daemon()
+            && !self.is_static()
+    }
 }

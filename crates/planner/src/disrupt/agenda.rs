@@ -71,6 +71,11 @@ impl<'a> Agenda<'a> {
         self.each(is_spared, Mover::spare);
     }
 
+    /// Lets kube-scheduler have its way with pods that have their places already. Before the first move.
+    pub(super) fn scatter_promised(&mut self) {
+        self.mover.scatter_promised();
+    }
+
     fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Mover<'a>, Position)) {
         for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
             if is_meant(node) {
@@ -88,6 +93,9 @@ impl<'a> Agenda<'a> {
     pub(super) fn hindrance(&self, nodes: &[Position], reason: MoveReason) -> Option<NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         if objects.iter().any(|node| self.expecting.contains(&node.name)) {
+            return Some(NodeVerdict::Nominated);
+        }
+        if reason == MoveReason::Underutilized && nodes.iter().any(|node| self.mover.is_sought(*node)) {
             return Some(NodeVerdict::Nominated);
         }
         if nodes.iter().any(|node| self.mover.is_entangled(*node)) {

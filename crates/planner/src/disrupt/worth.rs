@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Node, NodeVerdict, Pool, Snapshot};
-
-/// Milliseconds in which a move must earn what its new nodes cost before they are of use.
-const DAY: i64 = 24 * 3_600_000;
+use crate::{
+    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot, tenure,
+};
 
 /// What nodes cost and what disrupting them counts for, by pool.
 pub(super) struct Scales<'a> {
+    now: Millis,
     pools: BTreeMap<&'a str, Weights<'a>>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Scales<'a> {
                 weights.cost += cost_of(node);
             }
         }
-        Self { pools }
+        Self { now: snapshot.now, pools }
     }
 
     /// What a node costs with its pool's fee; `None` while its price is unknown.
@@ -67,15 +67,16 @@ impl<'a> Scales<'a> {
             Some((share, each))
         };
         let (shares, each) = nodes.iter().filter_map(of_node).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch)).sum();
+        let tenure = nodes.iter().map(|node| tenure::of(node.created, self.now)).min().unwrap_or(1);
+        let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch, tenure)).sum();
         shares.max(each).max(warm_up).max(1)
     }
 
-    /// What a new node costs before it is of use, for each hour of a day.
-    fn warm_up(&self, launch: &Launch) -> i64 {
+    /// What a new node costs before it is of use, for each hour of the time within which that must be earned back.
+    fn warm_up(&self, launch: &Launch, tenure: i64) -> i64 {
         let price = i128::from(launch.price.0 + self.fee(&launch.pool));
         let millis = self.pools.get(launch.pool.as_str()).map_or(0, |weights| weights.pool.disruption.worth.warm_up);
-        i64::try_from(price * i128::from(millis) / i128::from(DAY)).unwrap_or(i64::MAX)
+        i64::try_from(price * i128::from(millis) / i128::from(tenure)).unwrap_or(i64::MAX)
     }
 
     /// Why a move is not worth it, if it is not.

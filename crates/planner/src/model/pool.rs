@@ -88,7 +88,8 @@ pub struct Worth {
     pub share: u32,
     /// Per hour, for each pod that it evicts.
     pub per_pod: MicroDollars,
-    /// For how many milliseconds a new node of the pool is paid before it is of use; a day has to earn that back.
+    /// For how many milliseconds a new node of the pool is paid before it is of use; a move must earn that back within the time for
+    /// which its nodes have stood, a day at most.
     pub warm_up: i64,
 }
 
@@ -137,8 +138,8 @@ impl Default for Packing {
 }
 
 impl Default for Worth {
-    /// One percent, and a twentieth of a cent for each pod. New nodes are of use at once.
+    /// One percent, and a twentieth of a cent for each pod. A machine boots in 15 s.
     fn default() -> Self {
-        Self { share: 10, per_pod: MicroDollars(500), warm_up: 0 }
+        Self { share: 10, per_pod: MicroDollars(500), warm_up: 15_000 }
     }
 }

@@ -103,9 +103,12 @@ impl<'a> Mover<'a> {
         let (watched, watching) = solver.groups_of_plan(own);
         let (guests, launches) = (BTreeMap::new(), Vec::new());
         let scatter = Scatter::of(&solver.rooms, &solver.dimensions);
-        let mut mover = Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None };
-        mover.scatter_promised();
-        mover
+        Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
+    }
+
+    /// Whether kube-scheduler may put pods on a node that were meant for nodes to come.
+    pub(crate) fn is_sought(&self, node: usize) -> bool {
+        self.room_of.get(&node).is_some_and(|room| self.scatter.is_sought(*room))
     }
 
     /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.

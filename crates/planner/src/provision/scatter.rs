@@ -6,7 +6,8 @@
 //! successors each at its own pace; what is worse counts. Those that look at others keep to the zones and the like that the plan has for
 //! them, for there their rules hold, and have their choice among the hosts in these. Pods with volumes or ports of the host stay where the
 //! plan has them. What the moves of one plan do is added up, on top of what those before it that are still being carried out will do; and
-//! a node that is not up yet takes nobody but whom it is meant for.
+//! a node that is not up yet takes nobody but whom it is meant for. Who waits for such a node does not have to: while thousands of pods
+//! come, kube-scheduler fills whatever is up with those whose turn it is, so a node with room for them is not what it looks like.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -30,6 +31,8 @@ pub(super) struct Scatter {
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
     /// The dimensions of CPU and memory, by which it compares nodes.
     sizes: [Option<usize>; 2],
+    /// Rooms where it may put pods that were meant for nodes to come.
+    sought: BTreeSet<usize>,
 }
 
 #[derive(Clone)]
@@ -55,10 +58,15 @@ impl Scatter {
         };
         let sizes = [Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name));
         let venues: Vec<Venue> = (0..rooms.list.len()).map(venue).collect();
-        let mut scatter = Self { rooms: venues, emptiest: BTreeSet::new(), sizes };
+        let mut scatter = Self { rooms: venues, emptiest: BTreeSet::new(), sizes, sought: BTreeSet::new() };
         let is_up = |room: &usize| rooms.list[*room].node.stage == Stage::Initialized;
         scatter.emptiest = (0..scatter.rooms.len()).filter(is_up).map(|room| scatter.rank(room)).collect();
         scatter
+    }
+
+    /// Whether it may put pods there that were meant for nodes to come.
+    pub(super) fn is_sought(&self, room: usize) -> bool {
+        self.sought.contains(&room)
     }
 
     fn is_open(&self, room: usize) -> bool {
@@ -204,6 +212,9 @@ struct Flock {
     domains: Vec<Option<Domain>>,
 }
 
+/// Pods with where the plan has them.
+type Placed = Vec<(usize, Option<Place>)>;
+
 /// The pods of a flock.
 #[derive(Default)]
 struct Members {
@@ -271,22 +282,39 @@ impl Mover<'_> {
         worse.into_iter().max_by_key(|scattered| scattered.over.len()).unwrap_or_default()
     }
 
-    /// Puts pods that were promised a room and are not bound yet where kube-scheduler would: moves before these, that are still being carried
-    /// out. Before the first trial.
-    pub(super) fn scatter_promised(&mut self) {
-        let solver = &self.solver;
+    /// Puts pods that were promised a room and are not bound yet where kube-scheduler would: those of moves before these, that are still
+    /// being carried out, and those that wait. Before the first trial.
+    pub(crate) fn scatter_promised(&mut self) {
+        let (here, to_come) = self.promised();
         let mut crowd = Crowd::of(&self.scatter, 0, Vec::new());
-        let mut free = Vec::new();
-        for pod in &solver.order {
-            let place = solver.place_of(*pod);
-            let Some(Place::Room(room)) = place else { continue };
-            if self.scatter.is_open(room) && !is_tied(solver.demand(*pod)) {
-                crowd.free(Place::Room(room), &solver.demand(*pod).requests);
-                free.push((*pod, place));
+        for (pod, place) in &here {
+            place.iter().for_each(|place| crowd.free(*place, &self.solver.demand(*pod).requests));
+        }
+        self.solver.scatter(&self.solver.flocks(here), Coming::Greatest, &[], &mut crowd);
+        crowd.left().into_iter().for_each(|(room, left)| self.scatter.leave(room, left));
+        let mut crowd = Crowd::of(&self.scatter, 0, Vec::new());
+        self.solver.scatter(&self.solver.flocks(to_come), Coming::Greatest, &[], &mut crowd);
+        for (room, left) in crowd.left() {
+            self.scatter.leave(room, left);
+            self.scatter.sought.insert(room);
+        }
+    }
+
+    /// Pods that were promised a room that is open, and those that wait and were promised another.
+    fn promised(&self) -> (Placed, Placed) {
+        let solver = &self.solver;
+        let (mut here, mut to_come) = (Vec::new(), Vec::new());
+        for pod in solver.order.iter().filter(|pod| !is_tied(solver.demand(**pod))) {
+            let (place, object) = (solver.place_of(*pod), &solver.snapshot.pods[*pod]);
+            match place {
+                Some(Place::Room(room)) if self.scatter.is_open(room) => here.push((*pod, place)),
+                Some(Place::Room(_)) if object.leaving_node.is_none() && object.buffer.is_none() => {
+                    to_come.push((*pod, place))
+                }
+                _ => {}
             }
         }
-        solver.scatter(&solver.flocks(free), Coming::Greatest, &[], &mut crowd);
-        crowd.left().into_iter().for_each(|(room, left)| self.scatter.leave(room, left));
+        (here, to_come)
     }
 }
 
@@ -296,7 +324,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Pods, with where the plan has them, by what kube-scheduler cannot tell apart.
-    fn flocks(&self, pods: Vec<(usize, Option<Place>)>) -> BTreeMap<Flock, Members> {
+    fn flocks(&self, pods: Placed) -> BTreeMap<Flock, Members> {
         let mut flocks: BTreeMap<Flock, Members> = BTreeMap::new();
         for (pod, place) in pods {
             let demand = self.demand(pod);

@@ -78,6 +78,11 @@ fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
         ("pods may still come", Node { nominated_until: at(6), ..node() }, 6),
         ("is given up", Node { sick: Some(sick), ..node() }, 7),
         ("a pod may be moved again", Node { pods: vec![pod], ..node() }, 8),
+        (
+            "stands for longer",
+            Node { claim: Some("claim".to_owned()), created: Millis(NOW - 100_000), ..node() },
+            20_000,
+        ),
         ("is quiet for long enough", Node { quiet_since: at(-29_991), ..node() }, 9),
         ("the first of two", Node { expires: at(5), nominated_until: at(4), ..node() }, 4),
     ];

@@ -205,6 +205,30 @@ fn bound_pods_share_the_shapes_of_their_kind() {
 }
 
 #[test]
+fn pods_that_nobody_has_looked_at_count_where_one_that_is_alike_was_refused() {
+    let fresh = |name: &str, cpu: &str, spec: Value| {
+        let mut pod = pending(name, cpu, spec);
+        pod["status"]["conditions"] = json!([]);
+        pod
+    };
+    let other = || json!({"schedulerName": "other"});
+    let pods = vec![
+        pending("refused", "1", json!({})),
+        fresh("alike", "1", json!({})),
+        fresh("larger", "2", json!({})),
+        fresh("of-another-scheduler", "1", other()),
+        fresh("gated", "1", json!({"schedulingGates": [{"name": "quota"}]})),
+        merged(fresh("ending", "1", json!({})), json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:30Z"}})),
+    ];
+    let planned = |pods: &[Value]| {
+        let snapshot = Cluster { pods: pods.to_vec(), ..Cluster::default() }.build().snapshot;
+        snapshot.pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(planned(&pods), ["default/alike", "default/refused"]);
+    assert_eq!(planned(&pods[1..]), [""; 0], "kube-scheduler may have room for all of them");
+}
+
+#[test]
 fn devices_are_not_claimed() {
     let pod = pending("web", "1", json!({"resourceClaims": [{"name": "gpu"}]}));
     let built = Cluster { pods: vec![pod], ..Cluster::default() }.build();
