@@ -12,7 +12,7 @@ use world::eventually;
 use world::process::Process;
 use world::process::usage::{mebibytes, most_resident, processor_time};
 
-use crate::figures::{After, Figures, fallen, waves};
+use crate::figures::{After, Figures, Ran, fallen, waves};
 use crate::kerf::{BOOT, Ec2};
 use crate::scenarios::{Change, STAYING, Scenario};
 use crate::sight::{Seen, Sight};
@@ -72,13 +72,14 @@ impl Arena {
     pub async fn play(&mut self, scenario: &Scenario) -> Result<Figures> {
         let start = self.waiting_pods(scenario).await?;
         let pods = scenario.workload.pods();
-        self.until("all pods to run", move |seen| {
+        let ran = self.in_time("all pods to run", move |seen| {
             ensure!(seen.running() == pods, "{} of {pods} pods run on {} nodes", seen.running(), seen.nodes());
             Ok(())
-        })
-        .await?;
-        let mut figures = self.provisioned(start)?;
+        });
+        let ran = ran.await?.is_some();
+        let mut figures = self.provisioned(start, ran)?;
         figures.after = match scenario.then {
+            _ if !ran => None,
             Change::None => None,
             Change::ScaleIn => Some(self.scale_in(&scenario.workload).await?),
             Change::Drift => Some(self.drift(pods).await?),
@@ -135,16 +136,15 @@ impl Arena {
         try_join_all(applied).await.map(drop)
     }
 
-    fn provisioned(&self, start: Instant) -> Result<Figures> {
+    fn provisioned(&self, start: Instant, ran: bool) -> Result<Figures> {
         let seen = self.sight.seen();
         let since = |at: Option<Instant>, what| Ok::<_, anyhow::Error>(seconds(start, at.context(what)?));
-        Ok(Figures {
-            first_claim: since(seen.claimed, "no claim was seen")?,
-            all_running: since(seen.ran, "no pod was seen to run")?,
-            nodes: seen.nodes(),
-            cost: seen.cost(),
-            ..Figures::default()
-        })
+        let fleet = || {
+            let took = since(seen.ran, "no pod was seen to run")?;
+            Ok::<_, anyhow::Error>(Ran { took, nodes: seen.nodes(), cost: seen.cost() })
+        };
+        let first_claim = since(seen.claimed, "no claim was seen")?;
+        Ok(Figures { first_claim, ran: ran.then(fleet).transpose()?, ..Figures::default() })
     }
 
     async fn scale_in(&mut self, workload: &Workload) -> Result<After> {

@@ -12,18 +12,25 @@ const CLOSE: f64 = 0.02;
 pub struct Figures {
     /// Seconds from the last pod, or from the controller's start if that was later, to the first claim; negative where it came before.
     pub first_claim: f64,
-    /// From the same moment until every pod runs.
-    pub all_running: f64,
-    /// Nodes then.
-    pub nodes: usize,
-    /// Dollars an hour then.
-    pub cost: f64,
+    /// When every pod ran; `None` where that never came about.
+    pub ran: Option<Ran>,
     /// After the change, where there was one.
     pub after: Option<After>,
     /// The most memory of the controller's process, from its start to the end.
     pub rss_peak_mib: f64,
     /// Its CPU time likewise.
     pub cpu: f64,
+}
+
+/// The fleet on which every pod runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// Seconds from the moment from which on pods waited.
+    pub took: f64,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// Dollars an hour.
+    pub cost: f64,
 }
 
 /// What became of a change.
@@ -44,9 +51,9 @@ type Row = (&'static str, fn(&Figures) -> Option<f64>, &'static str);
 
 const ROWS: [Row; 9] = [
     ("first-claim-s", |it| Some(it.first_claim), "s"),
-    ("all-running-s", |it| Some(it.all_running), "s"),
-    ("nodes", |it| Some(it.nodes as f64), "nodes"),
-    ("cost-per-hour", |it| Some(it.cost), "$/h"),
+    ("all-running-s", |it| Some(it.ran?.took), "s"),
+    ("nodes", |it| Some(it.ran?.nodes as f64), "nodes"),
+    ("cost-per-hour", |it| Some(it.ran?.cost), "$/h"),
     ("give-back-s", |it| it.after?.took, "s"),
     ("nodes-after", |it| Some(it.after?.nodes as f64), "nodes"),
     ("cost-per-hour-after", |it| Some(it.after?.cost), "$/h"),
@@ -54,14 +61,11 @@ const ROWS: [Row; 9] = [
     ("cpu-s", |it| Some(it.cpu), "s"),
 ];
 
-/// The lines of `live.json` of one scenario. What we never reached has none; what the peer never reached stands alone.
+/// The lines of `live.json` of one scenario. What neither has come to has none.
 pub fn beside(scenario: &str, ours: &Figures, peer: &Figures) -> Vec<Measure> {
     let line = |(name, read, unit): &Row| {
-        let (name, ours) = (format!("{scenario}/{name}"), read(ours)?);
-        Some(match read(peer) {
-            Some(peer) => Measure::beside(&name, ours, peer, unit),
-            None => Measure::alone(&name, ours, unit),
-        })
+        let (ours, peer) = (read(ours), read(peer));
+        (ours.is_some() || peer.is_some()).then(|| Measure::of_both(&format!("{scenario}/{name}"), ours, peer, unit))
     };
     let bound = ours.after.map(|it| Measure::alone(&format!("{scenario}/give-back-bound-s"), it.bound, "s"));
     ROWS.iter().filter_map(line).chain(bound).collect()

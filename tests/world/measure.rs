@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
     measure: String,
-    ours: f64,
+    ours: Option<f64>,
     peer: Option<f64>,
     ratio: Option<f64>,
     unit: &'static str,
@@ -20,14 +20,21 @@ impl Measure {
     /// A figure that the peer has no like of.
     #[must_use]
     pub fn alone(measure: &str, ours: f64, unit: &'static str) -> Self {
-        Self { measure: measure.to_owned(), ours, peer: None, ratio: None, unit }
+        Self::of_both(measure, Some(ours), None, unit)
     }
 
-    /// A figure beside the peer's. Nothing is so many times better than nothing, or than what was there before it was asked for.
+    /// A figure beside the peer's.
     #[must_use]
     pub fn beside(measure: &str, ours: f64, peer: f64, unit: &'static str) -> Self {
-        let ratio = (ours > 0.0 && peer > 0.0).then(|| peer / ours);
-        Self { measure: measure.to_owned(), ours, peer: Some(peer), ratio, unit }
+        Self::of_both(measure, Some(ours), Some(peer), unit)
+    }
+
+    /// The same where either may never have come to it. Nothing is so many times better than nothing, or than what was there before it was
+    /// asked for.
+    #[must_use]
+    pub fn of_both(measure: &str, ours: Option<f64>, peer: Option<f64>, unit: &'static str) -> Self {
+        let both = ours.zip(peer).filter(|(ours, peer)| *ours > 0.0 && *peer > 0.0);
+        Self { measure: measure.to_owned(), ours, peer, ratio: both.map(|(ours, peer)| peer / ours), unit }
     }
 }
 

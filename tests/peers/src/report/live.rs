@@ -47,7 +47,7 @@ impl fmt::Display for Live {
             "(`tests/live`), so no machine boots. Kerf buys through the SDK from a fake of EC2 on the wire, kwok's provider writes Nodes itself.",
             "Times count from the last pod, or from the controller's start where all pods wait before (`backlog`). `give-back-s`: until the",
             "cost had fallen to within 2 % of what it came to, after 30 % of the pods left, with budgets of 10 %; with `drift` until every",
-            "node was replaced; a dash where that had not come about after 20 minutes. Memory is the process's peak and CPU its whole",
+            "node was replaced. A dash is what had not come about after 20 minutes. Memory is the process's peak and CPU its whole",
             "time, start included.\n",
         ] {
             writeln!(page, "{line}")?;
@@ -61,14 +61,16 @@ mod tests {
     use super::Live;
 
     #[test]
-    fn what_one_side_never_reached_stands_alone() {
+    fn what_one_side_never_reached_is_a_dash() {
         let rows = r#"[
             {"measure": "wide/first-claim-s", "ours": 0.4, "peer": 2.0, "ratio": 5.0, "unit": "s"},
-            {"measure": "wide/give-back-s", "ours": 60.0, "peer": null, "ratio": null, "unit": "s"}
+            {"measure": "wide/give-back-s", "ours": 60.0, "peer": null, "ratio": null, "unit": "s"},
+            {"measure": "drift/give-back-s", "ours": null, "peer": 70.0, "ratio": null, "unit": "s"}
         ]"#;
         let page = Live(serde_json::from_str(rows).unwrap()).to_string();
         assert!(page.contains("| wide/first-claim-s | 0.400 | 2.000 | 5.0 | s |"), "{page}");
         assert!(page.contains("| wide/give-back-s | 60.000 | – | – | s |"), "{page}");
+        assert!(page.contains("| drift/give-back-s | – | 70.000 | – | s |"), "{page}");
         assert_eq!(Live::default().to_string(), "");
     }
 }

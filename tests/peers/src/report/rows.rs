@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Row {
     measure: String,
-    ours: f64,
+    ours: Option<f64>,
     peer: Option<f64>,
     ratio: Option<f64>,
     unit: String,
@@ -34,7 +34,7 @@ pub fn table(page: &mut fmt::Formatter<'_>, peer: &str, rows: &[Row]) -> fmt::Re
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
     for row in rows {
         let ratio = row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.1}"));
-        writeln!(page, "| {} | {:.3} | {} | {ratio} | {} |", row.measure, row.ours, figure(row.peer), row.unit)?;
+        writeln!(page, "| {} | {} | {} | {ratio} | {} |", row.measure, figure(row.ours), figure(row.peer), row.unit)?;
     }
     Ok(())
 }
