@@ -138,8 +138,8 @@ impl Default for Packing {
 }
 
 impl Default for Worth {
-    /// One percent, and a twentieth of a cent for each pod. A machine boots in 15 s.
+    /// One percent, and a twentieth of a cent for each pod. EC2 bills a machine from `running` on, and it is of use 5 s later.
     fn default() -> Self {
-        Self { share: 10, per_pod: MicroDollars(500), warm_up: 15_000 }
+        Self { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 }
     }
 }
