@@ -1,6 +1,8 @@
 //! Leadership by a Lease, so that of two replicas only one writes. The rules are client-go's: a lease that
 //! did not change for its duration, by our own clock, is free; a leader that cannot renew in time steps down.
 
+mod keeper;
+
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -10,6 +12,7 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::time::Instant;
 
 use crate::settings::LeaseName;
+pub use keeper::Keeper;
 
 /// How long a lease holds without being renewed.
 const DURATION: Duration = Duration::from_secs(15);

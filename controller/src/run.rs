@@ -27,7 +27,7 @@ use crate::fleet::Fleet;
 use crate::index::{Index, Kept};
 use crate::interruption::queue::Listener;
 use crate::interruption::{Notices, health};
-use crate::lease::Leadership;
+use crate::lease::Keeper;
 use crate::market::Market;
 use crate::moves::Mover;
 use crate::provision::{Provisioner, Rules};
@@ -71,7 +71,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
     tasks.spawn(event::send(clients.0.clone(), outgoing));
 
-    let mut leadership = lead(&settings, &clients.0, &leading).await;
+    let mut lease = lead(&settings, &config, &leading).await?;
     let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&market));
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
@@ -104,11 +104,11 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, known)).run());
     tasks.spawn(provisioner.run(triggers));
 
-    let outcome = until_the_end(&mut leadership).await;
+    let outcome = until_the_end(lease.as_mut()).await;
     leading.store(false, Ordering::Release);
     tasks.shutdown().await;
-    if let Some(leadership) = &mut leadership {
-        leadership.release().await;
+    if let Some(lease) = lease {
+        lease.release().await;
     }
     outcome
 }
@@ -215,25 +215,25 @@ fn lease_object(settings: &Settings) -> Object {
 }
 
 /// Waits for leadership if replicas share the work.
-async fn lead(settings: &Settings, client: &Client, leading: &AtomicBool) -> Option<Leadership> {
-    let mut leadership = settings.lease.clone().map(|name| {
+async fn lead(settings: &Settings, config: &Config, leading: &AtomicBool) -> anyhow::Result<Option<Keeper>> {
+    let mut lease = None;
+    if let Some(name) = settings.lease.clone() {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kerf-controller".to_owned());
         let life = format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_nanosecond());
-        Leadership::new(client.clone(), name, life)
-    });
-    if let Some(leadership) = &mut leadership {
         log::info!("waiting for the lease");
-        leadership.acquire().await;
+        let mut keeper = Keeper::start(config.clone(), name, life).context("no thread to keep the lease")?;
+        keeper.acquired().await.context("nobody keeps the lease")?;
+        lease = Some(keeper);
     }
     leading.store(true, Ordering::Release);
     log::info!("leading");
-    leadership
+    Ok(lease)
 }
 
-async fn until_the_end(leadership: &mut Option<Leadership>) -> anyhow::Result<()> {
+async fn until_the_end(lease: Option<&mut Keeper>) -> anyhow::Result<()> {
     let lost = async {
-        match leadership {
-            Some(leadership) => leadership.hold().await,
+        match lease {
+            Some(lease) => lease.lost().await,
             None => std::future::pending().await,
         }
     };

@@ -33,6 +33,13 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// Every plan moves this for every machine that pods wait for, and nothing else of the machine hangs on it.
+    fn promise_until(&mut self, until: Option<Millis>) {
+        if self.node.nominated_until != until {
+            Arc::make_mut(&mut self.node).nominated_until = until;
+        }
+    }
+
     /// Whether a NodeClaim stands behind the node.
     pub(crate) fn is_managed(&self) -> bool {
         self.node.claim.is_some()
@@ -48,7 +55,6 @@ struct Source {
     catalogue: Option<Arc<Catalogue>>,
     report: Option<Arc<NodeReport>>,
     pods: u64,
-    nominated_until: Option<Millis>,
     impaired: Option<Timestamp>,
     node_repair: bool,
     packs: bool,
@@ -66,7 +72,6 @@ impl Source {
             && same(&self.catalogue, &other.catalogue)
             && same(&self.report, &other.report)
             && self.pods == other.pods
-            && self.nominated_until == other.nominated_until
             && self.impaired == other.impaired
             && self.node_repair == other.node_repair
             && (self.packs, self.surges) == (other.packs, other.surges)
@@ -104,7 +109,8 @@ pub(crate) fn refresh(
         let right =
             |kept: &Kept| kept.source.is(&source) && kept.valid.0 <= now && kept.valid.1.is_none_or(|end| now < end);
         let kept = known.filter(right);
-        let kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
+        let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
+        kept.promise_until(scene.nominated_until(machine));
         problems.extend(kept.problems.iter().cloned());
         all.push(kept);
     }
@@ -129,7 +135,6 @@ fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> So
         report: setting.report.map(Arc::clone),
         catalogue: scene.catalogue(machine).map(Arc::clone),
         pods: setting.pods.map_or(0, |group| group.version),
-        nominated_until: scene.nominated_until(machine),
         impaired: scene.impaired_since(machine),
         node_repair: scene.input.settings.node_repair,
         packs: machine.pool().is_some_and(|pool| scene.packing.contains(pool.as_str())),

@@ -95,7 +95,7 @@ pub(super) fn node(
         quiet_since: machine.quiet_since().map(millis),
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt())
             || attached.any(|record| holds_its_node(&record.pod, now)),
-        nominated_until: scene.nominated_until(machine),
+        nominated_until: None,
         pods: pods.iter().map(|record| bound(scene.records, record, surges, now, problems)).collect(),
         created: created.unwrap_or_default(),
         expires: created.zip(lives).map(|(created, lives)| Millis(created.0.saturating_add(lives))),

@@ -83,7 +83,7 @@ fn report(dice: &mut Dice, number: usize) -> Value {
 /// One step of a cluster's life: some object comes, goes or changes.
 fn change(dice: &mut Dice, cluster: &mut Cluster) {
     let number = dice.roll(12);
-    match dice.roll(10) {
+    match dice.roll(11) {
         0..4 => {
             cluster.pods.retain(|it| it["metadata"]["name"] != format!("p{number}"));
             if dice.roll(4) > 0 {
@@ -104,6 +104,7 @@ fn change(dice: &mut Dice, cluster: &mut Cluster) {
         }
         7 => cluster.budgets = (0..dice.roll(4)).map(|number| budget(dice, number)).collect(),
         8 => cluster.usages = (0..dice.roll(5)).map(|number| report(dice, number)).collect(),
+        9 => cluster.nominations = [("uid-p0", "n1"), ("uid-p1", "n2"), ("uid-p2", "n1")][dice.roll(3)..].to_vec(),
         _ => {
             let spec = json!({"requirements": [], "price": "0.1", "weight": dice.roll(3)});
             let one = |number: usize| json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": format!("o{number}")}, "spec": spec});
