@@ -70,7 +70,7 @@ pub const CONSOLIDATION_MIN_SAVING: &str = "kerf.sh/consolidation-min-saving";
 /// On a NodePool: what a consolidation must save for each pod that it evicts, in dollars per hour such as `0.005`.
 pub const CONSOLIDATION_MIN_SAVING_PER_POD: &str = "kerf.sh/consolidation-min-saving-per-pod";
 /// On a NodePool: a duration such as `10m`, for how long a new node of it costs money before it is of use, images pulled and
-/// caches warm. A consolidation must earn that back within a day.
+/// caches warm. A consolidation must earn that back within the time for which its nodes have stood, a day at most.
 pub const CONSOLIDATION_WARM_UP: &str = "kerf.sh/consolidation-warm-up";
 /// On a NodePool: what reports of real use count for: `ignore`, `observe` or `pack`.
 pub const UTILIZATION: &str = "kerf.sh/utilization";
