@@ -71,6 +71,8 @@ pub struct Index {
     pub turns: Turns,
     /// Pods that the scheduler found no place for.
     waiting: BTreeMap<String, Key>,
+    /// Pods that the scheduler has not looked at yet, by UID.
+    unjudged: BTreeSet<String>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
@@ -167,6 +169,12 @@ impl Index {
     #[must_use]
     pub fn has_waiting_pods(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Whether the scheduler has not looked yet at a pod, by its UID.
+    #[must_use]
+    pub fn is_unjudged(&self, uid: &str) -> bool {
+        self.unjudged.contains(uid)
     }
 
     /// Pods bound to a node.

@@ -119,16 +119,19 @@ impl Provisioner {
         let mut batch = Batch::new(self.rules.window);
         let (mut due, mut earliest) = (Instant::now(), Instant::now());
         loop {
-            let wake = batch.closes().map_or(due, |closes| closes.min(due));
             tokio::select! {
                 trigger = triggers.recv() => match trigger {
                     Some(Trigger::New(id)) => batch.trigger(&id, Instant::now()),
                     Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
-                    Some(Trigger::Another { owner }) => batch.hold(&owner, Instant::now()),
+                    Some(Trigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
                     Some(Trigger::Refused { .. } | Trigger::Again) => due = due.min(earliest),
                     None => return,
                 },
-                () = tokio::time::sleep_until(wake) => {
+                () = tokio::time::sleep_until(batch.wakes(due)) => {
+                    self.cluster.read(|index| batch.hold(|pod| index.is_unjudged(pod)));
+                    if batch.wakes(due) > Instant::now() {
+                        continue;
+                    }
                     batch.close();
                     let next = self.pass().await;
                     (due, earliest) = (Instant::now() + next.look, Instant::now() + next.pause);

@@ -12,7 +12,7 @@ use world::eventually;
 use world::process::Process;
 use world::process::usage::{mebibytes, most_resident, processor_time};
 
-use crate::figures::{After, Figures, Ran, fallen, waves};
+use crate::figures::{After, Course, Figures, Ran, waves};
 use crate::kerf::{BOOT, Ec2};
 use crate::scenarios::{Change, STAYING, Scenario};
 use crate::sight::{Seen, Sight};
@@ -154,10 +154,11 @@ impl Arena {
         let quiet = self.is_quiet_in_time(fewer.pods()).await?;
         let seen = self.sight.seen();
         let later = seen.costs.iter().copied().filter(|(at, _)| *at >= begin);
-        let costs: Vec<(Instant, f64)> = std::iter::once((begin, before)).chain(later).collect();
-        let took = fallen(&costs).filter(|_| quiet).map(|at| seconds(begin, at));
+        let costs = std::iter::once((begin, before)).chain(later);
+        let course = Course(costs.map(|(at, cost)| (seconds(begin, at), cost)).collect());
+        let took = course.fallen().filter(|_| quiet);
         let bound = waves(nodes, seen.nodes()) as f64 * kubelets::STOP.as_secs_f64();
-        Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost() })
+        Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost(), course })
     }
 
     async fn drift(&mut self, pods: usize) -> Result<After> {
@@ -173,7 +174,7 @@ impl Arena {
         let took = gone.await?.map(|at| seconds(begin, at));
         let seen = self.sight.seen();
         let bound = nodes.min(TENTHS) as f64 * (BOOT as f64 + kubelets::STOP.as_secs_f64());
-        Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost() })
+        Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost(), course: Course::default() })
     }
 
     /// Dollars an hour and nodes.

@@ -1,6 +1,6 @@
 //! What is measured of a controller, and how two of them compare.
 
-use std::time::Instant;
+use std::fmt;
 
 use world::measure::Measure;
 
@@ -8,7 +8,7 @@ use world::measure::Measure;
 const CLOSE: f64 = 0.02;
 
 /// One scenario with one controller.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Seconds from the last pod, or from the controller's start if that was later, to the first claim; negative where it came before.
     pub first_claim: f64,
@@ -34,7 +34,7 @@ pub struct Ran {
 }
 
 /// What became of a change.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct After {
     /// Seconds until the fleet was what it should be; `None` where it never was.
     pub took: Option<f64>,
@@ -44,6 +44,36 @@ pub struct After {
     pub nodes: usize,
     /// Dollars an hour in the end.
     pub cost: f64,
+    /// What it cost on the way there.
+    pub course: Course,
+}
+
+/// Dollars an hour by seconds from a change on, the first at 0.
+#[derive(Clone, Default)]
+pub struct Course(pub Vec<(f64, f64)>);
+
+impl fmt::Debug for Course {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} prices", self.0.len())
+    }
+}
+
+impl Course {
+    /// The price that is as close to the last as counts; `None` when it never fell.
+    fn goal(&self) -> Option<f64> {
+        let (first, last) = (self.0.first()?.1, self.0.last()?.1);
+        (last < first).then_some(last + (first - last) * CLOSE)
+    }
+
+    /// When the cost came down to a price.
+    fn down_to(&self, price: f64) -> Option<f64> {
+        self.0.iter().find(|(_, cost)| *cost <= price).map(|(at, _)| *at)
+    }
+
+    /// When the cost had come as close to its last as counts.
+    pub fn fallen(&self) -> Option<f64> {
+        self.down_to(self.goal()?)
+    }
 }
 
 /// A figure's name, how it is read and its unit.
@@ -54,9 +84,9 @@ const ROWS: [Row; 9] = [
     ("all-running-s", |it| Some(it.ran?.took), "s"),
     ("nodes", |it| Some(it.ran?.nodes as f64), "nodes"),
     ("cost-per-hour", |it| Some(it.ran?.cost), "$/h"),
-    ("give-back-s", |it| it.after?.took, "s"),
-    ("nodes-after", |it| Some(it.after?.nodes as f64), "nodes"),
-    ("cost-per-hour-after", |it| Some(it.after?.cost), "$/h"),
+    ("give-back-s", |it| it.after.as_ref()?.took, "s"),
+    ("nodes-after", |it| Some(it.after.as_ref()?.nodes as f64), "nodes"),
+    ("cost-per-hour-after", |it| Some(it.after.as_ref()?.cost), "$/h"),
     ("rss-peak-mib", |it| Some(it.rss_peak_mib), "MiB"),
     ("cpu-s", |it| Some(it.cpu), "s"),
 ];
@@ -67,8 +97,15 @@ pub fn beside(scenario: &str, ours: &Figures, peer: &Figures) -> Vec<Measure> {
         let (ours, peer) = (read(ours), read(peer));
         (ours.is_some() || peer.is_some()).then(|| Measure::of_both(&format!("{scenario}/{name}"), ours, peer, unit))
     };
-    let bound = ours.after.map(|it| Measure::alone(&format!("{scenario}/give-back-bound-s"), it.bound, "s"));
-    ROWS.iter().filter_map(line).chain(bound).collect()
+    let bound = ours.after.as_ref().map(|it| Measure::alone(&format!("{scenario}/give-back-bound-s"), it.bound, "s"));
+    ROWS.iter().filter_map(line).chain(as_cheap(scenario, ours, peer)).chain(bound).collect()
+}
+
+/// When each side's fleet cost no more than the dearer of the two in the end.
+fn as_cheap(scenario: &str, ours: &Figures, peer: &Figures) -> Option<Measure> {
+    let (ours, peer) = (&ours.after.as_ref()?.course, &peer.after.as_ref()?.course);
+    let dearer = ours.goal()?.max(peer.goal()?);
+    Some(Measure::of_both(&format!("{scenario}/as-cheap-s"), ours.down_to(dearer), peer.down_to(dearer), "s"))
 }
 
 /// How often nodes go together until so many are left, a tenth at a time, as the pool's budget has it.
@@ -77,30 +114,36 @@ pub fn waves(before: usize, after: usize) -> usize {
     std::iter::successors(Some(before), next).count() - 1
 }
 
-/// When the cost had come as close to its last as counts; `None` when it never fell.
-pub fn fallen(costs: &[(Instant, f64)]) -> Option<Instant> {
-    let (first, last) = (costs.first()?.1, costs.last()?.1);
-    let close = last + (first - last) * CLOSE;
-    (last < first).then(|| costs.iter().find(|(_, cost)| *cost <= close).map(|(at, _)| *at)).flatten()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use super::{After, Course, Figures, as_cheap, waves};
 
-    use super::{fallen, waves};
+    fn course(costs: &[f64]) -> Course {
+        Course((0..).map(f64::from).zip(costs.iter().copied()).collect())
+    }
 
     #[test]
     fn the_last_dollars_do_not_count() {
-        let begin = Instant::now();
-        let history = |costs: &[f64]| -> Vec<(Instant, f64)> {
-            (0..).map(|second| begin + Duration::from_secs(second)).zip(costs.iter().copied()).collect()
-        };
-        let second = |costs: &[f64]| fallen(&history(costs)).map(|at| (at - begin).as_secs());
-        assert_eq!(second(&[100.0, 60.0, 51.0, 50.5, 50.0]), Some(2));
-        assert_eq!(second(&[100.0, 60.0, 80.0, 50.0]), Some(3));
+        let second = |costs: &[f64]| course(costs).fallen();
+        assert_eq!(second(&[100.0, 60.0, 51.0, 50.5, 50.0]), Some(2.0));
+        assert_eq!(second(&[100.0, 60.0, 80.0, 50.0]), Some(3.0));
         assert_eq!(second(&[100.0, 100.0]), None);
         assert_eq!(second(&[]), None);
+    }
+
+    #[test]
+    fn both_are_compared_at_the_price_that_both_have_come_to() {
+        let figures = |costs: &[f64]| {
+            let after = After { took: None, bound: 0.0, nodes: 0, cost: 0.0, course: course(costs) };
+            Figures { after: Some(after), ..Figures::default() }
+        };
+        let (ours, peer) = (figures(&[100.0, 90.0, 70.0, 60.0, 50.0]), figures(&[120.0, 110.0, 80.0]));
+        let row = |ours, peer| as_cheap("wide", ours, peer).map(|it| (it.ours, it.peer));
+        assert_eq!(row(&ours, &peer), Some((Some(2.0), Some(2.0))));
+        assert_eq!(row(&peer, &ours), Some((Some(2.0), Some(2.0))));
+        assert_eq!(row(&ours, &figures(&[100.0, 40.0])), Some((Some(4.0), Some(1.0))));
+        assert_eq!(row(&ours, &figures(&[100.0, 100.0])), None);
+        assert_eq!(row(&ours, &Figures::default()), None);
     }
 
     #[test]

@@ -94,6 +94,12 @@ impl Kept for Pod {
         if let Some(pod) = after.filter(|pod| pod.is_unschedulable()) {
             index.waiting.insert(uid(pod), key_of(pod));
         }
+        if let Some(gone) = before.filter(|pod| pod.is_unjudged()) {
+            index.unjudged.remove(&uid(gone));
+        }
+        if let Some(pod) = after.filter(|pod| pod.is_unjudged()) {
+            index.unjudged.insert(uid(pod));
+        }
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);
         }
@@ -122,7 +128,7 @@ impl Kept for Pod {
 fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<Trigger> {
     let owner = || after.controller().map_or_else(|| uid(after), |owner| owner.uid.clone());
     if before.is_none() && after.is_unjudged() {
-        return Some(Trigger::Another { owner: owner() });
+        return Some(Trigger::Another { pod: uid(after), owner: owner() });
     }
     if !after.is_unschedulable() || is_told_only(before, after) {
         return None;

@@ -1,8 +1,8 @@
 //! Moves that are planned and not yet begun: those that only save money wait until every plan for a while has said the same,
 //! so that what has just changed is not answered by what changes again (core 4.11). A timer a move, never a pause.
 //!
-//! A node that only its pool's budget keeps waits meanwhile too: once the budget allows its move, and nothing has happened on the
-//! node for as long, the move begins. Else each round of a budget would cost that wait again.
+//! What counts is how long plans have said of each node that it should go: other moves beside it may change how nodes are put
+//! together. A node that only its pool's budget keeps waits meanwhile too, else each round of a budget would cost that wait again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,14 @@ const VALIDATION: i64 = 15_000;
 /// Why, and the names of the nodes in order.
 type Key = (MoveReason, Vec<String>);
 
+/// Nodes that are to go and have not begun to, or would go but for a budget: why, and since when every plan has said so.
+type Waits = BTreeMap<String, (MoveReason, i64)>;
+
 /// The moves that recent plans contained.
 #[derive(Debug, Default)]
 pub struct Noted {
     moves: BTreeMap<Key, Entry>,
-    /// Nodes that would go but for a budget: since when every plan has said so.
-    withheld: BTreeMap<String, i64>,
+    waits: Waits,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +63,15 @@ impl Noted {
     pub fn look(&mut self, snapshot: &Snapshot, plan: &Plan) -> Ripe {
         let now = snapshot.now.0;
         let mut ripe = Ripe::default();
-        let mut former = std::mem::take(&mut self.moves);
-        let waited = self.waited(snapshot);
+        let (mut former, waited) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.waits));
         for (position, planned) in plan.moves.iter().enumerate() {
             let key = key(planned);
-            let known = former.remove(&key).filter(|entry| entry.is_still(planned, now));
-            let mut entry = known.unwrap_or_else(|| Entry::of(planned, &key.1, &waited, now));
+            let before = former.remove(&key);
+            let known = before.filter(|entry| entry.is_still(planned, now));
+            let mut entry = known.unwrap_or_else(|| {
+                let since = if before.is_some() { None } else { since(&key, &waited, now) };
+                Entry { since: since.unwrap_or(now), replacements: planned.replacements.len(), begun: false }
+            });
             let remaining = if waits(planned.reason) { VALIDATION - (now - entry.since) } else { 0 };
             if remaining <= 0 {
                 entry.begun = true;
@@ -78,41 +83,29 @@ impl Noted {
             }
             self.moves.insert(key, entry);
         }
-        self.withhold(plan, now);
+        self.waits = self.planned().chain(withheld(plan, &waited, now)).collect();
         ripe.dropped = dropped(former, &plan.moves);
         ripe
     }
 
-    /// Nodes that a budget kept, by name: since when, or since something happened there, if that is later.
-    fn waited<'s>(&self, snapshot: &'s Snapshot) -> BTreeMap<&'s str, i64> {
-        let waited = snapshot.nodes.iter().filter_map(|node| {
-            let withheld = *self.withheld.get(&node.name)?;
-            let quiet = node.quiet_since.unwrap_or(snapshot.now).0;
-            Some((node.name.as_str(), withheld.max(quiet).min(snapshot.now.0)))
-        });
-        waited.collect()
-    }
-
-    fn withhold(&mut self, plan: &Plan, now: i64) {
-        let former = std::mem::take(&mut self.withheld);
-        let since = |node: &String| former.get(node).copied().unwrap_or(now).min(now);
-        let kept = plan.report.nodes.iter().filter(|(_, verdict)| is_withheld(verdict));
-        self.withheld = kept.map(|(node, _)| (node.clone(), since(node))).collect();
+    /// Nodes of moves that have not begun.
+    fn planned(&self) -> impl Iterator<Item = (String, (MoveReason, i64))> {
+        let waiting = self.moves.iter().filter(|(_, entry)| !entry.begun);
+        waiting.flat_map(|((reason, nodes), entry)| nodes.iter().map(|node| (node.clone(), (*reason, entry.since))))
     }
 }
 
 impl Entry {
-    /// A move that was not planned before: its wait began with that of the last of its nodes, if a budget kept them all.
-    fn of(planned: &Move, nodes: &[String], waited: &BTreeMap<&str, i64>, now: i64) -> Self {
-        let waited: Option<Vec<i64>> = nodes.iter().map(|node| waited.get(node.as_str()).copied()).collect();
-        let since = waited.and_then(|since| since.into_iter().max()).unwrap_or(now);
-        Self { since, replacements: planned.replacements.len(), begun: false }
-    }
-
     /// Whether it is the same move: one that fewer replacements would do for is another one. A clock that was set back begins anew.
     fn is_still(&self, planned: &Move, now: i64) -> bool {
         planned.replacements.len() >= self.replacements && self.since <= now
     }
+}
+
+/// When the wait of a move began that was not planned as it is now: with that of the last of its nodes, if all have waited for its reason.
+fn since((reason, nodes): &Key, waited: &Waits, now: i64) -> Option<i64> {
+    let since = nodes.iter().map(|node| waited.get(node).filter(|(of, _)| of == reason).map(|(_, since)| *since));
+    since.collect::<Option<Vec<i64>>>()?.into_iter().max().filter(|since| *since <= now)
 }
 
 fn key(planned: &Move) -> Key {
@@ -126,9 +119,13 @@ fn waits(reason: MoveReason) -> bool {
     matches!(reason, MoveReason::Empty | MoveReason::Underutilized)
 }
 
-/// Whether a node would go to save money but for its pool's budget.
-fn is_withheld(verdict: &NodeVerdict) -> bool {
-    matches!(verdict, NodeVerdict::Budget { reason } if waits(*reason))
+/// Nodes that would go to save money but for their pool's budget.
+fn withheld<'a>(plan: &'a Plan, waited: &'a Waits, now: i64) -> impl Iterator<Item = (String, (MoveReason, i64))> + 'a {
+    plan.report.nodes.iter().filter_map(move |(node, verdict)| {
+        let NodeVerdict::Budget { reason } = verdict else { return None };
+        let since = waited.get(node).filter(|(of, since)| of == reason && *since <= now);
+        waits(*reason).then(|| (node.clone(), (*reason, since.map_or(now, |(_, since)| *since))))
+    })
 }
 
 fn dropped(former: BTreeMap<Key, Entry>, moves: &[Move]) -> Vec<Dropped> {

@@ -1,13 +1,14 @@
 //! Which pods need a place: those that the scheduler refused, and those whose node is leaving (core 2.2).
 //!
 //! Where many pods come at once, kube-scheduler takes its time with each. One that it has not looked at yet and that is like one that it
-//! refused will be refused too, so it counts already: a thousand replicas are planned together and not as they are refused.
+//! refused will be refused too, so it counts already: a thousand replicas are planned together and not as they are refused. So does one
+//! that has come just now beside one that was refused: where a node has room for it, the planner puts it there and buys nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Pod, PodDisruptionBudget};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use planner::{Leaving, PodShape};
 
 use crate::ignored::{Ignored, IgnoredReason};
@@ -15,6 +16,9 @@ use crate::nodes::Promises;
 use crate::records::{Group, Record, Records};
 use crate::volumes::Singles;
 use crate::{Input, millis};
+
+/// As long as a batch may take to collect what comes, and half as long again.
+const JUST_NOW: SignedDuration = SignedDuration::from_secs(15);
 
 /// What pods become: planned, or ignored for a reason.
 pub(crate) struct Sorting<'a> {
@@ -38,12 +42,18 @@ impl<'a> Sorting<'a> {
         let loose = records.loose();
         let refused = loose.iter().filter(|record| record.pod.is_unschedulable());
         let refused: BTreeSet<Likeness<'_>> = refused.map(|record| likeness(record)).collect();
+        let refusing: BTreeSet<&str> = refused.iter().map(|(_, scheduler)| *scheduler).collect();
         for record in loose {
             let pod = &record.pod;
             match waits(pod, records) {
                 Some(reason) => self.ignore(record, reason),
                 None if pod.is_unschedulable() => self.plan(record, None),
-                None if pod.is_unjudged() && refused.contains(&likeness(record)) => self.plan(record, None),
+                None if pod.is_unjudged() => {
+                    let comes_with = refusing.contains(pod.spec.scheduler_name.as_str()) && self.has_just_come(pod);
+                    if comes_with || refused.contains(&likeness(record)) {
+                        self.plan(record, None);
+                    }
+                }
                 None => {}
             }
         }
@@ -79,6 +89,11 @@ impl<'a> Sorting<'a> {
         let claims = self.pods.iter().flat_map(|pod| &pod.claims);
         let waiting = claims.filter(|claim| self.singles.contains(claim));
         waiting.chain(self.singles.in_use()).cloned().collect()
+    }
+
+    fn has_just_come(&self, pod: &Pod) -> bool {
+        let created = pod.metadata.creation_timestamp.as_ref();
+        created.is_some_and(|at| self.input.now.duration_since(at.0).abs() <= JUST_NOW)
     }
 
     fn ignore(&mut self, record: &Record, reason: IgnoredReason) {

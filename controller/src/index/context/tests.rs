@@ -103,8 +103,16 @@ fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
     let owner = || "web-uid".to_owned();
     let mut index = Index::default();
     let fresh = json!({"phase": "Pending", "conditions": []});
-    assert_eq!(index.apply(owned("a", fresh), NOW, true).plan, [Trigger::Another { owner: owner() }]);
+    assert_eq!(
+        index.apply(owned("a", fresh), NOW, true).plan,
+        [Trigger::Another { pod: "a".to_owned(), owner: owner() }]
+    );
+    assert!(index.is_unjudged("a"));
     let refused = serde_json::to_value(waiting().status).unwrap();
+    let mut again = owned("a", refused.clone());
+    again.metadata.resource_version = Some("6".to_owned());
+    drop(index.apply(again, NOW, true));
+    assert!(!index.is_unjudged("a"), "it has been refused since");
     let trigger = Trigger::Refused { pod: "b".to_owned(), owner: owner() };
     assert_eq!(index.apply(owned("b", refused), NOW, true).plan, [trigger]);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Noted, Ripe};
-use crate::{Leaver, Millis, Move, MoveReason, Node, NodeVerdict, Plan, Report, Snapshot, WhyMove};
+use crate::{Leaver, Millis, Move, MoveReason, NodeVerdict, Plan, Report, Snapshot, WhyMove};
 
 fn planned(reason: MoveReason, nodes: &[&str], replacements: usize) -> Move {
     let leaver = |name: &&str| Leaver { node: (*name).to_owned(), claim: format!("claim-of-{name}") };
@@ -89,7 +89,6 @@ fn only_the_move_that_changed_is_dropped() {
 fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
     let others = [
         ("another node", cheaper(&["a", "b", "c"], 2)),
-        ("a node less", cheaper(&["a"], 2)),
         ("another reason", vec![planned(MoveReason::Empty, &["a", "b"], 2)]),
         ("a replacement less", cheaper(&["a", "b"], 1)),
     ];
@@ -99,11 +98,26 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
         let ripe = look(&mut noted, &other, 15);
         assert_eq!((ripe.begin.len(), ripe.candidates.len()), (0, 1), "{what}");
     }
-    for (what, same) in [("the nodes in another order", cheaper(&["b", "a"], 2)), ("more", cheaper(&["a", "b"], 3))] {
+    let same = [
+        ("the nodes in another order", cheaper(&["b", "a"], 2)),
+        ("more replacements", cheaper(&["a", "b"], 3)),
+        ("a node less", cheaper(&["a"], 2)),
+    ];
+    for (what, same) in same {
         let mut noted = Noted::default();
         drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
         assert_eq!(look(&mut noted, &same, 15).begin, [0], "{what}");
     }
+}
+
+#[test]
+fn nodes_that_go_in_another_company_have_waited_as_long_as_the_last_of_them() {
+    let mut noted = Noted::default();
+    drop(look(&mut noted, &cheaper(&["a"], 0), 0));
+    drop(look(&mut noted, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
+    let together = look(&mut noted, &cheaper(&["a", "b"], 1), 10);
+    assert_eq!((together.begin.len(), together.next), (0, seconds(9)));
+    assert_eq!(look(&mut noted, &cheaper(&["a", "b"], 1), 19).begin, [0]);
 }
 
 #[test]
@@ -131,44 +145,49 @@ fn a_clock_that_is_set_back_starts_the_wait_anew() {
     assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
-/// What becomes of moves that a plan contains in which a budget keeps other nodes; on `a` and `b` nothing has happened since a second.
-fn beside(noted: &mut Noted, moves: &[Move], withheld: &[&str], second: i64, quiet: i64) -> Ripe {
-    let node = |name: &str| Node { name: name.to_owned(), quiet_since: Some(Millis(quiet * 1000)), ..Node::default() };
-    let snapshot = Snapshot { nodes: vec![node("a").into(), node("b").into()], ..at(second) };
+/// What becomes of moves that a plan contains in which a budget keeps other nodes.
+fn beside(noted: &mut Noted, moves: &[Move], withheld: &[&str], second: i64) -> Ripe {
     let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: MoveReason::Underutilized });
     let report = Report { nodes: withheld.iter().map(verdict).collect(), ..Report::default() };
-    noted.look(&snapshot, &Plan { moves: moves.to_vec(), report, ..Plan::default() })
+    noted.look(&at(second), &Plan { moves: moves.to_vec(), report, ..Plan::default() })
 }
 
 #[test]
 fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
     let mut noted = Noted::default();
-    drop(beside(&mut noted, &[], &["a", "b"], 0, -60));
-    drop(beside(&mut noted, &[], &["a", "b"], 10, -60));
-    let ripe = beside(&mut noted, &cheaper(&["a"], 0), &["b"], 15, -60);
+    drop(beside(&mut noted, &[], &["a", "b"], 0));
+    drop(beside(&mut noted, &[], &["a", "b"], 10));
+    let ripe = beside(&mut noted, &cheaper(&["a"], 0), &["b"], 15);
     assert_eq!((ripe.begin.as_slice(), ripe.candidates.len()), ([0].as_slice(), 0));
     assert_eq!(
-        beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 15, -60).begin,
+        beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 15).begin,
         [] as [usize; 0],
         "a was begun and is back"
     );
 }
 
 #[test]
+fn a_node_that_a_budget_keeps_from_then_on_goes_on_waiting() {
+    let mut noted = Noted::default();
+    drop(look(&mut noted, &cheaper(&["a"], 0), 0));
+    drop(beside(&mut noted, &[], &["a"], 5));
+    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
+}
+
+#[test]
 fn a_budget_that_kept_a_node_too_short_a_while_leaves_the_rest_of_the_wait() {
     let rows = [
-        ("for eight seconds", vec![(8, vec!["a", "b"])], -60, 7),
-        ("with a plan between that did not", vec![(0, vec!["a", "b"]), (4, vec![]), (6, vec!["a", "b"])], -60, 5),
-        ("but something happened there", vec![(0, vec!["a", "b"])], 10, 9),
-        ("but one of two only", vec![(0, vec!["a"])], -60, 15),
-        ("but it will be quiet in the future only", vec![(0, vec!["a", "b"])], 90, 15),
+        ("for eight seconds", vec![(8, vec!["a", "b"])], 7),
+        ("with a plan between that did not", vec![(0, vec!["a", "b"]), (4, vec![]), (6, vec!["a", "b"])], 5),
+        ("but one of two only", vec![(0, vec!["a"])], 15),
+        ("but the clock was set back", vec![(90, vec!["a", "b"])], 15),
     ];
-    for (what, before, quiet, remaining) in rows {
+    for (what, before, remaining) in rows {
         let mut noted = Noted::default();
         for (second, withheld) in before {
-            drop(beside(&mut noted, &[], &withheld, second, quiet));
+            drop(beside(&mut noted, &[], &withheld, second));
         }
-        let ripe = beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 16, quiet);
+        let ripe = beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 16);
         assert_eq!((ripe.begin.len(), ripe.next), (0, seconds(remaining)), "{what}");
     }
 }

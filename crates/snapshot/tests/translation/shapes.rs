@@ -205,7 +205,7 @@ fn bound_pods_share_the_shapes_of_their_kind() {
 }
 
 #[test]
-fn pods_that_nobody_has_looked_at_count_where_one_that_is_alike_was_refused() {
+fn pods_that_nobody_has_looked_at_count_where_one_was_refused_that_is_alike_or_came_with_them() {
     let fresh = |name: &str, cpu: &str, spec: Value| {
         let mut pod = pending(name, cpu, spec);
         pod["status"]["conditions"] = json!([]);
@@ -226,6 +226,19 @@ fn pods_that_nobody_has_looked_at_count_where_one_that_is_alike_was_refused() {
     };
     assert_eq!(planned(&pods), ["default/alike", "default/refused"]);
     assert_eq!(planned(&pods[1..]), [""; 0], "kube-scheduler may have room for all of them");
+    let came =
+        |at: &str, spec: Value| merged(fresh("larger", "2", spec), json!({"metadata": {"creationTimestamp": at}}));
+    let rows = [
+        ("2026-01-01T11:59:50Z", json!({}), ["default/larger", "default/refused"].as_slice()),
+        ("2026-01-01T12:00:02Z", json!({}), &["default/larger", "default/refused"]),
+        ("2026-01-01T11:59:30Z", json!({}), &["default/refused"]),
+        ("2026-01-01T11:59:50Z", other(), &["default/refused"]),
+    ];
+    for (at, spec, expected) in rows {
+        let beside = came(at, spec);
+        assert_eq!(planned(&[pods[0].clone(), beside.clone()]), expected, "{at}");
+        assert_eq!(planned(&[beside]), [""; 0], "kube-scheduler has refused nobody");
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl fmt::Display for Live {
             "(`tests/live`), so no machine boots. Kerf buys through the SDK from a fake of EC2 on the wire, kwok's provider writes Nodes itself.",
             "Times count from the last pod, or from the controller's start where all pods wait before (`backlog`). `give-back-s`: until the",
             "cost had fallen to within 2 % of what it came to, after 30 % of the pods left, with budgets of 10 %; with `drift` until every",
-            "node was replaced. A dash is what had not come about after 20 minutes. Memory is the process's peak and CPU its whole",
+            "node was replaced. `as-cheap-s`: until it had fallen to where the side that stays dearer ends. A dash is what had not come about after 20 minutes. Memory is the process's peak and CPU its whole",
             "time, start included.\n",
         ] {
             writeln!(page, "{line}")?;
