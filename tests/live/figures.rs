@@ -98,14 +98,16 @@ pub fn beside(scenario: &str, ours: &Figures, peer: &Figures) -> Vec<Measure> {
         (ours.is_some() || peer.is_some()).then(|| Measure::of_both(&format!("{scenario}/{name}"), ours, peer, unit))
     };
     let bound = ours.after.as_ref().map(|it| Measure::alone(&format!("{scenario}/give-back-bound-s"), it.bound, "s"));
-    ROWS.iter().filter_map(line).chain(as_cheap(scenario, ours, peer)).chain(bound).collect()
+    let equal =
+        as_cheap(ours, peer).map(|[ours, peer]| Measure::of_both(&format!("{scenario}/as-cheap-s"), ours, peer, "s"));
+    ROWS.iter().filter_map(line).chain(equal).chain(bound).collect()
 }
 
 /// When each side's fleet cost no more than the dearer of the two in the end.
-fn as_cheap(scenario: &str, ours: &Figures, peer: &Figures) -> Option<Measure> {
-    let (ours, peer) = (&ours.after.as_ref()?.course, &peer.after.as_ref()?.course);
-    let dearer = ours.goal()?.max(peer.goal()?);
-    Some(Measure::of_both(&format!("{scenario}/as-cheap-s"), ours.down_to(dearer), peer.down_to(dearer), "s"))
+fn as_cheap(ours: &Figures, peer: &Figures) -> Option<[Option<f64>; 2]> {
+    let sides = [&ours.after.as_ref()?.course, &peer.after.as_ref()?.course];
+    let dearer = sides[0].goal()?.max(sides[1].goal()?);
+    Some(sides.map(|course| course.down_to(dearer)))
 }
 
 /// How often nodes go together until so many are left, a tenth at a time, as the pool's budget has it.
@@ -138,12 +140,11 @@ mod tests {
             Figures { after: Some(after), ..Figures::default() }
         };
         let (ours, peer) = (figures(&[100.0, 90.0, 70.0, 60.0, 50.0]), figures(&[120.0, 110.0, 80.0]));
-        let row = |ours, peer| as_cheap("wide", ours, peer).map(|it| (it.ours, it.peer));
-        assert_eq!(row(&ours, &peer), Some((Some(2.0), Some(2.0))));
-        assert_eq!(row(&peer, &ours), Some((Some(2.0), Some(2.0))));
-        assert_eq!(row(&ours, &figures(&[100.0, 40.0])), Some((Some(4.0), Some(1.0))));
-        assert_eq!(row(&ours, &figures(&[100.0, 100.0])), None);
-        assert_eq!(row(&ours, &Figures::default()), None);
+        assert_eq!(as_cheap(&ours, &peer), Some([Some(2.0), Some(2.0)]));
+        assert_eq!(as_cheap(&peer, &ours), Some([Some(2.0), Some(2.0)]));
+        assert_eq!(as_cheap(&ours, &figures(&[100.0, 40.0])), Some([Some(4.0), Some(1.0)]));
+        assert_eq!(as_cheap(&ours, &figures(&[100.0, 100.0])), None);
+        assert_eq!(as_cheap(&ours, &Figures::default()), None);
     }
 
     #[test]
