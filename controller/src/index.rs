@@ -71,8 +71,8 @@ pub struct Index {
     pub turns: Turns,
     /// Pods that the scheduler found no place for.
     waiting: BTreeMap<String, Key>,
-    /// Pods that the scheduler has not looked at yet, by UID.
-    unjudged: BTreeSet<String>,
+    /// Pods that the scheduler has not looked at yet.
+    unjudged: BTreeMap<String, Key>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
@@ -159,13 +159,13 @@ impl Index {
         tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
     }
 
-    /// A pod that waits for a place, by its UID.
+    /// A pod that has no place, refused or not looked at yet, by its UID.
     #[must_use]
     pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
-        self.pods.get(self.waiting.get(uid)?)
+        self.pods.get(self.waiting.get(uid).or_else(|| self.unjudged.get(uid))?)
     }
 
-    /// Whether any pod waits for a place.
+    /// Whether the scheduler has found no place for some pod.
     #[must_use]
     pub fn has_waiting_pods(&self) -> bool {
         !self.waiting.is_empty()
@@ -174,7 +174,7 @@ impl Index {
     /// Whether the scheduler has not looked yet at a pod, by its UID.
     #[must_use]
     pub fn is_unjudged(&self, uid: &str) -> bool {
-        self.unjudged.contains(uid)
+        self.unjudged.contains_key(uid)
     }
 
     /// Pods bound to a node.

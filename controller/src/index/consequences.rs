@@ -98,7 +98,7 @@ impl Kept for Pod {
             index.unjudged.remove(&uid(gone));
         }
         if let Some(pod) = after.filter(|pod| pod.is_unjudged()) {
-            index.unjudged.insert(uid(pod));
+            index.unjudged.insert(uid(pod), key_of(pod));
         }
         if live && let Some(node) = event_node(before, after) {
             index.pod_events.insert(node.to_owned(), now);
