@@ -17,6 +17,7 @@ use crate::kerf::{BOOT, Ec2};
 use crate::scenarios::{Change, STAYING, Scenario};
 use crate::sight::{Seen, Sight};
 use crate::subject::{Fixtures, Side, Subject};
+use crate::timeline::Timeline;
 use crate::workload::Workload;
 use crate::{kubelets, pool};
 
@@ -39,17 +40,22 @@ pub struct Arena {
     pub class: Value,
     command: Option<Command>,
     controller: Option<Process>,
+    /// Where a timeline is wanted, its name.
+    recorded: Option<String>,
+    timeline: Option<Timeline>,
     _ec2: Option<Ec2>,
 }
 
-/// Plays the scenario; the logs stay when that fails.
-pub async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures) -> Result<Figures> {
+/// Plays the scenario; the logs stay when that fails, or where somebody wants to read them.
+pub async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     let mut arena = Arena::open(side, fixtures).await?;
+    arena.recorded = Some(format!("{}-{}", scenario.name, side.name().to_lowercase()));
     let figures = arena.play(scenario).await;
-    if figures.is_err() {
+    if figures.is_err() || keep_logs {
         arena.control_plane.keep_logs();
+        println!("    logs are in {}", arena.control_plane.folder().display());
     }
-    let figures = figures.with_context(|| format!("logs are in {}", arena.control_plane.folder().display()))?;
+    let figures = figures?;
     arena.close().await?;
     Ok(figures)
 }
@@ -65,7 +71,17 @@ impl Arena {
         world::apply(&client, class.clone()).await?;
         world::apply(&client, pool::object(&class, 1)?).await?;
         let sight = Sight::open(&client, &fixtures.catalogue);
-        Ok(Self { control_plane, client, sight, class, command: Some(command), controller: None, _ec2: ec2 })
+        Ok(Self {
+            control_plane,
+            client,
+            sight,
+            class,
+            command: Some(command),
+            controller: None,
+            recorded: None,
+            timeline: None,
+            _ec2: ec2,
+        })
     }
 
     /// The whole scenario.
@@ -114,7 +130,11 @@ impl Arena {
     fn start_controller(&mut self) -> Result<()> {
         let command = self.command.take().context("the controller was started before")?;
         let log = self.control_plane.folder().join("controller.log");
-        self.controller = Some(Process::spawn("controller", command, &log)?);
+        let controller = Process::spawn("controller", command, &log)?;
+        if let Some(name) = &self.recorded {
+            self.timeline = Some(Timeline::begin(name, self.sight.share(), controller.id())?);
+        }
+        self.controller = Some(controller);
         Ok(())
     }
 
@@ -233,6 +253,7 @@ impl Arena {
 
     /// Ends everything.
     pub async fn close(mut self) -> Result<()> {
+        drop(self.timeline);
         if let Some(mut controller) = self.controller.take() {
             controller.stop(STOP).await?;
         }

@@ -2,7 +2,8 @@
 //! types at the same prices and the same stand-ins for kubelets: `make peers-live` starts it, docs/performance.md shows its figures.
 //!
 //! `live-numbers [SCENARIO...]` plays some of the scenarios; `KERF_LIVE_PERCENT=2` plays them with so many of their pods. Figures of
-//! all pods go to `target/peers/live.json`, scenario by scenario, others to `live-sample.json`.
+//! all pods go to `target/peers/live.json`, scenario by scenario, others to `live-sample.json`; how it came to them stands in
+//! `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` plays our side only, for whoever works on the controller, and keeps the logs.
 
 mod arena;
 mod catalogue;
@@ -17,6 +18,7 @@ mod sight;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod workload;
 
 use anyhow::{Context, Result, ensure};
@@ -33,19 +35,23 @@ const WHOLE: usize = 100;
 async fn main() -> Result<()> {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let percent = percent()?;
+    let alone = std::env::var_os("KERF_LIVE_ALONE").is_some();
     let fixtures = Fixtures::make().await?;
     for scenario in chosen(&names, scenarios::all(&fixtures, percent)?)? {
-        let (ours, peer) =
-            (play(&scenario, Side::Kerf, &fixtures).await?, play(&scenario, Side::Karpenter, &fixtures).await?);
+        let ours = play(&scenario, Side::Kerf, &fixtures, alone).await?;
+        if alone {
+            continue;
+        }
+        let peer = play(&scenario, Side::Karpenter, &fixtures, false).await?;
         let file = if percent == WHOLE { "live" } else { "live-sample" };
         measure::write_group(file, scenario.name, &figures::beside(scenario.name, &ours, &peer))?;
     }
     Ok(())
 }
 
-async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures) -> Result<Figures> {
+async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     println!("==> {}: {}", scenario.name, side.name());
-    let figures = arena::play(scenario, side, fixtures).await;
+    let figures = arena::play(scenario, side, fixtures, keep_logs).await;
     let figures = figures.with_context(|| format!("{} cannot be played with {}", scenario.name, side.name()))?;
     println!("    {figures:?}");
     Ok(figures)

@@ -71,6 +71,11 @@ impl Seen {
         self.nodes.rows.values().sum()
     }
 
+    /// Pods that look for a place.
+    pub fn waiting(&self) -> usize {
+        self.pods() - self.running()
+    }
+
     /// The claims' names.
     pub fn claims(&self) -> BTreeSet<String> {
         self.claims.rows.keys().cloned().collect()
@@ -176,9 +181,14 @@ impl Sight {
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         lock(&self.seen)
     }
+
+    /// What is there at any time, for somebody who looks from elsewhere.
+    pub fn share(&self) -> Arc<Mutex<Seen>> {
+        Arc::clone(&self.seen)
+    }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+pub fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

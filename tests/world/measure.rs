@@ -43,7 +43,7 @@ impl Measure {
 /// # Errors
 /// When it cannot be written; names it.
 pub fn write(name: &str, measures: &[Measure]) -> Result<()> {
-    save(&file(name), measures)
+    save(&file(&format!("{name}.json")), measures)
 }
 
 /// Writes these lines in place of those of `group/` that stand in `target/peers/NAME.json`, and prints them: whoever measures for an hour
@@ -52,7 +52,7 @@ pub fn write(name: &str, measures: &[Measure]) -> Result<()> {
 /// # Errors
 /// When the file cannot be read or written; names it.
 pub fn write_group(name: &str, group: &str, measures: &[Measure]) -> Result<()> {
-    let file = file(name);
+    let file = file(&format!("{name}.json"));
     let known = std::fs::read_to_string(&file).unwrap_or_else(|_| "[]".to_owned());
     let known: Vec<Value> = serde_json::from_str(&known).with_context(|| format!("{} is no JSON", file.display()))?;
     save(&file, &renewed(known, group, measures)?)
@@ -79,8 +79,10 @@ fn save<T: Serialize>(file: &Path, lines: &[T]) -> Result<()> {
     Ok(())
 }
 
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/peers/{name}.json"))
+/// A file of `target/peers` of the checkout, wherever cargo builds.
+#[must_use]
+pub fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/peers").join(name)
 }
 
 #[cfg(test)]
