@@ -26,16 +26,16 @@ const AGREED: SignedDuration = SignedDuration::from_secs(90);
 
 /// What ails the node, with the first moment at which it may be replaced for it. A condition that does not say since when it
 /// holds may have begun just now, so it does not count. `impaired` is since when EC2's own checks of the machine fail: they are no
-/// illness by themselves, for whoever gives up machines that fail them needs no kubelet, but a witness beside it.
+/// illness by themselves, for whoever gives up machines that fail them needs no kubelet, but a witness beside either.
 pub(super) fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
     let lost = [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
     let found =
         MONITORED.iter().filter_map(|(name, lasts)| Some((*name, since(node, name, condition::FALSE)?, *lasts)));
     let alone = lost.map(|since| (condition::READY, since, UNREADY)).into_iter().chain(found.clone());
     let agreed = found.filter_map(|(name, since, _)| Some((name, since.max(lost?), AGREED)));
-    let seen = lost.zip(impaired).map(|(lost, impaired)| (condition::READY, lost.max(impaired), AGREED));
-    let all =
-        agreed.chain(seen).chain(alone).filter_map(|(name, since, lasts)| Some((since.checked_add(lasts).ok()?, name)));
+    let witnessed = alone.clone().filter_map(|(name, since, _)| Some((name, since.max(impaired?), AGREED)));
+    let all = agreed.chain(witnessed).chain(alone);
+    let all = all.filter_map(|(name, since, lasts)| Some((since.checked_add(lasts).ok()?, name)));
     let (due, condition) = all.min_by_key(|(due, _)| *due)?;
     Some(Sick { due: millis(due), condition: condition.to_owned() })
 }
@@ -114,22 +114,25 @@ mod tests {
         }
     }
 
-    /// Rows: what `Ready` is since 12:00, since when EC2's checks fail, and from when on the node may go.
+    /// Rows: which condition is what since 12:00, since when EC2's checks fail, and from when on the node may go.
     #[test]
-    fn checks_that_fail_bear_kubelet_out_and_say_nothing_alone() {
+    fn checks_that_fail_bear_out_kubelet_and_the_agent_and_say_nothing_alone() {
         let at = |time: &str| format!("2026-01-01T{time}Z").parse::<Timestamp>().unwrap();
         let rows = [
-            ("False", None, Some("12:30:00")),
-            ("False", Some("11:00:00"), Some("12:01:30")),
-            ("Unknown", Some("12:05:00"), Some("12:06:30")),
-            ("Unknown", Some("12:29:00"), Some("12:30:00")),
-            ("True", Some("11:00:00"), None),
+            ("Ready", "False", None, Some("12:30:00")),
+            ("Ready", "False", Some("11:00:00"), Some("12:01:30")),
+            ("Ready", "Unknown", Some("12:05:00"), Some("12:06:30")),
+            ("Ready", "Unknown", Some("12:29:00"), Some("12:30:00")),
+            ("Ready", "True", Some("11:00:00"), None),
+            ("StorageReady", "False", Some("11:00:00"), Some("12:01:30")),
+            ("StorageReady", "False", Some("12:10:00"), Some("12:11:30")),
+            ("StorageReady", "True", Some("11:00:00"), None),
         ];
-        for (ready, impaired, due) in rows {
-            let said = json!({"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T12:00:00Z"});
+        for (name, status, impaired, due) in rows {
+            let said = json!({"type": name, "status": status, "lastTransitionTime": "2026-01-01T12:00:00Z"});
             let node: Node = serde_json::from_value(json!({"status": {"conditions": [said]}})).unwrap();
-            let expected = due.map(|due| Sick { due: millis(at(due)), condition: "Ready".to_owned() });
-            assert_eq!(sick(&node, impaired.map(at)), expected, "{ready} {impaired:?}");
+            let expected = due.map(|due| Sick { due: millis(at(due)), condition: name.to_owned() });
+            assert_eq!(sick(&node, impaired.map(at)), expected, "{name} is {status}, {impaired:?}");
         }
     }
 }
