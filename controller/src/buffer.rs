@@ -43,7 +43,8 @@ pub fn decide(view: &View) -> Vec<Step> {
         name: meta.name.clone().unwrap_or_default(),
     };
     let changed = view.buffer.status.as_ref() != Some(&status);
-    changed.then(|| Step::PatchStatus(target, patch::status(meta, &Written::of(&status)))).into_iter().collect()
+    let patch = || patch::status(meta, &view.buffer.status, &Some(status));
+    changed.then(|| Step::PatchStatus(target, patch())).into_iter().collect()
 }
 
 /// What is not known any more is taken out of the status.
@@ -69,36 +70,6 @@ fn provisioning(verdict: &BufferVerdict) -> Told {
     let found = verdict.provisioning;
     let status = if found.is_true() { condition::TRUE } else { condition::FALSE };
     (condition::PROVISIONING, status, found.reason(), found.to_string())
-}
-
-/// A status with every field that we own written out: in a merge patch only `null` takes one away.
-#[derive(serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written<'a> {
-    pod_template_ref: &'a Option<LocalObjectRef>,
-    replicas: Option<i32>,
-    pod_template_generation: Option<i64>,
-    provisioning_strategy: &'a Option<String>,
-    conditions: &'a [api::Condition],
-}
-
-impl<'a> Written<'a> {
-    fn of(status: &'a CapacityBufferStatus) -> Self {
-        let CapacityBufferStatus {
-            pod_template_ref,
-            replicas,
-            pod_template_generation,
-            provisioning_strategy,
-            conditions,
-        } = status;
-        Self {
-            pod_template_ref,
-            replicas: *replicas,
-            pod_template_generation: *pod_template_generation,
-            provisioning_strategy,
-            conditions,
-        }
-    }
 }
 
 #[cfg(test)]

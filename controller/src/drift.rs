@@ -153,7 +153,7 @@ fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Ste
         None => false,
     };
     let name = before.metadata.name.clone().unwrap_or_default();
-    let patch = patch::status(&before.metadata, &claim.status);
+    let patch = patch::status(&before.metadata, &before.status, &claim.status);
     (claim.status != before.status).then_some(Step::PatchStatus(Target::Claim(name), patch))
 }
 

@@ -343,7 +343,7 @@ fn note_pod_event(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
 /// Writes the status if the decision changed it.
 fn write_status(view: &View, claim: &NodeClaim, decision: &mut Decision) {
     if claim.status != view.claim.status {
-        let patch = patch::status(&view.claim.metadata, &claim.status);
+        let patch = patch::status(&view.claim.metadata, &view.claim.status, &claim.status);
         decision.steps.push(Step::PatchStatus(target(claim), patch));
     }
 }

@@ -279,7 +279,8 @@ fn unsay(claim: &NodeClaim, now: Timestamp) -> Option<Step> {
 
 fn change_status(before: &NodeClaim, change: impl FnOnce(&mut NodeClaim) -> bool) -> Option<Step> {
     let mut claim = before.clone();
-    change(&mut claim).then(|| Step::PatchStatus(target(before), patch::status(&before.metadata, &claim.status)))
+    let patch = |claim: &NodeClaim| patch::status(&before.metadata, &before.status, &claim.status);
+    change(&mut claim).then(|| Step::PatchStatus(target(before), patch(&claim)))
 }
 
 fn target(claim: &NodeClaim) -> Target {

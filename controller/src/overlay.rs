@@ -42,7 +42,8 @@ pub fn decide(view: &View) -> Vec<Step> {
     };
     let target = Target::Overlay(meta.name.clone().unwrap_or_default());
     let changed = overlay.status != view.overlay.status;
-    changed.then(|| Step::PatchStatus(target, patch::status(meta, &overlay.status))).into_iter().collect()
+    let patch = || patch::status(meta, &view.overlay.status, &overlay.status);
+    changed.then(|| Step::PatchStatus(target, patch())).into_iter().collect()
 }
 
 #[cfg(test)]

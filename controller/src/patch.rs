@@ -4,10 +4,23 @@ use kube::api::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Writes a status, if the object is still in the version that was decided on.
+/// Writes a status in place of the one before, if the object is still in the version that was decided on.
 #[must_use]
-pub fn status(decided_on: &ObjectMeta, status: &impl Serialize) -> Value {
+pub fn status<S: Serialize>(decided_on: &ObjectMeta, before: &S, after: &S) -> Value {
+    let mut status = json!(after);
+    take_away(&json!(before), &mut status);
     json!({"metadata": {"resourceVersion": decided_on.resource_version}, "status": status})
+}
+
+/// What was there and is not any more: in a merge patch only a null takes it away.
+fn take_away(before: &Value, after: &mut Value) {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return };
+    for (key, former) in before {
+        match after.get_mut(key) {
+            Some(present) => take_away(former, present),
+            None => drop(after.insert(key.clone(), Value::Null)),
+        }
+    }
 }
 
 /// Whether the object carries the finalizer.
@@ -32,4 +45,30 @@ pub fn without_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
 
 fn finalizers(meta: &ObjectMeta, names: Vec<&str>) -> Value {
     json!({"metadata": {"finalizers": names, "resourceVersion": meta.resource_version}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectMeta, Value, json, status};
+
+    #[test]
+    fn what_a_status_has_no_more_is_taken_away_and_the_rest_is_as_it_is() {
+        let rows = [
+            (
+                json!({"resources": {"cpu": "2", "gpu": "1"}}),
+                json!({"resources": {"cpu": "4"}}),
+                json!({"resources": {"cpu": "4", "gpu": null}}),
+            ),
+            (
+                json!({"nodes": 1, "conditions": [{"type": "Ready"}]}),
+                json!({"conditions": []}),
+                json!({"nodes": null, "conditions": []}),
+            ),
+            (Value::Null, json!({"nodes": 1}), json!({"nodes": 1})),
+            (json!({"nodes": 1}), Value::Null, Value::Null),
+        ];
+        for (before, after, expected) in rows {
+            assert_eq!(status(&ObjectMeta::default(), &before, &after)["status"], expected, "{before} -> {after}");
+        }
+    }
 }

@@ -56,7 +56,7 @@ pub fn decide(view: &View) -> Vec<Step> {
     status.resources = resources(view);
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
     if pool.status != view.pool.status {
-        let patch = patch::status(&view.pool.metadata, &pool.status);
+        let patch = patch::status(&view.pool.metadata, &view.pool.status, &pool.status);
         steps.push(Step::PatchStatus(Target::Pool(name), patch));
     }
     steps

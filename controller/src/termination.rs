@@ -246,7 +246,7 @@ fn say_draining(view: &View, message: String, decision: &mut Decision) {
 
 fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {
     if before.status != after.status {
-        let patch = patch::status(&before.metadata, &after.status);
+        let patch = patch::status(&before.metadata, &before.status, &after.status);
         decision.steps.push(Step::PatchStatus(claim_target(before), patch));
     }
 }

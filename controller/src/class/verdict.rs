@@ -80,6 +80,6 @@ fn again(resolution: &Resolution, refresh: Duration) -> Duration {
 }
 
 fn status_step(view: &View, class: &EC2NodeClass) -> Option<Step> {
-    let patch = patch::status(&view.class.metadata, &class.status);
+    let patch = patch::status(&view.class.metadata, &view.class.status, &class.status);
     (class.status != view.class.status).then(|| Step::PatchStatus(target(class), patch))
 }

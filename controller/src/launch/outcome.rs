@@ -106,7 +106,7 @@ pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Ve
 }
 
 fn write_status(before: &NodeClaim, after: &NodeClaim) -> Step {
-    Step::PatchStatus(target(before), patch::status(&before.metadata, &after.status))
+    Step::PatchStatus(target(before), patch::status(&before.metadata, &before.status, &after.status))
 }
 
 fn target(claim: &NodeClaim) -> Target {

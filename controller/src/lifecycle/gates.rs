@@ -112,12 +112,9 @@ pub(super) fn give_up(view: &View, claim: &NodeClaim, decision: &mut Decision) -
     let mut failed = claim.clone();
     failed.set_false(condition::INITIALIZED, reason::GATE_TIMEOUT, &message, view.now);
     let note = Note::warning(Object::of(claim), reason::GATE_TIMEOUT, message.clone());
+    let patch = patch::status(&view.claim.metadata, &view.claim.status, &failed.status);
     Some(Decision {
-        steps: vec![
-            Step::PatchStatus(target(claim), patch::status(&view.claim.metadata, &failed.status)),
-            Step::Note(note),
-            delete(claim),
-        ],
+        steps: vec![Step::PatchStatus(target(claim), patch), Step::Note(note), delete(claim)],
         disrupted: Some("gate_timeout"),
         registration: Some(Registration::Bad { reason: reason::GATE_TIMEOUT.to_owned(), message }),
         ..Decision::default()
