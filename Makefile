@@ -41,7 +41,7 @@ lint: ## Checks format, warnings, each crate alone, licences and sources.
 
 soak: ## Launches 2,000 claims under faults of every kind and 20 kills; SEED=N for other luck.
 	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) tests/steps/run "2,000 claims, 20 kills" \
-		"2 to 5 minutes, after the build" cargo test --workspace --locked -p controller --test soak -- --nocapture
+		"2 to 5 minutes, after the build" cargo test --workspace --locked -p lives --test soak -- --nocapture
 
 pace: ## Launches 1,000 claims on the wire at EC2's pace; wants a quiet machine.
 	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) tests/steps/run "1,000 launches at EC2's pace" \

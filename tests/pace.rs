@@ -7,15 +7,6 @@
 //! (`KERF_PACE_CLAIMS`) and holds the time against the bound; the test of every day counts calls, which need no quiet machine.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "../controller/tests/soak/api_server.rs"]
-#[expect(dead_code, reason = "the soak needs the rest")]
-mod api_server;
-#[path = "../controller/tests/soak/chance.rs"]
-mod chance;
-#[path = "../controller/tests/soak/life.rs"]
-#[expect(dead_code, reason = "the soak needs the rest")]
-mod life;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,14 +16,15 @@ use api::label;
 use api::status::Conditioned;
 use aws::{AwsCloud, Credentials, Settings};
 use cloud::fake::FakeCloud;
+use controller::settings::Gates;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
+use lives::api_server::{ApiServer, CLAIMS};
+use lives::classes;
+use lives::life::{Life, Place};
+use lives::way::{Straight, client};
 use serde_json::{Value, json};
 use world::ec2wire::Ec2Wire;
-
-use api_server::ApiServer;
-use chance::Chance;
-use life::Life;
 
 /// Types of one size, so that few launch templates serve all; three of them make 1,330 different wishes.
 const TYPES: [&str; 21] = [
@@ -74,8 +66,7 @@ fn claim(number: usize, types: &[&str]) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {
-            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"), "generation": 1,
-            "creationTimestamp": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"),
             "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
         },
         "spec": {
@@ -88,10 +79,6 @@ fn claim(number: usize, types: &[&str]) -> Value {
             "expireAfter": "Never",
         },
     })
-}
-
-fn name(claim: &api::NodeClaim) -> String {
-    claim.metadata.name.clone().unwrap_or_default()
 }
 
 fn settled(claim: &api::NodeClaim) -> bool {
@@ -128,17 +115,15 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
     };
     let aws = Arc::new(AwsCloud::connect(&settings).await);
     let cloud = controller::pace::limited(aws, Arc::new(Metrics::new(controller::metrics::TABLE)));
-    let (server, chance) = (Arc::new(ApiServer::default()), Arc::new(Chance::new(1)));
-    chance.calm_down();
-    wishes.iter().enumerate().for_each(|(number, types)| server.create(claim(number, types)));
+    let server = Arc::new(ApiServer::new(Timestamp::now));
+    wishes.iter().enumerate().for_each(|(number, types)| server.create(CLAIMS, claim(number, types)));
     let begin = Instant::now();
-    let alive = Arc::new(AtomicBool::new(true));
-    let (asked, living) = (Arc::clone(&server), Arc::clone(&alive));
-    let service =
-        tower::service_fn(move |request| Arc::clone(&asked).serve(request, Arc::clone(&living), Arc::clone(&chance)));
-    let client = kube::Client::new(service, "default");
-    let life = Life::on((cloud, &ec2), (&server, client), Timestamp::now, alive).await;
-    while server.launched().len() < wishes.len() {
+    let (client, alive) = (client(&server, Arc::new(Straight)), Arc::new(AtomicBool::new(true)));
+    let gates = Gates::default();
+    let mut life = Life::awake(Place { cloud, server: &server, client, clock: Timestamp::now, alive, gates });
+    classes::learn(&ec2, &life.market).await;
+    life.works();
+    while server.claims().iter().filter(|claim| settled(claim)).count() < wishes.len() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let time = begin.elapsed();

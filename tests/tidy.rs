@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("day", &["api", "planner", "snapshot", "cloud", "drain"], &["aws-*", "kube", "kube-client"]),
     ("peers", &["api", "planner", "snapshot", "cloud", "cli", "day", "go-programs"], &["aws-*", "kube", "kube-client"]),
     ("go-programs", &[], &["tokio", "kube*", "aws-*"]),
+    ("lives", &["api", "cloud", "controller", "daemon", "planner", "snapshot"], &["aws-lc-rs"]),
     ("ship", &[], &["tokio", "kube*", "aws-*"]),
     ("systemd-room", &[], &["tokio", "kube*", "aws-*"]),
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),

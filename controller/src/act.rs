@@ -13,7 +13,6 @@ use cloud::nodeclass::ProfileStep;
 use cloud::terminations::Terminations;
 use daemon::metric::Metrics;
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -226,7 +225,7 @@ impl Act {
 
     /// Puts a write's answer into the index, so that the next plan sees it before the watch does.
     fn remember<K: Kept>(&self, object: K) {
-        self.cluster.change(|index| index.apply(object, Timestamp::now(), true));
+        self.cluster.change(|index| index.apply(object, self.cluster.now(), true));
     }
 
     async fn patch(&self, target: Target, body: Value, status: bool) -> Result<(), ActError> {

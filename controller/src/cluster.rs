@@ -1,5 +1,5 @@
-//! The index behind its lock, and the two places where a change of it makes itself felt: the work queue
-//! and the planner's batch.
+//! The index behind its lock, the two places where a change of it makes itself felt (the work queue and the planner's batch), and the
+//! only clock that decisions are handed a moment of.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -23,14 +23,29 @@ pub struct Cluster {
     /// What plans have said of pods that wait.
     pub decisions: Decisions,
     plan: UnboundedSender<Trigger>,
+    clock: Clock,
 }
+
+/// What tells the time.
+pub type Clock = fn() -> Timestamp;
 
 impl Cluster {
     /// An empty cluster; what asks for a plan goes to `plan`.
     #[must_use]
     pub fn new(plan: UnboundedSender<Trigger>, notes: Notes) -> Arc<Self> {
-        let decisions = Decisions::new(Timestamp::now());
-        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan })
+        Self::with_clock(plan, notes, Timestamp::now)
+    }
+
+    /// The same under another clock, for tests.
+    #[must_use]
+    pub fn with_clock(plan: UnboundedSender<Trigger>, notes: Notes, clock: Clock) -> Arc<Self> {
+        let decisions = Decisions::new(clock());
+        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan, clock })
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
     }
 
     /// Looks at the index.

@@ -65,7 +65,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
 }
 
 fn found(cluster: &Cluster, market: &Market, instances: &BTreeMap<String, Instance>) -> Vec<Step> {
-    let now = Timestamp::now();
+    let now = cluster.now();
     let resolved = |class: &str| market.class(class);
     let catalogue = |claim: &NodeClaim| market.catalogue_of(claim, now);
     let world = World { instances, resolved: &resolved, catalogue: &catalogue };

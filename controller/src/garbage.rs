@@ -42,10 +42,10 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
             }
         };
         looks = looks.saturating_add(1);
-        let mut steps = cluster.read(|index| decide(index, &instances, Timestamp::now()));
+        let mut steps = cluster.read(|index| decide(index, &instances, cluster.now()));
         if templates_due <= Instant::now() {
             templates_due = Instant::now() + TEMPLATES;
-            steps.extend(unused_templates(&cluster, &market, Timestamp::now()).await);
+            steps.extend(unused_templates(&cluster, &market, cluster.now()).await);
         }
         for step in steps {
             log::info!(step = step.name(); "collecting what nobody owns");

@@ -329,7 +329,8 @@ mod tests {
         {
             let mut index = Index::default();
             assert!(index.apply(registered(status), NOW, true).plan.is_empty());
-            assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "Registered={status}");
+            let asked = index.delete::<NodeClaim>("default-1", NOW).plan;
+            assert_eq!(asked, [vec![Trigger::Freed], plan].concat(), "Registered={status}");
         }
     }
 
@@ -350,8 +351,27 @@ mod tests {
             assert!(index.apply(claim("7", false), NOW, true).plan.is_empty());
             assert_eq!(index.apply(claim("8", true), NOW, true).plan, plan, "{replicas:?}");
             assert!(index.apply(claim("9", true), NOW, true).plan.is_empty(), "once");
-            assert_eq!(index.delete::<NodeClaim>("default-1", NOW).plan, plan, "{replicas:?}");
+            let asked = index.delete::<NodeClaim>("default-1", NOW).plan;
+            assert_eq!(asked, [vec![Trigger::Freed], plan].concat(), "{replicas:?}");
         }
+    }
+
+    #[test]
+    fn a_claim_frees_its_pools_budget_when_its_instance_ends_and_only_once() {
+        let claim = |version: &str, ends: &str| {
+            let mut change = crate::fixture::status(&[
+                crate::fixture::condition(api::condition::REGISTERED, "True", 0),
+                crate::fixture::condition(api::condition::INSTANCE_TERMINATING, ends, 0),
+            ]);
+            let metadata = serde_json::json!({"metadata": {"resourceVersion": version}});
+            crate::fixture::merge(&mut change, &metadata);
+            crate::fixture::claim(&change).as_ref().clone()
+        };
+        let mut index = Index::default();
+        assert!(index.apply(claim("7", "Unknown"), NOW, true).plan.is_empty());
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::Freed]);
+        assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty());
+        assert!(index.delete::<NodeClaim>("default-1", NOW).plan.is_empty());
     }
 
     #[test]

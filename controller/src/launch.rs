@@ -43,7 +43,6 @@ pub struct Launcher {
     market: Arc<Market>,
     act: Act,
     metrics: Arc<Metrics>,
-    now: fn() -> Timestamp,
     /// When this life began: until then another one may have called, however old its token is.
     began: Timestamp,
     open: Mutex<BTreeMap<String, Open>>,
@@ -95,13 +94,8 @@ impl Launcher {
     /// A launcher with no launches under way.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, market, act, metrics, now: Timestamp::now, began: Timestamp::now(), open: Mutex::default() }
-    }
-
-    /// The same under another clock.
-    #[must_use]
-    pub fn with_clock(self, now: fn() -> Timestamp) -> Self {
-        Self { now, began: now(), ..self }
+        let began = cluster.now();
+        Self { cluster, market, act, metrics, began, open: Mutex::default() }
     }
 
     /// Gathers claims without a token into fleets and writes the tokens.
@@ -117,7 +111,7 @@ impl Launcher {
     /// Has claims choose, those that want the same together, and begins their launches. A claim without a choice that
     /// carried a token gives it back, so that it is gathered later.
     async fn choose_for(&self, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<Next, ActError> {
-        let now = (self.now)();
+        let now = self.cluster.now();
         let mut next = Next::Wait;
         let mut groups: Vec<Group> = Vec::new();
         for claim in claims {
@@ -265,7 +259,7 @@ impl Launcher {
     }
 
     async fn buy(&self, token: &str, open: &Open) -> Result<Next, ActError> {
-        let now = (self.now)();
+        let now = self.cluster.now();
         let (cloud, templates) = (self.market.cloud(), self.market.templates());
         match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
@@ -314,7 +308,7 @@ impl Launcher {
         let mut open = self.open();
         let doubt = &mut open.get_mut(token)?.doubt;
         if used {
-            *doubt = Some((self.now)());
+            *doubt = Some(self.cluster.now());
         }
         *doubt
     }
@@ -350,7 +344,7 @@ impl Launcher {
     async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), ActError> {
         let find = |index: &Index| index.claims.get(&claim.name).cloned();
         let Some(before) = self.cluster.read(find) else { return Ok(()) };
-        let catalogue = self.market.catalogue_of(&before, (self.now)());
+        let catalogue = self.market.catalogue_of(&before, self.cluster.now());
         let kinds = catalogue.as_ref().map(|catalogue| catalogue.types.as_slice()).unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
         let parts = cloud::claim::describe(instance, kind, self.market.settings());
@@ -359,7 +353,7 @@ impl Launcher {
             if ask::got_efa(&before, class.as_deref().map(|class| &class.spec)) { parts } else { parts.without_efa() };
         self.act.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
-        self.act.run(outcome::launched(&labelled, &parts, (self.now)())).await?;
+        self.act.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
         let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
         log::info!(nodeclaim = name, instance = id, instance_type = kind, zone = instance.zone.as_str(); "launched");
         Ok(())
@@ -389,7 +383,7 @@ impl Launcher {
             open.refusals = refusals.saturating_add(1);
         }
         for claim in claims {
-            self.act.run_all(outcome::failed(claim, failure, (self.now)())).await?;
+            self.act.run_all(outcome::failed(claim, failure, self.cluster.now())).await?;
             self.count_given_up(claim, matches!(failure, Failure::InsufficientCapacity { .. }));
         }
         Ok(Next::After(pause))
@@ -418,7 +412,7 @@ impl Launcher {
         let instances = self.market.own_instances().await?;
         let instances = self.cluster.read(|index| unclaimed(index, &instances));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
-        let now = (self.now)();
+        let now = self.cluster.now();
         let mut next = Next::Wait;
         for answer in cloud::launch::resume(&held, &instances, now) {
             match answer {

@@ -77,13 +77,13 @@ pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, ma
         let found = cluster.read(|index| unread(index, &mut read));
         for (provider_id, reading) in found {
             // While the class is not resolved nobody knows whether the image is still its own: read again later.
-            if let Some(news) = market.learn_memory(&reading, Timestamp::now()) {
+            if let Some(news) = market.learn_memory(&reading, cluster.now()) {
                 unkept |= news != cloud::types::News::Nothing;
                 read.insert(provider_id);
             }
         }
         if unkept {
-            unkept = !keep(&api, &market).await;
+            unkept = !keep(&api, &market, cluster.now()).await;
         }
     }
 }
@@ -107,10 +107,10 @@ async fn restore(api: &Api<ConfigMap>, market: &Market) {
 }
 
 /// Whether what was learned is kept now.
-async fn keep(api: &Api<ConfigMap>, market: &Market) -> bool {
+async fn keep(api: &Api<ConfigMap>, market: &Market, now: Timestamp) -> bool {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME},
-        "data": {KEY: market.memory_text(Timestamp::now())},
+        "data": {KEY: market.memory_text(now)},
     });
     let written = api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&map)).await;
     if let Err(error) = &written {

@@ -65,9 +65,11 @@ impl Nominations {
         self.numbers
     }
 
-    /// Forgets what has run out.
-    pub fn expire(&mut self, now: Timestamp) {
-        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |_, promise| promise.until <= now).collect();
+    /// Forgets what has run out, and what would hold for longer than any promise does: since it was given the clock was set back.
+    pub fn expire(&mut self, now: Timestamp, lifetime: Duration) {
+        let latest = after(now, lifetime);
+        let has_ended = |promise: &Promise| promise.until <= now || promise.until > latest;
+        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |_, promise| has_ended(promise)).collect();
         ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 
@@ -122,12 +124,24 @@ mod tests {
         let mut nominations = Nominations::default();
         nominations.promise("a", "node", at(20));
         nominations.promise("b", "node", at(30));
-        nominations.expire(at(25));
+        nominations.expire(at(25), Duration::from_secs(20));
         assert_eq!(["a", "b"].map(|pod| nominations.holds(pod)), [false, true]);
         assert_eq!(nominations.by_node().get("node"), Some(&at(30)));
         assert_eq!(nominations.in_order(), [("b".to_owned(), "node".to_owned())]);
-        nominations.expire(at(30));
+        nominations.expire(at(30), Duration::from_secs(20));
         assert!(nominations.by_node().is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_make_a_promise_last() {
+        let hour = Duration::from_secs(3600);
+        let (now, lifetime) = (after(Timestamp::UNIX_EPOCH, hour), Duration::from_secs(20));
+        let mut nominations = Nominations::default();
+        nominations.promise("a", "node", after(now, lifetime));
+        nominations.expire(now, lifetime);
+        assert!(nominations.holds("a"));
+        nominations.expire(Timestamp::UNIX_EPOCH, lifetime);
+        assert!(!nominations.holds("a"));
     }
 
     #[test]
@@ -139,7 +153,7 @@ mod tests {
         assert_eq!(nominations.of(["claim", "node"]), ["a", "b"]);
         nominations.promise("a", "other", Timestamp::UNIX_EPOCH);
         assert_eq!(nominations.of(["claim", "other"]), ["a", "c"]);
-        nominations.expire(Timestamp::UNIX_EPOCH);
+        nominations.expire(Timestamp::UNIX_EPOCH, Duration::MAX);
         assert_eq!(nominations.of(["claim", "other"]), ["c"]);
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use api::annotation;
 use cloud::nodeclass::{self, Unused};
-use jiff::Timestamp;
 
 use crate::act::{Act, Step};
 use crate::cluster::Cluster;
@@ -37,7 +36,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
             }
         };
         let used = cluster.read(|index| used(index, &market));
-        for profile in unused.sweep(&found, &used, Timestamp::now()) {
+        for profile in unused.sweep(&found, &used, cluster.now()) {
             log::info!(profile = profile.name.as_str(); "collecting an instance profile that nobody uses");
             let steps = nodeclass::removal(profile).into_iter().map(Step::Profile).collect();
             if let Err(error) = act.run_all(steps).await {

@@ -7,6 +7,7 @@ mod scores;
 mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::lifecycle;
 use crate::market::Market;
 use crate::metrics;
 use crate::moves::{Kind, Mover, Order};
-use crate::nominations::Nominations;
+use crate::nominations::{self, Nominations};
 use crate::resizes::{Adviser, Resizer};
 use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
@@ -81,6 +82,8 @@ pub struct Provisioner {
     noted: Mutex<Noted>,
     /// The last plan, while there was nothing to do and nothing has changed.
     rest: Mutex<Option<(Rest, Arc<Plan>)>>,
+    /// Whether nodes of the last plan wait for nothing but others to be gone.
+    holds_back: AtomicBool,
     gauges: Gauges,
     scores: Scores,
     /// What was translated for the last plan and has not changed since.
@@ -94,6 +97,7 @@ impl Provisioner {
         let (cluster, market, metrics, verdicts, notices, nominations) = shared;
         let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (Gauges::default(), Scores::default(), Adviser::default());
+        let holds_back = AtomicBool::default();
         Self {
             cluster,
             market,
@@ -108,6 +112,7 @@ impl Provisioner {
             nominations,
             noted,
             rest,
+            holds_back,
             gauges,
             scores,
             memory,
@@ -117,7 +122,7 @@ impl Provisioner {
     /// Runs passes until every sender of triggers is gone.
     pub async fn run(self, mut triggers: UnboundedReceiver<Trigger>) {
         let mut batch = Batch::new(self.rules.window);
-        let (mut due, mut earliest) = (Instant::now(), Instant::now());
+        let (mut due, mut earliest, mut unhurried) = (Instant::now(), Instant::now(), Instant::now());
         loop {
             tokio::select! {
                 trigger = triggers.recv() => match trigger {
@@ -125,6 +130,8 @@ impl Provisioner {
                     Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
                     Some(Trigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
                     Some(Trigger::Refused { .. } | Trigger::Again) => due = due.min(earliest),
+                    Some(Trigger::Freed) if self.holds_back() => due = due.min(unhurried),
+                    Some(Trigger::Freed) => {}
                     None => return,
                 },
                 () = tokio::time::sleep_until(batch.wakes(due)) => {
@@ -134,7 +141,8 @@ impl Provisioner {
                     }
                     batch.close();
                     let next = self.pass().await;
-                    (due, earliest) = (Instant::now() + next.look, Instant::now() + next.pause);
+                    let now = Instant::now();
+                    (due, earliest, unhurried) = (now + next.look, now + next.pause, now + next.pause.max(LEAST_PAUSE));
                 }
             }
         }
@@ -147,13 +155,15 @@ impl Provisioner {
             return Next { look: UNSYNCED, pause: UNSYNCED };
         }
         let started = Instant::now();
-        let now = Timestamp::now();
+        let now = self.cluster.now();
         let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
         self.market.learn_pools(own_catalogues(&built));
         let Some((built, plan)) = self.plan(built, started).await else {
             return Next { look: LOOK_AGAIN, pause: LEAST_PAUSE };
         };
         let took = started.elapsed();
+        self.holds_back
+            .store(plan.report.nodes.iter().any(|(_, verdict)| waits_for_others(verdict)), Ordering::Release);
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
@@ -189,6 +199,11 @@ impl Provisioner {
         Some((built, plan?))
     }
 
+    /// Whether the last plan held nodes back that may go as soon as others are gone.
+    fn holds_back(&self) -> bool {
+        self.holds_back.load(Ordering::Acquire)
+    }
+
     /// Whether a plan has answered a pod before kube-scheduler has looked at it.
     fn has_promised(&self, pod: &str) -> bool {
         self.nominations.lock().unwrap_or_else(PoisonError::into_inner).holds(pod)
@@ -200,7 +215,7 @@ impl Provisioner {
 
     fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
-        nominations.expire(now);
+        nominations.expire(now, nominations::lifetime(self.rules.window.max));
         self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.build(&Input {
@@ -311,7 +326,7 @@ impl Provisioner {
     }
 
     fn promise(&self, pods: &[String], node: &str, now: Timestamp) {
-        let until = crate::nominations::after(now, crate::nominations::lifetime(self.rules.window.max));
+        let until = nominations::after(now, nominations::lifetime(self.rules.window.max));
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         for pod in pods {
             nominations.promise(pod, node, until);
@@ -339,6 +354,11 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
     let own =
         pools.filter_map(|pool| Some((pool.name.clone(), Arc::clone(built.snapshot.catalogues.get(pool.catalogue)?))));
     own.collect()
+}
+
+/// Whether a node would go but for others that go.
+fn waits_for_others(verdict: &NodeVerdict) -> bool {
+    matches!(verdict, NodeVerdict::Budget { .. } | NodeVerdict::AfterMove { .. })
 }
 
 /// After a plan that `took` so long.

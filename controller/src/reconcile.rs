@@ -123,7 +123,7 @@ impl Reconciler {
     }
 
     async fn class(&self, name: &str) -> Result<Next, ActError> {
-        let Some(view) = self.cluster.read(|index| class::view(index, name, Timestamp::now())) else {
+        let Some(view) = self.cluster.read(|index| class::view(index, name, self.cluster.now())) else {
             self.market.forget(name);
             self.metrics.forget(&metrics::USER_DATA_BYTES, &[name]);
             return Ok(Next::Wait);
@@ -139,7 +139,9 @@ impl Reconciler {
     }
 
     async fn pool(&self, name: &str) -> Result<Next, ActError> {
-        let Some(mut view) = self.cluster.read(|index| pool_view(index, name)) else { return Ok(Next::Wait) };
+        let Some(mut view) = self.cluster.read(|index| pool_view(index, name, self.cluster.now())) else {
+            return Ok(Next::Wait);
+        };
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();
         if pool::is_renewed(&view) {
             self.registrations.reset(&uid);
@@ -150,7 +152,7 @@ impl Reconciler {
     }
 
     async fn claim(&self, name: &str) -> Result<Next, ActError> {
-        let Some(mut view) = self.cluster.read(|index| claim_view(index, name)) else {
+        let Some(mut view) = self.cluster.read(|index| claim_view(index, name, self.cluster.now())) else {
             self.notices.settle(name);
             return Ok(Next::Wait);
         };
@@ -165,7 +167,7 @@ impl Reconciler {
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let (disrupted, released) = (decision.disrupted, decision.released);
         if let Some(scope) = decision.short {
-            self.market.interrupted(scope, Timestamp::now());
+            self.market.interrupted(scope, self.cluster.now());
         }
         self.act.run_all(decision.steps).await?;
         if disrupted.is_some() || view.claim.metadata.deletion_timestamp.is_some() {
@@ -185,7 +187,7 @@ impl Reconciler {
             tally::disrupted(&self.metrics, &view.claim, reason);
         }
         if released {
-            tally::claim_gone(&self.metrics, &view.claim, Timestamp::now());
+            tally::claim_gone(&self.metrics, &view.claim, self.cluster.now());
         }
         Ok(next)
     }
@@ -199,7 +201,7 @@ impl Reconciler {
     }
 
     async fn node(&self, name: &str) -> Result<Next, ActError> {
-        let view = self.cluster.read(|index| node_view(index, name));
+        let view = self.cluster.read(|index| node_view(index, name, self.cluster.now()));
         let Some(mut view) = view.filter(|view| termination::concerns(&view.node)) else {
             self.drains().remove(name);
             return Ok(Next::Wait);
@@ -219,9 +221,9 @@ impl Reconciler {
         let steps = self.act.run_all(decision.steps).await;
         let asked = decision.requests.into_iter().map(async |request| (request.uid, self.act.run(request.step).await));
         for (uid, result) in join_all(asked).await {
-            drain.reply(Millis(Timestamp::now().as_millisecond().unsigned_abs()), &uid, &reply(&result));
+            drain.reply(Millis(self.cluster.now().as_millisecond().unsigned_abs()), &uid, &reply(&result));
             // The answers say when to ask again.
-            view.now = Timestamp::now();
+            view.now = self.cluster.now();
             decision.after = Some(termination::next_moment(&view, &drain));
         }
         let (drained, progress) = (drain.is_done(), drain.progress());
@@ -230,7 +232,7 @@ impl Reconciler {
         }
         steps?;
         if decision.released {
-            tally::node_gone(&self.metrics, &view.node, drained, Timestamp::now());
+            tally::node_gone(&self.metrics, &view.node, drained, self.cluster.now());
             let said = termination::said(&view.node);
             tally::pods_drained(&self.metrics, termination::why(&view), progress, said.as_ref());
             tally::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
@@ -240,20 +242,20 @@ impl Reconciler {
 
     async fn overlay(&self, name: &str) -> Result<Next, ActError> {
         let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else { return Ok(Next::Wait) };
-        let view = overlay::View { overlay, finding: self.verdicts.overlay(name), now: Timestamp::now() };
+        let view = overlay::View { overlay, finding: self.verdicts.overlay(name), now: self.cluster.now() };
         self.act.run_all(overlay::decide(&view)).await?;
         Ok(Next::Wait)
     }
 
     async fn buffer(&self, key: &str) -> Result<Next, ActError> {
         let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else { return Ok(Next::Wait) };
-        let view = buffer::View { buffer, finding: self.verdicts.buffer(key), now: Timestamp::now() };
+        let view = buffer::View { buffer, finding: self.verdicts.buffer(key), now: self.cluster.now() };
         self.act.run_all(buffer::decide(&view)).await?;
         Ok(Next::Wait)
     }
 
     async fn usage(&self, name: &str) -> Result<Next, ActError> {
-        let view = self.cluster.read(|index| usage::view(index, name, Timestamp::now()));
+        let view = self.cluster.read(|index| usage::view(index, name, self.cluster.now()));
         let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(Next::Wait) };
         self.act.run_all(decision.steps).await?;
         Ok(decision.after.map_or(Next::Wait, Next::After))
@@ -301,7 +303,7 @@ fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
     (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()))
 }
 
-fn pool_view(index: &Index, name: &str) -> Option<pool::View> {
+fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<pool::View> {
     let pool = Arc::clone(index.pools.get(name)?);
     let of_pool = |claim: &&Arc<api::NodeClaim>| lifecycle::pool(claim) == name;
     let claims = index.claims.values().filter(of_pool).map(|claim| {
@@ -314,7 +316,7 @@ fn pool_view(index: &Index, name: &str) -> Option<pool::View> {
         daemonsets: index.daemonsets.values().cloned().collect(),
         registrations: Verdict::Unknown,
         pool,
-        now: Timestamp::now(),
+        now,
     })
 }
 
@@ -324,9 +326,8 @@ fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
     owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone())
 }
 
-fn claim_view(index: &Index, name: &str) -> Option<lifecycle::View> {
+fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<lifecycle::View> {
     let claim = Arc::clone(index.claims.get(name)?);
-    let now = Timestamp::now();
     let nodes: Vec<_> = index.nodes_of(provider_id(&claim).unwrap_or_default()).into_iter().cloned().collect();
     Some(lifecycle::View {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
@@ -356,7 +357,7 @@ fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<l
     Some(lifecycle::Limit::of(claim, timeout, &pool, now))
 }
 
-fn node_view(index: &Index, name: &str) -> Option<termination::View> {
+fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<termination::View> {
     let node = Arc::clone(index.nodes.get(name)?);
     let claim = index.claim_of(&node).cloned();
     Some(termination::View {
@@ -365,7 +366,7 @@ fn node_view(index: &Index, name: &str) -> Option<termination::View> {
         pods: index.pods_on(name).cloned().collect(),
         attached: index.detaching(name),
         instance: Instance::Unknown,
-        now: Timestamp::now(),
+        now,
         node,
     })
 }

@@ -279,7 +279,7 @@ struct Probes {
 impl Probes {
     fn new(settings: &Settings, shared: (&Arc<Cluster>, &Arc<Metrics>, &Arc<AtomicBool>)) -> Self {
         let (cluster, metrics, leading) = shared;
-        let started = Timestamp::now();
+        let started = cluster.now();
         let architecture = match std::env::consts::ARCH {
             "x86_64" => api::label::ARCH_AMD64,
             "aarch64" => api::label::ARCH_ARM64,
@@ -320,7 +320,7 @@ impl Admin for Probes {
     }
 
     fn metrics(&self) -> String {
-        let (synced, now) = (self.cluster.read(Index::is_synced), Timestamp::now());
+        let (synced, now) = (self.cluster.read(Index::is_synced), self.cluster.now());
         self.metrics.set(&metrics::SYNCED, &[], f64::from(u8::from(synced)));
         let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
         self.metrics.set(&metrics::UNSYNCED_TIME, &[], unsynced);

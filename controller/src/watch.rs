@@ -6,7 +6,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use kube::Client;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
@@ -49,12 +48,12 @@ fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<DeserializeGuard<K>>, 
         }
         watcher::Event::InitDone => {
             let seen = relist.take().unwrap_or_default();
-            cluster.change(|index| index.finish_relist::<K>(&seen, Timestamp::now()));
+            cluster.change(|index| index.finish_relist::<K>(&seen, cluster.now()));
         }
         watcher::Event::Apply(object) => put(cluster, object, true),
         watcher::Event::Delete(object) => {
             let key = key_of(&object);
-            cluster.change(|index| index.delete::<K>(&key, Timestamp::now()));
+            cluster.change(|index| index.delete::<K>(&key, cluster.now()));
         }
     }
 }
@@ -62,7 +61,7 @@ fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<DeserializeGuard<K>>, 
 /// A broken object leaves the last good version of itself in place: that is the best guess at what it is.
 fn put<K: Kept + Debug>(cluster: &Cluster, object: DeserializeGuard<K>, live: bool) {
     match object.0 {
-        Ok(object) => cluster.change(|index| index.apply(object, Timestamp::now(), live)),
+        Ok(object) => cluster.change(|index| index.apply(object, cluster.now(), live)),
         Err(invalid) => {
             let kind = K::kind(&());
             let name = invalid.metadata.name.clone().unwrap_or_default();

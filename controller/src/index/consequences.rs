@@ -290,6 +290,11 @@ impl Kept for NodeClaim {
         }
         all.work.dedup();
         let leaves = |claim: &Self| claim.metadata.deletion_timestamp.is_some();
+        // As long as its instance does not end a claim uses up its pool's budget.
+        let counts = |claim: &Self| !claim.is_true(condition::INSTANCE_TERMINATING);
+        if before.is_some_and(counts) && !after.is_some_and(counts) {
+            all.plan.push(Trigger::Freed);
+        }
         match (before, after) {
             // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
             (Some(claim), None) if !claim.is_true(condition::REGISTERED) || is_static(index, claim) => {

@@ -104,7 +104,7 @@ pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, notices:
                 continue;
             }
         };
-        let now = Timestamp::now();
+        let now = cluster.now();
         notices.witness(impaired(&statuses), now);
         let found = cluster.read(|index| find(&statuses, index, now));
         count(&found, &mut counted, &metrics);

@@ -11,7 +11,7 @@ use api::{NodeClaim, reason};
 use cloud::{CloudError, Kind as Failure, QueueMessage};
 use daemon::metric::Metrics;
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -204,7 +204,7 @@ impl Listener {
         let done = timeout(PATIENCE, answers).await.is_ok_and(|answers| answers.iter().all(Result::is_ok));
         let at = if let Message::Notice { at, .. } = read { at } else { None };
         if let Some(at) = at.or(message.sent).filter(|_| done) {
-            let seconds = Timestamp::now().duration_since(at).as_secs_f64().max(0.0);
+            let seconds = self.cluster.now().duration_since(at).as_secs_f64().max(0.0);
             self.metrics.observe(&metrics::MESSAGE_DURATION, &[], seconds);
         }
         done

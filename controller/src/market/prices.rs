@@ -44,7 +44,7 @@ impl Market {
         }
         let mut schedule = Schedule::new(seed(&self.settings.cluster_name, name));
         loop {
-            let answer = self.ask_prices(capacity_type).await;
+            let answer = self.ask_prices(capacity_type, cluster.now()).await;
             let outcome = if answer.is_ok() { "success" } else { "failure" };
             metrics.add(&metrics::PRICE_REFRESHES, &[name, outcome], 1.0);
             let wait = match answer {
@@ -66,15 +66,15 @@ impl Market {
     }
 
     /// One question and what came of it.
-    async fn ask_prices(&self, capacity_type: CapacityType) -> Result<Learned, Unanswered> {
+    async fn ask_prices(&self, capacity_type: CapacityType, now: Timestamp) -> Result<Learned, Unanswered> {
         let learned = if capacity_type == CapacityType::Spot {
             let prices = self.cloud.spot_prices().await;
             self.state().spot_asked = true;
-            self.state().prices.prices_mut().learn_spot(prices?, Timestamp::now())?
+            self.state().prices.prices_mut().learn_spot(prices?, now)?
         } else {
             let prices = self.cloud.on_demand_prices().await?;
             let prices = prices.into_iter().map(|price| (price.instance_type, price.micro_dollars));
-            self.state().prices.prices_mut().learn_on_demand(prices, Timestamp::now())?
+            self.state().prices.prices_mut().learn_on_demand(prices, now)?
         };
         if learned.changed > 0 {
             self.state().renew();
@@ -107,6 +107,8 @@ fn seed(cluster: &str, market: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use std::sync::Arc;
 
     use cloud::fake::{FakeCloud, Fault};
@@ -139,9 +141,9 @@ mod tests {
         assert_eq!(price(&market, list), Some(96_000), "the embedded table");
         fake.set_on_demand_price(TYPE, Some(90_000));
         fake.fail("GetProducts", 1, Fault::throttled());
-        assert!(market.ask_prices(list).await.is_err());
+        assert!(market.ask_prices(list, Timestamp::now()).await.is_err());
         assert_eq!(price(&market, list), Some(96_000));
-        assert_eq!(market.ask_prices(list).await.unwrap().changed, 1);
+        assert_eq!(market.ask_prices(list, Timestamp::now()).await.unwrap().changed, 1);
         assert_eq!(price(&market, list), Some(90_000));
         assert_eq!(price(&market, CapacityType::Spot), Some(90_000), "no history yet");
         let metrics = Metrics::new(metrics::TABLE);
@@ -163,10 +165,10 @@ mod tests {
         market.refresh().await.unwrap();
         assert!(!market.knows([].iter()));
         fake.fail("DescribeSpotPriceHistory", 1, Fault::server());
-        assert!(market.ask_prices(CapacityType::Spot).await.is_err());
+        assert!(market.ask_prices(CapacityType::Spot, Timestamp::now()).await.is_err());
         assert!(market.knows([].iter()));
         fake.set_spot_price(TYPE, ZONE, 12_345);
-        assert!(market.ask_prices(CapacityType::Spot).await.unwrap().changed > 0);
+        assert!(market.ask_prices(CapacityType::Spot, Timestamp::now()).await.unwrap().changed > 0);
         assert_eq!(price(&market, CapacityType::Spot), Some(12_345));
     }
 
@@ -179,7 +181,7 @@ mod tests {
             image: "ami-1".to_owned(),
             memory: 1 << 30,
         };
-        assert_eq!(market.learn_memory(&reading, jiff::Timestamp::UNIX_EPOCH), None);
+        assert_eq!(market.learn_memory(&reading, Timestamp::UNIX_EPOCH), None);
     }
 
     #[test]

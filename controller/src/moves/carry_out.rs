@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::metric::Metrics;
-use jiff::Timestamp;
 
 use super::{End, Kind, Order, begin, decide, named, view};
 use crate::act::{Act, ActError};
@@ -47,7 +46,7 @@ impl Mover {
     async fn begin_now(&self, order: &Order) -> Result<(), ActError> {
         let (steps, claims) = self.cluster.read(|index| {
             let claims = order.claims.iter().filter_map(|name| index.claims.get(name));
-            (begin(index, order, Timestamp::now()), claims.cloned().collect::<Vec<_>>())
+            (begin(index, order, self.cluster.now()), claims.cloned().collect::<Vec<_>>())
         });
         let Some(steps) = steps else { return Ok(()) };
         self.act.run_all(steps).await?;
@@ -75,7 +74,7 @@ impl Mover {
         if self.beginning().contains(id) {
             return Ok(Next::Wait);
         }
-        let found = self.cluster.read(|index| view(index, id, Timestamp::now()));
+        let found = self.cluster.read(|index| view(index, id, self.cluster.now()));
         let Some(decision) = found.map(|view| decide(&view)) else { return Ok(Next::Wait) };
         self.act.run_all(decision.steps).await?;
         match &decision.end {

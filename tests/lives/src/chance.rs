@@ -10,6 +10,8 @@ pub struct Chance {
 }
 
 impl Chance {
+    /// Luck from a seed.
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: AtomicU64::new(seed), calm: AtomicBool::new(false), faults: AtomicU64::new(0) }
     }
@@ -22,6 +24,7 @@ impl Chance {
         usize::try_from((mixed ^ (mixed >> 31)) % (bound as u64)).unwrap()
     }
 
+    /// True once in so many times.
     pub fn one_in(&self, count: usize) -> bool {
         self.below(count) == 0
     }

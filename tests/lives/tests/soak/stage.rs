@@ -8,9 +8,11 @@ use cloud::Cloud;
 use cloud::fake::FakeCloud;
 use jiff::{SignedDuration, Timestamp};
 
-use super::api_server::ApiServer;
-use super::chance::Chance;
-use super::life::{FastClock, Life, client};
+use lives::api_server::{ApiServer, CLAIMS};
+use lives::chance::Chance;
+use lives::life::Life;
+
+use super::trouble::{self, FastClock, fast_now};
 use super::{TYPES, claim, judge, one_of, settle};
 
 /// An EC2 and an API server without bad luck.
@@ -25,7 +27,7 @@ impl Stage {
     pub fn set(invisible: SignedDuration) -> Self {
         let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
         let ec2 = ec2.invisible_for(invisible).build().unwrap();
-        let (server, chance) = (Arc::new(ApiServer::default()), Arc::new(Chance::new(1)));
+        let (server, chance) = (Arc::new(ApiServer::new(fast_now)), Arc::new(Chance::new(1)));
         chance.calm_down();
         let stage = Self { ec2, server, chance };
         stage.wants(0);
@@ -35,19 +37,18 @@ impl Stage {
     /// A claim with this number waits, for spot or on-demand.
     pub fn wants(&self, number: u64) {
         let requirements = [one_of(label::INSTANCE_TYPE, &TYPES), one_of(label::CAPACITY_TYPE, &["spot", "on-demand"])];
-        self.server.create(claim(number, &requirements));
+        self.server.create(CLAIMS, claim(number, &requirements));
     }
 
     pub async fn begin(&self) -> Life {
-        Life::begin(&self.ec2, &self.server, &self.chance).await
+        trouble::begin(&self.ec2, &self.server, &self.chance).await
     }
 
     /// The same on another clock.
     pub async fn begin_at(&self, now: fn() -> Timestamp) -> Life {
         let cloud: Arc<dyn Cloud> = Arc::new(self.ec2.clone());
         let alive = Arc::new(AtomicBool::new(true));
-        let client = client(&self.server, &alive, &self.chance);
-        Life::on((cloud, &self.ec2), (&self.server, client), now, alive).await
+        trouble::on((cloud, &self.ec2), (&self.server, &self.chance), now, alive).await
     }
 
     /// The claim has an instance, and EC2 launched no other.

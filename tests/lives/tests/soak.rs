@@ -7,18 +7,14 @@
 //! `make soak` plays 2,000 claims and 20 kills (`KERF_SOAK_CLAIMS`, `KERF_SOAK_KILLS`, `KERF_SOAK_SEED`).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
-#[path = "soak/api_server.rs"]
-mod api_server;
-#[path = "soak/chance.rs"]
-mod chance;
 #[path = "soak/leaks.rs"]
 mod leaks;
-#[path = "soak/life.rs"]
-mod life;
 #[path = "soak/refusals.rs"]
 mod refusals;
 #[path = "soak/stage.rs"]
 mod stage;
+#[path = "soak/trouble.rs"]
+mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,15 +25,21 @@ use api::status::Conditioned;
 use cloud::fake::{FakeCloud, Pool};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use api_server::ApiServer;
-use chance::Chance;
-use life::{FastClock, Life, fast_now};
+use lives::api_server::{ApiServer, CLAIMS};
+use lives::chance::Chance;
+use lives::classes;
+use lives::life::Life;
+use lives::surroundings::Surroundings;
+use trouble::{FastClock, begin, fast_now};
 
 const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
 const TYPES: [&str; 6] = ["m5.large", "m5.xlarge", "c5.large", "c5.xlarge", "r5.large", "m6i.large"];
 /// Claims that come together.
 const WAVE: u64 = 40;
+/// Time between two looks of the kubelets.
+const KUBELETS: Duration = Duration::from_millis(100);
 
 /// Numbers from the environment, with what a test of every day plays.
 fn number(name: &str, usual: u64) -> u64 {
@@ -65,8 +67,7 @@ fn claim(number: u64, requirements: &[Value]) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {
-            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"), "generation": 1,
-            "creationTimestamp": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"),
             "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
         },
         "spec": {
@@ -83,33 +84,34 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
     let chance = Arc::new(Chance::new(number("KERF_SOAK_SEED", 1)));
     let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
     let ec2 = ec2.invisible_for(SignedDuration::from_secs(5)).build().unwrap();
-    let server = Arc::new(ApiServer::default());
-    let mut life = Life::begin(&ec2, &server, &chance).await;
+    let server = Arc::new(ApiServer::new(fast_now));
+    let _kubelets = JoinSet::from_iter([Surroundings::new(Arc::clone(&server), ec2.clone(), fast_now).live(KUBELETS)]);
+    let mut life = begin(&ec2, &server, &chance).await;
     let (waves, mut killed) = (claims.div_ceil(WAVE), 0);
     for wave in 0..waves {
         for number in wave * WAVE..claims.min((wave + 1) * WAVE) {
-            server.create(any_claim(number, &chance));
+            server.create(CLAIMS, any_claim(number, &chance));
         }
         life.gather();
         stock_up(&ec2, &chance);
         ration(&ec2, &chance);
         let unresolved = chance.one_in(4);
         if unresolved {
-            life.unresolve();
+            trouble::unresolve(&life);
         }
         tokio::time::sleep(Duration::from_millis(100 + chance.below(400) as u64)).await;
         if unresolved {
-            life.learn(&ec2).await;
+            classes::learn(&ec2, &life.market).await;
             // Who found no class looks again a second later.
             tokio::time::sleep(Duration::from_millis(1200)).await;
         }
-        for name in server.launched().into_iter().filter(|_| chance.one_in(30)) {
-            server.delete(&name);
+        for claim in server.claims().iter().filter(|claim| settled(claim) && chance.one_in(30)) {
+            server.delete(CLAIMS, &name(claim));
         }
         while killed * waves < kills * (wave + 1) {
             tokio::time::sleep(Duration::from_millis(chance.below(300) as u64)).await;
             life.kill();
-            life = Life::begin(&ec2, &server, &chance).await;
+            life = begin(&ec2, &server, &chance).await;
             killed += 1;
         }
     }
@@ -123,7 +125,7 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
     settle(&server).await;
     judge(&ec2, &server);
     judge_templates(&ec2, &life).await;
-    println!("{claims} claims, {killed} kills: {}", life.story(&ec2, &chance));
+    println!("{claims} claims, {killed} kills: {}", trouble::story(&ec2, &chance));
 }
 
 /// A few pools get a number of machines that will not last.
@@ -190,8 +192,8 @@ async fn judge_templates(ec2: &FakeCloud, life: &Life) {
     let used: BTreeSet<String> = ec2.machines().into_iter().map(|machine| machine.template.name).collect();
     let there: BTreeSet<String> = ec2.template_names().into_iter().collect();
     assert!(there.is_superset(&used), "{used:?} were used, {there:?} are there");
-    life.collect_templates(fast_now()).await;
+    trouble::collect_templates(life, fast_now()).await;
     assert_eq!(ec2.template_names().len(), there.len(), "they were used just now");
-    life.collect_templates(fast_now() + SignedDuration::from_hours(2)).await;
+    trouble::collect_templates(life, fast_now() + SignedDuration::from_hours(2)).await;
     assert_eq!(ec2.template_names(), [] as [String; 0]);
 }

@@ -6,6 +6,7 @@ use cloud::fake::Fault;
 use jiff::{SignedDuration, Timestamp};
 
 use super::stage::Stage;
+use super::trouble::addresses_under_way;
 
 /// Generous: it takes milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -23,7 +24,7 @@ async fn the_addresses_of_a_refused_launch_are_free_again() {
     }
     let life = stage.begin_at(noon).await;
     let story = async {
-        while stage.ec2.count("CreateFleet") == 0 || life.addresses_under_way(&stage.ec2, noon()).await > 0 {
+        while stage.ec2.count("CreateFleet") == 0 || addresses_under_way(&life, &stage.ec2, noon()).await > 0 {
             tokio::task::yield_now().await;
         }
     };

@@ -1,0 +1,363 @@
+//! An API server in memory: objects in one map, behind as much of its language as the controller speaks. Versions, preconditions,
+//! finalizers, merge patches, a status of its own, evictions under budgets. Every change is told to whoever watches, in order, and every
+//! change can be judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use http::{Method, Request, Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Kinds in the plural of paths.
+pub const CLAIMS: &str = "nodeclaims";
+/// As above.
+pub const NODES: &str = "nodes";
+/// As above.
+pub const PODS: &str = "pods";
+/// As above.
+pub const BUDGETS: &str = "poddisruptionbudgets";
+
+/// How long a pod takes to end unless somebody says otherwise, in seconds.
+const GRACE: i64 = 30;
+
+/// An object, or the last of one that is gone.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Of which kind, in the plural of paths.
+    pub plural: String,
+    /// As it is, or was.
+    pub object: Value,
+    /// Whether it is gone.
+    pub gone: bool,
+}
+
+/// Objects by plural and `namespace/name`.
+#[derive(Clone, Debug, Default)]
+pub struct Objects(BTreeMap<(String, String), Value>);
+
+impl Objects {
+    /// All of a kind.
+    pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
+        self.of(plural).map(|object| serde_json::from_value(object.clone()).unwrap()).collect()
+    }
+
+    fn of(&self, plural: &str) -> impl Iterator<Item = &Value> {
+        self.0.iter().filter(move |((kind, _), _)| kind == plural).map(|(_, object)| object)
+    }
+}
+
+/// Says what is wrong with the cluster after a change, if something is.
+pub type Judge = Box<dyn FnMut(&Objects) -> Option<String> + Send>;
+
+/// The server.
+pub struct ApiServer {
+    state: Mutex<State>,
+    clock: fn() -> Timestamp,
+}
+
+#[derive(Default)]
+struct State {
+    objects: Objects,
+    version: u64,
+    watcher: Option<UnboundedSender<Event>>,
+    /// Provider ids that some claim's status ever named.
+    owned: BTreeSet<String>,
+    judge: Option<Judge>,
+    faults: Vec<String>,
+}
+
+impl ApiServer {
+    /// One without objects.
+    #[must_use]
+    pub fn new(clock: fn() -> Timestamp) -> Self {
+        Self { state: Mutex::default(), clock }
+    }
+
+    /// Has every change judged from now on.
+    pub fn judged_by(&self, judge: Judge) {
+        self.lock().judge = Some(judge);
+    }
+
+    /// What the judge has said.
+    pub fn faults(&self) -> Vec<String> {
+        self.lock().faults.clone()
+    }
+
+    /// Puts an object there as its author would, with a UID and a moment.
+    pub fn create(&self, plural: &str, mut object: Value) {
+        let mut state = self.lock();
+        let number = state.version;
+        let meta = &mut object["metadata"];
+        if meta["uid"].is_null() {
+            meta["uid"] = json!(format!("uid-{number}"));
+        }
+        if meta["creationTimestamp"].is_null() {
+            meta["creationTimestamp"] = json!(text((self.clock)()));
+        }
+        meta["generation"] = json!(1);
+        state.store(plural, object);
+    }
+
+    /// Changes an object by a merge patch of all of it. Whoever has gone meanwhile stays gone.
+    pub fn change(&self, plural: &str, key: &str, change: &Value) {
+        let mut state = self.lock();
+        if let Some(mut object) = state.get(plural, key) {
+            merge(&mut object, change);
+            state.store(plural, object);
+        }
+    }
+
+    /// Deletes an object as a person would.
+    pub fn delete(&self, plural: &str, key: &str) {
+        let now = (self.clock)();
+        // Whoever has gone meanwhile needs no deletion.
+        let _ = self.lock().delete(plural, key, &json!({}), now);
+    }
+
+    /// Removes a pod that has ended, or an object that nobody holds.
+    pub fn remove(&self, plural: &str, key: &str) {
+        self.lock().remove(plural, key);
+    }
+
+    /// All of a kind.
+    #[must_use]
+    pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
+        self.lock().objects.all(plural)
+    }
+
+    /// One of them, by `namespace/name`.
+    #[must_use]
+    pub fn get<K: DeserializeOwned>(&self, plural: &str, key: &str) -> Option<K> {
+        self.lock().get(plural, key).map(|object| serde_json::from_value(object).unwrap())
+    }
+
+    /// Grows with every change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// The NodeClaims.
+    #[must_use]
+    pub fn claims(&self) -> Vec<api::NodeClaim> {
+        self.all(CLAIMS)
+    }
+
+    /// Provider ids that some claim's status ever named.
+    pub fn owned(&self) -> BTreeSet<String> {
+        self.lock().owned.clone()
+    }
+
+    /// Everything there is, and all that happens from now on.
+    pub fn watch(&self) -> (Vec<Event>, UnboundedReceiver<Event>) {
+        let (way_in, way_out) = unbounded_channel();
+        let mut state = self.lock();
+        state.watcher = Some(way_in);
+        let all = state.objects.0.iter();
+        let all =
+            all.map(|((plural, _), object)| Event { plural: plural.clone(), object: object.clone(), gone: false });
+        (all.collect(), way_out)
+    }
+
+    /// Answers one request.
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let body: Value = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap_or_default();
+        let Some(route) = Route::of(parts.uri.path()) else { return refused(StatusCode::NOT_FOUND) };
+        let now = (self.clock)();
+        let mut state = self.lock();
+        let outcome = match (parts.method, route.part.as_str()) {
+            (Method::PATCH, part @ ("" | "status")) => state.patch(&route, &body, part == "status"),
+            (Method::DELETE, "") => state.delete(&route.plural, &route.key, &body, now),
+            (Method::POST, "eviction") => state.evict(&route.key, &body, now),
+            (Method::POST, "") => state.create(&route.plural, body, now),
+            _ => Err(StatusCode::METHOD_NOT_ALLOWED),
+        };
+        match outcome {
+            Ok(object) => respond(StatusCode::OK, &object),
+            Err(status) => refused(status),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+/// What a path names.
+struct Route {
+    plural: String,
+    key: String,
+    part: String,
+}
+
+impl Route {
+    fn of(path: &str) -> Option<Self> {
+        let all: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let named = match all.as_slice() {
+            ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+            _ => return None,
+        };
+        let (namespace, named) = match named {
+            ["namespaces", namespace, rest @ ..] => (Some(namespace), rest),
+            rest => (None, rest),
+        };
+        let (plural, rest) = named.split_first()?;
+        let name = rest.first().copied().unwrap_or_default();
+        let key = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+        let part = rest.get(1).copied().unwrap_or_default().to_owned();
+        Some(Self { plural: (*plural).to_owned(), key, part })
+    }
+}
+
+impl State {
+    fn get(&self, plural: &str, key: &str) -> Option<Value> {
+        self.objects.0.get(&(plural.to_owned(), key.to_owned())).cloned()
+    }
+
+    /// Stores an object in a new version; one that is to go and that nobody holds is gone.
+    fn store(&mut self, plural: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.owned.extend(object["status"]["providerID"].as_str().map(str::to_owned));
+        let place = (plural.to_owned(), key(&object));
+        let deleting = !object["metadata"]["deletionTimestamp"].is_null();
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        // Pods are held by their kubelet.
+        let gone = deleting && !held && plural != PODS;
+        match gone {
+            true => drop(self.objects.0.remove(&place)),
+            false => drop(self.objects.0.insert(place, object.clone())),
+        }
+        self.tell(plural, &object, gone);
+        object
+    }
+
+    fn remove(&mut self, plural: &str, key: &str) {
+        if let Some(object) = self.objects.0.remove(&(plural.to_owned(), key.to_owned())) {
+            self.version += 1;
+            self.tell(plural, &object, true);
+        }
+    }
+
+    fn tell(&mut self, plural: &str, object: &Value, gone: bool) {
+        if let Some(watcher) = &self.watcher {
+            // A dead controller does not listen.
+            let _ = watcher.send(Event { plural: plural.to_owned(), object: object.clone(), gone });
+        }
+        if let Some(judge) = &mut self.judge {
+            self.faults.extend(judge(&self.objects));
+        }
+    }
+
+    fn create(&mut self, plural: &str, mut object: Value, now: Timestamp) -> Result<Value, StatusCode> {
+        if self.get(plural, &key(&object)).is_some() {
+            return Err(StatusCode::CONFLICT);
+        }
+        let meta = &mut object["metadata"];
+        meta["uid"] = json!(format!("uid-{}", self.version));
+        meta["creationTimestamp"] = json!(text(now));
+        meta["generation"] = json!(1);
+        Ok(self.store(plural, object))
+    }
+
+    fn patch(&mut self, route: &Route, body: &Value, status: bool) -> Result<Value, StatusCode> {
+        let mut object = self.get(&route.plural, &route.key).ok_or(StatusCode::NOT_FOUND)?;
+        for precondition in ["resourceVersion", "uid"] {
+            let wanted = &body["metadata"][precondition];
+            if !wanted.is_null() && *wanted != object["metadata"][precondition] {
+                return Err(StatusCode::CONFLICT);
+            }
+        }
+        let mut part = body.clone();
+        let parts = part.as_object_mut().ok_or(StatusCode::BAD_REQUEST)?;
+        parts.retain(|name, _| (name == "status") == status);
+        let before = object.clone();
+        merge(&mut object, &part);
+        // What changes nothing makes no new version, and nobody hears of it.
+        if object == before { Ok(object) } else { Ok(self.store(&route.plural, object)) }
+    }
+
+    fn delete(&mut self, plural: &str, key: &str, options: &Value, now: Timestamp) -> Result<Value, StatusCode> {
+        let mut object = self.get(plural, key).ok_or(StatusCode::NOT_FOUND)?;
+        let wanted = &options["preconditions"]["uid"];
+        if !wanted.is_null() && *wanted != object["metadata"]["uid"] {
+            return Err(StatusCode::CONFLICT);
+        }
+        let grace = options["gracePeriodSeconds"].as_i64();
+        let grace = grace.or(object["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(GRACE);
+        let end = if plural == PODS { text(now + SignedDuration::from_secs(grace)) } else { text(now) };
+        let meta = &mut object["metadata"];
+        if meta["deletionTimestamp"].as_str().is_none_or(|known| known > end.as_str()) {
+            meta["deletionTimestamp"] = json!(end);
+            meta["deletionGracePeriodSeconds"] = json!(grace);
+        }
+        if plural == PODS && object["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
+            self.remove(plural, key);
+            return Ok(object);
+        }
+        Ok(self.store(plural, object))
+    }
+
+    /// One of its budget's pods may be gone for each disruption that it allows.
+    fn evict(&mut self, key: &str, body: &Value, now: Timestamp) -> Result<Value, StatusCode> {
+        let object = self.get(PODS, key).ok_or(StatusCode::NOT_FOUND)?;
+        let pod: api::objects::Pod = serde_json::from_value(object).unwrap();
+        let budgets = self.objects.all::<api::objects::PodDisruptionBudget>(BUDGETS);
+        for mut budget in budgets.into_iter().filter(|budget| budget.selects(&pod)) {
+            if !budget.lets_go(&pod) {
+                return Err(StatusCode::TOO_MANY_REQUESTS);
+            }
+            budget.status.disruptions_allowed -= 1;
+            self.store(BUDGETS, serde_json::to_value(&budget).unwrap());
+        }
+        self.delete(PODS, key, &body["deleteOptions"], now)
+    }
+}
+
+/// An object's `namespace/name`.
+fn key(object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().unwrap();
+    object["metadata"]["namespace"].as_str().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+}
+
+/// A moment as the API server writes it.
+pub fn text(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// JSON merge patch (RFC 7386).
+pub fn merge(base: &mut Value, change: &Value) {
+    let Value::Object(changes) = change else {
+        base.clone_from(change);
+        return;
+    };
+    if !base.is_object() {
+        *base = json!({});
+    }
+    for (key, value) in changes {
+        match value {
+            Value::Null => drop(base.as_object_mut().unwrap().remove(key)),
+            value => merge(&mut base[key], value),
+        }
+    }
+}
+
+fn respond(status: StatusCode, body: &Value) -> Response<Body> {
+    let body = Body::from(serde_json::to_vec(body).unwrap());
+    Response::builder().status(status).header("content-type", "application/json").body(body).unwrap()
+}
+
+/// An answer that says no.
+pub fn refused(status: StatusCode) -> Response<Body> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let body = json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": reason,
+        "reason": reason, "code": status.as_u16(),
+    });
+    respond(status, &body)
+}

@@ -1,0 +1,32 @@
+//! The class of all nodes here.
+
+use api::EC2NodeClass;
+use cloud::Cloud;
+use cloud::nodeclass::{Memory, fetch, queries, resolve};
+use controller::market::Market;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::life;
+
+/// As it is applied.
+#[must_use]
+pub fn default_class() -> Value {
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+        "spec": {
+            "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
+            "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
+            "amiSelectorTerms": [{"alias": "al2023@latest"}], "instanceProfile": "nodes",
+        },
+    })
+}
+
+/// Teaches a market the class as this cloud resolves it, without an object of it in the cluster.
+pub async fn learn(ec2: &dyn Cloud, market: &Market) {
+    let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
+    let (settings, now) = (life::settings(), Timestamp::now());
+    let answers = fetch(ec2, &queries(&class, &settings), &Memory::default(), now).await;
+    let resolution = resolve(&class, answers, &settings, now);
+    market.learn(&class, resolution.class).unwrap();
+}

@@ -1,0 +1,138 @@
+//! The end of a life at one of its writes, counted over the API server and EC2: before it is taken, or when it was and nobody hears so.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cloud::guard::Guard;
+use cloud::{CloudError, Kind};
+use http::{Method, Request, Response};
+use kube::client::Body;
+use tokio::sync::Notify;
+
+use crate::api_server::ApiServer;
+use crate::way::Way;
+
+/// Calls to EC2 that change nothing.
+const QUESTIONS: [&str; 3] = ["Describe", "Get", "List"];
+
+/// When a life ends.
+pub struct Death {
+    /// At which write, the first being number 1.
+    at: usize,
+    /// Whether that write is still taken.
+    taken: bool,
+    writes: AtomicUsize,
+    alive: Arc<AtomicBool>,
+    came: Notify,
+    /// A call to EC2 is under way whose answer nobody will hear.
+    last_call: AtomicBool,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Passes,
+    IsTheLast,
+    IsNotTaken,
+}
+
+impl Death {
+    /// At this write.
+    #[must_use]
+    pub fn at(at: usize, taken: bool) -> Self {
+        let (writes, alive) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(true)));
+        Self { at, taken, writes, alive, came: Notify::new(), last_call: AtomicBool::new(false) }
+    }
+
+    /// Never.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::at(usize::MAX, true)
+    }
+
+    /// True until then.
+    #[must_use]
+    pub fn alive(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.alive)
+    }
+
+    /// How many writes there were.
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::Acquire)
+    }
+
+    /// Waits for it.
+    pub async fn comes(&self) {
+        self.came.notified().await;
+    }
+
+    fn fate_of_a_write(&self) -> Fate {
+        match self.writes.fetch_add(1, Ordering::AcqRel) + 1 {
+            number if number != self.at => Fate::Passes,
+            _ if self.taken => Fate::IsTheLast,
+            _ => Fate::IsNotTaken,
+        }
+    }
+
+    fn strike(&self) {
+        self.alive.store(false, Ordering::Release);
+        self.came.notify_one();
+    }
+
+    /// Whoever is dead hears nothing any more.
+    async fn unless_dead(&self) {
+        if !self.alive.load(Ordering::Acquire) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Way for Death {
+    async fn pass(&self, server: Arc<ApiServer>, request: Request<Body>) -> Response<Body> {
+        self.unless_dead().await;
+        let is_write = *request.method() != Method::GET;
+        let fate = if is_write { self.fate_of_a_write() } else { Fate::Passes };
+        if fate == Fate::IsNotTaken {
+            self.strike();
+            self.unless_dead().await;
+        }
+        let answer = server.answer(request).await;
+        if fate == Fate::IsTheLast {
+            self.strike();
+        }
+        self.unless_dead().await;
+        answer
+    }
+}
+
+impl Guard for Death {
+    fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
+        Box::pin(async move {
+            self.unless_dead().await;
+            let is_question = QUESTIONS.iter().any(|question| call.starts_with(question));
+            let fate = if is_question { Fate::Passes } else { self.fate_of_a_write() };
+            if fate == Fate::IsNotTaken {
+                self.strike();
+                self.unless_dead().await;
+            }
+            self.last_call.fetch_or(fate == Fate::IsTheLast, Ordering::AcqRel);
+            Ok(())
+        })
+    }
+
+    fn after(&self, call: &'static str, _: Duration, _: Option<&CloudError>) -> Option<CloudError> {
+        let was_the_last = self.last_call.swap(false, Ordering::AcqRel);
+        was_the_last.then(|| {
+            self.strike();
+            CloudError {
+                call,
+                kind: Kind::Transport,
+                code: String::new(),
+                message: "nobody is there any more".to_owned(),
+            }
+        })
+    }
+}

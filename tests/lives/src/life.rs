@@ -1,0 +1,244 @@
+//! One life of the controller: all of it but its way to the API server and to EC2, until it is killed between any two steps.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use api::objects::{
+    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use cloud::Cloud;
+use controller::act::Act;
+use controller::batch::Trigger;
+use controller::cluster::{Clock, Cluster};
+use controller::event::Notes;
+use controller::index::{Index, Kept};
+use controller::interruption::{Notices, health};
+use controller::launch::Launcher;
+use controller::market::Market;
+use controller::moves::Mover;
+use controller::nominations::Nominations;
+use controller::provision::{Provisioner, Rules};
+use controller::reconcile::Reconciler;
+use controller::resizes::Resizer;
+use controller::settings::Gates;
+use controller::verdicts::Verdicts;
+use controller::work::{Consequences, Work};
+use controller::{drift, garbage, metrics};
+use daemon::metric::Metrics;
+use planner::CapacityType;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::api_server::{ApiServer, Event};
+
+/// What a life finds.
+pub struct Place<'a> {
+    /// Its way to EC2.
+    pub cloud: Arc<dyn Cloud>,
+    /// The API server.
+    pub server: &'a ApiServer,
+    /// Its way to the server.
+    pub client: kube::Client,
+    /// What tells it the time.
+    pub clock: Clock,
+    /// Says to whoever answers it whether it still lives.
+    pub alive: Arc<AtomicBool>,
+    /// Which feature gates are open.
+    pub gates: Gates,
+}
+
+/// A life.
+pub struct Life {
+    alive: Arc<AtomicBool>,
+    leading: Arc<AtomicBool>,
+    /// What it knows of the cluster.
+    pub cluster: Arc<Cluster>,
+    /// What it knows of EC2.
+    pub market: Arc<Market>,
+    /// Its writer.
+    pub act: Act,
+    metrics: Arc<Metrics>,
+    told: Arc<Mutex<Vec<String>>>,
+    /// What asks for plans, until somebody plans.
+    asked: Option<UnboundedReceiver<Trigger>>,
+    verdicts: Arc<Verdicts>,
+    notices: Arc<Notices>,
+    nominations: Arc<Mutex<Nominations>>,
+    mover: Arc<Mover>,
+    client: kube::Client,
+    tasks: JoinSet<()>,
+}
+
+impl Life {
+    /// Lists what there is, and can do nothing but keep its index yet.
+    pub fn awake(place: Place<'_>) -> Self {
+        let Place { cloud, server, client, clock, alive, gates } = place;
+        let leading = Arc::new(AtomicBool::new(true));
+        let (notes, mut outgoing) = Notes::new();
+        let (plan, asked) = unbounded_channel();
+        let cluster = Cluster::with_clock(plan, notes, clock);
+        let (there, mut events) = server.watch();
+        there.into_iter().for_each(|event| hear(&cluster, event, false));
+        cluster.change(complete);
+        assert!(cluster.read(Index::is_synced));
+        let market = Arc::new(Market::new(Arc::clone(&cloud), settings(), gates));
+        let metrics = Arc::new(Metrics::new(metrics::TABLE));
+        let clients = (client.clone(), client.clone());
+        let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+        let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
+        let (mut tasks, told) = (JoinSet::new(), Arc::<Mutex<Vec<String>>>::default());
+        let (says, heard) = (Arc::clone(&told), Arc::clone(&cluster));
+        tasks.spawn(async move {
+            while let Some(note) = outgoing.recv().await {
+                says.lock().unwrap().push(format!("{}: {}", note.reason(), note.message()));
+            }
+        });
+        tasks.spawn(async move {
+            while let Some(event) = events.recv().await {
+                hear(&heard, event, true);
+            }
+        });
+        let (verdicts, notices, nominations) = (Arc::default(), Arc::default(), Arc::default());
+        let asked = Some(asked);
+        Self {
+            alive,
+            leading,
+            cluster,
+            market,
+            act,
+            metrics,
+            told,
+            asked,
+            verdicts,
+            notices,
+            nominations,
+            mover,
+            client,
+            tasks,
+        }
+    }
+
+    /// Looks at things and launches claims, but makes no plans.
+    pub fn works(&mut self) {
+        let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
+        let launcher =
+            Launcher::new(Arc::clone(&cluster), Arc::clone(&market), self.act.clone(), Arc::clone(&self.metrics));
+        self.tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
+        let known = (Arc::clone(&self.verdicts), Arc::clone(&self.notices), Arc::clone(&self.nominations));
+        let hands = (launcher, Arc::clone(&self.mover));
+        let reconciler = Reconciler::new(cluster, market, self.act.clone(), hands, Arc::clone(&self.metrics), known);
+        self.tasks.spawn(Arc::new(reconciler).run());
+        self.gather();
+    }
+
+    /// Does all that the controller does.
+    pub fn plans(&mut self, rules: Rules) {
+        let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
+        let (metrics, notices) = (Arc::clone(&self.metrics), Arc::clone(&self.notices));
+        let shared = (
+            Arc::clone(&cluster),
+            Arc::clone(&market),
+            Arc::clone(&metrics),
+            Arc::clone(&self.verdicts),
+            Arc::clone(&notices),
+            Arc::clone(&self.nominations),
+        );
+        let resizer = Resizer::new(self.client.clone(), Arc::clone(&cluster), self.act.clone(), Arc::clone(&metrics));
+        let provisioner = Provisioner::new(shared, self.act.clone(), (Arc::clone(&self.mover), resizer), rules);
+        self.tasks.spawn(provisioner.run(self.asked.take().unwrap()));
+        for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
+            let (market, metrics) = (Arc::clone(&market), Arc::clone(&metrics));
+            self.tasks.spawn(market.follow_prices(capacity_type, false, Arc::clone(&cluster), metrics));
+        }
+        self.tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
+        self.tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
+        self.tasks.spawn(health::watch_for_ever(cluster, market, notices, metrics));
+        self.works();
+    }
+
+    /// Another task of this life.
+    pub fn does(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// What a plan does when it has written its claims.
+    pub fn gather(&self) {
+        self.cluster.queue.add(Work::Gather);
+    }
+
+    /// What it has published so far, each event as its reason and message.
+    pub fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Ends it where it stands: nothing that it has under way gets another answer.
+    pub fn kill(mut self) {
+        self.alive.store(false, Ordering::Release);
+        self.leading.store(false, Ordering::Release);
+        self.tasks.abort_all();
+    }
+}
+
+/// What the controller is told of cluster and region.
+#[must_use]
+pub fn settings() -> cloud::Settings {
+    cloud::Settings {
+        cluster_name: "kerf".to_owned(),
+        cluster_endpoint: "https://10.0.0.1".to_owned(),
+        cluster_ca: "Q0E=".to_owned(),
+        cluster_cidr: "10.100.0.0/16".to_owned(),
+        kubernetes: "1.36".to_owned(),
+        region: "us-west-2".to_owned(),
+        ..cloud::Settings::default()
+    }
+}
+
+/// All that the server has is known, and of what it does not know there is nothing.
+fn complete(index: &mut Index) -> Consequences {
+    index.do_without::<NodeClaim>();
+    index.do_without::<Pod>();
+    index.do_without::<Node>();
+    index.do_without::<NodePool>();
+    index.do_without::<EC2NodeClass>();
+    index.do_without::<DaemonSet>();
+    index.do_without::<PodDisruptionBudget>();
+    index.do_without::<VolumeAttachment>();
+    index.do_without::<PersistentVolumeClaim>();
+    index.do_without::<PersistentVolume>();
+    index.do_without::<StorageClass>();
+    index.do_without::<CSINode>();
+    index.do_without::<Namespace>();
+    index.do_without::<NodeReport>();
+    index.do_without::<NodeOverlay>();
+    index.do_without::<CapacityBuffer>();
+    index.do_without::<PodTemplate>();
+    index.do_without::<Deployment>();
+    index.do_without::<ReplicaSet>();
+    index.do_without::<StatefulSet>();
+    Consequences::default()
+}
+
+fn hear(cluster: &Cluster, event: Event, live: bool) {
+    match event.plural.as_str() {
+        "nodeclaims" => take::<NodeClaim>(cluster, event, live),
+        "nodes" => take::<Node>(cluster, event, live),
+        "pods" => take::<Pod>(cluster, event, live),
+        "nodepools" => take::<NodePool>(cluster, event, live),
+        "ec2nodeclasses" => take::<EC2NodeClass>(cluster, event, live),
+        "poddisruptionbudgets" => take::<PodDisruptionBudget>(cluster, event, live),
+        "volumeattachments" => take::<VolumeAttachment>(cluster, event, live),
+        other => panic!("nobody here watches {other}"),
+    }
+}
+
+fn take<K: Kept + DeserializeOwned>(cluster: &Cluster, event: Event, live: bool) {
+    let object: K = serde_json::from_value(event.object).unwrap();
+    let now = cluster.now();
+    cluster.change(|index| match event.gone {
+        true => index.delete::<K>(&controller::index::key_of(&object), now),
+        false => index.apply(object, now, live),
+    });
+}

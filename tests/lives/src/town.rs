@@ -1,0 +1,163 @@
+//! A cluster with its surroundings on tokio's clock, in which lives of the controller follow each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, condition, label, taint};
+use cloud::Cloud;
+use cloud::fake::FakeCloud;
+use cloud::guard::Guarded;
+use controller::batch::Window;
+use controller::provision::Rules;
+use controller::settings::Gates;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::api_server::{ApiServer, NODES, PODS};
+use crate::classes;
+use crate::clock::{OfTokio, of_tokio};
+use crate::death::Death;
+use crate::life::{Life, Place};
+use crate::surroundings::{Surroundings, Workload};
+use crate::way::client;
+
+/// The types that EC2 sells here.
+pub const TYPES: [&str; 6] = ["m5.large", "m5.xlarge", "m5.2xlarge", "c5.xlarge", "c5.2xlarge", "c5.4xlarge"];
+/// Time between two looks of kubelets and of kube-scheduler.
+const LOOK: Duration = Duration::from_millis(100);
+/// Whether something is true that no change of the cluster tells is asked so often.
+const LATEST_LOOK: Duration = Duration::from_secs(1);
+/// Generous: nobody waits for it, for the clock runs by itself.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// A cluster with its surroundings.
+pub struct Town {
+    /// Its API server.
+    pub server: Arc<ApiServer>,
+    /// Where machines come from.
+    pub ec2: FakeCloud,
+    /// Kubelets, kube-scheduler and owners.
+    pub surroundings: Arc<Surroundings>,
+    gates: Gates,
+    _tasks: JoinSet<()>,
+}
+
+impl Town {
+    /// One with this pool.
+    #[must_use]
+    pub fn new(pool: Value, gates: Gates) -> Self {
+        let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(OfTokio).build().unwrap();
+        let server = Arc::new(ApiServer::new(of_tokio));
+        server.create("ec2nodeclasses", classes::default_class());
+        server.create("nodepools", pool);
+        let surroundings = Surroundings::new(Arc::clone(&server), ec2.clone(), of_tokio);
+        let tasks = JoinSet::from_iter([Arc::clone(&surroundings).live(LOOK)]);
+        Self { server, ec2, surroundings, gates, _tasks: tasks }
+    }
+
+    /// A life that nothing ends.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        self.life_until(&Arc::new(Death::never()))
+    }
+
+    /// A life until its death.
+    #[must_use]
+    pub fn life_until(&self, death: &Arc<Death>) -> Life {
+        let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(self.ec2.clone()), Arc::clone(death)));
+        let client = client(&self.server, Arc::clone(death));
+        let (alive, gates) = (death.alive(), self.gates);
+        let mut life = Life::awake(Place { cloud, server: &self.server, client, clock: of_tokio, alive, gates });
+        let window = Window { idle: Duration::from_millis(200), max: Duration::from_secs(10) };
+        let planning = snapshot::Settings {
+            node_repair: self.gates.node_repair,
+            static_pools: self.gates.static_capacity,
+            ..snapshot::Settings::default()
+        };
+        life.plans(Rules { window, planning });
+        life
+    }
+
+    /// Wants pods under a name.
+    pub fn want(&self, app: &str, workload: Workload) {
+        self.surroundings.want(app, workload);
+    }
+
+    /// The claims.
+    #[must_use]
+    pub fn claims(&self) -> Vec<NodeClaim> {
+        self.server.claims()
+    }
+
+    /// The Nodes.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Node> {
+        self.server.all(NODES)
+    }
+
+    /// The pods.
+    #[must_use]
+    pub fn pods(&self) -> Vec<Pod> {
+        self.server.all(PODS)
+    }
+
+    /// Waits until something is true, and says what is not when that takes for ever.
+    pub async fn until(&self, what: &str, is: impl Fn(&Self) -> Result<(), String>) {
+        let begin = tokio::time::Instant::now();
+        let (mut seen, mut looked) = (None, begin);
+        loop {
+            // Reading all objects is what such a test takes its time for.
+            if seen != Some(self.server.version()) || looked.elapsed() >= LATEST_LOOK {
+                (seen, looked) = (Some(self.server.version()), tokio::time::Instant::now());
+                match is(self) {
+                    Ok(()) => return,
+                    Err(objection) if begin.elapsed() > LIMIT => panic!("{what}: {objection}"),
+                    Err(_) => {}
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Nothing is under way: every claim's node is up, open and its own machine's, and so many pods run.
+    pub fn is_settled(&self, claims: usize, pods: usize) -> Result<(), String> {
+        let there = self.claims();
+        let up = there.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
+        let nodes = self.nodes();
+        let closed = nodes.iter().filter(|node| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)).count();
+        let going = there.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count();
+        let marked = there.iter().filter(|claim| claim.replaced_by().is_some()).count();
+        let running = self.pods().iter().filter(|pod| pod.is_ready() && !pod.is_terminating()).count();
+        let alive = self.ec2.machines().iter().filter(|machine| !machine.instance.is_ending()).count();
+        let found = (there.len(), up, nodes.len(), alive, running, closed + going + marked);
+        let wanted = (claims, claims, claims, claims, pods, 0);
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(format!("claims, up, nodes, machines, pods, under way: {found:?}, not {wanted:?}"))
+        }
+    }
+}
+
+/// A pool of machines of these types, bought on demand, with this `spec.disruption`.
+#[must_use]
+pub fn pool(types: &[&str], disruption: Value) -> Value {
+    let one_of = |key: &str, values: &[&str]| json!({"key": key, "operator": "In", "values": values});
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+        "spec": {
+            "disruption": disruption,
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    one_of(label::ARCH, &[label::ARCH_AMD64]),
+                    one_of(label::INSTANCE_TYPE, types),
+                    one_of(label::CAPACITY_TYPE, &[label::CAPACITY_ON_DEMAND]),
+                ],
+                "expireAfter": "Never",
+            }},
+        },
+    })
+}

@@ -1,0 +1,104 @@
+//! Nodes that are sick, with the gate open: how fast they go when two agree, how long when one says so alone, and when none goes.
+
+use api::{condition, reason};
+use cloud::InstanceStatus;
+use controller::settings::Gates;
+use jiff::SignedDuration;
+use lives::clock::of_tokio;
+use lives::surroundings::Workload;
+use lives::town::{Town, pool};
+use serde_json::json;
+
+const NODES: usize = 10;
+
+async fn fleet(gates: Gates) -> (Town, lives::life::Life) {
+    let disruption = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
+    let town = Town::new(pool(&["m5.large"], disruption), gates);
+    let life = town.life();
+    town.want("web", Workload::of(NODES, 1500));
+    town.until("the fleet", |town| town.is_settled(NODES, NODES)).await;
+    (town, life)
+}
+
+fn repairing() -> Gates {
+    Gates { node_repair: true, ..Gates::default() }
+}
+
+/// A node, with its claim and its instance.
+fn first_node(town: &Town) -> (String, String, String) {
+    let claim = town.claims().swap_remove(0);
+    let status = claim.status.unwrap();
+    let instance = status.provider_id.rsplit('/').next().unwrap().to_owned();
+    (status.node_name, claim.metadata.name.unwrap(), instance)
+}
+
+/// How long it takes from now until the claim begins to go; `None` when it does not within this time.
+async fn goes_after(town: &Town, claim: &str, patience: SignedDuration) -> Option<SignedDuration> {
+    let begin = of_tokio();
+    loop {
+        let found = town.claims().into_iter().find(|it| it.metadata.name.as_deref() == Some(claim));
+        let passed = of_tokio().duration_since(begin);
+        if found.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some()) {
+            return Some(passed);
+        }
+        if passed > patience {
+            return None;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_kubelet_and_agent_agree_a_node_goes_within_two_minutes() {
+    let (town, _life) = fleet(repairing()).await;
+    let (node, claim, _) = first_node(&town);
+    town.surroundings.say(&node, condition::READY, condition::FALSE);
+    town.surroundings.say(&node, condition::KERNEL_READY, condition::FALSE);
+    let took = goes_after(&town, &claim, SignedDuration::from_mins(10)).await.unwrap();
+    assert!(took < SignedDuration::from_mins(2) && took > SignedDuration::from_secs(60), "it took {took}");
+    town.until("a healthy fleet", |town| town.is_settled(NODES, NODES)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_ec2_bears_the_agent_out_a_node_goes_within_two_minutes() {
+    let (town, _life) = fleet(repairing()).await;
+    let (node, claim, instance) = first_node(&town);
+    let since = Some(of_tokio().to_string());
+    town.ec2.set_status(InstanceStatus { instance, instance_impaired_since: since, ..InstanceStatus::default() });
+    town.surroundings.say(&node, condition::STORAGE_READY, condition::FALSE);
+    let took = goes_after(&town, &claim, SignedDuration::from_mins(10)).await.unwrap();
+    assert!(took < SignedDuration::from_mins(2), "it took {took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_called_sick_by_one_alone_has_half_an_hour() {
+    let (town, _life) = fleet(repairing()).await;
+    let (node, claim, _) = first_node(&town);
+    town.surroundings.say(&node, condition::READY, condition::FALSE);
+    let took = goes_after(&town, &claim, SignedDuration::from_mins(40)).await.unwrap();
+    let half_an_hour = SignedDuration::from_mins(30);
+    assert!(took >= half_an_hour && took < half_an_hour + SignedDuration::from_secs(15), "it took {took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_gate_closed_nobody_goes() {
+    let (town, _life) = fleet(Gates::default()).await;
+    let (node, claim, _) = first_node(&town);
+    town.surroundings.say(&node, condition::READY, condition::FALSE);
+    town.surroundings.say(&node, condition::KERNEL_READY, condition::FALSE);
+    assert_eq!(goes_after(&town, &claim, SignedDuration::from_mins(60)).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_fifth_of_a_pool_is_hardly_the_machines_fault() {
+    let (town, life) = fleet(repairing()).await;
+    let claims: Vec<String> = town.claims().into_iter().filter_map(|claim| claim.metadata.name).collect();
+    for claim in town.claims().iter().take(3) {
+        let node = &claim.status.as_ref().unwrap().node_name;
+        town.surroundings.say(node, condition::READY, condition::FALSE);
+        town.surroundings.say(node, condition::KERNEL_READY, condition::FALSE);
+    }
+    assert_eq!(goes_after(&town, &claims[0], SignedDuration::from_mins(60)).await, None);
+    let told = life.told();
+    assert!(told.iter().any(|said| said.starts_with(reason::NODE_REPAIR_BLOCKED)), "{told:?}");
+}

@@ -1,0 +1,138 @@
+//! What happens to nodes, told without deaths: a cluster that is settled, what is changed about it, and what has to come of that.
+
+use std::collections::BTreeSet;
+
+use api::label;
+use lives::api_server::{BUDGETS, CLAIMS};
+use lives::surroundings::Workload;
+use lives::town::{Town, pool};
+use serde_json::{Value, json};
+
+/// A story.
+pub struct Story {
+    pub name: &'static str,
+    /// The pool's types and its `spec.disruption`.
+    types: &'static [&'static str],
+    disruption: fn() -> Value,
+    /// Pods under names, by number and thousandths of a CPU; before and, where that is what changes, after.
+    pods: &'static [(&'static str, usize, i64)],
+    /// How many claims they settle on.
+    claims: usize,
+    change: fn(&Town),
+    /// Nodes, pods and machines ever, in the end.
+    pub end: (usize, usize, usize),
+    /// How many nodes may be disturbed at once.
+    pub most_disturbed: usize,
+}
+
+impl Story {
+    /// The cluster as it is before the change: a first life has settled it and is gone.
+    pub async fn settled(&self) -> Town {
+        let town = Town::new(pool(self.types, (self.disruption)()), Default::default());
+        let life = town.life();
+        for (app, replicas, cpu) in self.pods {
+            // One after another, so that each finds the machine that the story has for it.
+            town.want(app, Workload::of(*replicas, *cpu));
+            let wanted = town.pods().len();
+            town.until(app, |town| {
+                let running = town.pods().iter().filter(|pod| pod.is_ready()).count();
+                if running >= wanted.max(*replicas) { Ok(()) } else { Err(format!("{running} run")) }
+            })
+            .await;
+        }
+        let pods = self.pods.iter().map(|(_, replicas, _)| replicas).sum();
+        town.until(self.name, |town| town.is_settled(self.claims, pods)).await;
+        life.kill();
+        town
+    }
+
+    /// What happens.
+    pub fn changes(&self, town: &Town) {
+        (self.change)(town);
+    }
+
+    /// Waits until all has come about.
+    pub async fn ends(&self, town: &Town) {
+        let (claims, pods, machines) = self.end;
+        town.until(self.name, |town| match town.ec2.machines().len() {
+            ever if ever < machines => Err(format!("{ever} machines of {machines} were bought")),
+            _ => town.is_settled(claims, pods),
+        })
+        .await;
+    }
+}
+
+fn at_once() -> Value {
+    json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]})
+}
+
+fn one_by_one() -> Value {
+    json!({"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]})
+}
+
+fn in_pool(town: &Town, change: &Value) {
+    town.server.change("nodepools", "default", change);
+}
+
+fn only_these(types: &[&str]) -> Value {
+    let one_of = |key: &str, values: &[&str]| json!({"key": key, "operator": "In", "values": values});
+    let requirements = [
+        one_of(label::ARCH, &[label::ARCH_AMD64]),
+        one_of(label::INSTANCE_TYPE, types),
+        one_of(label::CAPACITY_TYPE, &[label::CAPACITY_ON_DEMAND]),
+    ];
+    json!({"spec": {"template": {"spec": {"requirements": requirements}}}})
+}
+
+/// All of them.
+pub const ALL: [Story; 4] = [
+    Story {
+        name: "two nodes that drift, one after the other",
+        types: &["m5.xlarge"],
+        disruption: one_by_one,
+        pods: &[("red", 1, 2500), ("green", 1, 2500)],
+        claims: 2,
+        change: |town| in_pool(town, &json!({"spec": {"template": {"metadata": {"labels": {"tier": "new"}}}}})),
+        end: (2, 2, 4),
+        most_disturbed: 1,
+    },
+    Story {
+        name: "two half-used nodes that become one cheaper one",
+        types: &["m5.xlarge"],
+        disruption: at_once,
+        pods: &[("half", 1, 2500), ("other", 1, 2500)],
+        claims: 2,
+        change: |town| in_pool(town, &only_these(&["m5.xlarge", "c5.2xlarge"])),
+        end: (1, 2, 3),
+        most_disturbed: 2,
+    },
+    Story {
+        name: "a node whose pods have room on another",
+        types: &["m5.xlarge"],
+        disruption: at_once,
+        pods: &[("stays", 1, 1500), ("large", 1, 2400), ("small", 1, 1400)],
+        claims: 2,
+        change: |town| town.want("large", Workload::of(0, 2400)),
+        end: (1, 2, 2),
+        most_disturbed: 2,
+    },
+    Story {
+        name: "a claim that somebody deletes, with a budget that lets one pod go at a time",
+        types: &["m5.xlarge"],
+        disruption: one_by_one,
+        pods: &[("guarded", 3, 1000)],
+        claims: 1,
+        change: |town| {
+            let budget = json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "guarded", "namespace": "default"},
+                "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "guarded"}}},
+            });
+            town.server.create(BUDGETS, budget);
+            let names: BTreeSet<String> = town.claims().into_iter().filter_map(|claim| claim.metadata.name).collect();
+            names.iter().for_each(|name| town.server.delete(CLAIMS, name));
+        },
+        end: (1, 3, 2),
+        most_disturbed: 1,
+    },
+];

@@ -1,0 +1,168 @@
+//! Lives of the controller under bad luck: calls are slow, refused or never answered, and the clock runs twenty times as fast.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use cloud::fake::{Clock, FakeCloud};
+use cloud::guard::{Guard, Guarded};
+use cloud::{Cloud, CloudError, Kind};
+use controller::act::{Act, Step};
+use controller::cluster::Cluster;
+use controller::garbage;
+use controller::market::Market;
+use controller::settings::Gates;
+use http::{Request, Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use kube::client::Body;
+use lives::api_server::{ApiServer, refused};
+use lives::chance::Chance;
+use lives::classes::learn;
+use lives::life::{Life, Place};
+use lives::way::{Way, client};
+
+/// How much faster the clock runs.
+const SPEED: u32 = 20;
+static START: LazyLock<(Instant, Timestamp)> = LazyLock::new(|| (Instant::now(), Timestamp::now()));
+
+/// The time of the soak.
+pub fn fast_now() -> Timestamp {
+    let passed = START.0.elapsed() * SPEED;
+    START.1 + SignedDuration::try_from(passed).unwrap()
+}
+
+/// The same for the fake.
+pub struct FastClock;
+
+impl Clock for FastClock {
+    fn now(&self) -> Timestamp {
+        fast_now()
+    }
+}
+
+/// EC2 as a life sees it: slow, refusing, silent; and gone once the life is over.
+struct Trouble {
+    alive: Arc<AtomicBool>,
+    chance: Arc<Chance>,
+}
+
+impl Guard for Trouble {
+    fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
+        Box::pin(async move {
+            if !self.alive.load(Ordering::Acquire) {
+                std::future::pending::<()>().await;
+            }
+            if self.chance.strikes(10) {
+                tokio::time::sleep(Duration::from_millis(self.chance.below(200) as u64)).await;
+            }
+            let error =
+                |kind, code: &str| CloudError { call, kind, code: code.to_owned(), message: "bad luck".to_owned() };
+            if !self.chance.strikes(6) {
+                return Ok(());
+            }
+            Err(match self.chance.below(4) {
+                0 => error(Kind::Throttled, "RequestLimitExceeded"),
+                1 => error(Kind::Server, "InternalError"),
+                2 => error(Kind::Unauthorized, "UnauthorizedOperation"),
+                _ => error(Kind::Transport, ""),
+            })
+        })
+    }
+
+    fn after(&self, call: &'static str, _: Duration, error: Option<&CloudError>) -> Option<CloudError> {
+        let lost = || CloudError { call, kind: Kind::Transport, code: String::new(), message: "lost".to_owned() };
+        (error.is_none() && self.chance.strikes(6)).then(lost)
+    }
+}
+
+/// The way to the API server. A dead life gets no answers, bad luck loses some.
+struct Rough {
+    alive: Arc<AtomicBool>,
+    chance: Arc<Chance>,
+}
+
+impl Way for Rough {
+    async fn pass(&self, server: Arc<ApiServer>, request: Request<Body>) -> Response<Body> {
+        if !self.alive.load(Ordering::Acquire) {
+            std::future::pending::<()>().await;
+        }
+        if self.chance.strikes(50) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        if self.chance.strikes(50) {
+            return refused(StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        let answer = server.answer(request).await;
+        if self.chance.strikes(50) { refused(StatusCode::INTERNAL_SERVER_ERROR) } else { answer }
+    }
+}
+
+/// Starts one under bad luck and the fast clock: it lists what there is and goes on from there.
+pub async fn begin(ec2: &FakeCloud, server: &Arc<ApiServer>, chance: &Arc<Chance>) -> Life {
+    let alive = Arc::new(AtomicBool::new(true));
+    let trouble = Trouble { alive: Arc::clone(&alive), chance: Arc::clone(chance) };
+    let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(ec2.clone()), Arc::new(trouble)));
+    on((cloud, ec2), (server, chance), fast_now, alive).await
+}
+
+/// The same on any cloud, under any clock. The second cloud tells of the class, so that this costs no calls of the first.
+pub async fn on(
+    (cloud, informant): (Arc<dyn Cloud>, &dyn Cloud),
+    (server, chance): (&Arc<ApiServer>, &Arc<Chance>),
+    clock: fn() -> Timestamp,
+    alive: Arc<AtomicBool>,
+) -> Life {
+    let client = client(server, Arc::new(Rough { alive: Arc::clone(&alive), chance: Arc::clone(chance) }));
+    let mut life = Life::awake(Place { cloud, server, client, clock, alive, gates: Gates::default() });
+    learn(informant, &life.market).await;
+    life.does(collect(Arc::clone(&life.cluster), Arc::clone(&life.market), life.act.clone()));
+    life.works();
+    life
+}
+
+/// How many addresses of the subnets a life counts as taken by launches that subnets do not show yet.
+pub async fn addresses_under_way(life: &Life, ec2: &FakeCloud, now: Timestamp) -> i64 {
+    let (_, in_flight) = life.market.knowledge(now);
+    let subnets = ec2.subnets(&cloud::Filter::default()).await.unwrap();
+    subnets.iter().map(|subnet| in_flight.of(&subnet.id, now)).sum()
+}
+
+/// Has the collector look at launch templates as of `now`.
+pub async fn collect_templates(life: &Life, now: Timestamp) {
+    for step in garbage::unused_templates(&life.cluster, &life.market, now).await {
+        assert!(matches!(step, Step::DeleteLaunchTemplate(_)));
+        life.act.run(step).await.unwrap();
+    }
+}
+
+/// What happened, in a line.
+pub fn story(ec2: &FakeCloud, chance: &Chance) -> String {
+    let count = |call: &str| ec2.count(call);
+    format!(
+        "{} CreateFleet, {} machines ever, {} TerminateInstances, {} CreateLaunchTemplate, {} faults",
+        count("CreateFleet"),
+        ec2.machines().len(),
+        count("TerminateInstances"),
+        count("CreateLaunchTemplate"),
+        chance.faults()
+    )
+}
+
+/// The class selects nothing any more: nothing is bought for it until it does.
+pub fn unresolve(life: &Life) {
+    life.market.forget("default");
+}
+
+/// The collector's loop at the clock's pace.
+async fn collect(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let Ok(instances) = market.own_instances().await else { continue };
+        for step in cluster.read(|index| garbage::decide(index, &instances, cluster.now())) {
+            // What fails is decided again at the next look.
+            let _ = act.run(step).await;
+        }
+    }
+}
