@@ -55,10 +55,10 @@ fn is_held(pod: &Pod, now: Millis) -> bool {
     span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
 }
 
-/// The rules of every drain of this machine.
+/// The rules of a drain of this machine. Those of a termination by Karpenter are its own; of ours they have the pace.
 #[must_use]
-pub fn rules(said: &DrainSettings, seed: u64) -> Settings {
-    Settings {
+pub fn rules(said: &DrainSettings, seed: u64, termination: bool) -> Settings {
+    let own = Settings {
         reserve: said.margin.0,
         grace_cap: said.least_grace.0,
         lead: said.load_balancer_lead.0,
@@ -67,7 +67,8 @@ pub fn rules(said: &DrainSettings, seed: u64) -> Settings {
         abreast: said.abreast.0.into(),
         detach: said.detach_volumes.0,
         ..Settings::for_machine(seed)
-    }
+    };
+    if termination { own.as_terminating() } else { own }
 }
 
 fn care(said: machine::agent::drain::Care) -> Care {

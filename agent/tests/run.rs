@@ -35,10 +35,14 @@ mod machine;
 mod memory;
 #[path = "run/notices.rs"]
 mod notices;
+#[path = "../../crates/drain/tests/stories/play.rs"]
+mod play;
 #[path = "run/scaling.rs"]
 mod scaling;
 #[path = "run/sequences.rs"]
 mod sequences;
+#[path = "run/stories.rs"]
+mod stories;
 #[path = "run/told.rs"]
 mod told;
 #[path = "run/whole.rs"]

@@ -43,12 +43,13 @@ pub(super) fn whose(view: &View) -> Hands {
 
 fn asked(view: &View, wanted: &DrainRequest, standing: &DrainRequest, silence: SignedDuration) -> Hands {
     let since = view.now.duration_since(standing.asked.unwrap_or(Timestamp::MIN));
+    let same = (standing.deadline, standing.termination) == (wanted.deadline, wanted.termination);
     match answer(&view.node, &standing.id) {
         None if since < ACKNOWLEDGES => Hands::Agent,
         None => Hands::TakenOver("its agent has not acknowledged the drain within 5 s"),
         Some(_) if silence >= SILENCE_DRAINING => Hands::TakenOver("its agent has been silent for 30 s"),
         Some(Answer::Over) => Hands::TakenOver("its agent is done, but pods are left"),
-        Some(Answer::Drains) if standing.deadline != wanted.deadline => Hands::Ask(wanted.clone()),
+        Some(Answer::Drains) if !same => Hands::Ask(wanted.clone()),
         Some(Answer::Drains) => Hands::Agent,
     }
 }
@@ -79,6 +80,7 @@ pub(super) fn request(view: &View) -> DrainRequest {
         reason: super::why(view).to_owned(),
         deadline: super::deadline(view).and_then(|at| Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()),
         daemon_sets: true,
+        termination: true,
         asked: Some(asked.unwrap_or(view.now)),
     }
 }

@@ -24,6 +24,10 @@ pub struct DrainRequest {
     /// Pods of DaemonSets leave as well; right only behind a taint that keeps them away.
     #[serde(default)]
     pub daemon_sets: bool,
+    /// The deadline is that of Karpenter's `terminationGracePeriod`, and its arithmetic holds in place of the machine's own rules: pods
+    /// have all of the time, and who asks to be left alone stays until its own grace period before the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub termination: bool,
     /// When the wish was made: who makes it may act itself when it is not acknowledged in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Timestamp>,
@@ -112,11 +116,14 @@ mod tests {
             reason: "Drifted".into(),
             deadline: Some(Timestamp::UNIX_EPOCH),
             daemon_sets: true,
+            termination: true,
             asked: None,
         };
         let text = request.to_string();
-        let expected =
-            r#"{"id":"termination-1","reason":"Drifted","deadline":"1970-01-01T00:00:00Z","daemonSets":true}"#;
+        let expected = concat!(
+            r#"{"id":"termination-1","reason":"Drifted","deadline":"1970-01-01T00:00:00Z","#,
+            r#""daemonSets":true,"termination":true}"#
+        );
         assert_eq!(text, expected);
         assert_eq!(DrainRequest::parse(&text).ok(), Some(request));
     }

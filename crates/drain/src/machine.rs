@@ -113,6 +113,12 @@ impl Drain {
         }
     }
 
+    /// Goes on by these rules, but for what its wishes say of deadline and DaemonSets.
+    pub fn govern(&mut self, rules: Settings) {
+        let (deadline, daemon_sets) = (self.settings.deadline, self.settings.daemon_sets);
+        self.settings = Settings { deadline, daemon_sets, ..rules };
+    }
+
     /// Follows these wishes from now on. Without any it is called off: nothing more is asked of anybody, and who was asked leaves.
     pub fn follow(&mut self, orders: &Orders) {
         (self.settings.deadline, self.settings.daemon_sets) = (orders.deadline(), orders.daemon_sets());

@@ -69,15 +69,18 @@ impl Emptying {
     }
 
     fn adjust(&mut self, known: &mut Known, orders: &Orders, now: Millis) {
+        let rules = rules(&self.settings, report::fnv(&known.journal.instance), orders.is_termination());
         if orders.is_empty() {
             self.call_off(known);
         } else if known.journal.drain.is_none() {
-            let rules = rules(&self.settings, report::fnv(&known.journal.instance));
-            known.journal.drain = Some(Drain::new(rules, now));
+            known.journal.drain = Some(Drain::new(rules.clone(), now));
             Volumes::hear(known, now);
             self.begun = Some(now);
         }
-        known.with_drain(|drain| drain.follow(orders));
+        known.with_drain(|drain| {
+            drain.govern(rules);
+            drain.follow(orders);
+        });
     }
 
     fn call_off(&mut self, known: &mut Known) {
@@ -210,6 +213,7 @@ fn orders(journal: &Journal) -> Orders {
         reason: order.why.clone(),
         deadline: order.forced,
         daemon_sets: DaemonSets::Skip,
+        termination: false,
     });
     orders.set(ANNOUNCED, announced);
     orders.set(asked::SOURCE, journal.asked.clone());
