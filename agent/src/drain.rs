@@ -4,7 +4,7 @@ use api::{annotation, taint};
 use drain::{Action, Care, Millis, PodOnNode, Reply, Settings};
 use machine::agent::drain::DrainSettings;
 
-use crate::clock::Wall;
+use crate::clock::{By, Wall};
 use crate::cluster::{Cluster, ClusterError, Pod};
 use crate::notices::moment;
 
@@ -79,11 +79,14 @@ fn care(said: machine::agent::drain::Care) -> Care {
     }
 }
 
-/// Sends one request of a drain and says what came of it. [`Action::List`] is no request for a pod and gives `None`.
-pub async fn request(cluster: &Cluster, action: &Action) -> Option<(String, Reply)> {
+/// Sends one request of a drain, if that is possible before `by`, and says what came of it. [`Action::List`] is no request for a pod
+/// and gives `None`.
+pub async fn request(cluster: &Cluster, action: &Action, by: By) -> Option<(String, Reply)> {
     let (uid, sent) = match action {
-        Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace).await),
-        Action::Delete { namespace, pod, uid, grace } => (uid, cluster.delete_pod(namespace, pod, uid, *grace).await),
+        Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace, by).await),
+        Action::Delete { namespace, pod, uid, grace } => {
+            (uid, cluster.delete_pod(namespace, pod, uid, *grace, by).await)
+        }
         Action::List => return None,
     };
     let reply = sent.as_ref().err().map_or(Reply::Accepted, ClusterError::reply);

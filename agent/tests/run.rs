@@ -17,6 +17,8 @@ mod decisions;
 mod faults;
 #[path = "run/gates.rs"]
 mod gates;
+#[path = "run/hands.rs"]
+mod hands;
 #[path = "run/health.rs"]
 mod health;
 #[path = "bootstrap/imds.rs"]

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use drain::{Action, Millis};
+use api::annotation;
+use drain::{Action, First, Millis};
 use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
 use super::lifecycle::{Act, Input, Lifecycle};
-use crate::clock::Wall;
+use crate::clock::{Clock, Wall};
 use crate::cluster::{Cluster, ClusterError};
 use crate::drain::{pods_on_node, request};
 use crate::ec2::auto_scaling;
@@ -82,11 +83,11 @@ impl Actor {
     }
 
     /// Starts an act.
-    pub(super) fn start(&mut self, act: Act, life: &Lifecycle, now: Millis) {
+    pub(super) fn start(&mut self, act: Act, life: &Lifecycle, clock: &Clock) {
         let Some(cluster) = self.cluster.clone() else {
             return;
         };
-        let (name, wall) = (life.name().to_owned(), life.wall());
+        let (name, wall, now) = (life.name().to_owned(), life.wall(), clock.now());
         match act {
             Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => {}
             Act::PatchNode(patch) => {
@@ -109,6 +110,14 @@ impl Actor {
                     Some(Input::Told(tiding.key, exists || said("Event", told)))
                 });
             }
+            Act::ReadNode(first) => {
+                self.tasks.spawn(async move {
+                    if let First::TakeBack(words) = first {
+                        said("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
+                    }
+                    Some(read(&cluster, &name, now).await)
+                });
+            }
             Act::LookAttached { volume, attachment } => {
                 self.tasks.spawn(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
             }
@@ -116,8 +125,9 @@ impl Actor {
                 self.tasks.spawn(async move { list(&cluster, &name, wall, now).await });
             }
             Act::Drain(action) => {
+                let by = clock.by(life.asks_until(now));
                 self.tasks.spawn(async move {
-                    let (uid, reply) = request(&cluster, &action).await?;
+                    let (uid, reply) = request(&cluster, &action, by).await?;
                     Some(Input::Reply(uid, reply))
                 });
             }
@@ -133,6 +143,18 @@ async fn list(cluster: &Cluster, node: &str, wall: Wall, now: Millis) -> Option<
             None
         }
     }
+}
+
+/// The Node as the API server has it, read from where all writes are seen.
+async fn read(cluster: &Cluster, name: &str, began: Millis) -> Input {
+    let node = cluster.node(name).await;
+    Input::NodeRead(
+        began,
+        node.unwrap_or_else(|error| {
+            log::warn!("cannot read the Node: {}", daemon::error::chain(&error));
+            None
+        }),
+    )
 }
 
 /// Whether a VolumeAttachment is gone; who cannot be asked is asked again.

@@ -8,7 +8,7 @@ use api::{DrainRequest, annotation};
 use drain::{Action, Millis, PodOnNode, Reply};
 use serde_json::{Value, json};
 
-use crate::decisions::{INSTANCE, NAME, carried_on, spot};
+use crate::decisions::{INSTANCE, NAME, carried_on, read, spot};
 use crate::play::story::{Cause, T0};
 use crate::play::world::Player;
 use crate::play::{self, Story, Telling};
@@ -52,6 +52,7 @@ impl Agent {
             }
             Act::PatchStatus(_) => Input::StatusWritten(true),
             Act::Tell(tiding) => Input::Told(tiding.key, true),
+            Act::ReadNode(_) => read(now, None),
             Act::LookAttached { volume, .. } => {
                 Some(Input::Detached(volume.clone())).filter(|_| !self.volumes.contains(&volume))?
             }
