@@ -321,11 +321,13 @@ pub fn why(view: &View) -> &str {
     found.map_or(FORCEFUL, |found| found.reason.as_str())
 }
 
-/// The moment at which every pod must be gone, if the claim carries one.
+/// The moment at which every pod must be gone: the one that the claim carries, or that of a notice which has come since.
 fn deadline(view: &View) -> Option<Millis> {
-    let annotations = view.claim.as_ref()?.metadata.annotations.as_ref()?;
-    let deadline: Timestamp = annotations.get(annotation::TERMINATION_TIMESTAMP)?.parse().ok()?;
-    Some(millis(deadline))
+    let annotations = view.claim.as_ref().and_then(|claim| claim.metadata.annotations.as_ref());
+    let carried = annotations.and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP)).map(String::as_str);
+    let told = view.node.interruption().and_then(|_| view.node.annotation(annotation::INTERRUPTION_DEADLINE));
+    let moments = [carried, told].into_iter().flatten().filter_map(|text| text.parse::<Timestamp>().ok());
+    moments.map(millis).min()
 }
 
 fn millis(moment: Timestamp) -> Millis {

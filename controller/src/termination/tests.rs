@@ -330,6 +330,29 @@ fn an_agent_that_comes_back_finds_the_drain_in_the_controllers_hands_until_it_ta
     }
 }
 
+/// A notice that comes while a node goes already brings its end forward, for the agent and for who relieves it.
+#[test]
+fn a_notice_brings_the_end_of_a_drain_forward() {
+    let notice = |word: &str, why: &str| {
+        leaving(&json!({
+            "metadata": {"annotations": {annotation::INTERRUPTION_DEADLINE: at(400).to_string()}},
+            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": word, "reason": why}]},
+        }))
+    };
+    let held = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let rows = [
+        ("a notice", notice("True", reason::SPOT_INTERRUPTION), true),
+        ("one that is over", notice("False", reason::INTERRUPTION_OVER), false),
+        ("a recommendation", notice("True", reason::REBALANCE_RECOMMENDATION), false),
+    ];
+    for (what, node, forced) in rows {
+        let node = signed(&node, 370);
+        let view = look(&node, &ending(&[]), std::slice::from_ref(&held), Instance::Alive, 370);
+        assert_eq!(requests(&fresh(&view)).contains(&"delete pod web".to_owned()), forced, "{what}");
+        assert_eq!(super::handover::request(&view).deadline, Some(at(400)).filter(|_| forced), "{what}");
+    }
+}
+
 #[test]
 fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_unasked() {
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
