@@ -389,4 +389,6 @@ pub fn pool_of(view: &View) -> &str {
 }
 
 #[cfg(test)]
+mod stories;
+#[cfg(test)]
 mod tests;
