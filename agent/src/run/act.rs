@@ -1,6 +1,7 @@
 //! Carrying out: each act becomes one request in a task of its own, whose end is an input again. Nothing here chooses or repeats.
 
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use api::annotation;
@@ -70,10 +71,16 @@ impl Actor {
         }
     }
 
+    /// Starts a task. They are of one kind: compiled for each kind by itself, what runs them would be in the program eight times.
+    fn begin(&mut self, task: impl Future<Output = Option<Input>> + Send + 'static) {
+        let task: Pin<Box<dyn Future<Output = Option<Input>> + Send>> = Box::pin(task);
+        self.tasks.spawn(task);
+    }
+
     /// Tells the Auto Scaling group; needs no API server.
     pub(super) fn complete(&mut self, hook: LifecycleHook) {
         let (imds, host) = (Arc::clone(&self.imds), Host::new(&self.root, ""));
-        self.tasks.spawn(async move {
+        self.begin(async move {
             let told = auto_scaling::complete(imds, &Environment::of_process(), &host, &hook).await;
             if let Err(error) = &told {
                 log::warn!("the Auto Scaling group was not told: {}", daemon::error::chain(error));
@@ -91,27 +98,27 @@ impl Actor {
         match act {
             Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => {}
             Act::PatchNode(patch) => {
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let done = said("Node", cluster.patch_node(&name, &patch).await);
                     Some(Input::NodeWritten(done))
                 });
             }
             Act::PatchStatus(patch) => {
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let done = said("Node status", cluster.patch_node_status(&name, &patch).await);
                     Some(Input::StatusWritten(done))
                 });
             }
             Act::Tell(tiding) => {
                 let event = tiding.event(&name, life.node(), wall.of(now));
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let told = cluster.create_event(&event).await;
                     let exists = told.as_ref().is_err_and(|error| error.status() == Some(409));
                     Some(Input::Told(tiding.key, exists || said("Event", told)))
                 });
             }
             Act::ReadNode(first) => {
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     if let First::TakeBack(words) = first {
                         said("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
                     }
@@ -119,14 +126,14 @@ impl Actor {
                 });
             }
             Act::LookAttached { volume, attachment } => {
-                self.tasks.spawn(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
+                self.begin(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
             }
             Act::Drain(Action::List) => {
-                self.tasks.spawn(async move { list(&cluster, &name, wall, now).await });
+                self.begin(async move { list(&cluster, &name, wall, now).await });
             }
             Act::Drain(action) => {
                 let by = clock.by(life.asks_until(now));
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let (uid, reply) = request(&cluster, &action, by).await?;
                     Some(Input::Reply(uid, reply))
                 });
