@@ -45,6 +45,12 @@ impl Clock {
         Millis(u64::try_from(self.anchor.saturating_add(since_boot())).unwrap_or(0))
     }
 
+    /// The moment by which something must have been sent.
+    #[must_use]
+    pub fn by(&self, moment: Millis) -> By {
+        By(i64::try_from(moment.0).unwrap_or(i64::MAX).saturating_sub(self.anchor))
+    }
+
     /// Looks at the wall: by how many milliseconds it is ahead, in steps, for what people and others read.
     pub fn look(&mut self) -> i64 {
         let ahead = wall().saturating_sub(self.anchor.saturating_add(since_boot()));
@@ -65,6 +71,22 @@ fn wall() -> i64 {
 fn since_boot() -> i64 {
     // Every Linux since 2.6.39 has it; without it the clock would stand still, and the wall's is better then.
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or_else(|_| wall(), |at| at.tv_sec() * 1000 + at.tv_nsec() / 1_000_000)
+}
+
+/// A moment by which something must have been sent, in milliseconds since the boot. A machine or program that was stopped meanwhile is
+/// late, and knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By(i64);
+
+impl By {
+    /// Of what may be sent at any time.
+    pub const EVER: Self = Self(i64::MAX);
+
+    /// Whether it is too late.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        since_boot() >= self.0
+    }
 }
 
 /// The wall clock as it differs from the agent's, in milliseconds: how moments are written for others.
@@ -103,5 +125,14 @@ mod tests {
         assert!(again.now().since(clock.now()).as_secs() < 2 && clock.now() <= again.now());
         let wall = Wall(-3_600_000);
         assert_eq!(wall.ours(wall.of(Millis(10_000_000))), Millis(10_000_000));
+    }
+
+    #[test]
+    fn what_was_to_be_sent_by_now_is_late() {
+        let clock = Clock::anchored(None);
+        let now = clock.now();
+        let minute = std::time::Duration::from_secs(60);
+        let late = [clock.by(now), clock.by(now - minute), clock.by(now + minute), By::EVER].map(By::is_over);
+        assert_eq!(late, [true, true, false, false]);
     }
 }

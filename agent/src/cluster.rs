@@ -26,11 +26,13 @@ pub use exec::{Command, Variable, credential};
 pub use follow::{Heard, Watched, follow};
 pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
 
+use crate::clock::By;
 use crate::identity::Role;
 use http::Http;
 
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const PRECISE: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 
@@ -106,11 +108,29 @@ impl Cluster {
         self.write(Method::PATCH, &path, STRATEGIC, patch).await
     }
 
-    /// Asks for the eviction of the pod with exactly this UID; `grace` in seconds replaces the pod's own.
+    /// Takes an annotation of exactly this value off the Node; where it has another one by now, the API server refuses.
+    ///
+    /// # Errors
+    /// [`ClusterError`] of the call; 422 says that there is none of that value.
+    pub async fn unannotate(&self, name: &str, key: &str, value: &str) -> Result<(), ClusterError> {
+        let place = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+        let at = |op: &str| json!({"op": op, "path": place, "value": value});
+        let patch = Value::Array(vec![at("test"), at("remove")]);
+        self.write(Method::PATCH, &format!("/api/v1/nodes/{name}"), PRECISE, &patch).await
+    }
+
+    /// Asks for the eviction of the pod with exactly this UID; `grace` in seconds replaces the pod's own. Nothing is sent from `by` on.
     ///
     /// # Errors
     /// [`ClusterError`] of the call; 429 says that a budget leaves no room.
-    pub async fn evict(&self, namespace: &str, name: &str, uid: &str, grace: Option<u64>) -> Result<(), ClusterError> {
+    pub async fn evict(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: Option<u64>,
+        by: By,
+    ) -> Result<(), ClusterError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
         let body = json!({
             "apiVersion": "policy/v1",
@@ -118,19 +138,26 @@ impl Cluster {
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": delete_options(uid, grace),
         });
-        self.write(Method::POST, &path, JSON, &body).await
+        self.write_by(Method::POST, &path, JSON, &body, by).await
     }
 
-    /// Deletes the pod with exactly this UID within `grace` seconds, whatever its budgets say.
+    /// Deletes the pod with exactly this UID within `grace` seconds, whatever its budgets say. Nothing is sent from `by` on.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.
-    pub async fn delete_pod(&self, namespace: &str, name: &str, uid: &str, grace: u64) -> Result<(), ClusterError> {
+    pub async fn delete_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: u64,
+        by: By,
+    ) -> Result<(), ClusterError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         let mut body = delete_options(uid, Some(grace));
         body["apiVersion"] = json!("v1");
         body["kind"] = json!("DeleteOptions");
-        self.write(Method::DELETE, &path, JSON, &body).await
+        self.write_by(Method::DELETE, &path, JSON, &body, by).await
     }
 
     /// Creates a `core/v1` Event; its namespace is the one in its metadata.
@@ -209,9 +236,26 @@ impl Cluster {
         Ok(follow::list(&self.http, &Watched::labelled(node, namespace, labels)).await?.items)
     }
 
-    async fn write(&self, method: Method, path: &str, kind: &'static str, body: &Value) -> Result<(), ClusterError> {
+    fn write(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &'static str,
+        body: &Value,
+    ) -> impl Future<Output = Result<(), ClusterError>> {
+        self.write_by(method, path, kind, body, By::EVER)
+    }
+
+    async fn write_by(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &'static str,
+        body: &Value,
+        by: By,
+    ) -> Result<(), ClusterError> {
         let body = body.to_string().into();
-        self.http.call(method, path, Some((kind, body))).await.map(drop)
+        self.http.call_by(method, path, Some((kind, body)), by).await.map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use api::{annotation, taint};
 use drain::{Action, Care, Millis, PodOnNode, Reply, Settings};
 use machine::agent::drain::DrainSettings;
 
-use crate::clock::Wall;
+use crate::clock::{By, Wall};
 use crate::cluster::{Cluster, ClusterError, Pod};
 use crate::notices::moment;
 
@@ -55,10 +55,10 @@ fn is_held(pod: &Pod, now: Millis) -> bool {
     span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
 }
 
-/// The rules of every drain of this machine.
+/// The rules of a drain of this machine. Those of a termination by Karpenter are its own; of ours they have the pace.
 #[must_use]
-pub fn rules(said: &DrainSettings, seed: u64) -> Settings {
-    Settings {
+pub fn rules(said: &DrainSettings, seed: u64, termination: bool) -> Settings {
+    let own = Settings {
         reserve: said.margin.0,
         grace_cap: said.least_grace.0,
         lead: said.load_balancer_lead.0,
@@ -67,7 +67,8 @@ pub fn rules(said: &DrainSettings, seed: u64) -> Settings {
         abreast: said.abreast.0.into(),
         detach: said.detach_volumes.0,
         ..Settings::for_machine(seed)
-    }
+    };
+    if termination { own.as_terminating() } else { own }
 }
 
 fn care(said: machine::agent::drain::Care) -> Care {
@@ -78,11 +79,14 @@ fn care(said: machine::agent::drain::Care) -> Care {
     }
 }
 
-/// Sends one request of a drain and says what came of it. [`Action::List`] is no request for a pod and gives `None`.
-pub async fn request(cluster: &Cluster, action: &Action) -> Option<(String, Reply)> {
+/// Sends one request of a drain, if that is possible before `by`, and says what came of it. [`Action::List`] is no request for a pod
+/// and gives `None`.
+pub async fn request(cluster: &Cluster, action: &Action, by: By) -> Option<(String, Reply)> {
     let (uid, sent) = match action {
-        Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace).await),
-        Action::Delete { namespace, pod, uid, grace } => (uid, cluster.delete_pod(namespace, pod, uid, *grace).await),
+        Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace, by).await),
+        Action::Delete { namespace, pod, uid, grace } => {
+            (uid, cluster.delete_pod(namespace, pod, uid, *grace, by).await)
+        }
         Action::List => return None,
     };
     let reply = sent.as_ref().err().map_or(Reply::Accepted, ClusterError::reply);

@@ -46,8 +46,8 @@ use systemd::Systemd;
 const TICK: Duration = Duration::from_secs(1);
 /// And from then on; systemd's watchdog hears of the agent no less often.
 const SETTLED_TICK: Duration = Duration::from_secs(5);
-/// Each call to the API server.
-const CALL: Duration = Duration::from_secs(5);
+/// Each call to the API server. The controller relies on it for what a drain asks.
+const CALL: Duration = drain::ARRIVES;
 /// Writes under way get this long at the end.
 const FINISH: Duration = Duration::from_secs(5);
 /// Where systemctl is, on every image.
@@ -345,7 +345,7 @@ impl Agent {
                 self.actor.want_pods();
                 self.follow_pods();
             }
-            act => self.actor.start(act, &self.life, self.clock.now()),
+            act => self.actor.start(act, &self.life, &self.clock),
         }
     }
 

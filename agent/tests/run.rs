@@ -17,6 +17,8 @@ mod decisions;
 mod faults;
 #[path = "run/gates.rs"]
 mod gates;
+#[path = "run/hands.rs"]
+mod hands;
 #[path = "run/health.rs"]
 mod health;
 #[path = "bootstrap/imds.rs"]
@@ -35,10 +37,14 @@ mod machine;
 mod memory;
 #[path = "run/notices.rs"]
 mod notices;
+#[path = "../../crates/drain/tests/stories/play.rs"]
+mod play;
 #[path = "run/scaling.rs"]
 mod scaling;
 #[path = "run/sequences.rs"]
 mod sequences;
+#[path = "run/stories.rs"]
+mod stories;
 #[path = "run/told.rs"]
 mod told;
 #[path = "run/whole.rs"]

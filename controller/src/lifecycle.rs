@@ -223,10 +223,8 @@ fn interruption(view: &View) -> Option<Interruption> {
 
 fn agents_word(view: &View) -> Option<Interruption> {
     let node = view.nodes.first()?;
-    let found = node.condition(condition::INTERRUPTED).filter(|found| found.status == condition::TRUE)?;
-    // A recommendation to rebalance is no notice: the instance may stay for hours.
-    (found.reason != reason::REBALANCE_RECOMMENDATION).then(|| Interruption {
-        reason: found.reason.clone(),
+    Some(Interruption {
+        reason: node.interruption()?.reason.clone(),
         deadline: node.annotation(api::annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
         kind: Kind::SpotInterrupted,
     })

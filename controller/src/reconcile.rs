@@ -10,10 +10,11 @@ use api::objects::Pod;
 use api::status::Conditioned;
 use cloud::lookups::Lookups;
 use daemon::metric::Metrics;
-use drain::{Drain, Millis, Reply};
+use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::act::{Act, ActError};
 use crate::class;
@@ -219,9 +220,9 @@ impl Reconciler {
         }
         let mut decision = termination::decide(&view, &mut drain);
         let steps = self.act.run_all(decision.steps).await;
-        let asked = decision.requests.into_iter().map(async |request| (request.uid, self.act.run(request.step).await));
-        for (uid, result) in join_all(asked).await {
-            drain.reply(Millis(self.cluster.now().as_millisecond().unsigned_abs()), &uid, &reply(&result));
+        let asked = decision.requests.into_iter().map(|request| self.ask(request));
+        for (uid, reply) in join_all(asked).await {
+            drain.reply(self.millis(), &uid, &reply);
             // The answers say when to ask again.
             view.now = self.cluster.now();
             decision.after = Some(termination::next_moment(&view, &drain));
@@ -259,6 +260,20 @@ impl Reconciler {
         let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(Next::Wait) };
         self.act.run_all(decision.steps).await?;
         Ok(decision.after.map_or(Next::Wait, Next::After))
+    }
+
+    /// Sends one request of a drain, and waits no longer than it may take to arrive. It may be too late to send it, after what came before.
+    async fn ask(&self, request: termination::Request) -> (String, Reply) {
+        let termination::Request { uid, step, by } = request;
+        if self.millis() >= by {
+            return (uid, Reply::Unreachable);
+        }
+        let sent = timeout(ARRIVES, self.act.run(step)).await;
+        (uid, sent.map_or(Reply::Unreachable, |result| reply(&result)))
+    }
+
+    fn millis(&self) -> Millis {
+        Millis(self.cluster.now().as_millisecond().unsigned_abs())
     }
 
     fn drains(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Drain>> {

@@ -1,7 +1,7 @@
 //! A node goes: no new pods, the old ones asked to leave, the instance ended, the name let go (core 5).
 //!
 //! A live agent is asked to empty its own node, and the controller only watches; it takes over when the agent
-//! does not acknowledge that, or has not been heard of for a while ([`handover`]).
+//! does not acknowledge that, or has not been heard of for a while, and never beside it ([`handover`]).
 
 mod handover;
 mod surge;
@@ -72,6 +72,8 @@ pub struct Request {
     pub uid: String,
     /// What to send.
     pub step: Step,
+    /// From then on it must not be sent any more: the node may be in other hands.
+    pub by: Millis,
 }
 
 /// Whether the node is ours to take away and on its way.
@@ -148,15 +150,16 @@ pub fn decide(view: &View, drain: &mut Drain) -> Decision {
     if !view.node.is_ready() && view.instance == Instance::Gone {
         release(view, &mut decision);
     } else if !is_closed(&view.node) {
-        decision.steps.push(close(view));
+        decision.steps.push(close(view, drain));
     } else {
         empty(view, drain, &mut decision);
     }
     decision
 }
 
-/// No new pods and no new traffic; and where an agent listens, it is asked to see to the rest in the same breath.
-fn close(view: &View) -> Step {
+/// No new pods and no new traffic. Where an agent listens, it is asked to see to the rest in the same breath; where none does, the
+/// controller signs for that.
+fn close(view: &View, drain: &mut Drain) -> Step {
     let node = &view.node;
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
@@ -168,7 +171,11 @@ fn close(view: &View) -> Step {
         },
         "spec": {"taints": taints},
     });
-    if handover::is_heard(view) && surge::before_draining(view).is_none() {
+    if !handover::is_heard(view) {
+        drain.sign();
+        let signature = handover::signature(view, handover::UNHEARD);
+        patch["metadata"]["annotations"] = json!({annotation::DRAIN_TAKEN_OVER: signature});
+    } else if surge::before_draining(view).is_none() {
         patch["metadata"]["annotations"] = json!({annotation::DRAIN: handover::request(view).to_string()});
     }
     Step::Patch(Target::Node(node.name().to_owned()), patch)
@@ -282,24 +289,28 @@ fn release(view: &View, decision: &mut Decision) {
 
 /// By the hands in which the node is.
 fn ask_to_leave(view: &View, drain: &mut Drain, decision: &mut Decision) {
-    match handover::whose(view) {
+    let why = match handover::whose(view) {
         Hands::Agent => return,
         Hands::Ask(request) => {
             let patch = json!({"metadata": {"annotations": {annotation::DRAIN: request.to_string()}}});
             decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
             return;
         }
-        Hands::TakenOver(why) => {
-            let message = format!("the controller drains this node: {why}");
-            decision.steps.push(Step::Note(Note::warning(
-                Object::of(view.node.as_ref()),
-                reason::DRAIN_TAKEN_OVER,
-                message,
-            )));
-        }
-        Hands::Ours => {}
+        Hands::Ours(why) => why,
+    };
+    let until = handover::relieve(view, drain);
+    if until.is_none() {
+        decision.steps.push(handover::sign(view, &why));
     }
-    decision.requests = drain.step(millis(view.now)).into_iter().filter_map(request).collect();
+    if handover::is_asked(view) {
+        let message = format!("the controller drains this node: {why}");
+        let note = Note::warning(Object::of(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
+        decision.steps.push(Step::Note(note));
+    }
+    if let Some(by) = until {
+        let actions = drain.step(millis(view.now)).into_iter();
+        decision.requests = actions.filter_map(|action| request(action, by)).collect();
+    }
 }
 
 /// Why the node goes, as its claim says.
@@ -310,11 +321,13 @@ pub fn why(view: &View) -> &str {
     found.map_or(FORCEFUL, |found| found.reason.as_str())
 }
 
-/// The moment at which every pod must be gone, if the claim carries one.
+/// The moment at which every pod must be gone: the one that the claim carries, or that of a notice which has come since.
 fn deadline(view: &View) -> Option<Millis> {
-    let annotations = view.claim.as_ref()?.metadata.annotations.as_ref()?;
-    let deadline: Timestamp = annotations.get(annotation::TERMINATION_TIMESTAMP)?.parse().ok()?;
-    Some(millis(deadline))
+    let annotations = view.claim.as_ref().and_then(|claim| claim.metadata.annotations.as_ref());
+    let carried = annotations.and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP)).map(String::as_str);
+    let told = view.node.interruption().and_then(|_| view.node.annotation(annotation::INTERRUPTION_DEADLINE));
+    let moments = [carried, told].into_iter().flatten().filter_map(|text| text.parse::<Timestamp>().ok());
+    moments.map(millis).min()
 }
 
 fn millis(moment: Timestamp) -> Millis {
@@ -355,14 +368,14 @@ fn size(pod: &Pod) -> u64 {
     PodOnNode::size(requested("cpu"), requested("memory"))
 }
 
-fn request(action: drain::Action) -> Option<Request> {
+fn request(action: drain::Action, by: Millis) -> Option<Request> {
     let of = |namespace, name, uid: &String| PodRef { namespace, name, uid: uid.clone() };
     match action {
         drain::Action::Evict { namespace, pod, uid, grace } => {
-            Some(Request { step: Step::Evict(of(namespace, pod, &uid), grace), uid })
+            Some(Request { step: Step::Evict(of(namespace, pod, &uid), grace), uid, by })
         }
         drain::Action::Delete { namespace, pod, uid, grace } => {
-            Some(Request { step: Step::DeletePod(of(namespace, pod, &uid), grace), uid })
+            Some(Request { step: Step::DeletePod(of(namespace, pod, &uid), grace), uid, by })
         }
         // The index follows the API server by a watch: the next look is as fresh as a list.
         drain::Action::List => None,
@@ -375,5 +388,7 @@ pub fn pool_of(view: &View) -> &str {
     view.claim.as_deref().map_or("", pool)
 }
 
+#[cfg(test)]
+mod stories;
 #[cfg(test)]
 mod tests;

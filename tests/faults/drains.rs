@@ -1,15 +1,17 @@
 //! Nodes that go while a budget holds their pod: agent and controller share the work, either may die in the middle of it, and the
-//! pod leaves when its budget lets it, never before, whoever asks.
+//! pod leaves when its budget lets it, never before, whoever asks; and never do two ask at a time, by the API server's own record.
 
 use anyhow::{Context, Result, ensure};
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{DrainSaid, NodeClaim, annotation, condition, reason};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
+use world::controlplane::{CONTROLLER, Ending};
 use world::eventually;
 
 use crate::scene::{LIMIT, Scene, play};
@@ -18,12 +20,17 @@ const BUDGET: &str = "stays";
 /// Questions about the instance of one node that drains: one when the drain is over, and then one a second or less until the
 /// instance has ended, which takes the fake a few seconds.
 const MOST_LOOKS: usize = 20;
+/// By which agents are known to the API server; kubelets have the same users.
+const AGENT: &str = "kerf-agent/";
+/// What was sent arrives within this time or never: sooner nobody follows another.
+const ARRIVES: SignedDuration = SignedDuration::from_secs(5);
 
 /// A node with one pod that its budget keeps there, and whose claim is on its way out.
 struct Held {
     app: &'static str,
     node: String,
     claim: String,
+    pod: String,
     pod_uid: String,
     instance: String,
 }
@@ -52,6 +59,7 @@ impl Held {
             app,
             node,
             claim: claim.metadata.name.unwrap_or_default(),
+            pod: pod.metadata.name.clone().unwrap_or_default(),
             pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
             instance,
         })
@@ -79,6 +87,39 @@ impl Held {
         let words = self.agent_says(scene, "which budget refuses", |said| said.contains(BUDGET)).await?;
         ensure!(words.contains(self.app), "it does not name the pod: {words}");
         self.pod_is_untouched(scene).await
+    }
+
+    /// The agent knows that the controller drains its node, and leaves the pod to it.
+    async fn agent_is_relieved(&self, scene: &Scene) -> Result<()> {
+        self.agent_says(scene, "that it is relieved", |said| said.contains("the controller drains it")).await?;
+        self.pod_is_untouched(scene).await
+    }
+
+    /// Who has asked for the pod's end, in the order in which the API server heard of it.
+    fn asked(&self, scene: &Scene) -> Result<Vec<(Timestamp, &'static str)>> {
+        let who = |ending: &Ending| {
+            let agent = ending.program.starts_with(AGENT).then_some("agent");
+            agent.or_else(|| (ending.user == CONTROLLER).then_some("controller"))
+        };
+        let endings = scene.stage.control_plane.endings()?;
+        let of_pod = endings.iter().filter(|ending| ending.pod == self.pod);
+        let mut asked: Vec<_> = of_pod.filter_map(|ending| Some((ending.at, who(ending)?))).collect();
+        asked.sort();
+        Ok(asked)
+    }
+
+    /// These have asked for the pod's end one after another, and nobody while something of another's could still arrive.
+    fn asked_in_turn(&self, scene: &Scene, expected: &[&str]) -> Result<()> {
+        let asked = self.asked(scene)?;
+        let mut turns: Vec<&str> = asked.iter().map(|(_, who)| *who).collect();
+        turns.dedup();
+        ensure!(turns == expected, "of {expected:?} in turn, {} was asked for by {asked:?}", self.pod);
+        for pair in asked.windows(2).filter(|pair| pair[0].1 != pair[1].1) {
+            let gap = pair[1].0.duration_since(pair[0].0);
+            println!("{} asked for {} {gap:#} after {}", pair[1].1, self.pod, pair[0].1);
+            ensure!(gap > ARRIVES, "{} asked {gap:#} after {}", pair[1].1, pair[0].1);
+        }
+        Ok(())
     }
 
     /// How often the controller asked EC2 about the instance.
@@ -177,7 +218,11 @@ fn an_agent_that_hangs_in_the_middle_is_relieved_by_the_controller() {
         held.signal_agent(scene, Signal::SIGSTOP)?;
         scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "silent for 30 s").await?;
         scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
-        held.let_go(scene).await
+        // Back again, it is where it was, in the middle of asking; but it looks first.
+        held.signal_agent(scene, Signal::SIGCONT)?;
+        held.agent_is_relieved(scene).await?;
+        held.let_go(scene).await?;
+        held.asked_in_turn(scene, &["agent", "controller"])
     });
 }
 
@@ -190,10 +235,11 @@ fn an_agent_that_never_answers_is_not_waited_for() {
         scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "not acknowledged").await?;
         scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
         held.pod_is_untouched(scene).await?;
-        // Back again, it does its share: nobody drains twice, and nobody gives up.
+        // Back again, it finds the controller's signature and asks for nothing.
         held.signal_agent(scene, Signal::SIGCONT)?;
-        held.agent_is_refused(scene).await?;
-        held.let_go(scene).await
+        held.agent_is_relieved(scene).await?;
+        held.let_go(scene).await?;
+        held.asked_in_turn(scene, &["controller"])
     });
 }
 
@@ -213,7 +259,8 @@ fn an_agent_drains_on_while_the_controller_is_down() {
         .await?;
         held.agent_says(scene, "that it is done", |said| said.contains(" left=0 ")).await?;
         scene.stage.start_controller()?;
-        held.is_gone(scene).await
+        held.is_gone(scene).await?;
+        held.asked_in_turn(scene, &["agent"])
     });
 }
 

@@ -86,6 +86,12 @@ pub enum ClusterError {
         /// The limit.
         seconds: u64,
     },
+    /// It was not sent: before the connection was ready, its time was over.
+    #[error("{what} was not sent: its time was over")]
+    Late {
+        /// Method and path.
+        what: String,
+    },
     /// An answer other than 2xx.
     #[error("the API server answers {status} to {what}: {message}")]
     Status {

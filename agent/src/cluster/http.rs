@@ -1,5 +1,6 @@
 //! Requests over kept-alive connections. One connection serves one request at a time; parallel evictions get connections of their own.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response};
 use jiff::SignedDuration;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpUserTimeout;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -16,6 +19,7 @@ use super::bearer::Bearer;
 use super::clock::Clock;
 use super::error::{ClusterError, refused};
 use super::tls;
+use crate::clock::By;
 use crate::identity::Role;
 use crate::wire::{self, Sender, Wire};
 
@@ -49,16 +53,29 @@ impl Http {
     }
 
     /// One request, one answer; anything but 2xx is an error. Only a token that was good once is replaced and tried again.
-    pub(super) async fn call(
+    pub(super) fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<(&'static str, Bytes)>,
+    ) -> impl Future<Output = Result<Bytes, ClusterError>> {
+        self.call_by(method, path, body, By::EVER)
+    }
+
+    /// The same, but nothing is sent from `by` on.
+    pub(super) async fn call_by(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+        by: By,
     ) -> Result<Bytes, ClusterError> {
         let what = format!("{method} {path}");
         let called = timeout(self.patience, async {
-            match self.exchange(method.clone(), path, body.clone(), &what).await {
-                Err(ClusterError::Unauthorized { again: true, .. }) => self.exchange(method, path, body, &what).await,
+            match self.exchange(method.clone(), path, body.clone(), &what, by).await {
+                Err(ClusterError::Unauthorized { again: true, .. }) => {
+                    self.exchange(method, path, body, &what, by).await
+                }
                 other => other,
             }
         });
@@ -72,9 +89,15 @@ impl Http {
         path: &str,
         body: Option<(&'static str, Bytes)>,
         what: &str,
+        by: By,
     ) -> Result<Bytes, ClusterError> {
         let mut sender = self.sender().await?;
         let request = self.request(method, path, body).await?;
+        // After all that may take time: whoever was stopped until now must not send what somebody else sends by now.
+        if by.is_over() {
+            self.keep(sender);
+            return Err(ClusterError::Late { what: what.to_owned() });
+        }
         let broken = |source| ClusterError::Broken { what: what.to_owned(), source };
         let response = sender.send_request(request).await.map_err(broken)?;
         let body = self.body(response, what).await?;
@@ -162,12 +185,20 @@ impl Http {
         }
     }
 
+    /// What the other side has not taken within our patience is not sent again: a network that is back after a minute delivers no
+    /// request that its sender gave up long ago.
+    fn forget_unheard(&self, stream: &TcpStream) -> io::Result<()> {
+        let patience = u32::try_from(self.patience.as_millis()).unwrap_or(u32::MAX);
+        Ok(setsockopt(stream, TcpUserTimeout, &patience)?)
+    }
+
     async fn open(&self) -> Result<Sender, ClusterError> {
         let failed = |source| ClusterError::Connect { server: self.access.server(), source };
         let connecting = TcpStream::connect((self.access.host.as_str(), self.access.port));
         let stream = timeout(CONNECT, connecting).await;
         let stream = stream.unwrap_or_else(|late| Err(late.into())).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
+        self.forget_unheard(&stream).map_err(failed)?;
         let mut wire: Wire = Box::new(stream);
         if self.access.tls {
             wire = tls::handshake(&self.access, wire).await?;

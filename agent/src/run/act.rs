@@ -1,14 +1,16 @@
 //! Carrying out: each act becomes one request in a task of its own, whose end is an input again. Nothing here chooses or repeats.
 
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
-use drain::{Action, Millis};
+use api::annotation;
+use drain::{Action, First, Millis};
 use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
 use super::lifecycle::{Act, Input, Lifecycle};
-use crate::clock::Wall;
+use crate::clock::{Clock, Wall};
 use crate::cluster::{Cluster, ClusterError};
 use crate::drain::{pods_on_node, request};
 use crate::ec2::auto_scaling;
@@ -69,10 +71,16 @@ impl Actor {
         }
     }
 
+    /// Starts a task. They are of one kind: compiled for each kind by itself, what runs them would be in the program eight times.
+    fn begin(&mut self, task: impl Future<Output = Option<Input>> + Send + 'static) {
+        let task: Pin<Box<dyn Future<Output = Option<Input>> + Send>> = Box::pin(task);
+        self.tasks.spawn(task);
+    }
+
     /// Tells the Auto Scaling group; needs no API server.
     pub(super) fn complete(&mut self, hook: LifecycleHook) {
         let (imds, host) = (Arc::clone(&self.imds), Host::new(&self.root, ""));
-        self.tasks.spawn(async move {
+        self.begin(async move {
             let told = auto_scaling::complete(imds, &Environment::of_process(), &host, &hook).await;
             if let Err(error) = &told {
                 log::warn!("the Auto Scaling group was not told: {}", daemon::error::chain(error));
@@ -82,42 +90,51 @@ impl Actor {
     }
 
     /// Starts an act.
-    pub(super) fn start(&mut self, act: Act, life: &Lifecycle, now: Millis) {
+    pub(super) fn start(&mut self, act: Act, life: &Lifecycle, clock: &Clock) {
         let Some(cluster) = self.cluster.clone() else {
             return;
         };
-        let (name, wall) = (life.name().to_owned(), life.wall());
+        let (name, wall, now) = (life.name().to_owned(), life.wall(), clock.now());
         match act {
             Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => {}
             Act::PatchNode(patch) => {
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let done = said("Node", cluster.patch_node(&name, &patch).await);
                     Some(Input::NodeWritten(done))
                 });
             }
             Act::PatchStatus(patch) => {
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let done = said("Node status", cluster.patch_node_status(&name, &patch).await);
                     Some(Input::StatusWritten(done))
                 });
             }
             Act::Tell(tiding) => {
                 let event = tiding.event(&name, life.node(), wall.of(now));
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     let told = cluster.create_event(&event).await;
                     let exists = told.as_ref().is_err_and(|error| error.status() == Some(409));
                     Some(Input::Told(tiding.key, exists || said("Event", told)))
                 });
             }
+            Act::ReadNode(first) => {
+                self.begin(async move {
+                    if let First::TakeBack(words) = first {
+                        said("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
+                    }
+                    Some(read(&cluster, &name, now).await)
+                });
+            }
             Act::LookAttached { volume, attachment } => {
-                self.tasks.spawn(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
+                self.begin(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
             }
             Act::Drain(Action::List) => {
-                self.tasks.spawn(async move { list(&cluster, &name, wall, now).await });
+                self.begin(async move { list(&cluster, &name, wall, now).await });
             }
             Act::Drain(action) => {
-                self.tasks.spawn(async move {
-                    let (uid, reply) = request(&cluster, &action).await?;
+                let by = clock.by(life.asks_until(now));
+                self.begin(async move {
+                    let (uid, reply) = request(&cluster, &action, by).await?;
                     Some(Input::Reply(uid, reply))
                 });
             }
@@ -133,6 +150,18 @@ async fn list(cluster: &Cluster, node: &str, wall: Wall, now: Millis) -> Option<
             None
         }
     }
+}
+
+/// The Node as the API server has it, read from where all writes are seen.
+async fn read(cluster: &Cluster, name: &str, began: Millis) -> Input {
+    let node = cluster.node(name).await;
+    Input::NodeRead(
+        began,
+        node.unwrap_or_else(|error| {
+            log::warn!("cannot read the Node: {}", daemon::error::chain(&error));
+            None
+        }),
+    )
 }
 
 /// Whether a VolumeAttachment is gone; who cannot be asked is asked again.

@@ -12,6 +12,7 @@ mod conditions;
 mod course;
 mod emptying;
 mod events;
+mod hands;
 mod known;
 mod marks;
 mod metadata;
@@ -21,7 +22,7 @@ mod service;
 mod shutdown;
 mod volumes;
 
-use drain::{Action, Millis, PodOnNode, Reply};
+use drain::{Action, First, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::gates::GateSettings;
 use machine::agent::notices::LifecycleHook;
@@ -65,6 +66,8 @@ pub enum Act {
     Tell(Tiding),
     /// Carry out a request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
+    /// Read the Node, from where all writes are seen, after taking the controller's mark off it where that is due: [`Input::NodeRead`].
+    ReadNode(First),
     /// Look whether the volume's VolumeAttachment is still there: [`Input::Detached`] if it is not.
     LookAttached {
         /// As the Node names it.
@@ -83,6 +86,8 @@ pub enum Act {
 pub enum Input {
     /// The API server has been heard: our Node, or that there is none yet.
     Node(Option<Node>),
+    /// The Node, by a reading that began at this moment; `None` came to nothing.
+    NodeRead(Millis, Option<Node>),
     /// All pods of this node.
     Pods(Vec<PodOnNode>),
     /// What was found at a gate.
@@ -204,6 +209,12 @@ impl Lifecycle {
         self.known.node()
     }
 
+    /// Until when requests of the drain may be sent.
+    #[must_use]
+    pub fn asks_until(&self, now: Millis) -> Millis {
+        self.emptying.asks_until(now)
+    }
+
     /// What the machine's settings say.
     pub fn configure(&mut self, settings: &AgentSettings) {
         self.notices.configure(settings.notices.clone());
@@ -263,7 +274,12 @@ impl Lifecycle {
             Input::Node(node) => {
                 self.known.hear(node);
                 self.asked.read(&mut self.known);
+                self.emptying.hear(&self.known, now);
                 Volumes::hear(&mut self.known, now);
+            }
+            Input::NodeRead(began, node) => {
+                let node = node.filter(|node| self.known.is_ours(node));
+                self.emptying.read(node.as_ref(), began, now);
             }
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),

@@ -248,6 +248,21 @@ impl State {
         json!({"metadata": {"resourceVersion": self.version.to_string(), "continue": next}, "items": page})
     }
 
+    /// RFC 6902, as far as anybody uses it: a test, and a removal in the same place.
+    fn patch_precisely(&mut self, patch: &Value) -> Response<Body> {
+        let mut node = self.node.clone().unwrap_or_default();
+        let place = patch[0]["path"].as_str().unwrap();
+        let holds = patch[0]["op"] == "test" && node.pointer(place) == Some(&patch[0]["value"]);
+        if !holds {
+            return reply(&status(422));
+        }
+        assert_eq!((&patch[1]["op"], &patch[1]["path"]), (&json!("remove"), &patch[0]["path"]));
+        let (above, key) = place.rsplit_once('/').unwrap();
+        node.pointer_mut(above).unwrap().as_object_mut().unwrap().remove(&key.replace("~1", "/"));
+        self.set_node(node);
+        ok(&json!({}))
+    }
+
     fn patch_status(&mut self, patch: &Value) {
         let Some(mut node) = self.node.clone() else { return };
         if !node["status"]["conditions"].is_array() {
@@ -337,6 +352,7 @@ fn respond(state: &mut State, seen: &Seen) -> Response<Body> {
             ok(&json!({"items": items}))
         }
         ("GET", ["nodes", _]) => state.node.as_ref().map_or_else(|| reply(&status(404)), ok),
+        ("PATCH", ["nodes", _]) if seen.body.is_array() => state.patch_precisely(&seen.body),
         ("PATCH", ["nodes", _]) => {
             let mut node = state.node.clone().unwrap_or_default();
             merge(&mut node, &seen.body);

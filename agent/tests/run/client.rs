@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::clock::{By, Clock};
 use agent::cluster::{
     Access, Cluster, ClusterError, Command, Credentials, Heard, Node, Pod, Variable, Watched, follow,
 };
-use drain::Reply;
+use drain::{Millis, Reply};
 use hyper::Method;
 use serde_json::json;
 use tokio::sync::mpsc::{self, Receiver};
@@ -26,7 +27,7 @@ fn client(api: &Api) -> Arc<Cluster> {
 async fn an_eviction_carries_grace_and_uid() {
     let api = Api::start().await;
     api.put_pod("a", 30);
-    client(&api).evict("default", "pod-a", "a", Some(7)).await.unwrap();
+    client(&api).evict("default", "pod-a", "a", Some(7), By::EVER).await.unwrap();
     let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
     let expected = json!({
         "apiVersion": "policy/v1",
@@ -43,13 +44,43 @@ async fn a_deletion_carries_grace_and_uid() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     let cluster = client(&api);
-    let other = cluster.delete_pod("default", "pod-a", "another-uid", 1).await;
+    let other = cluster.delete_pod("default", "pod-a", "another-uid", 1, By::EVER).await;
     assert_eq!(other.unwrap_err().reply(), Reply::Recreated);
-    cluster.delete_pod("default", "pod-a", "a", 1).await.unwrap();
+    cluster.delete_pod("default", "pod-a", "a", 1, By::EVER).await.unwrap();
     let sent = api.requests(&Method::DELETE, "/api/v1/namespaces/default/pods/pod-a");
     assert_eq!(sent[1].body["gracePeriodSeconds"], 1);
     assert_eq!(sent[1].body["preconditions"]["uid"], "a");
     assert!(api.state().pods.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_late_is_not_sent_over_a_kept_connection_nor_over_a_new_one() {
+    let api = Api::start().await;
+    api.put_pod("a", 30);
+    let (cluster, late) = (client(&api), Clock::anchored(None).by(Millis(0)));
+    for _ in 0..2 {
+        let error = cluster.evict("default", "pod-a", "a", None, late).await.unwrap_err();
+        assert_eq!(error.reply(), Reply::Unreachable, "{error}");
+        assert!(cluster.delete_pod("default", "pod-a", "a", 1, late).await.is_err());
+        cluster.node("n").await.unwrap();
+    }
+    assert!(api.state().seen.iter().all(|it| it.method == Method::GET), "{:?}", api.state().seen);
+}
+
+#[tokio::test]
+async fn an_annotation_is_taken_away_only_if_it_says_what_was_read() {
+    let api = Api::start().await;
+    let annotations = json!({"kerf.sh/drain-taken-over": "new", "kerf.sh/drain": "d"});
+    api.put_node(json!({"metadata": {"name": "n", "annotations": annotations}}));
+    let cluster = client(&api);
+    let refused = cluster.unannotate("n", "kerf.sh/drain-taken-over", "old").await;
+    assert_eq!(refused.unwrap_err().status(), Some(422));
+    assert_eq!(cluster.node("n").await.unwrap().unwrap().metadata.annotations.len(), 2);
+    cluster.unannotate("n", "kerf.sh/drain-taken-over", "new").await.unwrap();
+    let left = cluster.node("n").await.unwrap().unwrap().metadata.annotations;
+    assert_eq!(left.into_keys().collect::<Vec<_>>(), ["kerf.sh/drain"]);
+    let sent = api.requests(&Method::PATCH, "/api/v1/nodes/n");
+    assert!(sent.iter().all(|it| it.content_type == "application/json-patch+json"));
 }
 
 #[tokio::test]
@@ -91,7 +122,7 @@ async fn answers_become_replies_and_are_never_repeated_inside() {
         api.put_pod("a", 30);
         let code = scripted.status;
         api.script("a", [scripted]);
-        let sent = cluster.evict("default", "pod-a", "a", None).await;
+        let sent = cluster.evict("default", "pod-a", "a", None, By::EVER).await;
         assert_eq!(sent.as_ref().err().map(ClusterError::reply), expected, "{code}");
         let asked = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
         assert_eq!(asked.len(), index + 1, "{code}");
@@ -130,7 +161,7 @@ async fn a_printed_token_is_kept_until_it_is_refused() {
     api.put_pod("a", 30);
     api.script("a", [status(429), status(401), status(429)]);
     for _ in 0..3 {
-        assert!(cluster.evict("default", "pod-a", "a", None).await.is_err());
+        assert!(cluster.evict("default", "pod-a", "a", None, By::EVER).await.is_err());
     }
     let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
     let tokens: Vec<_> = sent.iter().map(|it| it.authorization.as_str()).collect();
@@ -156,7 +187,7 @@ async fn nobody_there_is_unreachable() {
     let cluster = client(&api);
     drop(api);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let error = cluster.evict("default", "pod-a", "a", None).await.unwrap_err();
+    let error = cluster.evict("default", "pod-a", "a", None, By::EVER).await.unwrap_err();
     assert_eq!((error.status(), error.reply()), (None, Reply::Unreachable));
 }
 

@@ -9,7 +9,7 @@ use agent::health::Sample;
 use agent::journal::{Journal, Ours};
 use agent::notices::{Reach, Reading, Said, Watcher};
 use agent::run::lifecycle::{Act, Input, Lifecycle};
-use drain::{Action, Millis, PodOnNode, Reply};
+use drain::{Action, First, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::drain::DrainSettings;
 use machine::agent::gates::GateSettings;
@@ -34,6 +34,19 @@ pub fn node_with(provider: &str, change: impl FnOnce(&mut Value)) -> Input {
     change(&mut node);
     let node: Node = serde_json::from_value(node).unwrap();
     Input::Node(Some(node))
+}
+
+/// Our Node as a reading finds it that begins now: an agent has been heard, and the controller's mark is what is given.
+pub fn read(now: Millis, mark: Option<&str>) -> Input {
+    let Input::Node(node) = node_with("aws:///us-west-2a/i-0abc", |node| {
+        node["metadata"]["annotations"] = json!({"kerf.sh/agent-heartbeat": "2026-01-01T12:00:00Z"});
+        if let Some(mark) = mark {
+            node["metadata"]["annotations"]["kerf.sh/drain-taken-over"] = json!(mark);
+        }
+    }) else {
+        unreachable!("a Node")
+    };
+    Input::NodeRead(now, node)
 }
 
 fn node() -> Input {
@@ -79,18 +92,25 @@ pub fn pod(uid: &str) -> PodOnNode {
     }
 }
 
-/// Steps, and answers every write with success at once.
+/// Steps, and answers every write with success at once. When the Node is to be read first, nobody else drains it.
 pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
-    let acts = life.step(now);
+    let mut acts = life.step(now);
     for act in &acts {
         let answer = match act {
             Act::PatchNode(_) => Input::NodeWritten(true),
             Act::PatchStatus(_) => Input::StatusWritten(true),
             Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
             Act::Complete(_) => Input::Completed(true),
+            Act::ReadNode(First::Read) => read(now, None),
             Act::Save | Act::FollowPods | Act::Drain(_) | Act::LookAttached { .. } | Act::Yield => continue,
+            Act::ReadNode(First::TakeBack(_)) => continue,
         };
         life.take(answer, now);
+    }
+    let reads = Act::ReadNode(First::Read);
+    if acts.contains(&reads) {
+        acts.retain(|act| *act != reads);
+        acts.extend(settle(life, now));
     }
     acts
 }
@@ -110,6 +130,8 @@ pub fn short(acts: &[Act]) -> Vec<String> {
         Act::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         Act::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         Act::Drain(Action::List) => "list".to_owned(),
+        Act::ReadNode(First::Read) => "read".to_owned(),
+        Act::ReadNode(First::TakeBack(words)) => format!("take back {words}"),
         Act::LookAttached { volume, .. } => format!("look {volume}"),
         Act::Yield => "yield".to_owned(),
         Act::Complete(hook) => format!("complete {}", hook.hook),
@@ -214,6 +236,8 @@ fn a_notice_is_journaled_then_cordons_then_drains() {
     life.take(Input::NodeWritten(true), at(1));
     assert!(life.step(at(1)).is_empty(), "that the cordon is ours was written before it was sent");
     life.take(Input::Pods(vec![pod("a")]), at(1));
+    assert_eq!(short(&life.step(at(1))), ["read"], "somebody else may be draining");
+    life.take(read(at(1), None), at(1));
     assert_eq!(short(&life.step(at(1))), ["save", "evict a"]);
 }
 
@@ -226,8 +250,8 @@ fn a_cordon_that_fails_delays_the_drain_only_so_long() {
     assert!(short(&life.step(T0)).contains(&"cordon".to_owned()));
     life.take(Input::NodeWritten(false), T0);
     life.take(Input::Pods(vec![pod("a")]), T0);
-    assert!(!short(&life.step(at(4))).contains(&"evict a".to_owned()));
-    assert!(short(&life.step(at(5))).contains(&"evict a".to_owned()));
+    assert!(!short(&settle(&mut life, at(4))).contains(&"evict a".to_owned()));
+    assert!(short(&settle(&mut life, at(5))).contains(&"evict a".to_owned()));
 }
 
 #[test]
@@ -284,7 +308,8 @@ fn the_outcome_is_told_once_and_names_what_was_left() {
     life.take(spot(at(60)), T0);
     settle(&mut life, T0);
     life.take(Input::Pods(vec![pod("a"), pod("b")]), T0);
-    assert_eq!(short(&settle(&mut life, at(1)))[..3], ["save", "evict a", "evict b"].map(str::to_owned)[..3]);
+    let acts = short(&settle(&mut life, at(1)));
+    assert_eq!(acts, ["save", "save", "evict a", "evict b"], "once for the cordon, once for the pods");
     life.take(Input::Reply("b".into(), Reply::Unreachable), at(1));
     life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
     life.take(Input::Pods(vec![pod("b")]), at(2));

@@ -1,7 +1,7 @@
 //! A node's end, decision by decision.
 
 use api::status::Conditioned;
-use api::{DrainRequest, annotation, condition, label, reason, taint};
+use api::{DrainRequest, DrainTaken, annotation, condition, label, reason, taint};
 use serde_json::{Value, json};
 
 use super::{Decision, Instance, Request, View, asks, concerns, decide, next_moment, start_drain};
@@ -44,8 +44,26 @@ fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Ins
     }
 }
 
+/// By a controller that signs itself.
 fn fresh(view: &View) -> Decision {
-    decide(view, &mut start_drain(view))
+    let mut drain = start_drain(view);
+    drain.sign();
+    decide(view, &mut drain)
+}
+
+/// The node once the controller has signed for its drain at that moment.
+fn signed(change: &Value, seconds: i64) -> Value {
+    let taken = DrainTaken { id: "termination-node-uid".into(), reason: "its agent sleeps".into(), at: at(seconds) };
+    let mut all = change.clone();
+    merge(&mut all, &json!({"metadata": {"annotations": {annotation::DRAIN_TAKEN_OVER: taken.to_string()}}}));
+    all
+}
+
+/// What the controller signs with in the first patch.
+fn signature(decision: &Decision) -> Option<DrainTaken> {
+    let body = body(&decision.steps);
+    assert!(body["metadata"]["resourceVersion"].is_string() || body["metadata"]["annotations"].is_null(), "{body}");
+    DrainTaken::parse(body["metadata"]["annotations"][annotation::DRAIN_TAKEN_OVER].as_str()?)
 }
 
 fn requests(decision: &Decision) -> Vec<String> {
@@ -75,13 +93,14 @@ fn first_no_new_pods_and_no_traffic() {
     assert!(decision.requests.is_empty(), "no pod is asked before the node is closed");
     let body = body(&decision.steps);
     assert_eq!(body["metadata"]["labels"][label::EXCLUDE_BALANCERS], label::KARPENTER);
+    assert_eq!(signature(&decision).map(|taken| taken.at), Some(at(110)), "no agent is there to be asked");
     let keys: Vec<&str> = body["spec"]["taints"].as_array().unwrap().iter().filter_map(|t| t["key"].as_str()).collect();
     assert_eq!(keys, ["own", taint::DISRUPTED]);
 }
 
 #[test]
 fn pods_are_asked_to_leave_before_the_instance_ends() {
-    let decision = fresh(&look(&leaving(&json!({})), &ending(&[]), &[json!({})], Instance::Alive, 110));
+    let decision = fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], Instance::Alive, 110));
     assert_eq!(requests(&decision), ["evict web"]);
     assert_eq!(words(&decision.steps), [STATUS]);
     let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();
@@ -177,8 +196,9 @@ fn a_draining_node_is_looked_at_when_something_is_due() {
         let view = look(&node, &ending(&[]), &[json!({})], Instance::Unknown, 300);
         assert_eq!(fresh(&view).after.map(|after| after.as_millis()), Some(after), "{what}");
     }
-    let view = look(&leaving(&json!({})), &ending(&[]), &[json!({})], Instance::Unknown, 300);
+    let view = look(&signed(&leaving(&json!({})), 300), &ending(&[]), &[json!({})], Instance::Unknown, 300);
     let mut drain = start_drain(&view);
+    drain.sign();
     let uid = decide(&view, &mut drain).requests.remove(0).uid;
     assert_eq!(next_moment(&view, &drain).as_millis(), 5000, "an answer is news");
     let budget = Some("stays".to_owned());
@@ -203,7 +223,8 @@ fn an_instance_that_ends_is_looked_at_less_and_less() {
 
 /// The node as it stands after `asked` with an agent that was heard at `heard` and says `said` of the drain.
 fn asked(heard: i64, asked: i64, said: Option<(&str, &str, &str)>) -> Value {
-    let request = json!({"id": "termination-node-uid", "daemonSets": true, "asked": at(asked)}).to_string();
+    let request = json!({"id": "termination-node-uid", "daemonSets": true, "termination": true, "asked": at(asked)});
+    let request = request.to_string();
     let said: Vec<Value> = said
         .into_iter()
         .map(|(word, why, message)| json!({"type": condition::NODE_DRAINED, "status": word, "reason": why, "message": message}))
@@ -227,33 +248,108 @@ fn a_live_agent_is_asked_as_the_node_is_closed() {
         }));
         let decision = fresh(&look(&open, &claim, &[json!({})], Instance::Alive, 300));
         let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().map(str::to_owned);
-        assert_eq!(request.is_some(), listens, "{heard:?}");
+        assert_eq!((request.is_some(), signature(&decision).is_none()), (listens, listens), "{heard:?}");
         let Some(request) = request.and_then(|text| DrainRequest::parse(&text).ok()) else { continue };
         assert_eq!(request.id, "termination-node-uid");
-        assert_eq!((request.deadline, request.asked, request.daemon_sets), (Some(at(400)), Some(at(300)), true));
+        assert_eq!((request.deadline, request.asked), (Some(at(400)), Some(at(300))));
+        assert!(request.daemon_sets && request.termination);
     }
 }
 
-/// Whoever can drains the node: the agent while it answers, the controller from the moment that it does not.
+/// Whoever can drains the node: the agent while it answers, the controller from the moment that it does not. It signs first, and asks
+/// nobody in the same breath.
 #[test]
 fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
     let ours = "for=spot-1,termination-node-uid evicted=1 forced=0 left=1 seconds=3";
     let draining = Some(("False", reason::DRAINING, ours));
     let rows = [
-        ("asked 4 s ago", asked(290, 296, None), false, false),
-        ("not acknowledged in 5 s", asked(290, 295, None), true, true),
-        ("drains for somebody else", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), true, true),
-        ("acknowledged", asked(271, 200, draining), false, false),
-        ("acknowledged, then silent", asked(270, 200, draining), true, true),
-        ("says that it is done", asked(299, 200, Some(("True", condition::DRAINED, ours))), true, true),
-        ("gave up at its deadline", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), true, true),
+        ("asked 4 s ago", asked(290, 296, None), None),
+        ("not acknowledged in 5 s", asked(290, 295, None), Some("not acknowledged")),
+        ("drains for another", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), Some("not acknowledged")),
+        ("acknowledged", asked(271, 200, draining), None),
+        ("acknowledged, then silent", asked(270, 200, draining), Some("silent for 30 s")),
+        ("says that it is done", asked(299, 200, Some(("True", condition::DRAINED, ours))), Some("pods are left")),
+        ("gave up in time", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), Some("pods are left")),
     ];
-    for (what, node, drains, told) in rows {
+    for (what, node, why) in rows {
         let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
-        assert_eq!(!decision.requests.is_empty(), drains, "{what}");
+        assert!(decision.requests.is_empty(), "{what}");
+        let taken = signature(&decision);
+        assert_eq!(taken.is_some(), why.is_some(), "{what}");
+        if let Some((taken, why)) = taken.zip(why) {
+            assert!(taken.reason.contains(why) && taken.at == at(300), "{what}: {taken:?}");
+        }
         let events = words(&decision.steps).iter().any(|step| step == "event DrainTakenOver");
-        assert_eq!(events, told, "{what}");
+        assert_eq!(events, why.is_some(), "{what}");
         assert!(decision.after.is_some(), "{what}: it keeps looking");
+    }
+}
+
+/// What the agent has sent before it could see the signature arrives within twenty seconds: until then nobody else is asked.
+#[test]
+fn between_the_signature_and_the_first_request_the_agents_last_ones_arrive() {
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let silent = || asked(260, 200, draining);
+    let seen = |node: &Value, seconds| look(node, &ending(&[]), &[json!({})], Instance::Alive, seconds);
+    let first = seen(&silent(), 300);
+    let mut drain = start_drain(&first);
+    assert!(signature(&decide(&first, &mut drain)).is_some());
+    let node = signed(&silent(), 300);
+    let rows = [(301, false, false), (320, false, false), (321, true, false)];
+    for (seconds, asks, signs) in rows {
+        let decision = decide(&seen(&node, seconds), &mut drain);
+        assert_eq!((!decision.requests.is_empty(), signature(&decision).is_some()), (asks, signs), "{seconds}");
+        assert!(decision.requests.iter().all(|request| request.by == super::millis(at(330))), "{seconds}");
+        assert!(words(&decision.steps).contains(&"event DrainTakenOver".to_owned()), "{seconds}");
+    }
+}
+
+/// A signature is good for half a minute; another controller's is as good as none.
+#[test]
+fn who_asks_has_signed_lately_and_itself() {
+    let node = signed(&leaving(&json!({})), 300);
+    for (seconds, signs) in [(300, false), (329, false), (330, true), (299, true)] {
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, seconds));
+        assert_eq!((signature(&decision).is_some(), decision.requests.is_empty()), (signs, signs), "{seconds}");
+    }
+    let view = look(&node, &ending(&[]), &[json!({})], Instance::Alive, 301);
+    let heir = decide(&view, &mut start_drain(&view));
+    assert!(signature(&heir).is_some() && heir.requests.is_empty());
+}
+
+/// A drain that was taken over is not given back, and an agent that has taken it back has it.
+#[test]
+fn an_agent_that_comes_back_finds_the_drain_in_the_controllers_hands_until_it_takes_it() {
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let back = asked(299, 200, draining);
+    for (what, node, ours) in [("signed", signed(&back, 290), true), ("taken back", back, false)] {
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
+        let told = words(&decision.steps).contains(&"event DrainTakenOver".to_owned());
+        assert_eq!((told, decision.requests.is_empty()), (ours, true), "{what}");
+        assert!(signature(&decision).is_none(), "{what}");
+    }
+}
+
+/// A notice that comes while a node goes already brings its end forward, for the agent and for who relieves it.
+#[test]
+fn a_notice_brings_the_end_of_a_drain_forward() {
+    let notice = |word: &str, why: &str| {
+        leaving(&json!({
+            "metadata": {"annotations": {annotation::INTERRUPTION_DEADLINE: at(400).to_string()}},
+            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": word, "reason": why}]},
+        }))
+    };
+    let held = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let rows = [
+        ("a notice", notice("True", reason::SPOT_INTERRUPTION), true),
+        ("one that is over", notice("False", reason::INTERRUPTION_OVER), false),
+        ("a recommendation", notice("True", reason::REBALANCE_RECOMMENDATION), false),
+    ];
+    for (what, node, forced) in rows {
+        let node = signed(&node, 370);
+        let view = look(&node, &ending(&[]), std::slice::from_ref(&held), Instance::Alive, 370);
+        assert_eq!(requests(&fresh(&view)).contains(&"delete pod web".to_owned()), forced, "{what}");
+        assert_eq!(super::handover::request(&view).deadline, Some(at(400)).filter(|_| forced), "{what}");
     }
 }
 
@@ -300,7 +396,8 @@ fn the_claims_deadline_forces_the_end() {
         ("after it", with_deadline(&[]), 401, true),
     ];
     for (what, claim, seconds, forced) in rows {
-        let view = look(&leaving(&json!({})), &claim, std::slice::from_ref(&held), Instance::Alive, seconds);
+        let node = signed(&leaving(&json!({})), seconds);
+        let view = look(&node, &claim, std::slice::from_ref(&held), Instance::Alive, seconds);
         let decision = fresh(&view);
         assert_eq!(requests(&decision).contains(&"delete pod web".to_owned()), forced, "{what}");
         assert!(!requests(&decision).contains(&"evict web".to_owned()) || forced, "{what}");
@@ -309,7 +406,7 @@ fn the_claims_deadline_forces_the_end() {
 
 #[test]
 fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
-    let mut view = look(&leaving(&json!({})), &json!({}), &[json!({})], Instance::Alive, 110);
+    let mut view = look(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], Instance::Alive, 110);
     view.claim = None;
     assert_eq!(requests(&fresh(&view)), ["evict web"]);
     view.pods.clear();

@@ -46,6 +46,8 @@ pub const TIMELINE: &str = "kerf.sh/timeline";
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
 /// On a Node: the controller, or a person, asks the agent to empty it; a [`crate::DrainRequest`].
 pub const DRAIN: &str = "kerf.sh/drain";
+/// On a Node: the controller empties it itself, and its agent asks for no pod; a [`crate::DrainTaken`].
+pub const DRAIN_TAKEN_OVER: &str = "kerf.sh/drain-taken-over";
 /// On a Node, and in a NodePool's template: what a rebalance recommendation does: `ignore`, `cordon` or `replace`.
 pub const REBALANCE: &str = "kerf.sh/rebalance";
 /// On a Node: the id of the recommendation after which the controller wants the node drained.

@@ -24,6 +24,10 @@ pub struct DrainRequest {
     /// Pods of DaemonSets leave as well; right only behind a taint that keeps them away.
     #[serde(default)]
     pub daemon_sets: bool,
+    /// The deadline is that of Karpenter's `terminationGracePeriod`, and its arithmetic holds in place of the machine's own rules: pods
+    /// have all of the time, and who asks to be left alone stays until its own grace period before the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub termination: bool,
     /// When the wish was made: who makes it may act itself when it is not acknowledged in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Timestamp>,
@@ -58,8 +62,40 @@ impl DrainRequest {
 
 impl fmt::Display for DrainRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+        json(self, f)
     }
+}
+
+/// The value of [`crate::annotation::DRAIN_TAKEN_OVER`]: the controller's signature under a drain that it sees to itself. It signs anew
+/// while it asks for pods; an agent that reads the same one for a minute takes it away and goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainTaken {
+    /// The drain's, as in [`DrainRequest::id`].
+    pub id: String,
+    /// Why it is not the agent's, in words.
+    #[serde(default)]
+    pub reason: String,
+    /// When it was signed, by the controller's clock.
+    pub at: Timestamp,
+}
+
+impl DrainTaken {
+    /// Reads the annotation; `None` where somebody else has written it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+impl fmt::Display for DrainTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        json(self, f)
+    }
+}
+
+fn json(value: &impl Serialize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(&serde_json::to_string(value).map_err(|_| fmt::Error)?)
 }
 
 /// The beginning of the message of [`crate::condition::NODE_DRAINED`], before the first `;`, in words of the form `key=value`.
@@ -112,13 +148,25 @@ mod tests {
             reason: "Drifted".into(),
             deadline: Some(Timestamp::UNIX_EPOCH),
             daemon_sets: true,
+            termination: true,
             asked: None,
         };
         let text = request.to_string();
-        let expected =
-            r#"{"id":"termination-1","reason":"Drifted","deadline":"1970-01-01T00:00:00Z","daemonSets":true}"#;
+        let expected = concat!(
+            r#"{"id":"termination-1","reason":"Drifted","deadline":"1970-01-01T00:00:00Z","#,
+            r#""daemonSets":true,"termination":true}"#
+        );
         assert_eq!(text, expected);
         assert_eq!(DrainRequest::parse(&text).ok(), Some(request));
+    }
+
+    #[test]
+    fn a_signature_is_read_as_it_is_written_and_anything_else_is_none() {
+        let taken = DrainTaken { id: "t-1".into(), reason: "silent".into(), at: Timestamp::UNIX_EPOCH };
+        let text = taken.to_string();
+        assert_eq!(text, r#"{"id":"t-1","reason":"silent","at":"1970-01-01T00:00:00Z"}"#);
+        assert_eq!(DrainTaken::parse(&text), Some(taken));
+        assert_eq!(["", "yes", r#"{"id":"t-1"}"#].map(DrainTaken::parse), [None, None, None]);
     }
 
     #[test]

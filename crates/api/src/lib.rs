@@ -34,7 +34,7 @@ pub mod validate;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use crds::crds;
-pub use drain::{DrainRequest, DrainSaid};
+pub use drain::{DrainRequest, DrainSaid, DrainTaken};
 pub use duration::DurationText;
 pub use mix::{InvalidMix, MixSaid};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};

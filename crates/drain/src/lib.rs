@@ -9,6 +9,7 @@
 
 mod backoff;
 mod budget;
+mod hands;
 mod machine;
 mod moment;
 mod order;
@@ -20,6 +21,7 @@ mod tracked;
 mod turn;
 mod volumes;
 
+pub use hands::{ARRIVES, AgentHands, FORSAKEN, First, MARK_HOLDS, QUIET, READING_HOLDS, Reading};
 pub use machine::{Action, Drain};
 pub use moment::Millis;
 pub use order::{Order, Orders};

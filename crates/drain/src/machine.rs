@@ -61,6 +61,15 @@ pub struct Drain {
     /// It was called off: nothing more is asked.
     #[serde(default)]
     withdrawn: bool,
+    /// Somebody else may be asking: nothing is asked for now.
+    #[serde(default)]
+    held: bool,
+    /// For the same reason nothing is asked before this moment; for a controller, which keeps nothing over its own end.
+    #[serde(skip)]
+    pub(crate) quiet: Option<Millis>,
+    /// This controller has signed for it on the node.
+    #[serde(skip)]
+    pub(crate) signed: bool,
     /// A list has arrived since the start or the restart.
     listed: bool,
     /// A fresh list is wanted.
@@ -85,6 +94,9 @@ impl Drain {
             started: now,
             closed: None,
             withdrawn: false,
+            held: false,
+            quiet: None,
+            signed: false,
             listed: false,
             relist: false,
             listing: false,
@@ -113,6 +125,12 @@ impl Drain {
         }
     }
 
+    /// Goes on by these rules, but for what its wishes say of deadline and DaemonSets.
+    pub fn govern(&mut self, rules: Settings) {
+        let (deadline, daemon_sets) = (self.settings.deadline, self.settings.daemon_sets);
+        self.settings = Settings { deadline, daemon_sets, ..rules };
+    }
+
     /// Follows these wishes from now on. Without any it is called off: nothing more is asked of anybody, and who was asked leaves.
     pub fn follow(&mut self, orders: &Orders) {
         (self.settings.deadline, self.settings.daemon_sets) = (orders.deadline(), orders.daemon_sets());
@@ -129,6 +147,27 @@ impl Drain {
     pub fn closed(&mut self, now: Millis) {
         self.tick(now);
         self.closed.get_or_insert(now);
+    }
+
+    /// Whether requests wait until somebody else is known not to make any.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Whether something is to be asked for of a pod now, be it held or not.
+    #[must_use]
+    pub fn wants(&self, now: Millis) -> bool {
+        self.turn(now).is_some_and(|turn| !turn.choose(self.pods.values()).is_empty())
+    }
+
+    pub(crate) fn is_quiet(&self, now: Millis) -> bool {
+        self.held || self.quiet.is_some_and(|quiet| now < quiet)
+    }
+
+    /// After a while in which nothing was heard: what is known may be old, so nothing is asked before a fresh list, which is asked for.
+    pub fn doubt(&mut self, now: Millis) {
+        self.resume(now);
+        self.relist = true;
     }
 
     /// After a restart: answers to requests that were out will never come, so nothing is asked until a fresh list shows what they did.
@@ -218,8 +257,9 @@ impl Drain {
         }
         let listing = self.listing.then(|| self.relisted + SHOWS_WITHIN);
         let pods = self.turn(now).and_then(|turn| turn.later(self.pods.values()));
+        let quiet = self.quiet.filter(|_| self.wants(now));
         let volumes = self.detached_by().filter(|_| !self.is_done());
-        listing.into_iter().chain(pods).chain(volumes).filter(|at| *at > now).min()
+        listing.into_iter().chain(pods).chain(quiet).chain(volumes).filter(|at| *at > now).min()
     }
 
     /// How far it has come.
@@ -275,7 +315,7 @@ impl Drain {
 
     /// The requests that are due at `now`.
     fn due(&self, now: Millis) -> Vec<(String, Ask)> {
-        self.turn(now).map(|turn| turn.choose(self.pods.values())).unwrap_or_default()
+        self.turn(now).filter(|_| !self.is_quiet(now)).map(|turn| turn.choose(self.pods.values())).unwrap_or_default()
     }
 
     /// Whose turn it is; nobody's before the first list and after the withdrawal.
@@ -295,7 +335,7 @@ impl Drain {
             !shown && matches!(tracked.state, State::Accepted { at, .. } if now >= at + SHOWS_WITHIN)
         };
         let waited = now >= self.relisted + SHOWS_WITHIN;
-        waited && self.listed && (self.listing || self.pods.values().any(unseen))
+        waited && (self.listing || self.listed && self.pods.values().any(unseen))
     }
 
     /// Remembers since when the node has been empty.

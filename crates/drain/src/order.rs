@@ -19,6 +19,8 @@ pub struct Order {
     pub deadline: Option<Millis>,
     /// What shall happen to pods of DaemonSets.
     pub daemon_sets: DaemonSets,
+    /// Whether the deadline is Karpenter's, and so its arithmetic.
+    pub termination: bool,
 }
 
 /// The wishes that stand, by what they come from.
@@ -61,6 +63,12 @@ impl Orders {
     #[must_use]
     pub fn daemon_sets(&self) -> DaemonSets {
         self.0.values().map(|order| order.daemon_sets).max().unwrap_or_default()
+    }
+
+    /// Whether Karpenter's arithmetic holds: as soon as anybody else wants the node empty, the machine's own rules do.
+    #[must_use]
+    pub fn is_termination(&self) -> bool {
+        !self.is_empty() && self.0.values().all(|order| order.termination)
     }
 
     /// Their ids, in the order of their sources.

@@ -120,6 +120,14 @@ impl Settings {
         Self { deadline, daemon_sets: DaemonSets::Drain, seed, ..Self::default() }
     }
 
+    /// The same pace by Karpenter's arithmetic: nothing is kept back, nobody goes before its turn, and no policy but Karpenter's says
+    /// whom to leave alone.
+    #[must_use]
+    pub fn as_terminating(self) -> Self {
+        let Self { reserve, grace_cap, jump, do_not_disrupt, bare, .. } = Self::for_termination(None, self.seed);
+        Self { reserve, grace_cap, jump, do_not_disrupt, bare, ..self }
+    }
+
     /// When pods should be gone: the deadline less the reserve.
     #[must_use]
     pub fn end(&self) -> Option<Millis> {

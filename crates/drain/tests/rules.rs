@@ -304,6 +304,30 @@ fn a_restart_waits_for_a_list_and_keeps_what_it_learns() {
 }
 
 #[test]
+fn after_a_gap_a_list_is_asked_for_until_it_comes_and_nobody_before() {
+    let mut drain = started(notice(), vec![pod("a"), pod("b")]);
+    assert_eq!(drain.step(T0).len(), 2);
+    drain.doubt(at(60));
+    assert_eq!(said(&drain.step(at(60))), ["list"]);
+    drain.reply(at(60), "a", &Reply::Accepted);
+    assert_eq!(drain.poll_timeout(at(60)), Some(at(70)));
+    assert_eq!(said(&drain.step(at(70))), ["list"], "the first one never came");
+    drain.pods(at(71), vec![pod("a"), deleting(pod("b"), at(80))]);
+    assert_eq!(said(&drain.step(at(71))), ["evict a"], "an answer from before the gap tells nothing, the list does");
+}
+
+#[test]
+fn who_is_held_asks_nobody_and_says_what_it_would() {
+    let mut drain = started(notice(), vec![pod("a")]);
+    drain.hold(true);
+    assert!(drain.step(T0).is_empty() && drain.wants(T0));
+    assert_eq!(drain.poll_timeout(T0), None, "who holds it knows when to come back");
+    drain.hold(false);
+    assert_eq!(said(&drain.step(T0)), ["evict a"]);
+    assert!(!drain.wants(T0));
+}
+
+#[test]
 fn status_codes_become_replies() {
     let after = Some(Duration::from_secs(10));
     let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";

@@ -24,7 +24,7 @@ fn at(seconds: f64) -> Millis {
 }
 
 fn order(deadline: Option<Millis>) -> Order {
-    Order { id: "o".into(), reason: "test".into(), deadline, daemon_sets: DaemonSets::Skip }
+    Order { id: "o".into(), reason: "test".into(), deadline, daemon_sets: DaemonSets::Skip, termination: false }
 }
 
 /// One run's input.

@@ -25,7 +25,9 @@ const GROWTH: usize = 64 * 1024;
 
 static NODE: LazyLock<Arc<Node>> = LazyLock::new(|| {
     let node = json!({
-        "metadata": {"name": "node", "uid": "node-uid"},
+        "metadata": {
+            "name": "node", "uid": "node-uid", "annotations": {"kerf.sh/agent-heartbeat": "2026-01-01T12:00:00Z"},
+        },
         "spec": {"providerID": format!("aws:///us-west-2a/{INSTANCE}")},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
@@ -75,6 +77,7 @@ fn answer(life: &mut Lifecycle, act: &Act, now: Millis) {
         Act::PatchStatus(_) => Input::StatusWritten(true),
         Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
         Act::Complete(_) => Input::Completed(true),
+        Act::ReadNode(_) => Input::NodeRead(now, Some(Node::clone(&node()))),
         Act::LookAttached { volume, .. } => Input::Detached(volume.clone()),
         Act::FollowPods | Act::Drain(Action::List) => Input::Pods(vec![pod()]),
         Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {

@@ -56,5 +56,5 @@ impl Asked {
 fn order(known: &Known, request: DrainRequest) -> Order {
     let deadline = request.deadline.map(|at| known.wall.ours(moment(at)));
     let daemon_sets = if request.daemon_sets { DaemonSets::Drain } else { DaemonSets::Skip };
-    Order { id: request.id, reason: request.reason, deadline, daemon_sets }
+    Order { id: request.id, reason: request.reason, deadline, daemon_sets, termination: request.termination }
 }

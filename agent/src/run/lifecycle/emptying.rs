@@ -8,9 +8,11 @@ use api::condition;
 use drain::{Action, DaemonSets, Drain, Millis, Orders};
 use machine::agent::drain::DrainSettings;
 
+use super::hands::Hands;
 use super::known::Known;
 use super::volumes::Volumes;
 use super::{Act, asked};
+use crate::cluster::Node;
 use crate::drain::rules;
 use crate::journal::{Journal, Order, Outcome};
 use crate::report::{self, Statement, Tiding, Wanted};
@@ -34,6 +36,7 @@ pub(super) struct Emptying {
     orders: Orders,
     settings: DrainSettings,
     volumes: Volumes,
+    hands: Hands,
 }
 
 impl Emptying {
@@ -46,6 +49,23 @@ impl Emptying {
     /// What the machine's settings say.
     pub(super) fn configure(&mut self, settings: DrainSettings) {
         self.settings = settings;
+    }
+
+    /// Takes in our Node as the watch has it.
+    pub(super) fn hear(&mut self, known: &Known, now: Millis) {
+        if let Some(node) = known.node() {
+            self.hands.hear(node, now);
+        }
+    }
+
+    /// Takes in our Node by a reading that began at `began`.
+    pub(super) fn read(&mut self, node: Option<&Node>, began: Millis, now: Millis) {
+        self.hands.read(node, began, now);
+    }
+
+    /// Until when requests may be sent.
+    pub(super) fn asks_until(&self, now: Millis) -> Millis {
+        self.hands.until(now)
     }
 
     /// Follows the notices' order that holds now, and what is asked for beside it: the drain begins, gets another end, or is called off.
@@ -69,15 +89,18 @@ impl Emptying {
     }
 
     fn adjust(&mut self, known: &mut Known, orders: &Orders, now: Millis) {
+        let rules = rules(&self.settings, report::fnv(&known.journal.instance), orders.is_termination());
         if orders.is_empty() {
             self.call_off(known);
         } else if known.journal.drain.is_none() {
-            let rules = rules(&self.settings, report::fnv(&known.journal.instance));
-            known.journal.drain = Some(Drain::new(rules, now));
+            known.journal.drain = Some(Drain::new(rules.clone(), now));
             Volumes::hear(known, now);
             self.begun = Some(now);
         }
-        known.with_drain(|drain| drain.follow(orders));
+        known.with_drain(|drain| {
+            drain.govern(rules);
+            drain.follow(orders);
+        });
     }
 
     fn call_off(&mut self, known: &mut Known) {
@@ -119,7 +142,11 @@ impl Emptying {
     }
 
     fn ask(&mut self, known: &mut Known, now: Millis) -> Vec<Act> {
-        let steps = known.journal.drain.as_mut().map(|drain| drain.step(now)).unwrap_or_default();
+        let Some(drain) = known.journal.drain.as_mut() else {
+            return Vec::new();
+        };
+        let first = self.hands.before_asking(drain, now);
+        let steps = drain.step(now);
         for step in &steps {
             known.dirty |= match step {
                 Action::Evict { uid, .. } => self.asked.insert(uid.clone()),
@@ -127,7 +154,7 @@ impl Emptying {
                 Action::List => false,
             };
         }
-        steps.into_iter().map(Act::Drain).collect()
+        first.into_iter().chain(steps.into_iter().map(Act::Drain)).collect()
     }
 
     /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
@@ -144,14 +171,18 @@ impl Emptying {
     pub(super) fn poll_timeout(&self, known: &Known, cordoned: bool, now: Millis) -> Option<Millis> {
         let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
         let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
-        drain.poll_timeout(now).into_iter().chain(end).chain(self.volumes.poll_timeout(known)).min()
+        let hands = self.hands.poll_timeout(drain, now);
+        drain.poll_timeout(now).into_iter().chain(end).chain(hands).chain(self.volumes.poll_timeout(known)).min()
     }
 
     /// The condition `kerf.sh/Drained`: also how a wish for an empty node is acknowledged.
     pub(super) fn statement(&self, known: &Known, now: Millis) -> Option<Statement> {
         let (node, journal) = (known.node()?, &known.journal);
         match &journal.drain {
-            Some(drain) => Some(report::drained(drain, &self.orders, journal.outcome.as_ref(), known.wall, now)),
+            Some(drain) => {
+                let said = report::drained(drain, &self.orders, journal.outcome.as_ref(), known.wall, now);
+                Some(if journal.outcome.is_none() { self.hands.add_to(said) } else { said })
+            }
             None => node.condition(condition::NODE_DRAINED).map(|_| report::drain_withdrawn()),
         }
     }
@@ -210,6 +241,7 @@ fn orders(journal: &Journal) -> Orders {
         reason: order.why.clone(),
         deadline: order.forced,
         daemon_sets: DaemonSets::Skip,
+        termination: false,
     });
     orders.set(ANNOUNCED, announced);
     orders.set(asked::SOURCE, journal.asked.clone());

@@ -65,13 +65,15 @@ impl Known {
 
     /// Proves who we are: the Node's providerID must end in our instance.
     fn identify(&self, node: Option<Node>) -> Seen {
-        let Some(node) = node else {
-            return Seen::Absent;
-        };
-        let instance = node.spec.provider_id.rsplit('/').next().unwrap_or_default();
-        if instance == self.journal.instance && !instance.is_empty() {
-            return Seen::Ours(Box::new(node));
+        match node {
+            None => Seen::Absent,
+            Some(node) if self.is_ours(&node) => Seen::Ours(Box::new(node)),
+            Some(node) => Seen::Foreign(node.spec.provider_id),
         }
-        Seen::Foreign(node.spec.provider_id)
+    }
+
+    pub(super) fn is_ours(&self, node: &Node) -> bool {
+        let instance = node.spec.provider_id.rsplit('/').next().unwrap_or_default();
+        instance == self.journal.instance && !instance.is_empty()
     }
 }

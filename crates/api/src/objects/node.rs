@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ResourceList;
 use super::meta::{nullable, slim};
-use crate::{Taint, annotation, condition, label};
+use crate::{Taint, annotation, condition, label, reason};
 
 /// A Node.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -119,6 +119,13 @@ impl Node {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.condition(condition::READY).is_some_and(|c| c.status == condition::TRUE)
+    }
+
+    /// What its agent has told of a notice of EC2's. A recommendation to rebalance is none: the instance may stay for hours.
+    #[must_use]
+    pub fn interruption(&self) -> Option<&NodeCondition> {
+        let told = self.condition(condition::INTERRUPTED)?;
+        (told.status == condition::TRUE && told.reason != reason::REBALANCE_RECOMMENDATION).then_some(told)
     }
 
     /// Whether the claim of this Node was matched to it.

@@ -1,0 +1,204 @@
+//! Never beside the controller: what this agent does about the controller's mark on its Node, and after a time in which it was stopped.
+
+use agent::journal::Journal;
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use drain::{FORSAKEN, First, READING_HOLDS, Reply};
+use hyper::Method;
+use serde_json::json;
+
+use crate::api::{Api, until};
+use crate::decisions::{INSTANCE, T0, at, carried_on, node_with, pod, read, settle, short, spot, started};
+use crate::machine::{self, Machine};
+
+const OURS: &str = "aws:///us-west-2a/i-0abc";
+const WISH: &str = r#"{"id":"termination-u","reason":"Drifted","termination":true}"#;
+const MARK: &str = r#"{"id":"termination-u","reason":"silent","at":"2026-01-01T12:00:00Z"}"#;
+
+fn heard(mark: Option<&str>) -> Input {
+    node_with(OURS, |node| {
+        node["metadata"]["annotations"] = json!({"kerf.sh/drain": WISH});
+        if let Some(mark) = mark {
+            node["metadata"]["annotations"]["kerf.sh/drain-taken-over"] = json!(mark);
+        }
+        node["spec"]["unschedulable"] = json!(true);
+    })
+}
+
+fn requests(acts: &[Act]) -> Vec<String> {
+    let asks = |act: &String| ["evict", "delete", "read", "take", "list"].iter().any(|verb| act.starts_with(verb));
+    short(acts).into_iter().filter(asks).collect()
+}
+
+/// An agent with one pod to go, that a budget holds.
+fn draining() -> Lifecycle {
+    let mut life = started();
+    life.take(heard(None), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a")]), T0);
+    assert_eq!(requests(&settle(&mut life, T0)), ["evict a"]);
+    refuse(&mut life, 0);
+    life
+}
+
+fn refuse(life: &mut Lifecycle, second: u64) {
+    let blocked = Reply::Blocked { retry_after: None, budget: Some("stays".into()) };
+    life.take(Input::Reply("a".into(), blocked), at(second));
+}
+
+#[test]
+fn a_mark_on_the_node_ends_its_requests_at_once_and_it_says_so() {
+    let mut life = draining();
+    life.take(heard(Some(MARK)), at(1));
+    let mut said = String::new();
+    for second in 1..20 {
+        for act in life.step(at(second)) {
+            match act {
+                Act::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
+                Act::PatchStatus(patch) => {
+                    said = patch.to_string();
+                    life.take(Input::StatusWritten(true), at(second));
+                }
+                Act::ReadNode(First::Read) => life.take(read(at(second), Some(MARK)), at(second)),
+                // It has read the Node a moment ago, and may not ask all the same.
+                Act::Drain(action) => unreachable!("{action:?} at {second}"),
+                _ => {}
+            }
+        }
+    }
+    assert!(said.contains("the controller drains it"), "{said}");
+}
+
+#[test]
+fn a_reading_is_good_for_seconds_and_counts_from_its_beginning() {
+    let mut life = draining();
+    let holds = READING_HOLDS.as_secs();
+    for second in 1..holds {
+        let acts = requests(&life.step(at(second)));
+        assert!(!acts.contains(&"read".to_owned()), "{second}: {acts:?}");
+        refuse(&mut life, second);
+    }
+    assert_eq!(requests(&life.step(at(holds))), ["read"]);
+    life.take(read(at(holds), Some(MARK)), at(holds));
+    assert_eq!(requests(&life.step(at(holds))), Vec::<String>::new());
+    assert_eq!(life.asks_until(at(holds)), at(holds));
+}
+
+/// SIGSTOP, or a machine that slept: nothing is done on the strength of what was true before.
+#[test]
+fn an_agent_that_was_stopped_reads_node_and_pods_before_it_asks() {
+    let mut life = draining();
+    settle(&mut life, at(4));
+    assert_eq!(requests(&life.step(at(70))), ["list"]);
+    life.take(Input::Pods(vec![pod("a")]), at(70));
+    assert_eq!(requests(&life.step(at(70))), ["read"]);
+    life.take(read(at(70), None), at(70));
+    assert_eq!(requests(&life.step(at(70))), ["evict a"]);
+}
+
+#[test]
+fn a_restart_reads_before_it_asks() {
+    let life = draining();
+    let written = serde_json::to_string(life.journal()).unwrap();
+    let journal: Journal = serde_json::from_str(&written).unwrap();
+    let mut life = carried_on(journal, at(2));
+    life.take(heard(None), at(2));
+    life.take(Input::Pods(vec![pod("a")]), at(2));
+    assert_eq!(requests(&life.step(at(2))), ["read"]);
+}
+
+#[test]
+fn the_drain_is_taken_back_from_a_controller_that_signs_no_more() {
+    let mut life = draining();
+    life.take(heard(Some(MARK)), at(1));
+    let mut took = None;
+    for second in 1..200 {
+        for act in life.step(at(second)) {
+            match act {
+                Act::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
+                Act::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
+                Act::ReadNode(First::Read) => {
+                    life.take(read(at(second), Some(MARK).filter(|_| took.is_none())), at(second))
+                }
+                Act::ReadNode(First::TakeBack(words)) => {
+                    assert_eq!((words.as_str(), took), (MARK, None));
+                    took = Some(second);
+                    life.take(read(at(second), None), at(second));
+                }
+                Act::Drain(_) => {
+                    let took = took.expect("it asks before it has taken the drain back");
+                    assert!((FORSAKEN.as_secs()..FORSAKEN.as_secs() + 20).contains(&took), "{took}");
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+    unreachable!("nobody drains this node");
+}
+
+/// A notice of EC2's is no reason to ask beside the controller.
+#[test]
+fn an_interrupted_node_is_the_controllers_too_once_it_has_signed() {
+    let mut life = draining();
+    life.take(heard(Some(MARK)), at(1));
+    life.take(spot(at(120)), at(2));
+    for second in 2..60 {
+        for act in life.step(at(second)) {
+            match act {
+                Act::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
+                Act::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
+                // It renews its mark every half minute.
+                Act::ReadNode(First::Read) => {
+                    life.take(read(at(second), Some(&format!("signed {}", second / 30))), at(second))
+                }
+                Act::Drain(action) => unreachable!("{action:?} at {second}"),
+                Act::ReadNode(First::TakeBack(words)) => unreachable!("{words} is taken away at {second}"),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(life.journal().drain.as_ref().and_then(|drain| drain.settings().deadline), Some(at(120)));
+}
+
+#[test]
+fn without_a_sign_of_life_on_the_node_nobody_could_know_of_this_agent() {
+    let mut life = started();
+    life.take(heard(None), T0);
+    settle(&mut life, T0);
+    life.take(Input::Pods(vec![pod("a")]), T0);
+    assert_eq!(requests(&life.step(T0)), ["read"]);
+    let Input::Node(node) = heard(None) else { return };
+    life.take(Input::NodeRead(T0, node), T0);
+    assert_eq!(requests(&life.step(at(1))), Vec::<String>::new());
+    assert_eq!(requests(&life.step(at(2))), ["read"]);
+    life.take(read(at(2), None), at(2));
+    assert_eq!(requests(&life.step(at(2))), ["evict a"]);
+}
+
+/// The whole agent: it reads its Node, finds the mark, and leaves pods alone until the mark is gone.
+#[tokio::test]
+async fn a_marked_node_is_left_to_the_controller() {
+    let api = Api::start().await;
+    let mut machine = Machine::boot().await;
+    machine.write("etc/kerf/agent.yaml", "drain: {loadBalancerLead: 0s}\n");
+    machine.join(&api);
+    api.put_pod("a", 30);
+    let mut node = machine::node(machine::INSTANCE);
+    node["metadata"]["annotations"] = json!({"kerf.sh/drain": WISH, "kerf.sh/drain-taken-over": MARK});
+    api.put_node(node);
+    machine.start();
+    let path = format!("/api/v1/nodes/{}", machine::NAME);
+    until("the reading", || api.requests(&Method::GET, &path).pop()).await;
+    let told = || {
+        let state = api.state();
+        let conditions = state.node.as_ref()?["status"]["conditions"].to_string();
+        conditions.contains("the controller drains it").then_some(())
+    };
+    until("its word", told).await;
+    assert!(!api.state().seen.iter().any(|it| it.path.ends_with("/eviction")), "it asked beside the controller");
+    let mut node = api.state().node.clone().unwrap();
+    node["metadata"]["annotations"].as_object_mut().unwrap().remove("kerf.sh/drain-taken-over");
+    api.put_node(node);
+    until("the end of the pod", || api.state().pods.is_empty().then_some(())).await;
+    assert_eq!(INSTANCE, "i-0abc", "the pure tests' machine");
+}

@@ -1,0 +1,129 @@
+//! The stories of drains (`crates/drain/tests/stories`) once more, through all that the agent decides: what a termination by Karpenter
+//! is to the controller it is to the agent, to the second, and a notice stays the machine's own affair.
+
+use agent::cluster::Node;
+use agent::journal::Journal;
+use agent::run::lifecycle::{Act, Input, Lifecycle};
+use api::{DrainRequest, annotation};
+use drain::{Action, Millis, PodOnNode, Reply};
+use serde_json::{Value, json};
+
+use crate::decisions::{INSTANCE, NAME, carried_on, read, spot};
+use crate::play::story::{Cause, T0};
+use crate::play::world::Player;
+use crate::play::{self, Story, Telling};
+
+/// An agent whose API server takes everything at once.
+struct Agent {
+    life: Lifecycle,
+    node: Value,
+    volumes: Vec<String>,
+    notice: Option<Millis>,
+}
+
+impl Agent {
+    fn of(story: &Story) -> Self {
+        let mut node = json!({
+            "metadata": {"name": NAME, "uid": "node-uid", "annotations": {}},
+            "spec": {"providerID": format!("aws:///us-west-2a/{INSTANCE}")},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        if story.cause != Cause::Notice {
+            node["metadata"]["annotations"][annotation::DRAIN] = json!(request(story).to_string());
+        }
+        let notice = story.deadline.filter(|_| story.cause == Cause::Notice);
+        Self { life: carried_on(Journal::new(INSTANCE, None), T0), node, volumes: Vec::new(), notice }
+    }
+
+    fn node(&self) -> Input {
+        let node: Node = serde_json::from_value(self.node.clone()).unwrap();
+        Input::Node(Some(node))
+    }
+
+    /// What the world says to an act; a request of the drain is given back.
+    fn answer(&mut self, act: Act, now: Millis) -> Option<Action> {
+        let answer = match act {
+            Act::Drain(action) => return Some(action),
+            Act::PatchNode(patch) => {
+                if patch["spec"]["unschedulable"] == true {
+                    self.node["spec"]["unschedulable"] = json!(true);
+                }
+                Input::NodeWritten(true)
+            }
+            Act::PatchStatus(_) => Input::StatusWritten(true),
+            Act::Tell(tiding) => Input::Told(tiding.key, true),
+            Act::ReadNode(_) => read(now, None),
+            Act::LookAttached { volume, .. } => {
+                Some(Input::Detached(volume.clone())).filter(|_| !self.volumes.contains(&volume))?
+            }
+            Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => return None,
+        };
+        self.life.take(answer, now);
+        None
+    }
+}
+
+fn request(story: &Story) -> DrainRequest {
+    let deadline = story.deadline.map(|at| jiff::Timestamp::from_millisecond(at.0.try_into().unwrap()).unwrap());
+    let termination = story.cause == Cause::Termination;
+    DrainRequest {
+        id: "d-1".into(),
+        reason: "story".into(),
+        deadline,
+        daemon_sets: termination,
+        termination,
+        asked: None,
+    }
+}
+
+impl Player for Agent {
+    fn hear(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>) {
+        self.node["status"]["volumesAttached"] = volumes.iter().map(|name| json!({"name": name})).collect();
+        self.volumes = volumes;
+        self.life.take(self.node(), now);
+        if let Some(deadline) = self.notice.take() {
+            self.life.take(spot(deadline), now);
+        }
+        // The wish is followed before pods are heard of.
+        if self.life.journal().drain.is_none() {
+            self.step(now);
+        }
+        self.life.take(Input::Pods(pods), now);
+    }
+
+    fn reply(&mut self, now: Millis, uid: &str, reply: &Reply) {
+        self.life.take(Input::Reply(uid.to_owned(), reply.clone()), now);
+    }
+
+    fn step(&mut self, now: Millis) -> Vec<Action> {
+        for _ in 0..20 {
+            let acts = self.life.step(now);
+            if acts.is_empty() {
+                break;
+            }
+            let asked: Vec<Action> = acts.into_iter().filter_map(|act| self.answer(act, now)).collect();
+            if !asked.is_empty() {
+                return asked;
+            }
+        }
+        Vec::new()
+    }
+
+    fn next(&self, now: Millis) -> Option<Millis> {
+        self.life.poll_timeout(now)
+    }
+
+    fn restart(&mut self, now: Millis) {
+        let written = serde_json::to_string(self.life.journal()).unwrap();
+        self.life = carried_on(serde_json::from_str(&written).unwrap(), now);
+    }
+
+    fn is_done(&self) -> bool {
+        self.life.journal().drain.as_ref().is_some_and(drain::Drain::is_done)
+    }
+}
+
+#[test]
+fn an_agent_ends_every_story_of_a_drain_as_the_controller_does() {
+    play::all(play::SHARED, Telling { bless: false, anothers: true }, |_| true, Agent::of);
+}

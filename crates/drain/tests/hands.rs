@@ -1,0 +1,160 @@
+//! Never two at once, and never nobody: agent and controller drain one node by the rules of `hands.rs`, while either hangs, dies and
+//! comes back, their clocks disagree, what they see is old, and every message takes its time.
+
+#[path = "hands/world.rs"]
+mod world;
+
+use std::time::Duration;
+
+use drain::{
+    AgentHands, Drain, FORSAKEN, First, MARK_HOLDS, Millis, PodOnNode, QUIET, READING_HOLDS, Reading, Settings,
+};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+
+use world::{Fault, Script, T0, World};
+
+fn at(seconds: u64) -> Millis {
+    T0 + Duration::from_secs(seconds)
+}
+
+fn reading(mark: Option<&'static str>) -> Option<Reading<'static>> {
+    Some(Reading { mark, signed: true })
+}
+
+#[test]
+fn an_agent_asks_only_on_the_strength_of_a_reading_without_a_mark() {
+    let rows = [
+        ("nothing was read", None, false),
+        ("no mark", reading(None), true),
+        ("a mark", reading(Some("m")), false),
+        ("no sign of life that a controller could have seen", Some(Reading { mark: None, signed: false }), false),
+    ];
+    for (what, read, asks) in rows {
+        let mut hands = AgentHands::default();
+        assert_eq!(hands.first(T0), Some(First::Read), "{what}");
+        assert_eq!(hands.first(T0), None, "{what}: it is under way");
+        hands.read(T0, at(1), read);
+        assert_eq!(hands.until(at(1)).is_some(), asks, "{what}");
+        let end = T0 + READING_HOLDS;
+        assert_eq!(hands.until(at(1)), Some(end).filter(|_| asks), "{what}: from when it began, not from its answer");
+        assert_eq!(hands.until(end), None, "{what}");
+    }
+}
+
+#[test]
+fn a_mark_that_is_seen_counts_at_once_and_an_older_reading_does_not_outweigh_it() {
+    let mut hands = AgentHands::default();
+    assert_eq!(hands.first(T0), Some(First::Read));
+    hands.saw("m", at(1));
+    hands.read(T0, at(2), reading(None));
+    assert!(hands.is_relieved() && hands.until(at(2)).is_none(), "it may have been read before the mark was made");
+    assert_eq!(hands.first(at(12)), Some(First::Read));
+    hands.read(at(12), at(12), reading(None));
+    assert!(!hands.is_relieved() && hands.until(at(12)).is_some());
+}
+
+#[test]
+fn a_mark_is_taken_away_once_it_has_stood_unchanged_for_long() {
+    let mut hands = AgentHands::default();
+    let (mut read, mut taken) = (0, None);
+    for second in 0..200 {
+        match hands.first(at(second)) {
+            Some(First::Read) => {
+                read += 1;
+                // Renewed once, half a minute in.
+                let mark = if second < 30 { "m" } else { "n" };
+                hands.read(at(second), at(second), reading(Some(mark)));
+            }
+            Some(First::TakeBack(words)) => {
+                assert_eq!(words, "n");
+                taken.get_or_insert(second);
+                hands.read(at(second), at(second), reading(Some("n")));
+            }
+            None => {}
+        }
+    }
+    let taken = taken.expect("it is taken away");
+    assert!((30 + FORSAKEN.as_secs()..30 + FORSAKEN.as_secs() + 20).contains(&taken), "{taken}");
+    assert!(read < 60, "{read} readings");
+}
+
+fn wanting() -> Drain {
+    let mut drain = Drain::new(Settings::for_termination(None, 1), T0);
+    let pod = PodOnNode { uid: "a".into(), owner_kind: Some("ReplicaSet".into()), ..PodOnNode::default() };
+    drain.pods(T0, vec![pod]);
+    drain
+}
+
+#[test]
+fn a_controller_signs_then_waits_then_asks_and_signs_again_while_it_asks() {
+    let mut drain = wanting();
+    assert_eq!(drain.relieve(T0, None, true), None, "it signs");
+    assert!(drain.relieve(at(1), Some(T0), true).is_some());
+    assert!(drain.step(at(1)).is_empty(), "and waits");
+    let quiet = at(1) + QUIET;
+    assert_eq!(drain.poll_timeout(at(1)), Some(quiet));
+    assert_eq!(drain.relieve(quiet, Some(T0), true), Some(T0 + MARK_HOLDS));
+    let mut late = drain.clone();
+    assert_eq!(drain.step(quiet).len(), 1, "and asks");
+    assert_eq!(late.relieve(T0 + MARK_HOLDS, Some(T0), true), None, "on the strength of a mark that it has renewed");
+    assert!(drain.relieve(T0 + MARK_HOLDS, Some(T0), true).is_some(), "nothing is to be asked: nothing to sign for");
+}
+
+#[test]
+fn without_an_agent_nobody_is_waited_for_and_another_controllers_mark_is_signed_over() {
+    let mut drain = wanting();
+    drain.sign();
+    assert!(drain.relieve(T0, Some(T0), false).is_some());
+    assert_eq!(drain.step(T0).len(), 1);
+    let mut heir = wanting();
+    assert_eq!(heir.relieve(at(1), Some(T0), false), None, "whose clock that was nobody knows");
+    assert!(heir.relieve(at(2), Some(at(1)), false).is_some());
+    assert_eq!(heir.step(at(2)).len(), 1);
+}
+
+fn any_fault() -> impl Strategy<Value = (Millis, Fault)> {
+    let span = || prop_oneof![0_u64..8, 0_u64..40, 60_u64..150];
+    let fault = prop_oneof![
+        3 => span().prop_map(Fault::AgentHangs),
+        2 => span().prop_map(Fault::AgentDies),
+        3 => span().prop_map(Fault::ControllerHangs),
+        2 => span().prop_map(Fault::ControllerDies),
+        2 => span().prop_map(Fault::ControllerSeesOld),
+        2 => (0_u64..30).prop_map(Fault::ControllerIsImpatient),
+        1 => span().prop_map(Fault::AgentIsRefused),
+    ];
+    ((0_u64..300).prop_map(at), fault)
+}
+
+fn any_script() -> impl Strategy<Value = Script> {
+    (
+        proptest::collection::vec(any_fault(), 0..14),
+        proptest::collection::vec(prop_oneof![4 => 0_u64..300, 1 => 0_u64..5000], 1..40),
+        proptest::collection::vec(0_u32..60, 1..4),
+        proptest::option::weighted(0.5, 60_u64..400),
+        prop_oneof![2 => Just(0_i64), 1 => -40_i64..40],
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(faults, delays, refusals, deadline, skew, agent_signed, agent_survives)| Script {
+            faults,
+            delays,
+            refusals,
+            deadline: deadline.map(at),
+            skew,
+            agent_signed,
+            agent_survives,
+        })
+}
+
+proptest! {
+    // That never two ask at once is judged at every request: see world.rs.
+    #[test]
+    fn never_two_at_once_and_the_drain_ends_once_one_of_them_lives(script in any_script()) {
+        let mut world = World::new(script);
+        world.run_until(at(300));
+        world.only_one_lives_on();
+        world.run_until(at(2000));
+        assert!(world.is_empty(), "{:?} are left", world.left());
+    }
+}

@@ -1,0 +1,72 @@
+//! What a story expects of every telling, in words: `BLESS=1` cannot bless a transcript that breaks it.
+//!
+//! ```text
+//! expect web is evicted at 0s [with 110s]     by its budget's leave; `with` where its grace is cut
+//! expect web is deleted at 240s with 60s      whatever its budget says, once
+//! expect web is refused at 0s
+//! expect web is left alone                    nothing is ever asked of it
+//! expect web is gone at 30s
+//! expect over at 61s                          expect not over
+//! ```
+
+use super::story::{moment, seconds};
+use super::world::{Asked, Outcome, clock};
+
+/// As much as anybody reads.
+const MANY: usize = 5;
+
+/// The expectations that the outcome breaks.
+pub fn broken(expected: &[String], outcome: &Outcome) -> Vec<String> {
+    let judged = expected.iter().map(|line| (line, judge(&line.split_whitespace().collect::<Vec<_>>(), outcome)));
+    judged.filter_map(|(line, judged)| judged.err().map(|why| format!("expected {line}, but {why}"))).collect()
+}
+
+fn judge(words: &[&str], outcome: &Outcome) -> Result<(), String> {
+    match words {
+        ["over", "at", span] => {
+            let at = moment(span)?;
+            same(outcome.over == Some(at), || {
+                outcome.over.map_or("it never is".to_owned(), |at| format!("at {}", clock(at)))
+            })
+        }
+        ["not", "over"] => same(outcome.over.is_none(), || "it is".to_owned()),
+        [pod, "is", "left", "alone"] => same(!outcome.asked.iter().any(|it| it.pod == *pod), || of(pod, outcome)),
+        [pod, "is", "gone", "at", span] => {
+            let at = moment(span)?;
+            same(outcome.gone.get(*pod) == Some(&at), || {
+                format!("it is gone at {:?}", outcome.gone.get(*pod).map(|at| clock(*at)))
+            })
+        }
+        [pod, "is", what, "at", span, rest @ ..] => {
+            let at = moment(span)?;
+            let grace = match rest {
+                [] => None,
+                ["with", span] => Some(seconds(span)?),
+                _ => return Err("nobody knows what that means".to_owned()),
+            };
+            let evicts = *what != "deleted";
+            let meant =
+                |it: &&Asked| it.pod == *pod && it.evicts == evicts && (it.refused.is_some() == (*what == "refused"));
+            let first = outcome.asked.iter().find(meant);
+            same(first.is_some_and(|it| it.at == at && it.grace == grace), || of(pod, outcome))
+        }
+        _ => Err("nobody knows what that means".to_owned()),
+    }
+}
+
+fn same(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// What was asked of the pod, the first few times.
+fn of(pod: &str, outcome: &Outcome) -> String {
+    let asked: Vec<&Asked> = outcome.asked.iter().filter(|it| it.pod == pod).collect();
+    let told = asked.iter().take(MANY).map(|it| {
+        let verb = if it.evicts { "evicted" } else { "deleted" };
+        let with = it.grace.map(|grace| format!(" with {grace}s")).unwrap_or_default();
+        let but = if it.refused.is_some() { ", refused" } else { "" };
+        format!("{verb} at {}{with}{but}", clock(it.at))
+    });
+    let told: Vec<String> = told.collect();
+    format!("{pod} is asked {} times: {}", asked.len(), told.join("; "))
+}

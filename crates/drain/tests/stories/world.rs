@@ -1,0 +1,211 @@
+//! Plays a story: a small API server, and somebody who drains. Answers come at once, so that what is told depends on rules alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use drain::{Action, Millis, PodOnNode, Reply};
+
+use super::story::{Fact, Member, Story, T0};
+
+/// Who drains.
+pub trait Player {
+    fn hear(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>);
+    fn reply(&mut self, now: Millis, uid: &str, reply: &Reply);
+    fn step(&mut self, now: Millis) -> Vec<Action>;
+    /// When it has something to do again.
+    fn next(&self, now: Millis) -> Option<Millis>;
+    fn restart(&mut self, now: Millis);
+    fn is_done(&self) -> bool;
+    /// Something that is no affair of pods.
+    fn learn(&mut self, who: &str, what: &str) {
+        unreachable!("nobody here looks whether {who} is {what}");
+    }
+    /// What it has done beside asking for pods.
+    fn did(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A request and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub at: Millis,
+    pub pod: String,
+    pub evicts: bool,
+    /// Whole seconds of grace, where the request names them.
+    pub grace: Option<u64>,
+    /// Why it was refused.
+    pub refused: Option<String>,
+}
+
+/// What came of a story.
+pub struct Outcome {
+    /// The transcript.
+    pub told: String,
+    pub asked: Vec<Asked>,
+    pub gone: BTreeMap<String, Millis>,
+    /// When nothing was left to go.
+    pub over: Option<Millis>,
+}
+
+struct World<P> {
+    player: P,
+    now: Millis,
+    members: BTreeMap<String, Member>,
+    budgets: BTreeMap<String, usize>,
+    volumes: Vec<String>,
+    outcome: Outcome,
+}
+
+/// Plays it to its end.
+pub fn play(story: &Story, player: impl Player) -> Outcome {
+    let outcome = Outcome { told: String::new(), asked: vec![], gone: BTreeMap::new(), over: None };
+    let (members, budgets) = (BTreeMap::new(), BTreeMap::new());
+    let mut world = World { player, now: T0, members, budgets, volumes: vec![], outcome };
+    let mut facts = story.facts.iter().peekable();
+    loop {
+        while let Some((_, fact)) = facts.next_if(|(at, _)| *at <= world.now) {
+            world.begin(fact.clone());
+        }
+        world.bury();
+        world.drive();
+        let next = [facts.peek().map(|(at, _)| *at), world.next()].into_iter().flatten().min();
+        let Some(next) = next.filter(|next| *next <= story.until) else { break };
+        assert!(next > world.now, "time does not pass");
+        world.now = next;
+    }
+    world.now = story.until;
+    world.close()
+}
+
+/// Seconds since the beginning, with a fraction where there is one.
+pub fn clock(at: Millis) -> String {
+    let millis = at.since(T0).as_millis();
+    let (whole, rest) = (millis / 1000, millis % 1000);
+    if rest == 0 { format!("{whole}s") } else { format!("{whole}.{rest:03}s") }
+}
+
+impl<P: Player> World<P> {
+    fn tell(&mut self, what: &str) {
+        self.outcome.told.push_str(&format!("{}: {what}\n", clock(self.now)));
+    }
+
+    fn begin(&mut self, fact: Fact) {
+        match fact {
+            Fact::Pod(member) => {
+                if self.now > T0 {
+                    self.tell(&format!("{} is there", member.pod.name));
+                }
+                self.members.insert(member.pod.name.clone(), *member);
+            }
+            Fact::Budget(name, most) => drop(self.budgets.insert(name, most)),
+            Fact::Volume(name) => self.volumes.push(name),
+            Fact::Gone(pod) => {
+                let member = self.members.get_mut(&pod).expect("a pod that is there");
+                member.gone = Some(self.now);
+            }
+            Fact::Detached(volume) => {
+                self.tell(&format!("{volume} is detached"));
+                self.volumes.retain(|name| *name != volume);
+            }
+            Fact::Is(who, what) => {
+                self.tell(&format!("{who} is {what}"));
+                self.player.learn(&who, &what);
+            }
+            Fact::Restart => {
+                self.tell("who drains is killed and starts again");
+                self.player.restart(self.now);
+            }
+        }
+    }
+
+    fn bury(&mut self) {
+        let ends = |member: &Member| member.gone.is_some_and(|at| at <= self.now);
+        let ended: Vec<String> = self.members.values().filter(|it| ends(it)).map(|it| it.pod.name.clone()).collect();
+        for name in ended {
+            self.members.remove(&name);
+            self.tell(&format!("{name} is gone"));
+            self.outcome.gone.insert(name, self.now);
+        }
+    }
+
+    fn drive(&mut self) {
+        self.hear();
+        for _ in 0..100 {
+            let actions = self.player.step(self.now);
+            self.player.did().iter().for_each(|did| self.tell(did));
+            if actions.is_empty() {
+                break;
+            }
+            actions.into_iter().for_each(|action| self.answer(action));
+        }
+        if self.outcome.over.is_none() && self.player.is_done() {
+            self.tell("it is over");
+            self.outcome.over = Some(self.now);
+        }
+    }
+
+    fn hear(&mut self) {
+        let pods = self.members.values().map(|member| member.pod.clone()).collect();
+        self.player.hear(self.now, pods, self.volumes.clone());
+    }
+
+    fn answer(&mut self, action: Action) {
+        let (pod, evicts, grace) = match action {
+            Action::List => return self.hear(),
+            Action::Evict { pod, grace, .. } => (pod, true, grace),
+            Action::Delete { pod, grace, .. } => (pod, false, Some(grace)),
+        };
+        let reply = if evicts { self.evict(&pod, grace) } else { self.end(&pod, grace) };
+        self.player.reply(self.now, &pod, &reply);
+        let refused = match reply {
+            Reply::Blocked { budget, .. } => budget,
+            _ => None,
+        };
+        let with = grace.map(|seconds| format!(" with {seconds}s")).unwrap_or_default();
+        let verb = if evicts { "evict" } else { "delete" };
+        let but = refused.as_deref().map(|budget| format!(", but budget {budget} has no room")).unwrap_or_default();
+        let again = self.outcome.asked.iter().rfind(|asked| asked.pod == pod).is_some_and(|last| {
+            last.refused.is_some() && (last.evicts, last.refused.as_ref()) == (evicts, refused.as_ref())
+        });
+        // How often somebody who is refused asks again is a matter of pace, not of rules.
+        if !again {
+            self.tell(&format!("{verb} {pod}{with}{but}"));
+        }
+        self.outcome.asked.push(Asked { at: self.now, pod, evicts, grace, refused });
+    }
+
+    fn evict(&mut self, pod: &str, grace: Option<u64>) -> Reply {
+        let Some(budget) = self.members.get(pod).and_then(|member| member.budget.clone()) else {
+            return self.end(pod, grace);
+        };
+        let away = |it: &&Member| it.pod.deletion.is_some() && it.budget.as_ref() == Some(&budget);
+        let away = self.members.values().filter(away).count();
+        if away >= self.budgets.get(&budget).copied().unwrap_or_default() {
+            return Reply::Blocked { retry_after: None, budget: Some(budget) };
+        }
+        self.end(pod, grace)
+    }
+
+    fn end(&mut self, pod: &str, grace: Option<u64>) -> Reply {
+        let now = self.now;
+        let Some(member) = self.members.get_mut(pod) else { return Reply::Gone };
+        let end = now + grace.map_or(member.pod.grace(), Duration::from_secs);
+        let end = member.pod.deletion.map_or(end, |before| before.min(end));
+        member.pod.deletion = Some(end);
+        member.gone = member.stops.map(|span| (now + span).min(end));
+        Reply::Accepted
+    }
+
+    fn next(&self) -> Option<Millis> {
+        let ends = self.members.values().filter_map(|member| member.gone);
+        ends.chain(self.player.next(self.now)).filter(|at| *at > self.now).min()
+    }
+
+    fn close(mut self) -> Outcome {
+        let left: Vec<String> = self.members.keys().cloned().collect();
+        let left = if left.is_empty() { "nobody".to_owned() } else { left.join(", ") };
+        self.tell(&format!("on the node: {left}"));
+        self.outcome
+    }
+}
