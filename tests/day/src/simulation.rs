@@ -144,13 +144,14 @@ impl Simulation {
     }
 
     fn happen(&mut self, event: Event) -> anyhow::Result<()> {
+        self.world.changed = self.world.changed.max(self.world.now);
         match event {
             Event::Come(app) => self.world.add(app)?,
             Event::Scale(app, wanted) => self.world.scale(&app, wanted),
             Event::Use(app, percent) => self.world.uses(&app, percent),
-            Event::Drift => {
+            Event::Drift(every) => {
                 let at = timestamp(self.world.now);
-                let names: Vec<String> = self.world.claims.keys().cloned().collect();
+                let names: Vec<String> = self.world.claims.keys().step_by(every.max(1)).cloned().collect();
                 for name in names {
                     self.world.edit_claim(&name, |claim| {
                         claim.set(condition::DRIFTED, condition::TRUE, "AMIDrift", "", at);

@@ -1,10 +1,10 @@
 //! Taking nodes away, beside Karpenter's rules: how long a cluster takes to be what it should be, and what a day costs.
 
 use day::app::App;
-use day::audit::Allowed;
+use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
 use day::controller::{Controller, Peer};
-use day::setup::Setup;
+use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
 
@@ -81,7 +81,7 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
 /// As [`give_back`].
 pub fn drift(nodes: usize) -> anyhow::Result<Span> {
     let apps = apps(40, nodes / 40, 1_500);
-    let play = |peer| Played::new("large", &apps, vec![Event::Drift], peer, 3 * HOUR);
+    let play = |peer| Played::new("large", &apps, vec![Event::Drift(1)], peer, 3 * HOUR);
     let (ours, peer) = (play(false)?, play(true)?);
     // A tenth of all nodes at a time, and those that take another's place count as well once they are up.
     let waves = i64::try_from(ours.before.div_ceil(ours.before.div_ceil(9).max(1)))?;
@@ -162,7 +162,7 @@ impl Played {
     fn new(size: &'static str, apps: &[App], change: Vec<Event>, peer: bool, lasts: i64) -> anyhow::Result<Self> {
         let setup = Setup {
             duds: 0,
-            pools: vec![("fixed", vec!["on-demand"], Allowed::Percent(10))],
+            pools: vec![Pool::fixed(Allowed::Percent(10))],
             after: "0s",
             sizes: vec![size],
             grain: SECOND,
@@ -176,7 +176,7 @@ impl Played {
         let changed = START + 10 * MINUTE;
         simulation.run(changed)?;
         let before = simulation.world.market.instances.len();
-        let drifts = matches!(change.first(), Some(Event::Drift));
+        let drifts = matches!(change.first(), Some(Event::Drift(_)));
         change.into_iter().for_each(|event| simulation.at(changed, event));
         let mut history = vec![(changed, simulation.world.market.cost())];
         let mut took = None;
