@@ -89,6 +89,11 @@ impl Simulation {
         }
     }
 
+    /// Machines that are bought from now on come up.
+    pub fn only_good_machines(&mut self) {
+        self.machines.only_good();
+    }
+
     /// Pods that have waited for a place for longer than that.
     pub fn waits_longer_than(&self, span: Moment) -> impl Iterator<Item = &String> {
         let since = self.world.now - span;

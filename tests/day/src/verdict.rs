@@ -7,8 +7,10 @@ use planner::MoveReason;
 use crate::clock::{MINUTE, Moment, SECOND, START};
 use crate::simulation::Simulation;
 
-/// A pod that came just before the end waits for its machine, as long as that takes to come up.
-const BOOTS: Moment = 2 * MINUTE;
+/// Who was moved just before waits for a moment.
+const MOMENT: Moment = 2 * MINUTE;
+/// A machine that never comes up is given up after a quarter of an hour, and the next one takes some two minutes.
+const REST: Moment = 20 * MINUTE;
 
 /// All that must not be, each in a sentence; nothing where all has held.
 #[must_use]
@@ -19,8 +21,19 @@ pub fn broken(simulation: &Simulation) -> Vec<String> {
     if let Some((finding, _)) = audit.evidence.as_ref().filter(|_| record.refused > 0) {
         broken.push(format!("{} of {} plans were refused, the first by {finding}", record.refused, record.plans));
     }
-    broken.extend(simulation.waits_longer_than(BOOTS).map(|pod| format!("pod {pod} has no place in the end")));
+    broken.extend(audit.churn.excess());
     broken
+}
+
+/// Plays on with nothing happening any more and only good machines, until what had never come up is given up and bought anew. Returns the
+/// pods that have no place then.
+///
+/// # Errors
+/// When an object cannot be made.
+pub fn left_over(simulation: &mut Simulation) -> anyhow::Result<Vec<String>> {
+    simulation.only_good_machines();
+    simulation.run(simulation.world.now + REST)?;
+    Ok(simulation.waits_longer_than(MOMENT).cloned().collect())
 }
 
 /// What a simulation came to, in a few lines.

@@ -273,25 +273,43 @@ fn the_judge_sees_a_machine_that_is_ended_while_pods_run() {
 }
 
 #[test]
-fn the_judge_sees_a_machine_that_is_bought_for_a_move_and_given_back_for_nothing() {
-    for (changes, seen) in [(false, true), (true, false)] {
+fn the_judge_sees_machines_that_are_bought_for_moves_and_given_back() {
+    let (soon, for_nothing) = ("12 of 12 replacements were given back within minutes", "though nothing had changed");
+    for (later, changes, expected) in [(MINUTE, false, 2), (MINUTE, true, 1), (HOUR, true, 0)] {
         let mut hand = Hand::on(App::default());
-        let claim = hand.claim(0);
-        hand.0.world.edit_claim(&claim, |claim| {
-            let all = claim.metadata.annotations.get_or_insert_default();
-            all.insert(annotation::REPLACES.to_owned(), "gone".to_owned());
-        });
+        for claim in (0..12).map(|position| hand.claim(position)).collect::<Vec<_>>() {
+            hand.0.world.edit_claim(&claim, |claim| {
+                let all = claim.metadata.annotations.get_or_insert_default();
+                all.insert(annotation::REPLACES.to_owned(), "gone".to_owned());
+            });
+        }
         hand.look(MINUTE);
+        assert_eq!(hand.0.audit.churn.excess(), [""; 0]);
         if changes {
             hand.0.world.changed = hand.0.world.now + 1;
         }
-        hand.takes([0], MoveReason::Underutilized);
+        hand.takes(0..12, MoveReason::Underutilized);
+        hand.look(later);
+        // Once is enough, however often they are looked at.
         hand.look(MINUTE);
-        assert_eq!((hand.0.audit.churn.replacements, hand.0.audit.churn.given_back_soon), (1, 1));
-        if seen {
-            hand.is_seen("was bought for a move and is given back, and nothing has changed in between");
-        } else {
-            hand.nothing_is_seen();
+        let excess = hand.0.audit.churn.excess();
+        assert_eq!(excess.len(), expected, "{excess:?}");
+        assert!(expected < 1 || excess[0] == soon, "{excess:?}");
+        assert!(expected < 2 || excess[1].ends_with(for_nothing), "{excess:?}");
+    }
+}
+
+#[test]
+fn the_judge_sees_a_pod_that_is_moved_to_and_fro() {
+    for (pause, seen) in [(4 * MINUTE, true), (6 * MINUTE, false)] {
+        let mut hand = Hand::on(App::default());
+        let pod = hand.pod(0);
+        for _ in 0..30 {
+            hand.0.world.now += pause;
+            hand.asks(&pod, Cause::Saving, false);
         }
+        let excess = hand.0.audit.churn.excess();
+        assert_eq!(excess.len(), usize::from(seen), "{excess:?}");
+        assert!(excess.iter().all(|words| words.contains("a pod was moved 15 times within an hour")), "{excess:?}");
     }
 }
