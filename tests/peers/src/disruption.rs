@@ -7,6 +7,10 @@ use day::controller::{Controller, Peer};
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
+use day::verdict;
+
+/// The values of `kerf.sh/utilization`.
+pub const POLICIES: [&str; 3] = ["ignore", "observe", "pack"];
 
 /// How long a pod of these clusters takes to stop.
 const STOPS: i64 = 20 * SECOND;
@@ -116,9 +120,8 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
     }
     day(setup.seed, size, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
     simulation.run(START + size.hours * HOUR)?;
-    if let Some((at, breach)) = simulation.audit.breaches.first().filter(|_| !peer) {
-        anyhow::bail!("{} s into the day: {breach}", (at - START) / SECOND);
-    }
+    let broken = if peer { Vec::new() } else { verdict::broken(&simulation) };
+    anyhow::ensure!(broken.is_empty(), "with {policy} the day broke what must hold:\n  {}", broken.join("\n  "));
     Ok(simulation)
 }
 
