@@ -17,11 +17,11 @@ use crate::world::World;
 /// Given back within so long after it came up is soon.
 const SOON: i64 = 10 * MINUTE;
 
-/// A pod of a workload is moved at most so often within an hour to save money. Thirty hours with a fault a minute and three days with a
+/// A pod of a workload is moved at most so often within an hour to save money. Thirty hours with a fault a minute and fourteen days with a
 /// thousand faults had nine at most, a cluster that is left alone after a change of half of its services four; a move and the one that undoes
 /// it take two minutes each, so pods that went to and fro would be moved thirty times.
 const MOST_MOVED: usize = 12;
-/// Of a hundred replacements so many are given back within minutes at most, but for a few: single hours had 43 of them, whole days 39.
+/// Of a hundred replacements so many are given back within minutes at most, but for a few: single hours had 43 of them, whole days 40.
 const MOST_SOON: usize = 50;
 /// Of a hundred replacements so many are given back although nothing has changed, but for a few: on those hours and days none was; where a
 /// change is so large that its moves go on long after it, up to 27.
