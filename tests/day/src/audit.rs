@@ -1,35 +1,33 @@
 //! What must hold at every moment, judged from the cluster itself and by nothing that decides.
 
+mod budgets;
+mod churn;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition, label, quantity, taint};
-use planner::{MoveReason, Size};
+use api::{NodeClaim, condition, quantity, taint};
+use planner::Size;
 
 use crate::app::{App, CONTAINER};
+use crate::budget::Budget;
 use crate::clock::{MINUTE, Moment, timestamp};
 use crate::draining::Cause;
 use crate::world::{Running, World};
+pub use churn::Churn;
 
 /// A machine without a claim, or a claim without a machine, may be there for so long: a crash, its restart, and two looks.
 const LOST: i64 = 8 * MINUTE;
 /// A pod may wait for so long, whatever happens: a machine that never comes up is given up after a quarter of an hour.
 const WAITS: i64 = 25 * MINUTE;
+/// A pod may wait so long while nothing is on its way: a crash, a stall, a shortage that one call has shown, and two looks.
+const FORGOTTEN: i64 = 4 * MINUTE;
 /// A pod may go so long without what it requested first where something is short and its node has room: a crash, a stall, and two looks.
 const CRAMPED: i64 = 4 * MINUTE;
 /// What is left of each request at least, in percent: the usual `kerf.sh/pack-floor`.
 const FLOOR: i64 = 50;
 /// More breaches than these say nothing new.
 const MOST: usize = 20;
-
-/// What a pool's budget is here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// So many nodes.
-    Nodes(usize),
-    /// So many percent of the initialized nodes, rounded up.
-    Percent(usize),
-}
 
 /// The judge.
 #[derive(Debug, Default)]
@@ -39,12 +37,20 @@ pub struct Audit {
     /// How the first plan that broke its own rules did so, and its snapshot as JSON: a plan depends on nothing else.
     pub evidence: Option<(String, String)>,
     /// Budgets by pool.
-    pub budgets: BTreeMap<String, Allowed>,
+    pub budgets: BTreeMap<String, Vec<Budget>>,
     /// Steps that were judged.
     pub steps: usize,
     /// The longest that a pod has waited, in milliseconds.
     pub longest_wait: i64,
+    /// Pods that were forced to go.
+    pub forced: usize,
+    /// How much is moved to and fro.
+    pub churn: Churn,
+    /// Claims whose nodes Kerf was taking away at the last step.
+    going: BTreeSet<String>,
     strays: BTreeMap<String, Moment>,
+    /// Since when pods have waited and no machine has been on its way.
+    forgotten: Option<Moment>,
     /// Lowered pods on nodes where something is short and there is room for all that they requested, since when.
     cramped: BTreeMap<String, Moment>,
 }
@@ -52,7 +58,7 @@ pub struct Audit {
 impl Audit {
     /// A judge of pools with these budgets.
     #[must_use]
-    pub fn new(budgets: BTreeMap<String, Allowed>) -> Self {
+    pub fn new(budgets: BTreeMap<String, Vec<Budget>>) -> Self {
         Self { budgets, ..Self::default() }
     }
 
@@ -70,11 +76,14 @@ impl Audit {
         self.strays(world);
         self.waits(world);
         self.requests(world);
+        self.churn(world);
+        self.budgets(world);
     }
 
     /// A pod is about to be asked to go.
     pub fn leaves(&mut self, world: &World, pod: &str, app: &App, cause: Cause, forced: bool) {
         let now = world.now;
+        self.forced += usize::from(forced);
         self.expect(!forced || cause == Cause::Notice, now, || {
             format!("pod {pod} is forced to go, and nothing presses")
         });
@@ -86,31 +95,8 @@ impl Audit {
         let started = world.pods.get(pod).and_then(|it| it.ready);
         let rested = app.rests.zip(started).is_none_or(|(rests, started)| now - started >= rests);
         self.expect(cause != Cause::Saving || rested, now, || format!("pod {pod} is moved again before its time"));
-    }
-
-    /// A move has begun: its nodes are closed.
-    pub fn began(&mut self, world: &World, reason: MoveReason, claims: &[String]) {
-        for (pool, allowed) in self.budgets.clone() {
-            let of_pool = |claim: &&NodeClaim| {
-                claim.metadata.labels.as_ref().and_then(|all| all.get(label::NODEPOOL)) == Some(&pool)
-            };
-            let settled = |claim: &&NodeClaim| {
-                claim.is_true(condition::INITIALIZED) && !claim.is_true(condition::INSTANCE_TERMINATING)
-            };
-            let all: Vec<&NodeClaim> =
-                world.claims.values().map(AsRef::as_ref).filter(of_pool).filter(settled).collect();
-            if !all.iter().any(|claim| claims.contains(&name(claim))) {
-                continue;
-            }
-            let disturbed = all.iter().filter(|claim| is_disturbed(world, claim)).count();
-            let most = match allowed {
-                Allowed::Nodes(most) => most,
-                Allowed::Percent(percent) => (all.len() * percent).div_ceil(100),
-            };
-            let say = || {
-                format!("{disturbed} of {} nodes of {pool} are disturbed after {reason:?}, {most} may be", all.len())
-            };
-            self.expect(disturbed <= most, world.now, say);
+        if cause == Cause::Saving {
+            self.moved(world, pod);
         }
     }
 
@@ -174,11 +160,17 @@ impl Audit {
         }
     }
 
+    /// No pod waits for long, and none while no machine is on its way but for moments.
     fn waits(&mut self, world: &World) {
         let waiting = world.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
         let Some((name, since)) = waiting.map(|(name, pod)| (name, pod.created)).min_by_key(|(_, since)| *since) else {
+            self.forgotten = None;
             return;
         };
+        let comes = world.claims.values().any(|claim| !claim.is_true(condition::INITIALIZED));
+        self.forgotten = if comes { None } else { self.forgotten.or(Some(world.now)) };
+        let forgotten = self.forgotten.is_some_and(|at| world.now - at > FORGOTTEN);
+        self.expect(!forgotten, world.now, || format!("pod {name} waits, and no machine is on its way for minutes"));
         let wait = world.now - since;
         self.longest_wait = self.longest_wait.max(wait);
         self.expect(wait <= WAITS, world.now, || format!("pod {name} has waited for {} min", wait / MINUTE));
@@ -202,16 +194,4 @@ fn may_ask(pod: &Running, full: Size) -> bool {
 
 fn name(claim: &NodeClaim) -> String {
     claim.metadata.name.clone().unwrap_or_default()
-}
-
-fn is_disturbed(world: &World, claim: &NodeClaim) -> bool {
-    let annotations = claim.metadata.annotations.as_ref();
-    let marked = annotations.is_some_and(|all| all.contains_key(annotation::REPLACED_BY));
-    let says = claim.is_true(condition::DISRUPTION_REASON) || claim.metadata.deletion_timestamp.is_some();
-    let node = world.instance_of(&name(claim)).and_then(|instance| world.nodes.get(&instance.id));
-    let off = node.is_some_and(|node| {
-        let interrupted = node.condition(condition::INTERRUPTED).is_some_and(|said| said.status == condition::TRUE);
-        !node.is_ready() || interrupted || node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
-    });
-    marked || says || off
 }

@@ -233,7 +233,8 @@ impl Controller {
         let mut claims: BTreeMap<usize, api::NodeClaim> = BTreeMap::new();
         for (position, planned) in plan.launches.iter().enumerate() {
             let name = format!("{}-{}-{position}", planned.pool, built.snapshot.seed);
-            claims.insert(position, launch::claim(planned, &name, &built.snapshot.policy.well_known, now));
+            let lives = launch::expire_after(hands.world, &planned.pool);
+            claims.insert(position, launch::claim(planned, &name, &built.snapshot.policy.well_known, lives, now));
         }
         let name_of = |launch: &usize| format!("{}-{}-{launch}", plan.launches[*launch].pool, built.snapshot.seed);
         for pod in &plan.report.order {

@@ -6,6 +6,7 @@
 
 pub mod app;
 pub mod audit;
+pub mod budget;
 pub mod clock;
 pub mod controller;
 pub mod dice;
@@ -19,4 +20,5 @@ mod reports;
 pub mod setup;
 pub mod simulation;
 pub mod trace;
+pub mod verdict;
 pub mod world;

@@ -4,10 +4,37 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{NodePool, annotation};
+use planner::MoveReason;
 use serde_json::json;
 
-use crate::audit::Allowed;
+use crate::budget::{Allowed, Budget, Window};
+use crate::clock::{HOUR, Moment, SECOND};
 use crate::world::pool;
+
+/// A pool of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name.
+    pub name: &'static str,
+    /// Capacity types that it allows.
+    pub capacity_types: Vec<&'static str>,
+    /// Its budgets.
+    pub budgets: Vec<Budget>,
+    /// `expireAfter`, in milliseconds; `Never` without one.
+    pub expires: Option<Moment>,
+}
+
+impl Pool {
+    /// One of on-demand machines that stay as long as they like.
+    #[must_use]
+    pub fn fixed(allowed: Allowed) -> Self {
+        let (capacity_types, budgets) = (vec!["on-demand"], vec![Budget::always(allowed)]);
+        Self { name: "fixed", capacity_types, budgets, expires: None }
+    }
+}
+
+/// Minutes of each hour in which the usual second pool is left alone.
+const QUIET: Window = Window { opens: 20, lasts: 10 };
 
 /// The cluster of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +47,8 @@ pub struct Setup {
     pub history: &'static str,
     /// Of a hundred machines so many never come up.
     pub duds: u32,
-    /// Pools: name, capacity types, budget.
-    pub pools: Vec<(&'static str, Vec<&'static str>, Allowed)>,
+    /// Its pools.
+    pub pools: Vec<Pool>,
     /// `consolidateAfter`.
     pub after: &'static str,
     /// Sizes of machines that are sold.
@@ -31,7 +58,8 @@ pub struct Setup {
 }
 
 impl Default for Setup {
-    /// A pool that prefers spot and one for what must stay, as clusters have them.
+    /// A pool that prefers spot, and one for what must stay: there drift takes one node at a time, every node is renewed within hours, and
+    /// nothing begins in some minutes of each hour.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -39,8 +67,22 @@ impl Default for Setup {
             history: "1h",
             duds: 1,
             pools: vec![
-                ("general", vec!["spot", "on-demand"], Allowed::Percent(10)),
-                ("steady", vec!["on-demand"], Allowed::Nodes(2)),
+                Pool {
+                    name: "general",
+                    capacity_types: vec!["spot", "on-demand"],
+                    budgets: vec![Budget::always(Allowed::Percent(10))],
+                    expires: None,
+                },
+                Pool {
+                    name: "steady",
+                    capacity_types: vec!["on-demand"],
+                    budgets: vec![
+                        Budget::always(Allowed::Nodes(2)),
+                        Budget { reasons: vec![MoveReason::Drifted], ..Budget::always(Allowed::Nodes(1)) },
+                        Budget { window: Some(QUIET), ..Budget::always(Allowed::Nodes(0)) },
+                    ],
+                    expires: Some(6 * HOUR),
+                },
             ],
             after: "1m",
             sizes: vec!["large", "xlarge", "2xlarge", "4xlarge", "8xlarge"],
@@ -57,20 +99,18 @@ impl Setup {
     pub fn pools(&self) -> anyhow::Result<Vec<Arc<NodePool>>> {
         let annotations =
             json!({annotation::UTILIZATION: self.utilization, annotation::PACK_MIN_HISTORY: self.history});
-        let of = |(name, types, allowed): &(&str, Vec<&str>, Allowed)| {
-            let nodes = match allowed {
-                Allowed::Nodes(nodes) => nodes.to_string(),
-                Allowed::Percent(percent) => format!("{percent}%"),
-            };
-            let disruption = json!({"consolidateAfter": self.after, "budgets": [{"nodes": nodes}]});
-            pool(name, types, &annotations, &disruption)
+        let of = |own: &Pool| {
+            let budgets: Vec<_> = own.budgets.iter().map(Budget::words).collect();
+            let disruption = json!({"consolidateAfter": self.after, "budgets": budgets});
+            let expires = own.expires.map_or("Never".to_owned(), |after| format!("{}s", after / SECOND));
+            pool(own.name, &own.capacity_types, &annotations, &disruption, &expires)
         };
         self.pools.iter().map(of).collect()
     }
 
     /// What may be disturbed at a time, by pool.
     #[must_use]
-    pub fn budgets(&self) -> BTreeMap<String, Allowed> {
-        self.pools.iter().map(|(name, _, allowed)| ((*name).to_owned(), *allowed)).collect()
+    pub fn budgets(&self) -> BTreeMap<String, Vec<Budget>> {
+        self.pools.iter().map(|pool| (pool.name.to_owned(), pool.budgets.clone())).collect()
     }
 }

@@ -89,6 +89,11 @@ impl Simulation {
         }
     }
 
+    /// Machines that are bought from now on come up.
+    pub fn only_good_machines(&mut self) {
+        self.machines.only_good();
+    }
+
     /// Pods that have waited for a place for longer than that.
     pub fn waits_longer_than(&self, span: Moment) -> impl Iterator<Item = &String> {
         let since = self.world.now - span;
@@ -144,13 +149,14 @@ impl Simulation {
     }
 
     fn happen(&mut self, event: Event) -> anyhow::Result<()> {
+        self.world.changed = self.world.changed.max(self.world.now);
         match event {
             Event::Come(app) => self.world.add(app)?,
             Event::Scale(app, wanted) => self.world.scale(&app, wanted),
             Event::Use(app, percent) => self.world.uses(&app, percent),
-            Event::Drift => {
+            Event::Drift(every) => {
                 let at = timestamp(self.world.now);
-                let names: Vec<String> = self.world.claims.keys().cloned().collect();
+                let names: Vec<String> = self.world.claims.keys().step_by(every.max(1)).cloned().collect();
                 for name in names {
                     self.world.edit_claim(&name, |claim| {
                         claim.set(condition::DRIFTED, condition::TRUE, "AMIDrift", "", at);

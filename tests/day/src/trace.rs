@@ -7,6 +7,8 @@ use crate::faults::{self, Fault};
 
 /// In an hour pods of so many services of a hundred use more than usual.
 const HUNGRY: u32 = 8;
+/// So often images become old, in hours; on a shorter day once.
+const IMAGES: i64 = 4;
 
 /// How large a day is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,8 @@ pub enum Event {
     Scale(String, usize),
     /// Pods of a workload use so much of their requests from now on, in percent.
     Use(String, i64),
-    /// The image of all nodes that are there is an old one from now on.
-    Drift,
+    /// The image of every so-many-th node that is there, by its claim's name, is an old one from now on.
+    Drift(usize),
     /// Something goes wrong.
     Fault(Fault),
 }
@@ -48,6 +50,7 @@ pub fn day(seed: u64, size: Size, start: Moment) -> Vec<(Moment, Event)> {
     }
     jobs(&mut dice, size, start, &mut events);
     appetites(seed, size, start, &mut events);
+    drifts(seed, size, start, &mut events);
     for _ in 0..size.faults {
         let at = start + dice.between(10 * MINUTE, (size.hours * HOUR - 30 * MINUTE).max(11 * MINUTE));
         events.push((at, Event::Fault(faults::draw(&mut dice))));
@@ -100,6 +103,16 @@ fn appetites(seed: u64, size: Size, start: Moment, events: &mut Vec<(Moment, Eve
             events.push((at, Event::Use(name.clone(), dice.between(90, 160))));
             events.push((at + dice.between(10, 50) * MINUTE, Event::Use(name.clone(), usual)));
         }
+    }
+}
+
+/// Some nodes drift now and then, anew each time. Drawn apart as well.
+fn drifts(seed: u64, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
+    let mut dice = Dice::new(seed.rotate_left(32));
+    for first in (0..size.hours).step_by(usize::try_from(IMAGES).unwrap_or(1)) {
+        let minutes = (size.hours - first).min(IMAGES) * 60;
+        let at = start + first * HOUR + dice.between(minutes / 4, minutes / 2) * MINUTE;
+        events.push((at, Event::Drift(dice.between(2, 4))));
     }
 }
 

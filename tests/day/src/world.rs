@@ -26,8 +26,12 @@ pub struct Running {
     pub object: Arc<Pod>,
     /// Whose it is.
     pub app: String,
+    /// Which of its workload's pods it is: one that comes for another takes over its number.
+    pub ordinal: usize,
     /// Where it is bound.
     pub node: Option<String>,
+    /// Where kube-scheduler has been told that it is expected, until it has tried.
+    pub expected: Option<String>,
     /// Since when it works.
     pub ready: Option<Moment>,
     /// When it was made.
@@ -77,6 +81,8 @@ pub struct World {
     pub evicted: usize,
     /// What agents say of their nodes' use, by node.
     pub reports: BTreeMap<String, Arc<NodeReport>>,
+    /// When something last came, went, failed or was wished otherwise that nobody planned; ahead of `now` while EC2's shortages are believed.
+    pub changed: Moment,
     /// Whether pods have come or nodes have gone since somebody asked.
     pub news: bool,
     /// Until when the API server answers nobody.
@@ -105,6 +111,7 @@ impl World {
             resizes: BTreeSet::new(),
             evicted: 0,
             reports: BTreeMap::new(),
+            changed: now,
             news: true,
             stalled_until: now,
             stirred: true,
@@ -235,6 +242,14 @@ impl World {
         }
     }
 
+    /// Says where a pod is expected that waits (`status.nominatedNodeName`), or takes it back.
+    pub fn expect(&mut self, name: &str, node: Option<&str>) {
+        if let Some(pod) = self.pods.get_mut(name).filter(|pod| pod.node.is_none()) {
+            pod.expected = node.map(str::to_owned);
+            objects::set_expected(&mut pod.object, node);
+        }
+    }
+
     fn happen(&mut self, name: &str) {
         let now = self.now;
         let Some(pod) = self.pods.get_mut(name) else { return };
@@ -250,6 +265,7 @@ impl World {
         } else if let Some(app) = self.apps.get_mut(&pod.app) {
             // A pod of a Job has done its work.
             app.wanted = app.wanted.saturating_sub(1);
+            self.changed = self.changed.max(now);
             self.remove(name);
         }
         self.stirred = true;
@@ -290,7 +306,11 @@ impl World {
         let (mut more, mut fewer) = (Vec::new(), Vec::new());
         for (name, app) in &self.apps {
             let mut pods = active.remove(name.as_str()).unwrap_or_default();
-            more.extend((pods.len()..app.wanted).map(|_| name.clone()));
+            if pods.len() < app.wanted {
+                let taken: BTreeSet<usize> = pods.iter().map(|pod| self.pods[*pod].ordinal).collect();
+                let free = (0..app.wanted).filter(|ordinal| !taken.contains(ordinal));
+                more.extend(free.take(app.wanted - pods.len()).map(|ordinal| (name.clone(), ordinal)));
+            }
             if pods.len() > app.wanted {
                 // Those that do not work yet go first, then the youngest.
                 pods.sort_by_key(|pod| (self.pods[*pod].ready.is_some(), -self.pods[*pod].created, (*pod).clone()));
@@ -298,10 +318,10 @@ impl World {
             }
         }
         fewer.into_iter().for_each(|(pod, grace)| self.end(&pod, grace));
-        more.into_iter().try_for_each(|app| self.make(&app))
+        more.into_iter().try_for_each(|(app, ordinal)| self.make(&app, ordinal))
     }
 
-    fn make(&mut self, app: &str) -> anyhow::Result<()> {
+    fn make(&mut self, app: &str, ordinal: usize) -> anyhow::Result<()> {
         self.made += 1;
         self.news = true;
         let name = format!("{app}-{:06}", self.made);
@@ -309,7 +329,8 @@ impl World {
         let object = objects::pod(template, &name, self.made, self.now);
         let asks = self.apps.get(app).map(App::size).unwrap_or_default();
         let (app, created) = (app.to_owned(), self.now);
-        let pod = Running { object, app, node: None, ready: None, created, ending: None, asks, kept: asks };
+        let (node, expected, ready, ending) = (None, None, None, None);
+        let pod = Running { object, app, ordinal, node, expected, ready, created, ending, asks, kept: asks };
         self.pods.insert(name, pod);
         Ok(())
     }

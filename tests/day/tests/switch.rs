@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use day::app::App;
-use day::audit::Allowed;
+use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
 use day::controller::{Controller, Peer};
-use day::setup::Setup;
+use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::Event;
 
@@ -18,7 +18,7 @@ fn machines(simulation: &Simulation) -> BTreeSet<String> {
 fn a_settled_cluster_is_left_alone_for_a_day() {
     let setup = Setup {
         duds: 0,
-        pools: vec![("fixed", vec!["on-demand"], Allowed::Percent(100))],
+        pools: vec![Pool::fixed(Allowed::Percent(100))],
         after: "0s",
         sizes: vec!["xlarge"],
         grain: SECOND,

@@ -9,6 +9,7 @@ use day::picture;
 use day::setup::Setup;
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
+use day::verdict;
 use planner::{Pod, Snapshot};
 
 use crate::bound;
@@ -50,9 +51,8 @@ pub fn play(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Simulat
             first = simulation.record.dollars();
         }
     }
-    let breaches = simulation.audit.breaches.iter();
-    let breaches: Vec<String> = breaches.map(|(at, what)| format!("{} s: {what}", (at - START) / 1_000)).collect();
-    anyhow::ensure!(breaches.is_empty(), "the day broke what must hold:\n  {}", breaches.join("\n  "));
+    let broken = verdict::broken(&simulation);
+    anyhow::ensure!(broken.is_empty(), "the day broke what must hold:\n  {}", broken.join("\n  "));
     let cost = simulation.record.dollars() - first;
     Ok((simulation, bounded.then_some(Bounded { cost, least })))
 }
@@ -76,31 +76,15 @@ fn unbound(snapshot: &Snapshot) -> Snapshot {
 /// What a day came to, in a few lines.
 #[must_use]
 pub fn told(simulation: &Simulation, bounded: Option<Bounded>, size: Size) -> String {
-    let (record, audit) = (&simulation.record, &simulation.audit);
-    let done = record.moves.iter().filter(|moved| moved.done).count();
     let share = bounded.map(|it| {
         let over = it.cost / it.least;
-        format!("; from the second hour on {:.2} $, {over:.4} times the bound of {:.2} $", it.cost, it.least)
+        format!(
+            "\nfrom the second hour on {:.2} $, {over:.4} times the hourly lower bound of {:.2} $",
+            it.cost, it.least
+        )
     });
     let share = share.unwrap_or_default();
-    format!(
-        "{} hours, {} faults ({} spot notices, {} deaths of the controller), {} plans, {} of them refused, {} steps, each judged\n\
-         {} machines bought, {} purchases refused, {} moves begun, {done} carried out, {} pods evicted\n\
-         {:.2} $ in all{share}; the longest wait of a pod was {} s; nothing leaked, doubled or broken",
-        size.hours,
-        record.faults,
-        record.notices,
-        record.deaths,
-        record.plans,
-        record.refused,
-        audit.steps,
-        record.launches,
-        record.refusals,
-        record.moves.len(),
-        simulation.world.evicted,
-        record.dollars(),
-        audit.longest_wait / 1_000,
-    )
+    format!("{} hours, {}{share}", size.hours, verdict::figures(simulation))
 }
 
 /// Writes the pictures of a day into a folder.

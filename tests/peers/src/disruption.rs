@@ -1,12 +1,16 @@
 //! Taking nodes away, beside Karpenter's rules: how long a cluster takes to be what it should be, and what a day costs.
 
 use day::app::App;
-use day::audit::Allowed;
+use day::budget::Allowed;
 use day::clock::{HOUR, MINUTE, SECOND, START};
 use day::controller::{Controller, Peer};
-use day::setup::Setup;
+use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
+use day::verdict;
+
+/// The values of `kerf.sh/utilization`.
+pub const POLICIES: [&str; 3] = ["ignore", "observe", "pack"];
 
 /// How long a pod of these clusters takes to stop.
 const STOPS: i64 = 20 * SECOND;
@@ -81,7 +85,7 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
 /// As [`give_back`].
 pub fn drift(nodes: usize) -> anyhow::Result<Span> {
     let apps = apps(40, nodes / 40, 1_500);
-    let play = |peer| Played::new("large", &apps, vec![Event::Drift], peer, 3 * HOUR);
+    let play = |peer| Played::new("large", &apps, vec![Event::Drift(1)], peer, 3 * HOUR);
     let (ours, peer) = (play(false)?, play(true)?);
     // A tenth of all nodes at a time, and those that take another's place count as well once they are up.
     let waves = i64::try_from(ours.before.div_ceil(ours.before.div_ceil(9).max(1)))?;
@@ -116,9 +120,8 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
     }
     day(setup.seed, size, START).into_iter().for_each(|(at, event)| simulation.at(at, event));
     simulation.run(START + size.hours * HOUR)?;
-    if let Some((at, breach)) = simulation.audit.breaches.first().filter(|_| !peer) {
-        anyhow::bail!("{} s into the day: {breach}", (at - START) / SECOND);
-    }
+    let broken = if peer { Vec::new() } else { verdict::broken(&simulation) };
+    anyhow::ensure!(broken.is_empty(), "with {policy} the day broke what must hold:\n  {}", broken.join("\n  "));
     Ok(simulation)
 }
 
@@ -162,7 +165,7 @@ impl Played {
     fn new(size: &'static str, apps: &[App], change: Vec<Event>, peer: bool, lasts: i64) -> anyhow::Result<Self> {
         let setup = Setup {
             duds: 0,
-            pools: vec![("fixed", vec!["on-demand"], Allowed::Percent(10))],
+            pools: vec![Pool::fixed(Allowed::Percent(10))],
             after: "0s",
             sizes: vec![size],
             grain: SECOND,
@@ -176,7 +179,7 @@ impl Played {
         let changed = START + 10 * MINUTE;
         simulation.run(changed)?;
         let before = simulation.world.market.instances.len();
-        let drifts = matches!(change.first(), Some(Event::Drift));
+        let drifts = matches!(change.first(), Some(Event::Drift(_)));
         change.into_iter().for_each(|event| simulation.at(changed, event));
         let mut history = vec![(changed, simulation.world.market.cost())];
         let mut took = None;

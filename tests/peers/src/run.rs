@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use day::setup::Setup;
+use day::verdict;
 
 use crate::consolidation::Consolidation;
 use crate::karpenter::Karpenter;
@@ -87,7 +88,7 @@ fn taking_away() -> anyhow::Result<Disruption> {
     let drift = disruption::drift(4_000)?;
     println!("{drift:?}");
     let mut days = Vec::new();
-    for policy in ["ignore", "observe", "pack"] {
+    for policy in disruption::POLICIES {
         let day = disruption::cost(policy, daily::SIZE, policy == "ignore")?;
         println!("{day:?}");
         days.push(day);
@@ -101,8 +102,13 @@ fn taking_away() -> anyhow::Result<Disruption> {
 
 fn whole_day(seed: &str) -> anyhow::Result<()> {
     let seed = seed.parse().with_context(|| format!("{seed:?} is no seed: write a whole number"))?;
-    let (simulation, bounded) = daily::play(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
+    let (mut simulation, bounded) = daily::play(&Setup { seed, ..Setup::default() }, daily::SIZE, true)?;
     println!("{}", daily::told(&simulation, bounded, daily::SIZE));
+    let left_over = verdict::left_over(&mut simulation)?;
+    anyhow::ensure!(left_over.is_empty(), "in the end these have no place: {}", left_over.join(", "));
+    let broken = verdict::broken(&simulation);
+    anyhow::ensure!(broken.is_empty(), "after its end the day broke what must hold:\n  {}", broken.join("\n  "));
+    println!("nothing leaked, doubled or broken, and everybody has a place");
     Ok(())
 }
 

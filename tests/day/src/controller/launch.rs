@@ -14,7 +14,7 @@ use crate::clock::{MINUTE, Moment, SECOND, timestamp};
 use crate::draining::{Cause, Draining};
 use crate::machines::SHUTS_DOWN;
 use crate::market::Instance;
-use crate::world::{amounts, provider_id};
+use crate::world::{Running, World, amounts, provider_id};
 
 /// From a claim to EC2's answer.
 const ANSWERS: i64 = 2 * SECOND;
@@ -24,7 +24,13 @@ const GIVEN_UP: i64 = 15 * MINUTE;
 const ORPHANED: i64 = MINUTE;
 
 /// The claim of a launch.
-pub(super) fn claim(launch: &Launch, name: &str, well_known: &BTreeSet<String>, now: Moment) -> NodeClaim {
+pub(super) fn claim(
+    launch: &Launch,
+    name: &str,
+    well_known: &BTreeSet<String>,
+    expire_after: DurationText,
+    now: Moment,
+) -> NodeClaim {
     let mut requirements: Vec<Requirement> = launch.requirements.iter().map(requirement).collect();
     requirements.push(Requirement::new(label::INSTANCE_TYPE, Operator::In, launch.instance_types.iter().cloned()));
     let class = NodeClassRef {
@@ -32,12 +38,7 @@ pub(super) fn claim(launch: &Launch, name: &str, well_known: &BTreeSet<String>, 
         kind: "EC2NodeClass".to_owned(),
         name: "default".to_owned(),
     };
-    let spec = NodeClaimSpec {
-        requirements,
-        node_class_ref: class,
-        expire_after: DurationText::from("Never"),
-        ..NodeClaimSpec::default()
-    };
+    let spec = NodeClaimSpec { requirements, node_class_ref: class, expire_after, ..NodeClaimSpec::default() };
     let own = |wanted: &&planner::Requirement| {
         let single = wanted.operator == planner::Operator::In && wanted.values.len() == 1;
         single && !well_known.contains(&wanted.key)
@@ -66,6 +67,12 @@ fn requirement(one: &planner::Requirement) -> Requirement {
     Requirement::new(&one.key, operator, one.values.iter().cloned())
 }
 
+/// The `expireAfter` that claims of a pool get.
+pub(super) fn expire_after(world: &World, pool: &str) -> DurationText {
+    let found = world.pools.iter().find(|it| it.metadata.name.as_deref() == Some(pool));
+    found.map_or_else(DurationText::never, |pool| pool.spec.template.spec.expire_after.clone())
+}
+
 impl Controller {
     /// Writes a claim; it is bought by the next look.
     pub(super) fn create(&mut self, hands: &mut Hands<'_>, claim: NodeClaim) -> Result<(), Died> {
@@ -87,7 +94,9 @@ impl Controller {
         for name in &names {
             let Some(claim) = hands.world.claims.get(name).cloned() else { continue };
             let instance = hands.world.instance_of(name).cloned();
-            if claim.metadata.deletion_timestamp.is_some() {
+            if self.peer.is_some() && is_expired(&claim, hands.world.now) {
+                self.delete(hands, name)?;
+            } else if claim.metadata.deletion_timestamp.is_some() {
                 self.terminate(hands, &claim, instance.as_ref())?;
             } else if !claim.is_true(condition::LAUNCHED) {
                 self.buy(hands, &claim)?;
@@ -118,6 +127,7 @@ impl Controller {
                 let suits = |kind: &InstanceType, offering: &Offering| suits(&asked, kind, offering);
                 let bought = hands.world.market.buy(&name, suits, now);
                 if !bought.dry.is_empty() {
+                    hands.world.changed = hands.world.changed.max(now + SHORT);
                     self.shortages.extend(bought.dry.into_iter().map(|shelf| (shelf, now + SHORT)));
                     self.catalogue = None;
                 }
@@ -164,6 +174,7 @@ impl Controller {
         let (name, now, at) = (name(claim), hands.world.now, timestamp(hands.world.now));
         let Some(node) = hands.world.nodes.get(&instance.id).cloned() else {
             if now - instance.bought > GIVEN_UP {
+                hands.world.changed = hands.world.changed.max(now);
                 return self.delete(hands, &name);
             }
             return Ok(());
@@ -181,6 +192,9 @@ impl Controller {
                 claim.set_true(condition::REGISTERED, at);
             });
         }
+        if !claim.is_true(condition::INITIALIZED) {
+            self.tell(hands, &name, &instance.id)?;
+        }
         if node.is_ready() && !claim.is_true(condition::INITIALIZED) {
             self.step()?;
             hands.world.edit_node(&instance.id, |node| {
@@ -191,6 +205,22 @@ impl Controller {
                 claim.set_true(condition::INITIALIZED, at);
             });
             self.ask();
+        }
+        Ok(())
+    }
+
+    /// Tells kube-scheduler, before it may use a new node, which pods it was bought for.
+    fn tell(&mut self, hands: &mut Hands<'_>, claim: &str, node: &str) -> Result<(), Died> {
+        let promised = |pod: &Running| {
+            let promise = self.promises.get(pod.object.metadata.uid.as_deref().unwrap_or_default());
+            promise.is_some_and(|(to, until, _)| (to == claim || to == node) && *until > hands.world.now)
+        };
+        let waits = |pod: &Running| pod.node.is_none() && pod.ending.is_none();
+        let untold = |pod: &Running| waits(pod) && pod.expected.as_deref() != Some(node) && promised(pod);
+        let pods = hands.world.pods.iter().filter(|(_, pod)| untold(pod)).map(|(name, _)| name.clone());
+        for pod in pods.collect::<Vec<_>>() {
+            self.step()?;
+            hands.world.expect(&pod, Some(node));
         }
         Ok(())
     }
@@ -266,6 +296,14 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// Whether Karpenter would end a claim for its age, whatever budgets say.
+fn is_expired(claim: &NodeClaim, now: Moment) -> bool {
+    let created = claim.metadata.creation_timestamp.as_ref().map(|at| at.0.as_millisecond());
+    let lives = claim.spec.expire_after.nanos().ok().flatten().map(|nanos| nanos / 1_000_000);
+    let over = created.zip(lives).is_some_and(|(created, lives)| created + lives <= now);
+    over && claim.metadata.deletion_timestamp.is_none()
 }
 
 /// Whether a claim goes to save money.

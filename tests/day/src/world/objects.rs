@@ -21,6 +21,7 @@ pub fn pool(
     capacity_types: &[&str],
     annotations: &Value,
     disruption: &Value,
+    expire_after: &str,
 ) -> anyhow::Result<Arc<NodePool>> {
     let pool = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
@@ -30,7 +31,7 @@ pub fn pool(
             "template": {"spec": {
                 "requirements": [{"key": label::CAPACITY_TYPE, "operator": "In", "values": capacity_types}],
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "expireAfter": "Never",
+                "expireAfter": expire_after,
             }},
         },
         "status": {"conditions": [{
@@ -94,7 +95,12 @@ pub(super) fn pod(template: &Arc<Pod>, name: &str, number: usize, now: Moment) -
 pub(super) fn set_bound(pod: &mut Arc<Pod>, node: &str) {
     let pod = Arc::make_mut(pod);
     node.clone_into(&mut pod.spec.node_name);
+    pod.status.nominated_node_name.clear();
     pod.status.conditions = vec![said(condition::POD_SCHEDULED, condition::TRUE, "")];
+}
+
+pub(super) fn set_expected(pod: &mut Arc<Pod>, node: Option<&str>) {
+    node.unwrap_or_default().clone_into(&mut Arc::make_mut(pod).status.nominated_node_name);
 }
 
 pub(super) fn set_unschedulable(pod: &mut Arc<Pod>) {

@@ -15,6 +15,9 @@ struct Room {
     on_demand: bool,
     allocatable: (i64, i64, i64),
     used: (i64, i64, i64),
+    /// Of pods that are expected here and wait: what they request, and how many of each workload there are.
+    awaited: (i64, i64, i64),
+    awaits: BTreeMap<String, usize>,
     /// Pods by workload.
     apps: BTreeMap<String, usize>,
     /// Closed nodes count for spreads and take nobody.
@@ -36,10 +39,19 @@ pub(super) fn bind(world: &mut World) {
     let mut rooms = rooms(world);
     for (_, name) in waiting {
         let app = &world.apps[&world.pods[&name].app];
-        let place = place(&rooms, app).map(|position| {
+        let expected = world.pods[&name].expected.as_ref();
+        let expected = expected.and_then(|node| rooms.iter().position(|room| room.open && room.name == *node));
+        // Whether it is bound or refused, the word that was given for it is spent.
+        if let Some(position) = expected {
+            rooms[position].awaits_no_more(app);
+        }
+        let place = place(&rooms, app, expected).map(|position| {
             rooms[position].take(app);
             (rooms[position].name.clone(), app.starts)
         });
+        if expected.is_some() {
+            world.expect(&name, None);
+        }
         place_pod(world, &name, place);
     }
 }
@@ -67,6 +79,8 @@ fn rooms(world: &World) -> Vec<Room> {
             on_demand: instance.capacity_type == planner::CapacityType::OnDemand,
             allocatable: allocatable(world.market.kind(instance)),
             used: (0, 0, 0),
+            awaited: (0, 0, 0),
+            awaits: BTreeMap::new(),
             apps: BTreeMap::new(),
             open: node.is_ready() && !node.spec.unschedulable && !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE),
         });
@@ -75,6 +89,11 @@ fn rooms(world: &World) -> Vec<Room> {
         let room = pod.node.as_deref().and_then(|node| known.get(node));
         if let (Some(room), Some(app)) = (room, world.apps.get(&pod.app)) {
             rooms[*room].hold(app, pod.takes(), pod.ending.is_none());
+        }
+        let waits = pod.node.is_none() && pod.ending.is_none();
+        let room = pod.expected.as_deref().filter(|_| waits).and_then(|node| known.get(node));
+        if let (Some(room), Some(app)) = (room, world.apps.get(&pod.app)) {
+            rooms[*room].await_one(app);
         }
     }
     rooms
@@ -97,10 +116,27 @@ impl Room {
         self.hold(app, app.size(), true);
     }
 
+    fn await_one(&mut self, app: &App) {
+        let (cpu, memory, pods) = self.awaited;
+        self.awaited = (cpu + app.cpu, memory + app.memory, pods + 1);
+        *self.awaits.entry(app.name.clone()).or_default() += 1;
+    }
+
+    fn awaits_no_more(&mut self, app: &App) {
+        let (cpu, memory, pods) = self.awaited;
+        self.awaited = (cpu - app.cpu, memory - app.memory, pods - 1);
+        self.awaits.entry(app.name.clone()).and_modify(|count| *count -= 1);
+        self.awaits.retain(|_, count| *count > 0);
+    }
+
     fn fits(&self, app: &App) -> bool {
         let ((cpu, memory, pods), (all_cpu, all_memory, all_pods)) = (self.used, self.allocatable);
-        let room = cpu + app.cpu <= all_cpu && memory + app.memory <= all_memory && pods < all_pods;
-        let suits = (self.on_demand || !app.on_demand) && !(app.apart && self.apps.contains_key(&app.name));
+        let (awaited_cpu, awaited_memory, awaited_pods) = self.awaited;
+        let room = cpu + awaited_cpu + app.cpu <= all_cpu
+            && memory + awaited_memory + app.memory <= all_memory
+            && pods + awaited_pods < all_pods;
+        let shared = self.apps.contains_key(&app.name) || self.awaits.contains_key(&app.name);
+        let suits = (self.on_demand || !app.on_demand) && !(app.apart && shared);
         self.open && room && suits
     }
 
@@ -111,13 +147,15 @@ impl Room {
     }
 }
 
-/// The emptiest node that the pod may go to, then by name.
-fn place(rooms: &[Room], app: &App) -> Option<usize> {
+/// The node on which the pod is expected if it may go there, else the emptiest to which it may, then by name.
+fn place(rooms: &[Room], app: &App, expected: Option<usize>) -> Option<usize> {
     let zones = app.spread.then(|| zones(rooms, app));
     let least = zones.as_ref().and_then(|zones| zones.values().min().copied()).unwrap_or(0);
     let even = |room: &Room| zones.as_ref().is_none_or(|zones| zones[room.zone.as_str()] <= least);
-    let fitting = rooms.iter().enumerate().filter(|(_, room)| room.fits(app) && even(room));
-    fitting.min_by_key(|(_, room)| (room.fullness(), &room.name)).map(|(position, _)| position)
+    let suits = |room: &Room| room.fits(app) && even(room);
+    let fitting = rooms.iter().enumerate().filter(|(_, room)| suits(room));
+    let emptiest = || fitting.min_by_key(|(_, room)| (room.fullness(), &room.name)).map(|(position, _)| position);
+    expected.filter(|position| suits(&rooms[*position])).or_else(emptiest)
 }
 
 /// How many of a workload's pods are in each zone in which it may have nodes.

@@ -113,3 +113,66 @@ impl Disruption {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::consolidation::Pass;
+    use crate::disruption::POLICIES;
+    use crate::karpenter::Simulated;
+
+    fn span(before: usize, peer: Option<f64>) -> Option<Span> {
+        Some(Span { before, after: before / 2, peer_after: before / 2, ours: 20.0, peer, bound: 10.0 })
+    }
+
+    fn whole() -> Disruption {
+        let pass = Pass { took: Duration::from_secs(1), bytes: 1 << 20, moves: 1, going: 1, launched: 0 };
+        let peer =
+            Simulated { nodes: 5_000, pods: 100_000, candidates: 2, need_no_other: 1, simulate_nanos: 4_000_000_000 };
+        let consolidation = Consolidation { nodes: 5_000, pods: 100_000, all: pass, tenth: pass, peer };
+        let day =
+            |policy| Cost { policy, dollars: 80.0, peer: (policy == "ignore").then_some(90.0), evicted: 3, moves: 2 };
+        Disruption {
+            consolidation: Some(consolidation),
+            give_back: span(503, Some(40.0)),
+            drift: span(3_996, None),
+            days: POLICIES.map(day).to_vec(),
+            bound: Some(Bounded { cost: 76.0, least: 38.0 }),
+        }
+    }
+
+    #[test]
+    fn the_file_has_a_line_for_every_measure() {
+        let measures = whole().measures();
+        let names: Vec<&str> = measures.iter().map(|it| it.measure.as_str()).collect();
+        let expected = [
+            "consolidation-5000",
+            "consolidation-5000/budget-10%",
+            "consolidation-5000/node",
+            "consolidation-5000/memory",
+            "give-back-500",
+            "give-back-500-over-bound",
+            "drift-4000",
+            "drift-4000-over-bound",
+            "day-cost/ignore",
+            "day-cost/observe",
+            "day-cost/pack",
+            "day-cost-over-bound/observe",
+        ];
+        assert_eq!(names, expected);
+        let of = |name: &str| measures.iter().find(|it| it.measure == name).map(|it| (it.ours, it.peer, it.ratio));
+        assert_eq!(of("give-back-500"), Some((20.0, Some(40.0), Some(2.0))));
+        assert_eq!(of("drift-4000"), Some((20.0, None, None)));
+        assert_eq!(of("drift-4000-over-bound"), Some((2.0, None, None)));
+        assert_eq!(of("day-cost/ignore"), Some((80.0, Some(90.0), Some(1.125))));
+        assert_eq!(of("day-cost/pack"), Some((80.0, None, None)));
+        assert_eq!(of("day-cost-over-bound/observe"), Some((2.0, None, None)));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_line() {
+        assert_eq!(Disruption::default().measures(), []);
+    }
+}

@@ -1,0 +1,72 @@
+//! What is to be said of a simulation at its end: what was broken on the way, and its figures.
+
+use std::collections::BTreeMap;
+
+use planner::MoveReason;
+
+use crate::clock::{MINUTE, Moment, SECOND, START};
+use crate::simulation::Simulation;
+
+/// Who was moved just before waits for a moment.
+const MOMENT: Moment = 2 * MINUTE;
+/// A machine that never comes up is given up after a quarter of an hour, and the next one takes some two minutes.
+const REST: Moment = 20 * MINUTE;
+
+/// All that must not be, each in a sentence; nothing where all has held.
+#[must_use]
+pub fn broken(simulation: &Simulation) -> Vec<String> {
+    let (audit, record) = (&simulation.audit, &simulation.record);
+    let mut broken: Vec<String> =
+        audit.breaches.iter().map(|(at, what)| format!("{} s: {what}", (at - START) / SECOND)).collect();
+    if let Some((finding, _)) = audit.evidence.as_ref().filter(|_| record.refused > 0) {
+        broken.push(format!("{} of {} plans were refused, the first by {finding}", record.refused, record.plans));
+    }
+    broken.extend(audit.churn.excess());
+    broken
+}
+
+/// Plays on with nothing happening any more and only good machines, until what had never come up is given up and bought anew. Returns the
+/// pods that have no place then.
+///
+/// # Errors
+/// When an object cannot be made.
+pub fn left_over(simulation: &mut Simulation) -> anyhow::Result<Vec<String>> {
+    simulation.only_good_machines();
+    simulation.run(simulation.world.now + REST)?;
+    Ok(simulation.waits_longer_than(MOMENT).cloned().collect())
+}
+
+/// What a simulation came to, in a few lines.
+#[must_use]
+pub fn figures(simulation: &Simulation) -> String {
+    let (record, audit) = (&simulation.record, &simulation.audit);
+    let done = record.moves.iter().filter(|moved| moved.done).count();
+    let mut reasons: BTreeMap<MoveReason, usize> = BTreeMap::new();
+    record.moves.iter().for_each(|moved| *reasons.entry(moved.reason).or_default() += 1);
+    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.as_str())).collect();
+    format!(
+        "{} faults ({} spot notices, {} deaths of the controller), {} plans, {} of them refused, {} steps, each judged\n\
+         {} machines bought, {} purchases refused, {} moves begun ({}), {done} carried out, {} pods evicted\n\
+         {} of {} replacements given back within minutes, {} for nothing, one and the same pod moved {} times within an hour at most\n\
+         {} requests lowered, {} raised; the longest wait of a pod was {} s; {:.2} $ in all",
+        record.faults,
+        record.notices,
+        record.deaths,
+        record.plans,
+        record.refused,
+        audit.steps,
+        record.launches,
+        record.refusals,
+        record.moves.len(),
+        reasons.join(", "),
+        simulation.world.evicted,
+        audit.churn.given_back_soon,
+        audit.churn.replacements,
+        audit.churn.given_back_for_nothing,
+        audit.churn.most_moved,
+        record.lowered(),
+        record.raised(),
+        audit.longest_wait / SECOND,
+        record.dollars(),
+    )
+}

@@ -1,0 +1,315 @@
+//! The judge is judged: what must not be is done to a calm cluster by hand, and has to be seen; what may be is not.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use api::nodeclaim::NodeClaimSpec;
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition};
+use day::app::App;
+use day::budget::{Allowed, Budget, Window};
+use day::clock::{HOUR, MINUTE, Moment, START, timestamp};
+use day::draining::Cause;
+use day::setup::{Pool, Setup};
+use day::simulation::Simulation;
+use day::trace::Event;
+use planner::MoveReason;
+
+/// A calm cluster in which a hand from outside does as it likes.
+struct Hand(Simulation);
+
+impl Hand {
+    /// Twelve pods that keep apart, each on its machine.
+    fn on(app: App) -> Self {
+        Self::within(app, vec![Budget::always(Allowed::Percent(100))])
+    }
+
+    fn within(app: App, budgets: Vec<Budget>) -> Self {
+        let pools = vec![Pool { budgets, ..Pool::fixed(Allowed::Nodes(0)) }];
+        let mut simulation = Simulation::new(&Setup { duds: 0, pools, ..Setup::default() }).unwrap();
+        simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 12, apart: true, ..app }));
+        simulation.run(START + 10 * MINUTE).unwrap();
+        assert_eq!(simulation.world.nodes.len(), 12);
+        assert_eq!(simulation.audit.breaches, []);
+        Self(simulation)
+    }
+
+    fn pod(&self, position: usize) -> String {
+        self.0.world.pods.keys().nth(position).unwrap().clone()
+    }
+
+    fn claim(&self, position: usize) -> String {
+        self.0.world.claims.keys().nth(position).unwrap().clone()
+    }
+
+    /// A pod is asked to go.
+    fn asks(&mut self, pod: &str, cause: Cause, forced: bool) {
+        let app = self.0.world.apps["web"].clone();
+        self.0.audit.leaves(&self.0.world, pod, &app, cause, forced);
+    }
+
+    /// Claims say why they go.
+    fn takes(&mut self, claims: impl IntoIterator<Item = usize>, reason: MoveReason) {
+        let at = timestamp(self.0.world.now);
+        for claim in claims.into_iter().map(|position| self.claim(position)).collect::<Vec<_>>() {
+            self.0.world.edit_claim(&claim, |claim| {
+                claim.set(condition::DISRUPTION_REASON, condition::TRUE, reason.as_str(), "", at);
+            });
+        }
+    }
+
+    /// The judge looks, so much later.
+    fn look(&mut self, later: Moment) {
+        self.0.world.now += later;
+        self.0.audit.step(&self.0.world);
+    }
+
+    fn nothing_is_seen(&self) {
+        assert_eq!(self.0.audit.breaches, []);
+    }
+
+    /// Exactly that is seen.
+    fn is_seen(&self, words: &str) {
+        let seen: Vec<&String> = self.0.audit.breaches.iter().map(|(_, breach)| breach).collect();
+        assert!(seen.len() == 1 && seen[0].contains(words), "{words:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn the_judge_sees_a_move_beyond_a_budget() {
+    let pools = vec![Pool::fixed(Allowed::Percent(100))];
+    let mut simulation = Simulation::new(&Setup { duds: 0, pools, ..Setup::default() }).unwrap();
+    simulation.audit.budgets.values_mut().for_each(|all| *all = vec![Budget::always(Allowed::Nodes(0))]);
+    simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 40, ..App::default() }));
+    simulation.at(START + 10 * MINUTE, Event::Scale("web".to_owned(), 1));
+    simulation.run(START + 30 * MINUTE).unwrap();
+    let (_, breach) = simulation.audit.breaches.first().unwrap();
+    assert!(breach.contains("are disturbed after"), "{breach}");
+}
+
+#[test]
+fn the_judge_sees_a_node_that_joins_too_many_whoever_moves_it() {
+    let two = || vec![Budget::always(Allowed::Nodes(2))];
+    let mut hand = Hand::within(App::default(), two());
+    hand.takes([0, 1], MoveReason::Empty);
+    hand.look(0);
+    hand.nothing_is_seen();
+    hand.takes([2], MoveReason::Expired);
+    hand.look(0);
+    hand.is_seen("3 of 12 nodes of fixed go and 2 may");
+    // From there on nobody joins them.
+    hand.look(MINUTE);
+    hand.is_seen("3 of 12 nodes of fixed go and 2 may");
+}
+
+#[test]
+fn the_judge_lets_go_on_what_was_within_its_budget_when_it_began() {
+    let mut hand = Hand::within(App::default(), vec![Budget::always(Allowed::Percent(25))]);
+    hand.takes(0..3, MoveReason::Drifted);
+    hand.look(0);
+    // A quarter of what EC2 leaves is less.
+    for node in hand.0.world.nodes.keys().skip(3).take(5).cloned().collect::<Vec<_>>() {
+        hand.0.world.lose_node(&node);
+    }
+    hand.look(0);
+    hand.nothing_is_seen();
+    hand.takes([8], MoveReason::Drifted);
+    hand.look(0);
+    hand.is_seen("4 of 7 nodes of fixed go and 2 may");
+}
+
+#[test]
+fn the_judge_does_not_blame_us_for_what_ec2_takes() {
+    let mut hand = Hand::within(App::default(), vec![Budget::always(Allowed::Nodes(1))]);
+    hand.takes([0], MoveReason::Drifted);
+    hand.look(0);
+    let taken = hand.0.world.instance_of(&hand.claim(1)).unwrap().id.clone();
+    hand.0.world.market.instances.entry(taken).and_modify(|instance| instance.noticed = true);
+    hand.takes([1], MoveReason::Drifted);
+    hand.look(0);
+    hand.nothing_is_seen();
+}
+
+#[test]
+fn the_judge_counts_by_reason_and_by_window() {
+    let one = Budget { reasons: vec![MoveReason::Drifted], ..Budget::always(Allowed::Nodes(1)) };
+    let quiet = Budget { window: Some(Window { opens: 30, lasts: 10 }), ..Budget::always(Allowed::Nodes(0)) };
+    let mut hand = Hand::within(App::default(), vec![one.clone(), quiet.clone()]);
+    hand.takes([0, 1, 2], MoveReason::Underutilized);
+    hand.takes([3], MoveReason::Drifted);
+    hand.look(0);
+    // What has begun goes on in the window.
+    hand.look(25 * MINUTE);
+    hand.nothing_is_seen();
+    hand.takes([4], MoveReason::Underutilized);
+    hand.look(0);
+    hand.is_seen("5 of 12 nodes of fixed go and 0 may");
+
+    let mut hand = Hand::within(App::default(), vec![one, quiet]);
+    hand.takes([3, 4], MoveReason::Drifted);
+    hand.look(0);
+    hand.is_seen("2 of 12 nodes of fixed go and 1 may");
+}
+
+#[test]
+fn what_a_pool_says_of_its_budgets_is_what_the_judge_counts() {
+    let setup = Setup::default();
+    for (own, pool) in setup.pools.iter().zip(setup.pools().unwrap()) {
+        assert_eq!(pool.disruption_faults(), []);
+        for now in (START..START + 2 * HOUR).step_by(20_000) {
+            for all in [0, 1, 11, 40] {
+                let said: Vec<Option<usize>> = pool
+                    .budgets(u32::try_from(all).unwrap(), timestamp(now))
+                    .map(|(_, said)| said.unwrap().map(|nodes| nodes as usize))
+                    .collect();
+                let counted: Vec<Option<usize>> = own.budgets.iter().map(|budget| budget.allows(all, now)).collect();
+                assert_eq!(said, counted, "{} at {}", own.name, timestamp(now));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_judge_sees_an_eviction_beyond_a_disruption_budget() {
+    let mut hand = Hand::on(App { may_be_away: Some(1), ..App::default() });
+    let (first, second) = (hand.pod(0), hand.pod(1));
+    hand.asks(&first, Cause::Saving, false);
+    hand.0.world.end(&first, 30);
+    hand.nothing_is_seen();
+    hand.asks(&second, Cause::Saving, false);
+    hand.is_seen("goes and leaves 10 of web, budget or not");
+}
+
+#[test]
+fn the_judge_sees_a_pod_that_is_forced_without_need() {
+    let mut hand = Hand::on(App::default());
+    let pod = hand.pod(0);
+    hand.asks(&pod, Cause::Notice, true);
+    hand.nothing_is_seen();
+    hand.asks(&pod, Cause::Wish, true);
+    hand.is_seen("is forced to go, and nothing presses");
+}
+
+#[test]
+fn the_judge_sees_a_pod_that_is_moved_before_its_rest_is_over() {
+    let mut hand = Hand::on(App { rests: Some(HOUR), ..App::default() });
+    let pod = hand.pod(0);
+    hand.asks(&pod, Cause::Wish, false);
+    hand.nothing_is_seen();
+    hand.asks(&pod, Cause::Saving, false);
+    hand.is_seen("is moved again before its time");
+    let mut hand = Hand::on(App { rests: Some(HOUR), ..App::default() });
+    hand.0.world.now += HOUR;
+    hand.asks(&pod, Cause::Saving, false);
+    hand.nothing_is_seen();
+}
+
+#[test]
+fn the_judge_sees_two_machines_for_one_claim() {
+    let mut hand = Hand::on(App::default());
+    let claim = hand.claim(0);
+    let now = hand.0.world.now;
+    hand.0.world.market.buy(&claim, |_, _| true, now).instance.unwrap();
+    hand.look(0);
+    hand.is_seen(&format!("claim {claim} has two machines"));
+}
+
+#[test]
+fn the_judge_sees_a_machine_that_nobody_owns_and_a_claim_whose_machine_is_gone() {
+    let leak = |hand: &mut Hand| {
+        let now = hand.0.world.now;
+        hand.0.world.market.buy("nobody", |_, _| true, now).instance.unwrap().id
+    };
+    let lose = |hand: &mut Hand| {
+        let claim = hand.claim(0);
+        let machine = hand.0.world.instance_of(&claim).unwrap().id.clone();
+        hand.0.world.market.instances.remove(&machine);
+        claim
+    };
+    for stray in [leak as fn(&mut Hand) -> String, lose] {
+        let mut hand = Hand::on(App::default());
+        let name = stray(&mut hand);
+        hand.look(0);
+        hand.look(8 * MINUTE);
+        hand.nothing_is_seen();
+        hand.look(1);
+        hand.is_seen(&format!("{name} has had no other half for minutes"));
+    }
+}
+
+#[test]
+fn the_judge_sees_a_pod_that_waits_too_long() {
+    let waiting = |comes: bool| {
+        let mut hand = Hand::on(App::default());
+        hand.0.world.add(App { name: "large".to_owned(), wanted: 1, cpu: 1_000_000, ..App::default() }).unwrap();
+        hand.0.world.settle().unwrap();
+        if comes {
+            let claim = NodeClaim::new("coming", NodeClaimSpec::default());
+            hand.0.world.claims.insert("coming".to_owned(), claim.into());
+        }
+        hand.look(0);
+        hand
+    };
+    let mut hand = waiting(false);
+    hand.look(4 * MINUTE);
+    hand.nothing_is_seen();
+    hand.look(1);
+    hand.is_seen("waits, and no machine is on its way for minutes");
+    let mut hand = waiting(true);
+    hand.look(25 * MINUTE);
+    hand.nothing_is_seen();
+    hand.look(1);
+    hand.is_seen("has waited for 25 min");
+}
+
+#[test]
+fn the_judge_sees_a_machine_that_is_ended_while_pods_run() {
+    let mut hand = Hand::on(App::default());
+    let (pod, node) = (hand.pod(0), hand.0.world.pods[&hand.pod(0)].node.clone().unwrap());
+    hand.0.audit.ends(&hand.0.world, &node);
+    hand.is_seen(&format!("{node} is ended while 1 pods run there"));
+    let mut hand = Hand::on(App::default());
+    hand.0.world.end(&pod, 30);
+    hand.0.audit.ends(&hand.0.world, &node);
+    hand.nothing_is_seen();
+}
+
+#[test]
+fn the_judge_sees_machines_that_are_bought_for_moves_and_given_back() {
+    let (soon, for_nothing) = ("12 of 12 replacements were given back within minutes", "though nothing had changed");
+    for (later, changes, expected) in [(MINUTE, false, 2), (MINUTE, true, 1), (HOUR, true, 0)] {
+        let mut hand = Hand::on(App::default());
+        for claim in (0..12).map(|position| hand.claim(position)).collect::<Vec<_>>() {
+            hand.0.world.edit_claim(&claim, |claim| {
+                let all = claim.metadata.annotations.get_or_insert_default();
+                all.insert(annotation::REPLACES.to_owned(), "gone".to_owned());
+            });
+        }
+        hand.look(MINUTE);
+        assert_eq!(hand.0.audit.churn.excess(), [""; 0]);
+        if changes {
+            hand.0.world.changed = hand.0.world.now + 1;
+        }
+        hand.takes(0..12, MoveReason::Underutilized);
+        hand.look(later);
+        // Once is enough, however often they are looked at.
+        hand.look(MINUTE);
+        let excess = hand.0.audit.churn.excess();
+        assert_eq!(excess.len(), expected, "{excess:?}");
+        assert!(expected < 1 || excess[0] == soon, "{excess:?}");
+        assert!(expected < 2 || excess[1].ends_with(for_nothing), "{excess:?}");
+    }
+}
+
+#[test]
+fn the_judge_sees_a_pod_that_is_moved_to_and_fro() {
+    for (pause, seen) in [(4 * MINUTE, true), (6 * MINUTE, false)] {
+        let mut hand = Hand::on(App::default());
+        let pod = hand.pod(0);
+        for _ in 0..30 {
+            hand.0.world.now += pause;
+            hand.asks(&pod, Cause::Saving, false);
+        }
+        let excess = hand.0.audit.churn.excess();
+        assert_eq!(excess.len(), usize::from(seen), "{excess:?}");
+        assert!(excess.iter().all(|words| words.contains("a pod was moved 15 times within an hour")), "{excess:?}");
+    }
+}

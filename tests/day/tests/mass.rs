@@ -1,0 +1,67 @@
+//! EC2 takes a hundred machines at the same moment: one plan buys for all of them, and nobody's budget is broken on the way.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use day::app::App;
+use day::clock::{MINUTE, SECOND, START};
+use day::faults::Fault;
+use day::setup::Setup;
+use day::simulation::Simulation;
+use day::trace::Event;
+use day::verdict;
+
+const TAKEN: usize = 100;
+
+/// A cluster of some 150 small machines loses a hundred of them. Returns how many claims were made for that within three minutes, by the
+/// number of the plan that made them.
+fn bought(services: impl Iterator<Item = App>) -> BTreeMap<u64, usize> {
+    let setup = Setup { duds: 0, sizes: vec!["large"], ..Setup::default() };
+    let mut simulation = Simulation::new(&setup).unwrap();
+    services.for_each(|app| simulation.at(START, Event::Come(app)));
+    let moment = START + 5 * MINUTE;
+    (0..TAKEN).for_each(|_| simulation.at(moment, Event::Fault(Fault::Notice(7))));
+    simulation.run(moment - 1).unwrap();
+    assert!(simulation.world.nodes.len() > TAKEN + TAKEN / 4, "{} machines", simulation.world.nodes.len());
+    let mut known: BTreeSet<String> = simulation.world.claims.keys().cloned().collect();
+    let mut bought: BTreeMap<u64, usize> = BTreeMap::new();
+    for second in 0..3 * 60 {
+        simulation.run(moment + second * SECOND).unwrap();
+        for (name, claim) in &simulation.world.claims {
+            if known.insert(name.clone()) && claim.replaces().next().is_none() {
+                // POOL-PLAN-POSITION
+                *bought.entry(name.split('-').nth(1).unwrap().parse().unwrap()).or_default() += 1;
+            }
+        }
+    }
+    println!("{}\nclaims by plan: {bought:?}", verdict::figures(&simulation));
+    assert_eq!(simulation.record.notices, TAKEN);
+    assert_eq!(verdict::broken(&simulation), [""; 0]);
+    assert_eq!(simulation.audit.forced, 0, "somebody's drain had to be forced");
+    assert_eq!(simulation.waits_longer_than(0).count(), 0);
+    bought
+}
+
+fn service(number: usize) -> App {
+    // Two minutes are enough for eight of twelve, three at a time; one by one the last would be forced.
+    let may_be_away = number.is_multiple_of(2).then_some(3 + number % 3);
+    App { name: format!("service-{number:02}"), wanted: 12, cpu: 600, may_be_away, ..App::default() }
+}
+
+#[test]
+fn a_hundred_machines_that_ec2_takes_at_once_are_replaced_by_one_plan() {
+    let bought = bought((0..36).map(service));
+    assert_eq!(bought.len(), 1, "claims by plan: {bought:?}");
+}
+
+/// Where pods are not alike, kube-scheduler gives room that waits for who may not leave yet to whoever is there, and some more is needed.
+#[test]
+fn of_what_comes_for_pods_of_all_kinds_nearly_all_comes_by_the_first_plan() {
+    let kinds = |number: usize| {
+        let (spread, apart) = (number % 4 == 1, number % 6 == 3);
+        App { cpu: [400, 600, 800][number % 3], spread, apart, ..service(number) }
+    };
+    let bought = bought((0..36).map(kinds));
+    let (first, all) = (bought.values().next().copied().unwrap(), bought.values().sum::<usize>());
+    assert!(first * 100 >= all * 85, "claims by plan: {bought:?}");
+}
