@@ -52,6 +52,10 @@ pub struct Gates {
     pub static_pools: Gate,
     /// Capacity buffers.
     pub buffers: Gate,
+    /// Whether sick nodes are replaced; as in the controller only where somebody says so.
+    pub node_repair: bool,
+    /// Whether spot may take the place of spot; likewise.
+    pub spot_to_spot: bool,
 }
 
 /// One feature gate.
@@ -112,6 +116,8 @@ impl Cluster {
         let settings = snapshot::Settings {
             preferences: conditions.preferences,
             min_values: conditions.min_values,
+            node_repair: conditions.gates.node_repair,
+            spot_to_spot: conditions.gates.spot_to_spot,
             ..snapshot::Settings::default()
         };
         snapshot::build(&Input {
@@ -161,6 +167,7 @@ pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, F
     let built = cluster.snapshot(conditions);
     cluster.warnings.extend(built.problems.iter().map(ToString::to_string));
     cluster.warnings.extend(settle::unserved(&cluster.objects, &built));
+    cluster.warnings.extend(settle::unrepaired(&cluster.objects, &built, conditions));
     let Checked { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let Some(plan) = sound else { return Err(Failure::fault(format!("the plan breaks its own rules: {findings}"))) };

@@ -34,7 +34,7 @@ pub use buffers::{BufferSize, BufferState, BufferTrouble, Provisioning, provisio
 pub use ignored::{Ignored, IgnoredReason, VolumeTrouble};
 pub use input::{Input, Settings};
 pub use memory::Memory;
-pub use nodes::{node_usage, sizing};
+pub use nodes::{node_usage, sick, sizing};
 pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
 pub use pools::rules as packing_rules;
 pub use problem::Problem;

@@ -27,7 +27,8 @@ const AGREED: SignedDuration = SignedDuration::from_secs(90);
 /// What ails the node, with the first moment at which it may be replaced for it. A condition that does not say since when it
 /// holds may have begun just now, so it does not count. `impaired` is since when EC2's own checks of the machine fail: they are no
 /// illness by themselves, for whoever gives up machines that fail them needs no kubelet, but a witness beside it.
-pub(super) fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
+#[must_use]
+pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
     let lost = [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
     let found =
         MONITORED.iter().filter_map(|(name, lasts)| Some((*name, since(node, name, condition::FALSE)?, *lasts)));
