@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::desk::Answer;
 use crate::money::dollars;
+use crate::table::counted;
 
 /// Moves, nodes that stay, and requests that change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -105,7 +106,7 @@ pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
     let unpacked = plan.report.unpacked.iter();
     let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
     Disruption {
-        moves: plan.moves.iter().map(|it| moved(it, names)).collect(),
+        moves: plan.moves.iter().map(|it| moved(answer, it, names)).collect(),
         stays,
         resizes: plan.resizes.iter().flat_map(|it| it.containers.iter().map(|own| resized(it, own))).collect(),
         saving_from_usage: dollars(plan.saved_by_usage.0),
@@ -132,7 +133,7 @@ fn resized(it: &Resize, own: &ContainerResize) -> Resized {
     }
 }
 
-fn moved(it: &Move, names: &[String]) -> Moved {
+fn moved(answer: &Answer, it: &Move, names: &[String]) -> Moved {
     let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
     let mut pods: Vec<Place> = it
         .pods
@@ -153,7 +154,18 @@ fn moved(it: &Move, names: &[String]) -> Moved {
         replacements: it.replacements.iter().map(name).collect(),
         pods,
         saving_per_hour: it.saving.map(|saving| dollars(saving.0)),
-        why: it.why.to_string(),
+        why: format!("{}{}", it.why, left_behind(answer, it)),
+    }
+}
+
+/// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
+fn left_behind(answer: &Answer, it: &Move) -> String {
+    let goes = |node: &planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
+    let going = answer.built.snapshot.nodes.iter().filter(|node| goes(node));
+    let all = going.flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
+    match all.saturating_sub(it.pods.len()) {
+        0 => String::new(),
+        count => format!("; places for its {} are found once it has gone", counted(count, "pod")),
     }
 }
 
