@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use api::objects::Node;
-use api::{NodeClaim, RiskSaid, condition, reason};
+use api::{NodeClaim, condition, reason};
 use cli::input::Objects;
 use serde_json::Value;
 use support::kerf;
@@ -71,21 +71,26 @@ fn node_of<'a>(objects: &'a Objects, claim: &'a NodeClaim) -> (Option<&'a Node>,
     (node, node.map_or(claim.metadata.name.as_deref().unwrap_or_default(), Node::name))
 }
 
+/// Whether EC2 takes its machine, or is expected to so soon that it is replaced.
+fn is_taken(node: &Node) -> bool {
+    let said = node.condition(condition::INTERRUPTED).filter(|it| it.status == condition::TRUE);
+    said.is_some_and(|it| it.reason != reason::REBALANCE_RECOMMENDATION || it.message.contains("policy=replace"))
+}
+
 /// Whether somebody has decided already that it goes: not this plan.
 fn is_going(node: Option<&Node>, claim: &NodeClaim) -> bool {
-    let interrupted = node.and_then(|node| node.condition(condition::INTERRUPTED));
     claim.metadata.deletion_timestamp.is_some()
         || claim.replaced_by().is_some()
         || node.is_some_and(|node| node.metadata.deletion_timestamp.is_some())
-        || node.is_some_and(|node| RiskSaid::wants_replacement(node).is_some())
-        || interrupted.is_some_and(|it| it.status == condition::TRUE && it.reason != reason::REBALANCE_RECOMMENDATION)
+        || node.is_some_and(is_taken)
 }
 
 #[test]
 fn every_managed_node_that_is_not_going_already_stands_in_one_of_moves_and_stays() {
     let mut judged = 0;
     for Planned { what, objects, plan } in plans() {
-        let mut told: Vec<&str> = moves(&plan).iter().flat_map(|it| names(&it["nodes"])).collect();
+        let planned = moves(&plan).iter().filter(|it| it["reason"] != "Interrupted");
+        let mut told: Vec<&str> = planned.flat_map(|it| names(&it["nodes"])).collect();
         told.extend(texts(&plan["disruption"]["stays"], "node"));
         told.sort_unstable();
         let stay = objects.claims.iter().map(|claim| (node_of(&objects, claim), claim));
@@ -96,6 +101,22 @@ fn every_managed_node_that_is_not_going_already_stands_in_one_of_moves_and_stays
         assert_eq!(told, managed, "{what}");
     }
     assert!(judged > 20, "{judged}");
+}
+
+#[test]
+fn every_node_whose_machine_is_taken_stands_in_one_move_that_says_so() {
+    let mut taken = 0;
+    for Planned { what, objects, plan } in plans() {
+        let told = moves(&plan).iter().filter(|it| it["reason"] == "Interrupted");
+        let mut told: Vec<&str> = told.flat_map(|it| names(&it["nodes"])).collect();
+        told.sort_unstable();
+        let mut expected: Vec<&str> =
+            objects.nodes.iter().filter(|node| is_taken(node)).map(|node| node.name()).collect();
+        expected.sort_unstable();
+        taken += expected.len();
+        assert_eq!(told, expected, "{what}");
+    }
+    assert!(taken > 3, "{taken}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use api::quantity;
 use planner::{ContainerResize, Destination, Move, NodeVerdict, Resize, Resources, Size};
 use serde::Serialize;
 
+use super::interrupted;
 use crate::desk::Answer;
 use crate::money::dollars;
 use crate::table::counted;
@@ -15,7 +16,7 @@ use crate::table::counted;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// In the order in which they were decided.
+    /// What EC2 takes first, by name, then in the order in which they were decided.
     pub moves: Vec<Moved>,
     /// By name.
     pub stays: Vec<Stay>,
@@ -105,8 +106,9 @@ pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
     stays.sort_by(|one, other| one.node.cmp(&other.node));
     let unpacked = plan.report.unpacked.iter();
     let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
+    let planned = plan.moves.iter().map(|it| moved(answer, it, names));
     Disruption {
-        moves: plan.moves.iter().map(|it| moved(answer, it, names)).collect(),
+        moves: interrupted::moves(answer, names).into_iter().chain(planned).collect(),
         stays,
         resizes: plan.resizes.iter().flat_map(|it| it.containers.iter().map(|own| resized(it, own))).collect(),
         saving_from_usage: dollars(plan.saved_by_usage.0),
@@ -160,13 +162,16 @@ fn moved(answer: &Answer, it: &Move, names: &[String]) -> Moved {
 
 /// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
 fn left_behind(answer: &Answer, it: &Move) -> String {
-    let goes = |node: &planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
-    let going = answer.built.snapshot.nodes.iter().filter(|node| goes(node));
-    let all = going.flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
-    match all.saturating_sub(it.pods.len()) {
-        0 => String::new(),
-        count => format!("; places for its {} are found once it has gone", counted(count, "pod")),
-    }
+    let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
+    let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
+    let left = without_place(&going, it.pods.len());
+    left.map(|left| format!("; places for its {left} are found once it has gone")).unwrap_or_default()
+}
+
+/// How many pods of nodes that go need a place and have none, where `placed` have one; `None` where all have.
+pub(super) fn without_place(going: &[&planner::Node], placed: usize) -> Option<String> {
+    let all = going.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
+    Some(all.saturating_sub(placed)).filter(|count| *count > 0).map(|count| counted(count, "pod"))
 }
 
 /// Names of pods that move to a launch, by its position.

@@ -288,7 +288,6 @@ fn would_go(reason: MoveReason) -> &'static str {
         MoveReason::Drifted => "has drifted",
         MoveReason::Expired => "has expired",
         MoveReason::Unhealthy => "is sick",
-        MoveReason::Interrupted => "is about to be interrupted",
         MoveReason::Static => "is one too many",
     }
 }
