@@ -10,6 +10,7 @@ mod meta;
 mod namespace;
 mod node;
 mod pdb;
+mod peace;
 mod pod;
 mod ports;
 mod priority;

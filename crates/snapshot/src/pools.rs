@@ -177,6 +177,6 @@ fn worth(pool: &NodePool) -> Worth {
     Worth {
         share: pool.min_saving().ok().flatten().unwrap_or(usual.share),
         per_pod: pool.min_saving_per_pod().ok().flatten().map_or(usual.per_pod, MicroDollars),
-        warm_up: pool.warm_up().ok().flatten().map_or(usual.warm_up, |nanos| nanos.div_euclid(1_000_000).max(0)),
+        warm_up: pool.warm_up().ok().flatten().map_or(usual.warm_up, |nanos| nanos.div_euclid(1_000_000)),
     }
 }

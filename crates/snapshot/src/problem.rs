@@ -1,6 +1,6 @@
 //! Objects that could not be read in full, each with what was done about it.
 
-use api::duration::InvalidDuration;
+use api::duration::{InvalidDuration, InvalidSpan};
 use api::nodepool::DisruptionFault;
 
 /// One thing that an operator should repair. Nothing stops because of it.
@@ -68,7 +68,7 @@ pub enum Problem {
         /// `namespace/name`.
         pod: String,
         /// What is wrong with it.
-        error: InvalidDuration,
+        error: InvalidSpan,
     },
     /// What a pod requested before it was lowered cannot be read, so its requests stay as they are.
     #[error("Pod {pod}: {error}; until then its requests stay as they are")]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
-use api::{annotation, duration};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use planner::BoundPod;
 
 use crate::records::{Record, Records};
@@ -69,11 +69,4 @@ fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp
     }
     let named = own.iter().filter_map(|budget| budget.metadata.name.as_deref());
     named.map(|name| format!("{}/{name}", pod.namespace())).collect()
-}
-
-/// When a protection that holds now will end by itself.
-pub(super) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
-    let nanos = duration::nanos(pod.annotation(annotation::DO_NOT_DISRUPT)?).ok().filter(|nanos| *nanos > 0)?;
-    let end = pod.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_nanos(nanos)).ok()?;
-    (end > now).then_some(end)
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use planner::{Catalogue, Millis, Resources};
 
 use super::translate::{self, Scene};
-use super::{Machine, Standing, bound, health, sizes};
+use super::{Machine, Standing, health, sizes};
 use crate::Problem;
 use crate::records::Group;
 
@@ -155,7 +155,7 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
             bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));
         }
     }
-    let protected = pods.iter().filter_map(|record| bound::protected_until(&record.pod, now));
+    let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));
     let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
     Kept {
         node: Arc::new(node),
