@@ -173,6 +173,10 @@ pub const EVICTED: &str = "Evicted";
 pub const DISRUPTED: &str = "Disrupted";
 /// Event on a pod: its do-not-disrupt annotation is neither `true` nor a duration.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
+/// Event on an object: an annotation of it cannot be read and counts as absent.
+pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
+/// Event on an object: a field of it cannot be read.
+pub const INVALID_FIELD: &str = "InvalidField";
 /// Event on a pod: what it says of its workload's split over on-demand and spot cannot be read.
 pub const INVALID_SPLIT_ANNOTATION: &str = "InvalidSplitAnnotation";
 /// Event on a pod: its requests were lowered to what it uses.

@@ -8,6 +8,7 @@ mod budget;
 mod buffers;
 mod catalogues;
 mod daemons;
+mod faults;
 mod guards;
 mod ignored;
 mod input;
@@ -37,7 +38,7 @@ pub use memory::Memory;
 pub use nodes::{node_usage, sick, sizing};
 pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
 pub use pools::rules as packing_rules;
-pub use problem::Problem;
+pub use problem::{Problem, Subject};
 
 /// A snapshot with what did not go into it.
 #[must_use]

@@ -2,6 +2,7 @@
 
 use api::duration::{InvalidDuration, InvalidSpan};
 use api::nodepool::DisruptionFault;
+use api::reason;
 
 /// One thing that an operator should repair. Nothing stops because of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,11 +63,26 @@ pub enum Problem {
         /// What is wrong with it.
         error: InvalidDuration,
     },
-    /// A pod's time of rest that cannot be read counts as none.
-    #[error("Pod {pod}: annotation kerf.sh/disrupt-at-most-once-per counts as absent: {error}")]
-    Rest {
-        /// `namespace/name`.
+    /// A pod's wish to be left in peace that cannot be read protects nothing.
+    #[error(
+        "Pod {pod}{}: annotation karpenter.sh/do-not-disrupt protects nothing: {text:?} is neither true nor a time from the pod's start above 0, such as 4h",
+        and_others(*.others)
+    )]
+    DoNotDisrupt {
+        /// `namespace/name` of the first pod that says it.
         pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
+        /// What it says.
+        text: String,
+    },
+    /// A pod's time of rest that cannot be read counts as none.
+    #[error("Pod {pod}{}: annotation kerf.sh/disrupt-at-most-once-per counts as absent: {error}", and_others(*.others))]
+    Rest {
+        /// `namespace/name` of the first pod that says it.
+        pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
         /// What is wrong with it.
         error: InvalidSpan,
     },
@@ -79,18 +95,22 @@ pub enum Problem {
         error: api::objects::InvalidRequested,
     },
     /// What a pod says of changes of its requests cannot be read.
-    #[error("Pod {pod}: annotation kerf.sh/resize counts as absent: {text:?} is not a word that it knows; write never")]
+    #[error("Pod {pod}{}: annotation kerf.sh/resize counts as absent: {text:?} is not a word that it knows; write never", and_others(*.others))]
     Resize {
-        /// `namespace/name`.
+        /// `namespace/name` of the first pod that says it.
         pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
         /// What it says.
         text: String,
     },
     /// What a pod says of a copy before it goes cannot be read.
-    #[error("Pod {pod}: annotation kerf.sh/surge counts as absent: {text:?} is neither true nor false")]
+    #[error("Pod {pod}{}: annotation kerf.sh/surge counts as absent: {text:?} is neither true nor false", and_others(*.others))]
     Surge {
-        /// `namespace/name`.
+        /// `namespace/name` of the first pod that says it.
         pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
         /// What it says.
         text: String,
     },
@@ -130,6 +150,87 @@ pub enum Problem {
         /// What is wrong with them.
         error: api::performance::InvalidFactors,
     },
+}
+
+/// The object that a problem speaks of: of several the first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// Such as `Pod`.
+    pub kind: &'static str,
+    /// `namespace/name`, or the name where the kind has no namespaces.
+    pub name: String,
+}
+
+impl Problem {
+    /// Whom it speaks of: where somebody would look for it.
+    #[must_use]
+    pub fn about(&self) -> Subject {
+        let (kind, name) = match self {
+            Self::NoCatalogue { pool, .. }
+            | Self::Disruption { pool, .. }
+            | Self::ConsolidateAfter { pool, .. }
+            | Self::NodeFee { pool, .. }
+            | Self::PerformanceFactors { pool, .. } => ("NodePool", pool),
+            Self::Quantity { kind, name, .. } => (*kind, name),
+            Self::Daemon { name, .. } => ("DaemonSet", name),
+            Self::Claim { claim, .. } => ("NodeClaim", claim),
+            Self::BoundPod { pod, .. }
+            | Self::DoNotDisrupt { pod, .. }
+            | Self::Rest { pod, .. }
+            | Self::Requested { pod, .. }
+            | Self::Resize { pod, .. }
+            | Self::Surge { pod, .. }
+            | Self::Mix { pod, .. } => ("Pod", pod),
+        };
+        Subject { kind, name: name.clone() }
+    }
+
+    /// The word for it in an event.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoCatalogue { .. } => reason::NO_COMPATIBLE_INSTANCE_TYPES,
+            Self::Disruption { .. } | Self::ConsolidateAfter { .. } => reason::DISRUPTION_INVALID,
+            Self::Mix { .. } => reason::INVALID_SPLIT_ANNOTATION,
+            Self::DoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
+            Self::Rest { .. }
+            | Self::Requested { .. }
+            | Self::Resize { .. }
+            | Self::Surge { .. }
+            | Self::NodeFee { .. }
+            | Self::PerformanceFactors { .. } => reason::INVALID_ANNOTATION,
+            Self::Quantity { .. } | Self::BoundPod { .. } | Self::Daemon { .. } | Self::Claim { .. } => {
+                reason::INVALID_FIELD
+            }
+        }
+    }
+
+    /// What it says, whomever it speaks of; `None` where it is told of each object by itself.
+    pub(crate) fn of_nobody(&self) -> Option<String> {
+        let mut same = self.clone();
+        let (name, others) = same.shared()?;
+        (*name, *others) = (String::new(), 0);
+        Some(same.to_string())
+    }
+
+    /// Speaks of one object more.
+    pub(crate) fn count_another(&mut self) {
+        if let Some((_, others)) = self.shared() {
+            *others += 1;
+        }
+    }
+
+    /// The first whom it speaks of, and how many others.
+    fn shared(&mut self) -> Option<(&mut String, &mut usize)> {
+        match self {
+            Self::DoNotDisrupt { pod, others, .. }
+            | Self::Rest { pod, others, .. }
+            | Self::Resize { pod, others, .. }
+            | Self::Surge { pod, others, .. }
+            | Self::Mix { pod, others, .. } => Some((pod, others)),
+            _ => None,
+        }
+    }
 }
 
 /// How many are not named.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
 use jiff::Timestamp;
 use planner::BoundPod;
@@ -24,15 +23,7 @@ pub(super) fn bound(
 ) -> BoundPod {
     let pod = &record.pod;
     let surges = pod.surges(surging, || records.is_alone(record));
-    let rests_until = pod.rests_until().unwrap_or_else(|error| {
-        problems.push(Problem::Rest { pod: full_name(pod), error });
-        None
-    });
     problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
-    let word = pod.annotation(annotation::RESIZE).filter(|word| *word != annotation::RESIZE_NEVER);
-    problems.extend(word.map(|word| Problem::Resize { pod: full_name(pod), text: word.to_owned() }));
-    let word = pod.misread_surge();
-    problems.extend(word.map(|word| Problem::Surge { pod: full_name(pod), text: word.to_owned() }));
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
@@ -41,7 +32,7 @@ pub(super) fn bound(
         do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
         held_by: held_by(&records.budgets(record), pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
-        rests_until: rests_until.map(millis),
+        rests_until: pod.rests_until().ok().flatten().map(millis),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
         mix: record.mix.clone(),
