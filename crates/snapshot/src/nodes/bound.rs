@@ -30,6 +30,7 @@ pub(super) fn bound(
         reschedulable: is_reschedulable(pod),
         // What holds with a DaemonSet's or a file's pod is said of the node itself.
         do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
+        protected_until: pod.protected_until(now).map(millis),
         held_by: held_by(&records.budgets(record), pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
         rests_until: pod.rests_until().ok().flatten().map(millis),
