@@ -173,6 +173,10 @@ pub const EVICTED: &str = "Evicted";
 pub const DISRUPTED: &str = "Disrupted";
 /// Event on a pod: its do-not-disrupt annotation is neither `true` nor a duration.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
+/// Event on a PodDisruptionBudget: it is about no pod.
+pub const SELECTS_NOTHING: &str = "SelectsNothing";
+/// Event on a Node: it says whose pool it is, and there is no NodeClaim of it.
+pub const NODE_CLAIM_MISSING: &str = "NodeClaimMissing";
 /// Event on an object: an annotation of it cannot be read and counts as absent.
 pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 /// Event on an object: a field of it cannot be read.

@@ -94,6 +94,12 @@ impl Guards {
         Some(&self.slots.get(id as usize)?.as_ref()?.budget)
     }
 
+    /// Budgets that no pod has, by name.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
+        let all = self.ids.values().filter_map(|id| self.slots.get(*id as usize)?.as_ref());
+        all.filter(|guard| guard.pods.is_empty()).map(|guard| guard.budget.as_ref())
+    }
+
     /// The record's pod has these budgets now, and had those before.
     pub(crate) fn assign(&mut self, record: u32, former: &[u32], present: &[u32]) {
         for id in former {

@@ -23,6 +23,7 @@ mod records;
 mod rescheduling;
 mod reserved;
 mod shapes;
+mod strays;
 mod terms;
 mod volumes;
 

@@ -142,6 +142,27 @@ pub enum Problem {
         /// What is wrong with it.
         error: api::InvalidMix,
     },
+    /// A PodDisruptionBudget that is about no pod.
+    #[error("PodDisruptionBudget {budget}: it selects no pod, so it protects nothing: {}", missing(*.asks))]
+    SelectsNothing {
+        /// `namespace/name`.
+        budget: String,
+        /// Whether it has a selector.
+        asks: bool,
+    },
+    /// A Node that says whose pool it is, and has no NodeClaim.
+    #[error(
+        "Node {node}{}: label karpenter.sh/nodepool says {pool:?}, but there is no NodeClaim of it, so it is neither given back nor replaced; give its NodeClaim too, or delete the Node, or take the label away",
+        and_others(*.others)
+    )]
+    Unclaimed {
+        /// The first of them, by name.
+        node: String,
+        /// How many more Nodes of the pool are like it.
+        others: usize,
+        /// The pool.
+        pool: String,
+    },
     /// Performance factors that cannot be read do not count.
     #[error("NodePool {pool}: annotation kerf.sh/performance-factors does not count: {error}{}", cause(error))]
     PerformanceFactors {
@@ -174,6 +195,8 @@ impl Problem {
             Self::Quantity { kind, name, .. } => (*kind, name),
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
+            Self::SelectsNothing { budget, .. } => ("PodDisruptionBudget", budget),
+            Self::Unclaimed { node, .. } => ("Node", node),
             Self::BoundPod { pod, .. }
             | Self::DoNotDisrupt { pod, .. }
             | Self::Rest { pod, .. }
@@ -192,6 +215,8 @@ impl Problem {
             Self::NoCatalogue { .. } => reason::NO_COMPATIBLE_INSTANCE_TYPES,
             Self::Disruption { .. } | Self::ConsolidateAfter { .. } => reason::DISRUPTION_INVALID,
             Self::Mix { .. } => reason::INVALID_SPLIT_ANNOTATION,
+            Self::SelectsNothing { .. } => reason::SELECTS_NOTHING,
+            Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
             Self::DoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
             Self::Rest { .. }
             | Self::Requested { .. }
@@ -227,9 +252,18 @@ impl Problem {
             | Self::Rest { pod, others, .. }
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }
-            | Self::Mix { pod, others, .. } => Some((pod, others)),
+            | Self::Mix { pod, others, .. }
+            | Self::Unclaimed { node: pod, others, .. } => Some((pod, others)),
             _ => None,
         }
+    }
+}
+
+/// What a budget's author should look at.
+fn missing(asks: bool) -> &'static str {
+    match asks {
+        true => "compare its selector with the labels of the pods that it is for, unless these are scaled to none",
+        false => "write spec.selector; an empty one, {}, is for all pods of its namespace",
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Record {
     taken: Option<Box<Resources>>,
     /// `namespace/name` of its volume claims, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
-    /// The PodDisruptionBudgets that select it while it is bound, by name.
+    /// The PodDisruptionBudgets that select it, by name.
     guards: Vec<u32>,
     /// How its workload is split over on-demand and spot, if it asks for that.
     pub(crate) mix: Option<Arc<Mix>>,
@@ -106,9 +106,14 @@ impl Records {
         }
     }
 
-    /// The PodDisruptionBudgets that select a bound pod, by name.
+    /// The PodDisruptionBudgets that select a pod, by name.
     pub(crate) fn budgets(&self, record: &Record) -> Vec<&PodDisruptionBudget> {
         record.guards.iter().filter_map(|id| self.guards.get(*id)).collect()
+    }
+
+    /// The PodDisruptionBudgets that select no pod, by name.
+    pub(crate) fn idle_budgets(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
+        self.guards.idle()
     }
 
     /// Whether the pod is the only one of its ReplicaSet that has a node.
@@ -262,8 +267,7 @@ impl Records {
     /// Finds the budgets that select the pod.
     fn guard(&mut self, id: u32) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
-        let counts = record.pod.is_bound() && !record.pod.is_terminal();
-        let guards = if counts { self.guards.of(&record.pod) } else { Vec::new() };
+        let guards = if record.pod.is_terminal() { Vec::new() } else { self.guards.of(&record.pod) };
         if guards == record.guards {
             return;
         }

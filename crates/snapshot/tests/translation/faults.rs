@@ -1,9 +1,9 @@
 //! What cannot be read, or cannot be meant, is told of: once for those who say the same, with the object to look at and the cure.
 
 use serde_json::{Value, json};
-use snapshot::{Built, Subject};
+use snapshot::{Built, Memory, Subject};
 
-use crate::objects::{Cluster, machine, merged, owned_by, pending, pool, running};
+use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, running};
 
 fn told(built: &Built) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
@@ -78,4 +78,86 @@ fn words_of_a_template_are_told_of_once_a_workload() {
     assert!(told[..3].iter().all(|it| it.starts_with("Pod default/api-1: ")), "{told:?}");
     assert!(told[3..].iter().all(|it| it.starts_with("Pod default/web-1 and 2 others: ")), "{told:?}");
     assert!(built.problems.iter().all(|it| it.reason() == "InvalidAnnotation"));
+}
+
+/// Rows: a budget's selector, what else it is, and what is said of it.
+#[test]
+fn a_budget_that_selects_no_pod_is_told_of() {
+    let app = |name: &str| json!({"matchLabels": {"app": name}});
+    let among = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]});
+    let ended = merged(running("done", "n1", "1", json!({})), json!({"status": {"phase": "Succeeded"}}));
+    let waits = merged(pending("new", "1", json!({})), json!({"metadata": {"labels": {"app": "new"}}}));
+    let scaled = json!({
+        "metadata": {"name": "rare", "namespace": "default"},
+        "spec": {"replicas": 0, "selector": {}, "template": {"metadata": {"labels": {"app": "rare"}}, "spec": {"containers": []}}},
+    });
+    let compare = "compare its selector with the labels of the pods that it is for, unless these are scaled to none";
+    let write = "write spec.selector; an empty one, {}, is for all pods of its namespace";
+    let (plain, elsewhere) = (json!({}), json!({"namespace": "other"}));
+    let made = |at: &str| json!({"creationTimestamp": at});
+    let rows = [
+        (app("web"), plain.clone(), None),
+        (app("new"), plain.clone(), None),
+        (json!({}), plain.clone(), None),
+        (app("rare"), plain.clone(), None),
+        (app("wbe"), plain.clone(), Some(("default", compare))),
+        (app("done"), plain.clone(), Some(("default", compare))),
+        (among, plain.clone(), Some(("default", compare))),
+        (app("web"), elsewhere.clone(), Some(("other", compare))),
+        (json!({}), elsewhere, Some(("other", compare))),
+        (json!(null), plain, Some(("default", write))),
+        (app("wbe"), made("2026-01-01T11:50:00Z"), Some(("default", compare))),
+        (app("wbe"), made("2026-01-01T11:50:01Z"), None),
+    ];
+    for (selector, metadata, expected) in rows {
+        let budget = merged(guard("web", selector, json!({"disruptionsAllowed": 1})), json!({"metadata": metadata}));
+        let pods = vec![running("web", "n1", "1", json!({})), ended.clone(), waits.clone()];
+        let cluster = Cluster { budgets: vec![budget.clone()], deployments: vec![scaled.clone()], ..with(pods) };
+        let built = cluster.build();
+        let expected = expected.map(|(namespace, cure)| {
+            format!("PodDisruptionBudget {namespace}/web: it selects no pod, so it protects nothing: {cure}")
+        });
+        assert_eq!(told(&built), Vec::from_iter(expected), "{budget}");
+        assert!(built.problems.iter().all(|it| it.about().kind == "PodDisruptionBudget"));
+    }
+}
+
+#[test]
+fn a_budget_is_told_of_until_a_pod_of_its_own_comes_and_again_once_none_is_left() {
+    let mut memory = Memory::default();
+    let budget = guard("web", json!({"matchLabels": {"app": "web"}}), json!({"disruptionsAllowed": 1}));
+    let cluster = |pods: Vec<Value>| Cluster { budgets: vec![budget.clone()], ..with(pods) };
+    let waits = merged(pending("web", "1", json!({})), json!({"metadata": {"labels": {"app": "web"}}}));
+    let told: Vec<usize> = [vec![], vec![waits], vec![running("web", "n1", "1", json!({}))], vec![]]
+        .into_iter()
+        .map(|pods| cluster(pods).build_with(&mut memory).problems.len())
+        .collect();
+    assert_eq!(told, [1, 0, 0, 1]);
+}
+
+#[test]
+fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
+    let node = |name: &str, metadata: Value| machine(name, json!({"metadata": metadata})).0;
+    let of = |pool: &str| json!({"labels": {"karpenter.sh/nodepool": pool}});
+    let mut foreign = node("foreign", json!({}));
+    foreign["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/nodepool");
+    let mut cluster = with(vec![]);
+    cluster.nodes.extend([
+        node("n2", of("default")),
+        node("n3", of("default")),
+        node("n4", of("other")),
+        node("goes", merged(of("other"), json!({"deletionTimestamp": "2026-01-01T11:59:00Z"}))),
+        node("fresh", merged(of("other"), json!({"creationTimestamp": "2026-01-01T11:55:00Z"}))),
+        foreign,
+    ]);
+    let built = cluster.build();
+    let cure = "but there is no NodeClaim of it, so it is neither given back nor replaced; give its NodeClaim too, or delete the Node, or take the label away";
+    assert_eq!(
+        told(&built),
+        [
+            format!(r#"Node n2 and 1 other: label karpenter.sh/nodepool says "default", {cure}"#),
+            format!(r#"Node n4: label karpenter.sh/nodepool says "other", {cure}"#),
+        ]
+    );
+    assert_eq!(subjects(&built), [("Node", "n2".to_owned()), ("Node", "n4".to_owned())]);
 }
