@@ -55,7 +55,7 @@ macro_rules! cases {
     };
 }
 
-cases! { adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered crowd empty gates good ignored interrupted moving older opened packed refused replaced split stdin told told_machine types unplaced unpriced unready volumes wrong }
+cases! { adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered crowd empty gates good ignored interrupted misread moving older opened packed refused replaced split stdin told told_machine types unplaced unpriced unready volumes wrong }
 
 /// Lines of every table fit 80 columns, and nothing is coloured where nobody looks.
 #[test]

@@ -177,6 +177,8 @@ pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotati
 pub const SELECTS_NOTHING: &str = "SelectsNothing";
 /// Event on a Node: it says whose pool it is, and there is no NodeClaim of it.
 pub const NODE_CLAIM_MISSING: &str = "NodeClaimMissing";
+/// Event on a NodeUsage: it is stale, from the future or of another instance, so it does not count.
+pub const USAGE_IGNORED: &str = "UsageIgnored";
 /// Event on an object: an annotation of it cannot be read and counts as absent.
 pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 /// Event on an object: a field of it cannot be read.

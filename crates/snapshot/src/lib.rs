@@ -39,7 +39,7 @@ pub use memory::Memory;
 pub use nodes::{node_usage, sick, sizing};
 pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
 pub use pools::rules as packing_rules;
-pub use problem::{Problem, Subject};
+pub use problem::{Problem, Subject, WhyUnused};
 
 /// A snapshot with what did not go into it.
 #[must_use]

@@ -110,6 +110,7 @@ impl Memory {
             records: &self.records,
             well_known: well_known(input),
             packing: pools::packing(input),
+            ignoring: pools::ignoring(input),
             surging: pools::surging(input),
         };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);

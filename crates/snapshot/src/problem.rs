@@ -163,6 +163,16 @@ pub enum Problem {
         /// The pool.
         pool: String,
     },
+    /// What an agent says of its node's use does not count.
+    #[error("NodeUsage {node}{}: {why}; it does not count, so nobody knows what the node really uses", and_others(*.others))]
+    Usage {
+        /// The first of the Nodes, by name.
+        node: String,
+        /// How many more reports are like it.
+        others: usize,
+        /// Why.
+        why: WhyUnused,
+    },
     /// Performance factors that cannot be read do not count.
     #[error("NodePool {pool}: annotation kerf.sh/performance-factors does not count: {error}{}", cause(error))]
     PerformanceFactors {
@@ -171,6 +181,20 @@ pub enum Problem {
         /// What is wrong with them.
         error: api::performance::InvalidFactors,
     },
+}
+
+/// Why a report of use does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WhyUnused {
+    /// It was measured too long ago: the agent is silent, or a dump is old.
+    #[error("it was measured 15 minutes ago or more")]
+    Stale,
+    /// It was measured later than now: a clock is wrong.
+    #[error("it was measured 2 minutes ahead of now or more, so a clock is wrong")]
+    Ahead,
+    /// It names another machine.
+    #[error("it is of another instance than its node's, which had the name before")]
+    OtherInstance,
 }
 
 /// The object that a problem speaks of: of several the first.
@@ -197,6 +221,7 @@ impl Problem {
             Self::Claim { claim, .. } => ("NodeClaim", claim),
             Self::SelectsNothing { budget, .. } => ("PodDisruptionBudget", budget),
             Self::Unclaimed { node, .. } => ("Node", node),
+            Self::Usage { node, .. } => ("NodeUsage", node),
             Self::BoundPod { pod, .. }
             | Self::DoNotDisrupt { pod, .. }
             | Self::Rest { pod, .. }
@@ -217,6 +242,7 @@ impl Problem {
             Self::Mix { .. } => reason::INVALID_SPLIT_ANNOTATION,
             Self::SelectsNothing { .. } => reason::SELECTS_NOTHING,
             Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
+            Self::Usage { .. } => reason::USAGE_IGNORED,
             Self::DoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
             Self::Rest { .. }
             | Self::Requested { .. }
@@ -252,8 +278,8 @@ impl Problem {
             | Self::Rest { pod, others, .. }
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }
-            | Self::Mix { pod, others, .. }
-            | Self::Unclaimed { node: pod, others, .. } => Some((pod, others)),
+            | Self::Mix { pod, others, .. } => Some((pod, others)),
+            Self::Unclaimed { node, others, .. } | Self::Usage { node, others, .. } => Some((node, others)),
             _ => None,
         }
     }

@@ -8,6 +8,7 @@ use planner::Sick;
 
 use super::Machine;
 use crate::millis;
+use crate::problem::WhyUnused;
 
 /// What the agent, or the EKS node monitoring agent, says of a sick machine (aws 4.8), and how long that has to last.
 const MONITORED: [(&str, SignedDuration); 5] = [
@@ -46,10 +47,15 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
     Some(node.condition(type_).filter(holds)?.last_transition_time.as_ref()?.0)
 }
 
-/// What the machine uses, if the report is about this machine and about now.
-pub(super) fn usage<'r>(machine: &Machine<'_>, report: Option<&'r NodeReport>, now: Timestamp) -> Option<&'r Usage> {
-    let usage = &report?.usage;
-    (machine.instance() == Some(&usage.instance) && usage.is_current(now)).then_some(usage)
+/// What the machine uses, if the report is about this machine and about now; else why it does not count.
+pub(super) fn usage<'r>(machine: &Machine<'_>, report: &'r NodeReport, now: Timestamp) -> Result<&'r Usage, WhyUnused> {
+    let usage = &report.usage;
+    let rows = [
+        (machine.instance() != Some(&usage.instance), WhyUnused::OtherInstance),
+        (usage.is_ahead(now), WhyUnused::Ahead),
+        (usage.is_stale(now), WhyUnused::Stale),
+    ];
+    rows.into_iter().find(|(holds, _)| *holds).map_or(Ok(usage), |(_, why)| Err(why))
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use planner::{Catalogue, Millis, Resources};
 
 use super::translate::{self, Scene};
 use super::{Machine, Standing, health, sizes};
-use crate::Problem;
+use crate::problem::WhyUnused;
 use crate::records::Group;
+use crate::{Problem, faults};
 
 /// What is bound or attached to a machine's Node.
 struct Setting<'a> {
@@ -27,6 +28,8 @@ pub(crate) struct Kept {
     pub(crate) capacity: Resources,
     pub(crate) standing: Standing,
     problems: Vec<Problem>,
+    /// Why what its agent says of its use does not count.
+    unused: Option<WhyUnused>,
     source: Source,
     /// The node is right from the first moment until just before the second.
     valid: (Timestamp, Option<Timestamp>),
@@ -90,6 +93,7 @@ pub(crate) fn refresh(
     let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
     let mut reports = by_name(&scene.input.usages, |report| report.metadata.name.as_deref());
     let mut all = Vec::with_capacity(machines.len());
+    let mut unused = Vec::new();
     for machine in machines {
         // All five lists are in the order of the same names.
         let name = machine.name();
@@ -112,8 +116,15 @@ pub(crate) fn refresh(
         let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
         kept.promise_until(scene.nominated_until(machine));
         problems.extend(kept.problems.iter().cloned());
+        let counts = machine.pool().is_none_or(|pool| !scene.ignoring.contains(pool.as_str()));
+        unused.extend(kept.unused.filter(|_| counts).map(|why| Problem::Usage {
+            node: name.to_owned(),
+            others: 0,
+            why,
+        }));
         all.push(kept);
     }
+    problems.extend(faults::once(unused.into_iter().map(|problem| ((), problem))));
     all
 }
 
@@ -147,7 +158,8 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
     let pods = scene.records.members(setting.pods);
     let now = scene.input.now;
     let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
-    let usage = health::usage(machine, setting.report.map(AsRef::as_ref), now);
+    let report = setting.report.map(|report| health::usage(machine, report, now));
+    let usage = report.and_then(Result::ok);
     node.usage = usage.map(sizes::node_usage);
     for (bound, record) in node.pods.iter_mut().zip(&pods) {
         // All others' would be carried along for nothing.
@@ -162,6 +174,7 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
         capacity: translate::capacity(scene, machine),
         standing: machine.standing(),
         problems,
+        unused: report.and_then(Result::err),
         source,
         valid: (now, end),
     }

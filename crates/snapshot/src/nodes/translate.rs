@@ -27,6 +27,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) well_known: BTreeSet<String>,
     /// Pools that lower requests.
     pub(crate) packing: BTreeSet<&'a str>,
+    /// Pools that look at no report of use.
+    pub(crate) ignoring: BTreeSet<&'a str>,
     /// Pools whose single pods have a copy before they go.
     pub(crate) surging: BTreeSet<&'a str>,
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use snapshot::{Built, Memory, Subject};
 
-use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, running};
+use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, running, usage};
 
 fn told(built: &Built) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
@@ -160,4 +160,46 @@ fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
         ]
     );
     assert_eq!(subjects(&built), [("Node", "n2".to_owned()), ("Node", "n4".to_owned())]);
+}
+
+/// Rows: what reports of two nodes say, the pool's policy, and what is told of it.
+#[test]
+fn a_report_that_does_not_count_says_why_once_for_all() {
+    let fresh = "2026-01-01T11:59:00Z";
+    let other = json!({"instance": "i-before"});
+    let no = "it does not count, so nobody knows what the node really uses";
+    let stale = format!("it was measured 15 minutes ago or more; {no}");
+    let ahead = format!("it was measured 2 minutes ahead of now or more, so a clock is wrong; {no}");
+    let another = format!("it is of another instance than its node's, which had the name before; {no}");
+    let rows = [
+        (usage("n1", fresh, json!({})), usage("n2", fresh, json!({})), "observe", vec![]),
+        (
+            usage("n1", "2026-01-01T11:45:00Z", json!({})),
+            usage("n2", "2026-01-01T11:00:00Z", json!({})),
+            "observe",
+            vec![format!("NodeUsage n1 and 1 other: {stale}")],
+        ),
+        (
+            usage("n1", "2026-01-01T12:02:00Z", json!({})),
+            usage("n2", fresh, other.clone()),
+            "pack",
+            vec![format!("NodeUsage n1: {ahead}"), format!("NodeUsage n2: {another}")],
+        ),
+        (
+            usage("n1", "2026-01-01T11:00:00Z", other),
+            usage("n2", fresh, json!({})),
+            "pack",
+            vec![format!("NodeUsage n1: {another}")],
+        ),
+        (usage("n1", "2026-01-01T11:45:00Z", json!({})), usage("n3", fresh, json!({})), "ignore", vec![]),
+    ];
+    for (one, two, policy, expected) in rows {
+        let mut cluster = with(vec![]);
+        let (node, claim) = machine("n2", json!({}));
+        cluster.nodes.push(node);
+        cluster.claims.push(claim);
+        cluster.usages = vec![one, two];
+        cluster.pools[0]["metadata"]["annotations"] = json!({"kerf.sh/utilization": policy});
+        assert_eq!(told(&cluster.build()), expected, "{policy}");
+    }
 }
