@@ -379,6 +379,18 @@ fn a_node_from_the_future_has_its_whole_life_ahead() {
     assert!(plan.moves.iter().all(|it| it.reason != planner::MoveReason::Expired), "{:?}", plan.moves);
 }
 
+/// A clock that was set back leaves a node in peace for as much longer; nothing goes early for it.
+#[test]
+fn a_node_that_was_in_use_in_the_future_was_in_use_just_now() {
+    for (at, goes) in [("2026-01-01T11:59:30Z", true), ("2026-01-01T11:59:31Z", false), ("2026-01-01T13:00:00Z", false)]
+    {
+        let (node, claim) = machine("n1", json!({}));
+        let claim = merged(claim, json!({"status": {"lastPodEventTime": at}}));
+        let plan = planner::plan(&with(vec![(node, claim)], vec![]).build().snapshot);
+        assert_eq!(plan.moves.len(), usize::from(goes), "{at}: {:?}", plan.report.nodes);
+    }
+}
+
 #[test]
 fn a_pod_rests_from_its_start() {
     let rows = [
