@@ -171,7 +171,7 @@ pub const NOMINATED: &str = "Nominated";
 pub const EVICTED: &str = "Evicted";
 /// Event on a pod: its node is being disrupted.
 pub const DISRUPTED: &str = "Disrupted";
-/// Event on a pod: its do-not-disrupt annotation is neither `true` nor a duration.
+/// Event on a pod or a Node: its do-not-disrupt annotation cannot be read, and protects nothing.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
 /// Event on a PodDisruptionBudget: it is about no pod.
 pub const SELECTS_NOTHING: &str = "SelectsNothing";

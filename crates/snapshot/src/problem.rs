@@ -142,6 +142,19 @@ pub enum Problem {
         /// What is wrong with it.
         error: api::InvalidMix,
     },
+    /// A Node's wish to be left in peace that cannot be read protects nothing.
+    #[error(
+        "Node {node}{}: annotation karpenter.sh/do-not-disrupt protects nothing: {text:?} is not true, and a time counts on pods only",
+        and_others(*.others)
+    )]
+    NodeDoNotDisrupt {
+        /// The first of them, by name.
+        node: String,
+        /// How many more Nodes say the same.
+        others: usize,
+        /// What they say.
+        text: String,
+    },
     /// A PodDisruptionBudget that is about no pod.
     #[error("PodDisruptionBudget {budget}: it selects no pod, so it protects nothing: {}", missing(*.asks))]
     SelectsNothing {
@@ -220,7 +233,7 @@ impl Problem {
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
             Self::SelectsNothing { budget, .. } => ("PodDisruptionBudget", budget),
-            Self::Unclaimed { node, .. } => ("Node", node),
+            Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } => ("Node", node),
             Self::Usage { node, .. } => ("NodeUsage", node),
             Self::BoundPod { pod, .. }
             | Self::DoNotDisrupt { pod, .. }
@@ -243,7 +256,7 @@ impl Problem {
             Self::SelectsNothing { .. } => reason::SELECTS_NOTHING,
             Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
             Self::Usage { .. } => reason::USAGE_IGNORED,
-            Self::DoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
+            Self::DoNotDisrupt { .. } | Self::NodeDoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
             Self::Rest { .. }
             | Self::Requested { .. }
             | Self::Resize { .. }
@@ -279,7 +292,9 @@ impl Problem {
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }
             | Self::Mix { pod, others, .. } => Some((pod, others)),
-            Self::Unclaimed { node, others, .. } | Self::Usage { node, others, .. } => Some((node, others)),
+            Self::NodeDoNotDisrupt { node, others, .. }
+            | Self::Unclaimed { node, others, .. }
+            | Self::Usage { node, others, .. } => Some((node, others)),
             _ => None,
         }
     }

@@ -1,4 +1,5 @@
-//! Objects whose counterpart is missing: budgets that select no pod, nodes that say whose pool they are and have no claim.
+//! Objects whose counterpart is missing: budgets that select no pod, nodes that say whose pool they are and have no claim; and Nodes whose
+//! wish for peace cannot be read.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::nodes::Machine;
 use crate::records::Records;
-use crate::{Input, Problem};
+use crate::{Input, Problem, faults};
 
 /// What belongs to a younger object may still be on its way.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
@@ -38,15 +39,19 @@ fn is_meant(input: &Input<'_>, namespace: &str, selector: &LabelSelector) -> boo
         || input.daemon_sets.iter().any(|it| makes(&it.metadata, &it.spec.template))
 }
 
-/// Nodes with a pool's label and no claim, once a pool.
+/// Nodes with a pool's label and no claim, once a pool, and those that ask to be left in peace in words that protect nothing.
 pub(crate) fn nodes(input: &Input<'_>, machines: &[Machine<'_>]) -> Vec<Problem> {
+    let misread = machines.iter().filter_map(|machine| {
+        let (node, text) = (machine.node?, machine.node?.misread_do_not_disrupt()?.to_owned());
+        Some(Problem::NodeDoNotDisrupt { node: node.name().to_owned(), others: 0, text })
+    });
     let alone = machines.iter().filter(|machine| machine.claim.is_none());
     let told = alone.filter_map(|machine| {
         let (node, pool) = (machine.node?, machine.pool()?);
         let stays = node.metadata.deletion_timestamp.is_none() && has_settled(&node.metadata, input.now);
         stays.then(|| Problem::Unclaimed { node: node.name().to_owned(), others: 0, pool: pool.clone() })
     });
-    crate::faults::once(told.map(|problem| ((), problem)))
+    faults::once(told.chain(misread).map(|problem| ((), problem)))
 }
 
 /// Whether an object has been there for a while; one that does not say since when has.

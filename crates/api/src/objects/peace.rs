@@ -1,8 +1,8 @@
-//! How long a pod asks to be left where it is: what its annotations say, until when, and what of them cannot be read.
+//! How long a pod asks to be left where it is, and a node: what its annotations say, until when, and what of them cannot be read.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Pod;
+use super::{Node, Pod};
 use crate::annotation;
 use crate::duration::{InvalidSpan, nanos, span};
 
@@ -47,6 +47,20 @@ impl Pod {
         let period = SignedDuration::from_nanos(span(text)?);
         let started = self.status.start_time.as_ref().or(self.metadata.creation_timestamp.as_ref());
         Ok(started.and_then(|at| at.0.checked_add(period).ok()))
+    }
+}
+
+impl Node {
+    /// Whether the Node itself asks to be left alone: on a Node only `true` counts, a time has no beginning there.
+    #[must_use]
+    pub fn is_do_not_disrupt(&self) -> bool {
+        self.annotation(annotation::DO_NOT_DISRUPT) == Some(annotation::TRUE)
+    }
+
+    /// What the annotation `karpenter.sh/do-not-disrupt` says, if that is neither `true` nor `false`: it protects nothing.
+    #[must_use]
+    pub fn misread_do_not_disrupt(&self) -> Option<&str> {
+        self.annotation(annotation::DO_NOT_DISRUPT).filter(|text| ![annotation::TRUE, FALSE].contains(text))
     }
 }
 

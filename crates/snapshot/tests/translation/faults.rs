@@ -162,6 +162,22 @@ fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
     assert_eq!(subjects(&built), [("Node", "n2".to_owned()), ("Node", "n4".to_owned())]);
 }
 
+#[test]
+fn a_node_that_asks_for_peace_in_words_that_do_not_count_is_told_of() {
+    let mut cluster = with(vec![]);
+    for (name, text) in [("n2", "4h"), ("n3", "4h"), ("n4", "false"), ("n5", "true")] {
+        let (node, claim) = machine(name, json!({"metadata": says("karpenter.sh/do-not-disrupt", text)}));
+        cluster.nodes.push(node);
+        cluster.claims.push(claim);
+    }
+    let built = cluster.build();
+    let expected = r#"Node n2 and 1 other: annotation karpenter.sh/do-not-disrupt protects nothing: "4h" is not true, and a time counts on pods only"#;
+    assert_eq!(told(&built), [expected]);
+    let held: Vec<&str> =
+        built.snapshot.nodes.iter().filter(|node| node.do_not_disrupt).map(|node| node.name.as_str()).collect();
+    assert_eq!(held, ["n5"]);
+}
+
 /// Rows: what reports of two nodes say, the pool's policy, and what is told of it.
 #[test]
 fn a_report_that_does_not_count_says_why_once_for_all() {
