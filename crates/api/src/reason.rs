@@ -173,6 +173,8 @@ pub const EVICTED: &str = "Evicted";
 pub const DISRUPTED: &str = "Disrupted";
 /// Event on a pod or a Node: its do-not-disrupt annotation cannot be read, and protects nothing.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
+/// Event on a PodDisruptionBudget and its pods: no eviction of them will ever pass.
+pub const NEVER_EVICTED: &str = "NeverEvicted";
 /// Event on a PodDisruptionBudget: it is about no pod.
 pub const SELECTS_NOTHING: &str = "SelectsNothing";
 /// Event on a Node: it says whose pool it is, and there is no NodeClaim of it.

@@ -120,7 +120,10 @@ impl Guards {
         if former.spec.selector != budget.spec.selector {
             change.namespaces.insert(name(budget).0);
         }
-        let answers = |budget: &PodDisruptionBudget| (budget.lets_ready_go(), budget.lets_unready_go());
+        let answers = |budget: &PodDisruptionBudget| {
+            let goes = (budget.lets_ready_go(), budget.lets_unready_go(), budget.lets_go_beside_a_copy());
+            (goes, budget.blocks_for_ever(), budget.wants_all_to_stay().then(|| budget.why_all_stay()))
+        };
         if answers(&former) != answers(budget) {
             change.pods.extend(&guard.pods);
         }

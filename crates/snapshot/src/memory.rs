@@ -123,7 +123,7 @@ impl Memory {
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
             let group = machine.node.and_then(|node| self.records.on(node.name()));
-            sorting.leaving(machine.name(), leaving, &self.records, group);
+            sorting.leaving(&kept.node, leaving, &self.records, group);
         }
         sorting
     }

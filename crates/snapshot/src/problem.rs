@@ -2,6 +2,7 @@
 
 use api::duration::{InvalidDuration, InvalidSpan};
 use api::nodepool::DisruptionFault;
+use api::objects::Unevictable;
 use api::reason;
 
 /// One thing that an operator should repair. Nothing stops because of it.
@@ -155,6 +156,16 @@ pub enum Problem {
         /// What they say.
         text: String,
     },
+    /// A pod that no eviction will ever take, for the API server would refuse each.
+    #[error("Pod {pod}{}: it will never be evicted, so its node is not given back: {why}", and_others(*.others))]
+    NeverEvicted {
+        /// `namespace/name` of the first of them.
+        pod: String,
+        /// How many more pods the same budgets hold so.
+        others: usize,
+        /// Whose word that is, and what to do.
+        why: Unevictable,
+    },
     /// A PodDisruptionBudget that is about no pod.
     #[error("PodDisruptionBudget {budget}: it selects no pod, so it protects nothing: {}", missing(*.asks))]
     SelectsNothing {
@@ -223,6 +234,7 @@ impl Problem {
     /// Whom it speaks of: where somebody would look for it.
     #[must_use]
     pub fn about(&self) -> Subject {
+        const BUDGET: &str = "PodDisruptionBudget";
         let (kind, name) = match self {
             Self::NoCatalogue { pool, .. }
             | Self::Disruption { pool, .. }
@@ -232,7 +244,8 @@ impl Problem {
             Self::Quantity { kind, name, .. } => (*kind, name),
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
-            Self::SelectsNothing { budget, .. } => ("PodDisruptionBudget", budget),
+            Self::SelectsNothing { budget, .. } => (BUDGET, budget),
+            Self::NeverEvicted { pod, why, .. } => why.budgets().first().map_or(("Pod", pod), |name| (BUDGET, name)),
             Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } => ("Node", node),
             Self::Usage { node, .. } => ("NodeUsage", node),
             Self::BoundPod { pod, .. }
@@ -254,6 +267,7 @@ impl Problem {
             Self::Disruption { .. } | Self::ConsolidateAfter { .. } => reason::DISRUPTION_INVALID,
             Self::Mix { .. } => reason::INVALID_SPLIT_ANNOTATION,
             Self::SelectsNothing { .. } => reason::SELECTS_NOTHING,
+            Self::NeverEvicted { .. } => reason::NEVER_EVICTED,
             Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
             Self::Usage { .. } => reason::USAGE_IGNORED,
             Self::DoNotDisrupt { .. } | Self::NodeDoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
@@ -288,6 +302,7 @@ impl Problem {
     fn shared(&mut self) -> Option<(&mut String, &mut usize)> {
         match self {
             Self::DoNotDisrupt { pod, others, .. }
+            | Self::NeverEvicted { pod, others, .. }
             | Self::Rest { pod, others, .. }
             | Self::Resize { pod, others, .. }
             | Self::Surge { pod, others, .. }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api::objects::{LabelSelector, PodDisruptionBudget, PodTemplateSpec};
+use api::objects::{LabelSelector, PodTemplateSpec};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -21,7 +21,7 @@ pub(crate) fn budgets(input: &Input<'_>, records: &Records) -> Vec<Problem> {
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
         let selector = budget.spec.selector.as_ref();
         let meant = selector.is_some_and(|selector| is_meant(input, namespace, selector));
-        (!meant).then(|| Problem::SelectsNothing { budget: full_name(budget), asks: selector.is_some() })
+        (!meant).then(|| Problem::SelectsNothing { budget: budget.full_name(), asks: selector.is_some() })
     });
     told.collect()
 }
@@ -57,9 +57,4 @@ pub(crate) fn nodes(input: &Input<'_>, machines: &[Machine<'_>]) -> Vec<Problem>
 /// Whether an object has been there for a while; one that does not say since when has.
 fn has_settled(metadata: &ObjectMeta, now: Timestamp) -> bool {
     metadata.creation_timestamp.as_ref().is_none_or(|at| now.duration_since(at.0) >= FRESH)
-}
-
-fn full_name(budget: &PodDisruptionBudget) -> String {
-    let name = budget.metadata.name.as_deref().unwrap_or_default();
-    format!("{}/{name}", budget.metadata.namespace.as_deref().unwrap_or_default())
 }

@@ -10,9 +10,6 @@ use crate::records::{Record, Records};
 use crate::rescheduling::{full_name, is_reschedulable, uid};
 use crate::{Problem, millis};
 
-/// Phase of a pod whose containers have never run.
-const PENDING: &str = "Pending";
-
 /// `surging` says whether the node's pool asks for copies of single pods before they go.
 pub(super) fn bound(
     records: &Records,
@@ -23,6 +20,7 @@ pub(super) fn bound(
 ) -> BoundPod {
     let pod = &record.pod;
     let surges = pod.surges(surging, || records.is_alone(record));
+    let own = records.budgets(record);
     problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
     BoundPod {
         uid: uid(pod),
@@ -31,7 +29,7 @@ pub(super) fn bound(
         // What holds with a DaemonSet's or a file's pod is said of the node itself.
         do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
         protected_until: pod.protected_until(now).map(millis),
-        held_by: held_by(&records.budgets(record), pod, surges, now),
+        held_by: held_by(&own, pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
         rests_until: pod.rests_until().ok().flatten().map(millis),
         shape: Arc::clone(&record.shape),
@@ -41,6 +39,15 @@ pub(super) fn bound(
         sizing: None,
         surges,
     }
+}
+
+/// A pod that no eviction will ever take.
+pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, now: Timestamp) -> Option<Problem> {
+    let pod = &record.pod;
+    let own = records.budgets(record);
+    let surges = !own.is_empty() && pod.surges(surging, || records.is_alone(record));
+    let why = pod.unevictable(&own, surges, now)?;
+    Some(Problem::NeverEvicted { pod: full_name(pod), others: 0, why })
 }
 
 /// Whether the pod forbids to take its node away; one that ends anyway forbids nothing.
@@ -56,9 +63,8 @@ fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp
         [only] => only.lets_go(pod) || surges && only.lets_go_beside_a_copy(),
         _ => false,
     };
-    if passes || pod.status.phase == PENDING || !pod.is_evictable(now) {
+    if passes || pod.has_never_run() || !pod.is_evictable(now) {
         return Vec::new();
     }
-    let named = own.iter().filter_map(|budget| budget.metadata.name.as_deref());
-    named.map(|name| format!("{}/{name}", pod.namespace())).collect()
+    own.iter().map(|budget| budget.full_name()).collect()
 }

@@ -93,7 +93,7 @@ pub(crate) fn refresh(
     let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
     let mut reports = by_name(&scene.input.usages, |report| report.metadata.name.as_deref());
     let mut all = Vec::with_capacity(machines.len());
-    let mut unused = Vec::new();
+    let mut told = Vec::new();
     for machine in machines {
         // All five lists are in the order of the same names.
         let name = machine.name();
@@ -115,16 +115,12 @@ pub(crate) fn refresh(
         let kept = known.filter(right);
         let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
         kept.promise_until(scene.nominated_until(machine));
-        problems.extend(kept.problems.iter().cloned());
+        told.extend(kept.problems.iter().cloned());
         let counts = machine.pool().is_none_or(|pool| !scene.ignoring.contains(pool.as_str()));
-        unused.extend(kept.unused.filter(|_| counts).map(|why| Problem::Usage {
-            node: name.to_owned(),
-            others: 0,
-            why,
-        }));
+        told.extend(kept.unused.filter(|_| counts).map(|why| Problem::Usage { node: name.to_owned(), others: 0, why }));
         all.push(kept);
     }
-    problems.extend(faults::once(unused.into_iter().map(|problem| ((), problem))));
+    problems.extend(faults::once(told.into_iter().map(|problem| ((), problem))));
     all
 }
 

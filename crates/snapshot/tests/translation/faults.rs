@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use snapshot::{Built, Memory, Subject};
 
-use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, running, usage};
+use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, ready, running, usage};
 
 fn told(built: &Built) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
@@ -176,6 +176,53 @@ fn a_node_that_asks_for_peace_in_words_that_do_not_count_is_told_of() {
     let held: Vec<&str> =
         built.snapshot.nodes.iter().filter(|node| node.do_not_disrupt).map(|node| node.name.as_str()).collect();
     assert_eq!(held, ["n5"]);
+}
+
+#[test]
+fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
+    let budget = |name: &str, app: &str, spec: Value, pods: i32| {
+        let status = json!({"expectedPods": pods, "currentHealthy": pods, "desiredHealthy": 1});
+        merged(guard(name, json!({"matchLabels": {"app": app}}), status), json!({"spec": spec}))
+    };
+    let labelled = |name: &str, app: &str| ready(running(name, "n1", "100m", json!({"labels": {"app": app}})));
+    let cluster = Cluster {
+        budgets: vec![
+            budget("single", "db", json!({"minAvailable": 1}), 1),
+            budget("all", "web", json!({"minAvailable": "100%"}), 3),
+            budget("fine", "api", json!({"minAvailable": 1}), 2),
+            budget("one", "twice", json!({"maxUnavailable": 1}), 1),
+            budget("two", "twice", json!({"maxUnavailable": 1}), 1),
+        ],
+        ..with(vec![
+            labelled("db-0", "db"),
+            labelled("web-0", "web"),
+            labelled("web-1", "web"),
+            labelled("web-2", "web"),
+            labelled("api-0", "api"),
+            labelled("twice-0", "twice"),
+        ])
+    };
+    let built = cluster.build();
+    let never = "it will never be evicted, so its node is not given back:";
+    let cure = "run one pod more than must stay, or set maxUnavailable: 1";
+    assert_eq!(
+        told(&built),
+        [
+            format!(
+                "Pod default/db-0: {never} PodDisruptionBudget default/single lets no pod go, for minAvailable is 1 and there is 1 pod; {cure}"
+            ),
+            format!(
+                "Pod default/twice-0: {never} the API server evicts no pod that more than one PodDisruptionBudget selects, and default/one and default/two do; let one of them select it"
+            ),
+            format!(
+                "Pod default/web-0 and 2 others: {never} PodDisruptionBudget default/all lets no pod go, for minAvailable is 100% and there are 3 pods; set maxUnavailable: 1"
+            ),
+        ]
+    );
+    let foreign = Cluster { claims: vec![], pools: vec![], ..cluster }.build();
+    assert!(told(&foreign).iter().all(|it| !it.contains("evicted")), "nobody gives back a node without a claim");
+    let about = ["default/single", "default/one", "default/all"];
+    assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));
 }
 
 /// Rows: what reports of two nodes say, the pool's policy, and what is told of it.

@@ -75,7 +75,10 @@ fn budget(dice: &mut Dice, number: usize) -> Value {
         [json!({"matchLabels": {"tier": "t0"}}), json!({"matchLabels": {"app": "web"}}), json!({}), json!(null)];
     let policy = ["AlwaysAllow", "IfHealthyBudget"][dice.roll(2)];
     let policy = json!({"spec": {"unhealthyPodEvictionPolicy": policy}});
-    let status = json!({"disruptionsAllowed": dice.roll(2)});
+    let stay = [json!({"minAvailable": 1}), json!({"minAvailable": "60%"}), json!({"maxUnavailable": 0}), json!({})];
+    let policy = merged(policy, json!({"spec": stay[dice.roll(4)]}));
+    let (healthy, pods) = (dice.roll(3), dice.roll(3));
+    let status = json!({"disruptionsAllowed": dice.roll(2), "currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": pods});
     merged(guard(&format!("b{number}"), selector[dice.roll(4)].clone(), status), policy)
 }
 
