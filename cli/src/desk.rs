@@ -4,7 +4,7 @@ mod settle;
 
 use jiff::Timestamp;
 use planner::{Checked, MinValuesPolicy, Plan, PreferencePolicy};
-use snapshot::{Built, Input};
+use snapshot::{Built, Input, Problem, WhyUnused};
 
 use crate::catalogue::{self, Offer, Wish};
 use crate::failure::Failure;
@@ -52,6 +52,10 @@ pub struct Gates {
     pub static_pools: Gate,
     /// Capacity buffers.
     pub buffers: Gate,
+    /// Whether sick nodes are replaced; as in the controller only where somebody says so.
+    pub node_repair: bool,
+    /// Whether spot may take the place of spot; likewise.
+    pub spot_to_spot: bool,
 }
 
 /// One feature gate.
@@ -112,6 +116,8 @@ impl Cluster {
         let settings = snapshot::Settings {
             preferences: conditions.preferences,
             min_values: conditions.min_values,
+            node_repair: conditions.gates.node_repair,
+            spot_to_spot: conditions.gates.spot_to_spot,
             ..snapshot::Settings::default()
         };
         snapshot::build(&Input {
@@ -152,6 +158,16 @@ impl Answer {
     }
 }
 
+/// A problem with the cure that only this command knows.
+fn told(problem: &Problem) -> String {
+    match problem {
+        Problem::Usage { why: WhyUnused::Stale | WhyUnused::Ahead, .. } => {
+            format!("{problem}; --now says which moment a dump is of")
+        }
+        problem => problem.to_string(),
+    }
+}
+
 /// Plans, and checks the plan with code that shares nothing with the planner: what is left is what the controller would carry out.
 ///
 /// # Errors
@@ -159,8 +175,9 @@ impl Answer {
 pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, Failure> {
     let mut cluster = Cluster::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);
-    cluster.warnings.extend(built.problems.iter().map(ToString::to_string));
+    cluster.warnings.extend(built.problems.iter().map(told));
     cluster.warnings.extend(settle::unserved(&cluster.objects, &built));
+    cluster.warnings.extend(settle::unrepaired(&cluster.objects, &built, conditions));
     let Checked { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let Some(plan) = sound else { return Err(Failure::fault(format!("the plan breaks its own rules: {findings}"))) };

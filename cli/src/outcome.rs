@@ -2,6 +2,7 @@
 
 pub(crate) mod cost;
 mod disruption;
+mod interrupted;
 mod mixes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use serde_json::Value;
 use crate::desk::Answer;
 use crate::money::dollars;
 pub use disruption::{Disruption, Moved, Place, Resized, Stay, Unpacked};
+pub(crate) use interrupted::INTERRUPTED;
 pub use mixes::Split;
 
 /// Everything that a plan says.
@@ -204,17 +206,19 @@ pub fn names(answer: &Answer) -> Vec<String> {
 
 fn claims(answer: &Answer, names: &[String]) -> Vec<NewClaim> {
     let mut arriving = disruption::arriving(answer);
+    let instead = interrupted::bought(answer);
     let named = names.iter().zip(&answer.plan.launches).enumerate();
     let one = |(position, (name, launch)): (usize, (&String, &Launch))| {
         let mut pods = pods(answer, launch.pods.iter().copied());
         pods.extend(arriving.remove(&position).into_iter().flatten());
         pods.sort();
-        claim(name.clone(), launch, pods)
+        let replaces = launch.purpose == Purpose::Replacement || instead.contains(&position);
+        claim(name.clone(), launch, pods, replaces)
     };
     named.map(one).collect()
 }
 
-fn claim(name: String, launch: &Launch, pods: Vec<String>) -> NewClaim {
+fn claim(name: String, launch: &Launch, pods: Vec<String>, replaces: bool) -> NewClaim {
     let mut requirements: Vec<Need> = launch.requirements.iter().map(need).collect();
     // Instance types have a list of their own; they stand here too where their number matters.
     requirements.extend(launch.min_instance_types.map(|count| Need {
@@ -234,7 +238,7 @@ fn claim(name: String, launch: &Launch, pods: Vec<String>) -> NewClaim {
         requests: amounts(&launch.requests),
         price_per_hour: dollars(launch.price.0),
         pods,
-        purpose: if launch.purpose == Purpose::Replacement { "replacement" } else { "provision" },
+        purpose: if replaces { "replacement" } else { "provision" },
     }
 }
 

@@ -127,6 +127,8 @@ impl Settings {
             overlays: written.gate("NodeOverlay"),
             static_pools: written.gate("StaticCapacity"),
             buffers: written.gate("CapacityBuffer"),
+            node_repair: written.value("NodeRepair") == Some(true),
+            spot_to_spot: written.value("SpotToSpotConsolidation") == Some(true),
         }
     }
 

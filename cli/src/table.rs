@@ -6,7 +6,7 @@ use planner::Resources;
 
 use crate::desk::Answer;
 use crate::money::rounded;
-use crate::outcome::{Outcome, Split, cost};
+use crate::outcome::{INTERRUPTED, Moved, Outcome, Split, cost};
 use crate::view::{self, Machine};
 pub(crate) use text::{Paint, fit, wrap};
 
@@ -26,7 +26,8 @@ pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
     table.machines("NEW NODES", &after, &view::launched(&after));
     table.machines("NODES THAT ARE THERE", &after, &view::existing(&after));
     table.splits(outcome);
-    table.moves(outcome);
+    table.moves("TAKEN BY EC2", outcome, |it| it.reason == INTERRUPTED);
+    table.moves("GIVEN BACK", outcome, |it| it.reason != INTERRUPTED);
     table.resizes(outcome);
     let stays = outcome.disruption.stays.iter();
     table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
@@ -127,12 +128,13 @@ impl Table {
         }
     }
 
-    fn moves(&mut self, outcome: &Outcome) {
-        if outcome.disruption.moves.is_empty() {
+    fn moves(&mut self, heading: &str, outcome: &Outcome, belongs: impl Fn(&&Moved) -> bool) {
+        let own: Vec<&Moved> = outcome.disruption.moves.iter().filter(belongs).collect();
+        if own.is_empty() {
             return;
         }
-        self.heading("GIVEN BACK");
-        for it in &outcome.disruption.moves {
+        self.heading(heading);
+        for it in own {
             let price = match it.saving_per_hour.as_deref() {
                 None => String::new(),
                 Some(price) => match price.strip_prefix('-') {
@@ -141,14 +143,7 @@ impl Table {
                 },
             };
             self.lines.push(fit(&format!("{}: {}{price}", it.nodes.join(" and "), it.reason), WIDTH));
-            let mut why = it.why.clone();
-            if !it.replacements.is_empty() {
-                why = format!("{why}, once {} up", is_up(&it.replacements));
-            }
-            if !it.pods.is_empty() {
-                why = format!("{why}; {} to move", counted(it.pods.len(), "pod"));
-            }
-            self.lines.extend(wrap(&why, WIDTH, "  "));
+            self.lines.extend(wrap(&story(it), WIDTH, "  "));
         }
     }
 
@@ -218,6 +213,22 @@ impl Table {
     }
 }
 
+/// Why nodes go, what comes for them, and how many pods move.
+fn story(it: &Moved) -> String {
+    let mut story = it.why.clone();
+    if !it.replacements.is_empty() {
+        // Nobody who is taken waits for what comes.
+        story = match it.reason == INTERRUPTED {
+            true => format!("{story}; {} bought instead", is(&it.replacements)),
+            false => format!("{story}, once {} up", is(&it.replacements)),
+        };
+    }
+    if !it.pods.is_empty() {
+        story = format!("{story}; {} to move", counted(it.pods.len(), "pod"));
+    }
+    story
+}
+
 /// What became of a workload's split, and what was asked for.
 fn said(split: &Split) -> String {
     let counts = [(split.unknown, "on nodes that do not say"), (split.waiting, "without a place")];
@@ -264,7 +275,7 @@ fn alike<'a>(answer: &Answer, machines: &'a [Machine]) -> Vec<Group<'a>> {
 }
 
 /// `a is`, `a and b are`.
-fn is_up(claims: &[String]) -> String {
+fn is(claims: &[String]) -> String {
     format!("{} {}", claims.join(" and "), if claims.len() == 1 { "is" } else { "are" })
 }
 

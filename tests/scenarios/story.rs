@@ -24,7 +24,7 @@
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
 //!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
-//!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
+//!           on NODE (it runs there), and then: held held-for DURATION ending stuck (no budget lets it go) fixed (it goes with its node)
 //!           budget NAME (which holds it) costs N (its deletion) rests DURATION surges
 //!           does AMOUNTS after HOURS [pressed] (what it uses) was AMOUNTS (its requests were lowered from that to `asks`)
 //!           got-back N DURATION (so often, the last time so long ago) always WHY (its requests stay whatever it does)
@@ -228,7 +228,8 @@ impl Reader {
             uid: name.to_owned(),
             name: name.to_owned(),
             reschedulable: !statement.has("fixed"),
-            do_not_disrupt: statement.has("held"),
+            do_not_disrupt: statement.has("held") || statement.has("held-for"),
+            protected_until: statement.word("held-for").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
             shape: Arc::new(shape.clone()),
             claims: claims.clone(),
             mix: mix.clone(),
@@ -240,7 +241,7 @@ impl Reader {
             surges: statement.has("surges"),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));
-        let stays = ["held", "stuck"].iter().any(|word| statement.has(word));
+        let stays = ["held", "held-for", "stuck"].iter().any(|word| statement.has(word));
         if node.leaving.is_some() && (forced || !stays) && !statement.has("fixed") {
             let leaving_node = Some(node.name.clone());
             let shape = self.intern(shape);

@@ -79,8 +79,7 @@ const GONE: [(&str, &str); 16] = [
     ),
 ];
 
-const CONSISTENCY: &str =
-    "write operator_nodeclaim_status_condition_count{type=\"ConsistentStateFound\", status=\"False\"}";
+const CONSISTENCY: &str = "delete the rule: machines that have less than was promised are not counted, what they really have is learned and planned with";
 const DISRUPTED: &str = "write karpenter_interruption_received_messages_total, by message_type";
 const DRIFTED: &str = "write operator_nodeclaim_status_condition_transitions_total{type=\"Drifted\", status=\"True\"}";
 const INITIALIZED: &str =

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use snapshot::Built;
 
-use super::{Gate, Gates};
+use super::{Conditions, Gate, Gates};
 use crate::input::Objects;
 use crate::table::counted;
 use crate::workload;
@@ -96,6 +96,26 @@ pub(super) fn unserved(objects: &Objects, built: &Built) -> Vec<String> {
         format!("CapacityBuffer {namespace}/{name} gets no room: strategy {strategy} is for another program")
     });
     overlays.chain(buffers).chain(foreign).collect()
+}
+
+/// Sick nodes that are not replaced for it, because the gate is closed.
+pub(super) fn unrepaired(objects: &Objects, built: &Built, conditions: &Conditions) -> Option<String> {
+    let nodes = built.snapshot.nodes.iter();
+    let managed: BTreeSet<&str> =
+        nodes.filter(|node| node.claim.is_some() && node.leaving.is_none()).map(|node| node.name.as_str()).collect();
+    let due = |node: &&Arc<Node>| {
+        let sick = snapshot::sick(node, None).filter(|_| managed.contains(node.name()));
+        sick.is_some_and(|sick| sick.due.0 <= conditions.now.as_millisecond())
+    };
+    let mut sick: Vec<&str> = objects.nodes.iter().filter(due).map(|node| node.name()).collect();
+    sick.sort_unstable();
+    let [first, others @ ..] = sick.as_slice() else { return None };
+    let who = match others.len() {
+        0 => format!("{first} is"),
+        count => format!("{first} and {} are", counted(count, "other")),
+    };
+    let told = "sick and not replaced for it: the controller does that only with feature gate NodeRepair=true, which is off by default";
+    (!conditions.gates.node_repair).then(|| format!("Node {who} {told}"))
 }
 
 /// Binds claims that name a volume which is there, as the volume controller does at once; a claim with a status has been

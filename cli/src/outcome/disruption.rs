@@ -7,14 +7,16 @@ use api::quantity;
 use planner::{ContainerResize, Destination, Move, NodeVerdict, Resize, Resources, Size};
 use serde::Serialize;
 
+use super::interrupted;
 use crate::desk::Answer;
 use crate::money::dollars;
+use crate::table::counted;
 
 /// Moves, nodes that stay, and requests that change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// In the order in which they were decided.
+    /// What EC2 takes first, by name, then in the order in which they were decided.
     pub moves: Vec<Moved>,
     /// By name.
     pub stays: Vec<Stay>,
@@ -104,8 +106,9 @@ pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
     stays.sort_by(|one, other| one.node.cmp(&other.node));
     let unpacked = plan.report.unpacked.iter();
     let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
+    let planned = plan.moves.iter().map(|it| moved(answer, it, names));
     Disruption {
-        moves: plan.moves.iter().map(|it| moved(it, names)).collect(),
+        moves: interrupted::moves(answer, names).into_iter().chain(planned).collect(),
         stays,
         resizes: plan.resizes.iter().flat_map(|it| it.containers.iter().map(|own| resized(it, own))).collect(),
         saving_from_usage: dollars(plan.saved_by_usage.0),
@@ -132,7 +135,7 @@ fn resized(it: &Resize, own: &ContainerResize) -> Resized {
     }
 }
 
-fn moved(it: &Move, names: &[String]) -> Moved {
+fn moved(answer: &Answer, it: &Move, names: &[String]) -> Moved {
     let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
     let mut pods: Vec<Place> = it
         .pods
@@ -153,8 +156,22 @@ fn moved(it: &Move, names: &[String]) -> Moved {
         replacements: it.replacements.iter().map(name).collect(),
         pods,
         saving_per_hour: it.saving.map(|saving| dollars(saving.0)),
-        why: it.why.to_string(),
+        why: format!("{}{}", it.why, left_behind(answer, it)),
     }
+}
+
+/// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
+fn left_behind(answer: &Answer, it: &Move) -> String {
+    let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
+    let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
+    let left = without_place(&going, it.pods.len());
+    left.map(|left| format!("; places for its {left} are found once it has gone")).unwrap_or_default()
+}
+
+/// How many pods of nodes that go need a place and have none, where `placed` have one; `None` where all have.
+pub(super) fn without_place(going: &[&planner::Node], placed: usize) -> Option<String> {
+    let all = going.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
+    Some(all.saturating_sub(placed)).filter(|count| *count > 0).map(|count| counted(count, "pod"))
 }
 
 /// Names of pods that move to a launch, by its position.

@@ -30,10 +30,10 @@ impl Kind {
         self.reason == reason.as_str()
     }
 
-    /// Whether replacements have to be ready first: a machine that is sick or that EC2 takes waits for nobody.
+    /// Whether replacements have to be ready first: a machine that is sick waits for nobody.
     #[must_use]
     pub fn waits(&self) -> bool {
-        !self.is(MoveReason::Unhealthy) && !self.is(MoveReason::Interrupted)
+        !self.is(MoveReason::Unhealthy)
     }
 
     /// Karpenter's label `reason`.

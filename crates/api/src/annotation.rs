@@ -10,14 +10,10 @@ pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// `true` or `false` on a claim: whether minValues were lowered to make it launchable.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
-/// Comma list of DRA drivers that must publish before the claim is initialized.
-pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
 /// `true` on a claim whose candidate types were priced by a NodeOverlay.
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 /// `true` on a claim whose candidate types were sized by a NodeOverlay.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
-/// Reserved for provider compatibility marks.
-pub const PROVIDER_COMPATIBILITY: &str = "compatibility.karpenter.sh/provider";
 
 /// Drift hash of an EC2NodeClass, on class and claim.
 pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
@@ -106,13 +102,6 @@ pub const PERFORMANCE: &str = "kerf.sh/performance";
 pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
 /// On a pod, or as a label of it: how many of the workload's other pods are to be on spot, such as `70%`.
 pub const SPOT_SHARE: &str = "kerf.sh/spot-share";
-
-/// `true` on a pod that stands for room that a CapacityBuffer keeps; such pods never reach the API server.
-pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
-/// On a pod with [`BUFFER_FAKE_POD`]: name of its buffer.
-pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
-/// On a pod with [`BUFFER_FAKE_POD`]: namespace of its buffer.
-pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
 /// On a pod of a Node: set by kubelet for a pod that comes from a file, not from the API.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";

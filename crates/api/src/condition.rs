@@ -28,8 +28,6 @@ pub const DRAINED: &str = "Drained";
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
 /// NodeClaim: the cloud has accepted its end.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
-/// NodeClaim: Node and claim agree.
-pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
 /// EC2NodeClass: images were found.
 pub const AMIS_READY: &str = "AMIsReady";
@@ -48,8 +46,6 @@ pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
 /// CapacityBuffer: whether the room is there.
 pub const PROVISIONING: &str = "Provisioning";
-/// CapacityBuffer: quotas keep the buffer smaller than asked; nobody sets it yet.
-pub const LIMITED_BY_QUOTAS: &str = "LimitedByQuotas";
 
 /// Node: the network of pods is not there; set by cloud controllers and network plugins.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";

@@ -16,6 +16,23 @@ pub struct InvalidDuration {
     pub text: String,
 }
 
+/// A text that is no time that can pass.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a duration of 0s or more: write hours, minutes and seconds such as 1h30m or 45s")]
+pub struct InvalidSpan {
+    /// The text as given.
+    pub text: String,
+}
+
+/// Nanoseconds of a Go duration that is not negative: what happens so long after something, or lasts so long.
+///
+/// # Errors
+/// When the text is not a Go duration, is negative, or does not fit 64 bits of nanoseconds (292 years).
+pub fn span(text: &str) -> Result<i64, InvalidSpan> {
+    let nanos = nanos(text).ok().filter(|nanos| *nanos >= 0);
+    nanos.ok_or_else(|| InvalidSpan { text: text.to_owned() })
+}
+
 /// A duration that keeps its text on the wire, so that writing an object back changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -159,6 +176,16 @@ mod tests {
             let error = nanos(text).unwrap_err();
             assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_span_is_not_negative() {
+        assert_eq!((span("0s"), span("1h30m")), (Ok(0), Ok(5_400_000_000_000)));
+        for text in ["-1ns", "-4h", "soon", "Never", ""] {
+            let error = span(text).unwrap_err();
+            assert!(error.to_string().contains(&format!("{text:?} is not a duration of 0s or more")), "{error}");
+        }
+        assert_eq!(span("-0s"), Ok(0));
     }
 
     #[test]

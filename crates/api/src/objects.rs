@@ -6,10 +6,12 @@
 
 mod affinity;
 mod daemonset;
+mod eviction;
 mod meta;
 mod namespace;
 mod node;
 mod pdb;
+mod peace;
 mod pod;
 mod ports;
 mod priority;
@@ -28,6 +30,7 @@ pub use affinity::{
     WeightedPodAffinityTerm,
 };
 pub use daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
+pub use eviction::Unevictable;
 pub use namespace::Namespace;
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};

@@ -26,8 +26,6 @@ pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
 pub const NODE_NOT_FOUND: &str = "NodeNotFound";
 /// NodeClaim: several Nodes claim the same machine.
 pub const MULTIPLE_NODES_FOUND: &str = "MultipleNodesFound";
-/// NodeClaim: registration waits for a provider.
-pub const REGISTRATION_HOOK_PENDING: &str = "RegistrationHookPending";
 /// NodeClaim: kubelet does not report Ready.
 pub const NODE_NOT_READY: &str = "NodeNotReady";
 /// NodeClaim: startup taints are left.
@@ -36,23 +34,13 @@ pub const STARTUP_TAINTS_EXIST: &str = "StartupTaintsExist";
 pub const KNOWN_EPHEMERAL_TAINTS_EXIST: &str = "KnownEphemeralTaintsExist";
 /// NodeClaim: an extended resource is not there yet.
 pub const RESOURCE_NOT_REGISTERED: &str = "ResourceNotRegistered";
-/// NodeClaim: a DRA driver has not published yet.
-pub const DRA_DRIVER_POOLS_NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
 /// NodeClaim: pods are leaving.
 pub const DRAINING: &str = "Draining";
 /// NodeClaim: volumes are leaving.
 pub const AWAITING_VOLUME_DETACHMENT: &str = "AwaitingVolumeDetachment";
 /// NodeClaim: the grace period ended before the volumes left.
 pub const TERMINATION_GRACE_PERIOD_ELAPSED: &str = "TerminationGracePeriodElapsed";
-/// NodeClaim: Node and claim disagree.
-pub const CONSISTENCY_CHECK_FAILED: &str = "ConsistencyCheckFailed";
 
-/// Disruption, budget: the node could be cheaper.
-pub const UNDERUTILIZED: &str = "Underutilized";
-/// Disruption, budget: the node has no pods.
-pub const EMPTY: &str = "Empty";
-/// Disruption, budget: the node is no longer what was asked for.
-pub const DRIFTED: &str = "Drifted";
 /// Drift: the pool's template changed.
 pub const NODEPOOL_DRIFTED: &str = "NodePoolDrifted";
 /// Drift: the pool's requirements no longer admit the node.
@@ -167,12 +155,20 @@ pub const UNSCHEDULABLE: &str = "Unschedulable";
 pub const FAILED_SCHEDULING: &str = "FailedScheduling";
 /// Event on a pod: it will run on the named claim or Node.
 pub const NOMINATED: &str = "Nominated";
-/// Event on a pod: it is being evicted.
-pub const EVICTED: &str = "Evicted";
-/// Event on a pod: its node is being disrupted.
-pub const DISRUPTED: &str = "Disrupted";
-/// Event on a pod: its do-not-disrupt annotation is neither `true` nor a duration.
+/// Event on a pod or a Node: its do-not-disrupt annotation cannot be read, and protects nothing.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
+/// Event on a PodDisruptionBudget and its pods: no eviction of them will ever pass.
+pub const NEVER_EVICTED: &str = "NeverEvicted";
+/// Event on a PodDisruptionBudget: it is about no pod.
+pub const SELECTS_NOTHING: &str = "SelectsNothing";
+/// Event on a Node: it says whose pool it is, and there is no NodeClaim of it.
+pub const NODE_CLAIM_MISSING: &str = "NodeClaimMissing";
+/// Event on a NodeUsage: it is stale, from the future or of another instance, so it does not count.
+pub const USAGE_IGNORED: &str = "UsageIgnored";
+/// Event on an object: an annotation of it cannot be read and counts as absent.
+pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
+/// Event on an object: a field of it cannot be read.
+pub const INVALID_FIELD: &str = "InvalidField";
 /// Event on a pod: what it says of its workload's split over on-demand and spot cannot be read.
 pub const INVALID_SPLIT_ANNOTATION: &str = "InvalidSplitAnnotation";
 /// Event on a pod: its requests were lowered to what it uses.
@@ -187,8 +183,6 @@ pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
 pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
 /// Event on a claim: its Node came without the taint that keeps pods away until registration.
 pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
-/// Event on a claim: Node and claim disagree.
-pub const FAILED_CONSISTENCY_CHECK: &str = "FailedConsistencyCheck";
 /// Event on a replacement: it is being launched.
 pub const DISRUPTION_LAUNCHING: &str = "DisruptionLaunching";
 /// Event on a replacement: what it replaces waits for it.

@@ -18,8 +18,6 @@ pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// Set by `kubectl cordon`.
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// Set when a Node is out of service: its pods are deleted by force.
-pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Prefix of the readiness controller's taints.
 pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
 

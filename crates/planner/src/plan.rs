@@ -396,6 +396,8 @@ pub enum NodeVerdict {
     PodDoNotDisrupt {
         /// `namespace/name`.
         pod: String,
+        /// Milliseconds until that ends, where it names a time.
+        remaining: Option<i64>,
     },
     /// A PodDisruptionBudget lets one of its pods not go.
     PodHeld {

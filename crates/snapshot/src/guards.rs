@@ -94,6 +94,12 @@ impl Guards {
         Some(&self.slots.get(id as usize)?.as_ref()?.budget)
     }
 
+    /// Budgets that no pod has, by name.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
+        let all = self.ids.values().filter_map(|id| self.slots.get(*id as usize)?.as_ref());
+        all.filter(|guard| guard.pods.is_empty()).map(|guard| guard.budget.as_ref())
+    }
+
     /// The record's pod has these budgets now, and had those before.
     pub(crate) fn assign(&mut self, record: u32, former: &[u32], present: &[u32]) {
         for id in former {
@@ -114,7 +120,10 @@ impl Guards {
         if former.spec.selector != budget.spec.selector {
             change.namespaces.insert(name(budget).0);
         }
-        let answers = |budget: &PodDisruptionBudget| (budget.lets_ready_go(), budget.lets_unready_go());
+        let answers = |budget: &PodDisruptionBudget| {
+            let goes = (budget.lets_ready_go(), budget.lets_unready_go(), budget.lets_go_beside_a_copy());
+            (goes, budget.blocks_for_ever(), budget.wants_all_to_stay().then(|| budget.why_all_stay()))
+        };
         if answers(&former) != answers(budget) {
             change.pods.extend(&guard.pods);
         }

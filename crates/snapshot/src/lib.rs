@@ -8,6 +8,7 @@ mod budget;
 mod buffers;
 mod catalogues;
 mod daemons;
+mod faults;
 mod guards;
 mod ignored;
 mod input;
@@ -22,6 +23,7 @@ mod records;
 mod rescheduling;
 mod reserved;
 mod shapes;
+mod strays;
 mod terms;
 mod volumes;
 
@@ -34,10 +36,10 @@ pub use buffers::{BufferSize, BufferState, BufferTrouble, Provisioning, provisio
 pub use ignored::{Ignored, IgnoredReason, VolumeTrouble};
 pub use input::{Input, Settings};
 pub use memory::Memory;
-pub use nodes::{node_usage, sizing};
+pub use nodes::{node_usage, sick, sizing};
 pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
 pub use pools::rules as packing_rules;
-pub use problem::Problem;
+pub use problem::{Problem, Subject, WhyUnused};
 
 /// A snapshot with what did not go into it.
 #[must_use]

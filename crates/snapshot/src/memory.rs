@@ -15,7 +15,7 @@ use crate::records::Records;
 use crate::rescheduling::Sorting;
 use crate::reserved::{self, Reserved};
 use crate::volumes::{Singles, Storage};
-use crate::{Built, Input, Problem, buffers, daemons, millis, nodes, pools, terms};
+use crate::{Built, Input, Problem, buffers, daemons, millis, nodes, pools, strays, terms};
 
 /// Records of former translations, each with the objects that it was made of. It makes the next translation faster and
 /// never changes it: whatever was translated before, the answer is that of [`crate::build`].
@@ -55,10 +55,12 @@ impl Memory {
         let keys = waiting().flat_map(terms::keys).map(str::to_owned).collect();
         self.take_pods(input, keys);
         problems.extend(self.records.misread());
+        problems.extend(strays::budgets(input, &self.records));
         let shapes = daemons.iter_mut().map(|it| &mut it.shape).chain(rooms.iter_mut().map(|room| &mut room.shape));
         shapes.for_each(|shape| shape.labels = self.records.seen(&shape.labels));
         let catalogues = self.catalogues(input, &mut problems);
         let machines = nodes::machines(input);
+        problems.extend(strays::nodes(input, &machines));
         self.take_machines(input, &catalogues, &machines, &mut problems);
         let mut sorting = self.sort(input, &machines);
         rooms.into_iter().for_each(|room| room.add_pods(&mut sorting));
@@ -108,6 +110,7 @@ impl Memory {
             records: &self.records,
             well_known: well_known(input),
             packing: pools::packing(input),
+            ignoring: pools::ignoring(input),
             surging: pools::surging(input),
         };
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
@@ -120,7 +123,7 @@ impl Memory {
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
             let group = machine.node.and_then(|node| self.records.on(node.name()));
-            sorting.leaving(machine.name(), leaving, &self.records, group);
+            sorting.leaving(&kept.node, leaving, &self.records, group);
         }
         sorting
     }

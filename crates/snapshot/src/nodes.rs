@@ -16,6 +16,7 @@ use planner::Leaving;
 
 use crate::{Input, millis};
 
+pub use health::sick;
 pub(crate) use kept::{Kept, refresh};
 pub use sizes::{node_usage, sizing};
 pub(crate) use translate::Scene;

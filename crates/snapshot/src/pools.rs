@@ -166,6 +166,12 @@ pub(crate) fn packing<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     pools.filter(packs).filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
+/// Names of pools that look at no report of use.
+pub(crate) fn ignoring<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+    let ignoring = input.pools.iter().filter(|pool| pool.utilization() == Ok(nodepool::Utilization::Ignore));
+    ignoring.filter_map(|pool| pool.metadata.name.as_deref()).collect()
+}
+
 /// Names of pools whose single pods have a copy before they go.
 pub(crate) fn surging<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let surging = input.pools.iter().filter(|pool| pool.surges() == Ok(true));
@@ -177,6 +183,6 @@ fn worth(pool: &NodePool) -> Worth {
     Worth {
         share: pool.min_saving().ok().flatten().unwrap_or(usual.share),
         per_pod: pool.min_saving_per_pod().ok().flatten().map_or(usual.per_pod, MicroDollars),
-        warm_up: pool.warm_up().ok().flatten().map_or(usual.warm_up, |nanos| nanos.div_euclid(1_000_000).max(0)),
+        warm_up: pool.warm_up().ok().flatten().map_or(usual.warm_up, |nanos| nanos.div_euclid(1_000_000)),
     }
 }

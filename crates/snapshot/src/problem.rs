@@ -1,7 +1,9 @@
 //! Objects that could not be read in full, each with what was done about it.
 
-use api::duration::InvalidDuration;
+use api::duration::{InvalidDuration, InvalidSpan};
 use api::nodepool::DisruptionFault;
+use api::objects::Unevictable;
+use api::reason;
 
 /// One thing that an operator should repair. Nothing stops because of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,13 +64,28 @@ pub enum Problem {
         /// What is wrong with it.
         error: InvalidDuration,
     },
-    /// A pod's time of rest that cannot be read counts as none.
-    #[error("Pod {pod}: annotation kerf.sh/disrupt-at-most-once-per counts as absent: {error}")]
-    Rest {
-        /// `namespace/name`.
+    /// A pod's wish to be left in peace that cannot be read protects nothing.
+    #[error(
+        "Pod {pod}{}: annotation karpenter.sh/do-not-disrupt protects nothing: {text:?} is neither true nor a time from the pod's start above 0, such as 4h",
+        and_others(*.others)
+    )]
+    DoNotDisrupt {
+        /// `namespace/name` of the first pod that says it.
         pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
+        /// What it says.
+        text: String,
+    },
+    /// A pod's time of rest that cannot be read counts as none.
+    #[error("Pod {pod}{}: annotation kerf.sh/disrupt-at-most-once-per counts as absent: {error}", and_others(*.others))]
+    Rest {
+        /// `namespace/name` of the first pod that says it.
+        pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
         /// What is wrong with it.
-        error: InvalidDuration,
+        error: InvalidSpan,
     },
     /// What a pod requested before it was lowered cannot be read, so its requests stay as they are.
     #[error("Pod {pod}: {error}; until then its requests stay as they are")]
@@ -79,18 +96,22 @@ pub enum Problem {
         error: api::objects::InvalidRequested,
     },
     /// What a pod says of changes of its requests cannot be read.
-    #[error("Pod {pod}: annotation kerf.sh/resize counts as absent: {text:?} is not a word that it knows; write never")]
+    #[error("Pod {pod}{}: annotation kerf.sh/resize counts as absent: {text:?} is not a word that it knows; write never", and_others(*.others))]
     Resize {
-        /// `namespace/name`.
+        /// `namespace/name` of the first pod that says it.
         pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
         /// What it says.
         text: String,
     },
     /// What a pod says of a copy before it goes cannot be read.
-    #[error("Pod {pod}: annotation kerf.sh/surge counts as absent: {text:?} is neither true nor false")]
+    #[error("Pod {pod}{}: annotation kerf.sh/surge counts as absent: {text:?} is neither true nor false", and_others(*.others))]
     Surge {
-        /// `namespace/name`.
+        /// `namespace/name` of the first pod that says it.
         pod: String,
+        /// How many pods of the same workload say the same.
+        others: usize,
         /// What it says.
         text: String,
     },
@@ -122,6 +143,60 @@ pub enum Problem {
         /// What is wrong with it.
         error: api::InvalidMix,
     },
+    /// A Node's wish to be left in peace that cannot be read protects nothing.
+    #[error(
+        "Node {node}{}: annotation karpenter.sh/do-not-disrupt protects nothing: {text:?} is not true, and a time counts on pods only",
+        and_others(*.others)
+    )]
+    NodeDoNotDisrupt {
+        /// The first of them, by name.
+        node: String,
+        /// How many more Nodes say the same.
+        others: usize,
+        /// What they say.
+        text: String,
+    },
+    /// A pod that no eviction will ever take, for the API server would refuse each.
+    #[error("Pod {pod}{}: it will never be evicted, so its node is not given back: {why}", and_others(*.others))]
+    NeverEvicted {
+        /// `namespace/name` of the first of them.
+        pod: String,
+        /// How many more pods the same budgets hold so.
+        others: usize,
+        /// Whose word that is, and what to do.
+        why: Unevictable,
+    },
+    /// A PodDisruptionBudget that is about no pod.
+    #[error("PodDisruptionBudget {budget}: it selects no pod, so it protects nothing: {}", missing(*.asks))]
+    SelectsNothing {
+        /// `namespace/name`.
+        budget: String,
+        /// Whether it has a selector.
+        asks: bool,
+    },
+    /// A Node that says whose pool it is, and has no NodeClaim.
+    #[error(
+        "Node {node}{}: label karpenter.sh/nodepool says {pool:?}, but there is no NodeClaim of it, so it is neither given back nor replaced; give its NodeClaim too, or delete the Node, or take the label away",
+        and_others(*.others)
+    )]
+    Unclaimed {
+        /// The first of them, by name.
+        node: String,
+        /// How many more Nodes of the pool are like it.
+        others: usize,
+        /// The pool.
+        pool: String,
+    },
+    /// What an agent says of its node's use does not count.
+    #[error("NodeUsage {node}{}: {why}; it does not count, so nobody knows what the node really uses", and_others(*.others))]
+    Usage {
+        /// The first of the Nodes, by name.
+        node: String,
+        /// How many more reports are like it.
+        others: usize,
+        /// Why.
+        why: WhyUnused,
+    },
     /// Performance factors that cannot be read do not count.
     #[error("NodePool {pool}: annotation kerf.sh/performance-factors does not count: {error}{}", cause(error))]
     PerformanceFactors {
@@ -130,6 +205,122 @@ pub enum Problem {
         /// What is wrong with them.
         error: api::performance::InvalidFactors,
     },
+}
+
+/// Why a report of use does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WhyUnused {
+    /// It was measured too long ago: the agent is silent, or a dump is old.
+    #[error("it was measured 15 minutes ago or more")]
+    Stale,
+    /// It was measured later than now: a clock is wrong.
+    #[error("it was measured 2 minutes ahead of now or more, so a clock is wrong")]
+    Ahead,
+    /// It names another machine.
+    #[error("it is of another instance than its node's, which had the name before")]
+    OtherInstance,
+}
+
+/// The object that a problem speaks of: of several the first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// Such as `Pod`.
+    pub kind: &'static str,
+    /// `namespace/name`, or the name where the kind has no namespaces.
+    pub name: String,
+}
+
+impl Problem {
+    /// Whom it speaks of: where somebody would look for it.
+    #[must_use]
+    pub fn about(&self) -> Subject {
+        const BUDGET: &str = "PodDisruptionBudget";
+        let (kind, name) = match self {
+            Self::NoCatalogue { pool, .. }
+            | Self::Disruption { pool, .. }
+            | Self::ConsolidateAfter { pool, .. }
+            | Self::NodeFee { pool, .. }
+            | Self::PerformanceFactors { pool, .. } => ("NodePool", pool),
+            Self::Quantity { kind, name, .. } => (*kind, name),
+            Self::Daemon { name, .. } => ("DaemonSet", name),
+            Self::Claim { claim, .. } => ("NodeClaim", claim),
+            Self::SelectsNothing { budget, .. } => (BUDGET, budget),
+            Self::NeverEvicted { pod, why, .. } => why.budgets().first().map_or(("Pod", pod), |name| (BUDGET, name)),
+            Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } => ("Node", node),
+            Self::Usage { node, .. } => ("NodeUsage", node),
+            Self::BoundPod { pod, .. }
+            | Self::DoNotDisrupt { pod, .. }
+            | Self::Rest { pod, .. }
+            | Self::Requested { pod, .. }
+            | Self::Resize { pod, .. }
+            | Self::Surge { pod, .. }
+            | Self::Mix { pod, .. } => ("Pod", pod),
+        };
+        Subject { kind, name: name.clone() }
+    }
+
+    /// The word for it in an event.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoCatalogue { .. } => reason::NO_COMPATIBLE_INSTANCE_TYPES,
+            Self::Disruption { .. } | Self::ConsolidateAfter { .. } => reason::DISRUPTION_INVALID,
+            Self::Mix { .. } => reason::INVALID_SPLIT_ANNOTATION,
+            Self::SelectsNothing { .. } => reason::SELECTS_NOTHING,
+            Self::NeverEvicted { .. } => reason::NEVER_EVICTED,
+            Self::Unclaimed { .. } => reason::NODE_CLAIM_MISSING,
+            Self::Usage { .. } => reason::USAGE_IGNORED,
+            Self::DoNotDisrupt { .. } | Self::NodeDoNotDisrupt { .. } => reason::INVALID_DO_NOT_DISRUPT_ANNOTATION,
+            Self::Rest { .. }
+            | Self::Requested { .. }
+            | Self::Resize { .. }
+            | Self::Surge { .. }
+            | Self::NodeFee { .. }
+            | Self::PerformanceFactors { .. } => reason::INVALID_ANNOTATION,
+            Self::Quantity { .. } | Self::BoundPod { .. } | Self::Daemon { .. } | Self::Claim { .. } => {
+                reason::INVALID_FIELD
+            }
+        }
+    }
+
+    /// What it says, whomever it speaks of; `None` where it is told of each object by itself.
+    pub(crate) fn of_nobody(&self) -> Option<String> {
+        let mut same = self.clone();
+        let (name, others) = same.shared()?;
+        (*name, *others) = (String::new(), 0);
+        Some(same.to_string())
+    }
+
+    /// Speaks of one object more.
+    pub(crate) fn count_another(&mut self) {
+        if let Some((_, others)) = self.shared() {
+            *others += 1;
+        }
+    }
+
+    /// The first whom it speaks of, and how many others.
+    fn shared(&mut self) -> Option<(&mut String, &mut usize)> {
+        match self {
+            Self::DoNotDisrupt { pod, others, .. }
+            | Self::NeverEvicted { pod, others, .. }
+            | Self::Rest { pod, others, .. }
+            | Self::Resize { pod, others, .. }
+            | Self::Surge { pod, others, .. }
+            | Self::Mix { pod, others, .. } => Some((pod, others)),
+            Self::NodeDoNotDisrupt { node, others, .. }
+            | Self::Unclaimed { node, others, .. }
+            | Self::Usage { node, others, .. } => Some((node, others)),
+            _ => None,
+        }
+    }
+}
+
+/// What a budget's author should look at.
+fn missing(asks: bool) -> &'static str {
+    match asks {
+        true => "compare its selector with the labels of the pods that it is for, unless these are scaled to none",
+        false => "write spec.selector; an empty one, {}, is for all pods of its namespace",
+    }
 }
 
 /// How many are not named.

@@ -12,16 +12,15 @@ mod owners;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
-use api::{InvalidMix, annotation};
 use planner::{Mix, PodShape, Resources};
 
 use crate::guards::Guards;
 use crate::ignored::IgnoredReason;
-use crate::rescheduling::full_name;
 use crate::terms::Labels;
 use crate::volumes::{self, Storage};
-use crate::{Problem, mixes, shapes};
+use crate::{Problem, faults, mixes, shapes};
 use interner::Interner;
 use order::Order;
 use owners::Owners;
@@ -38,7 +37,7 @@ pub(crate) struct Record {
     taken: Option<Box<Resources>>,
     /// `namespace/name` of its volume claims, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
-    /// The PodDisruptionBudgets that select it while it is bound, by name.
+    /// The PodDisruptionBudgets that select it, by name.
     guards: Vec<u32>,
     /// How its workload is split over on-demand and spot, if it asks for that.
     pub(crate) mix: Option<Arc<Mix>>,
@@ -83,8 +82,8 @@ pub(crate) struct Records {
     with_volumes: BTreeSet<u32>,
     guards: Guards,
     owners: Owners,
-    /// What few pods say of their workloads' splits and cannot be read.
-    misread: BTreeMap<u32, Vec<InvalidMix>>,
+    /// What few pods say and cannot be read.
+    misread: BTreeMap<u32, Vec<Problem>>,
     keys: BTreeSet<String>,
     clock: u64,
 }
@@ -107,9 +106,14 @@ impl Records {
         }
     }
 
-    /// The PodDisruptionBudgets that select a bound pod, by name.
+    /// The PodDisruptionBudgets that select a pod, by name.
     pub(crate) fn budgets(&self, record: &Record) -> Vec<&PodDisruptionBudget> {
         record.guards.iter().filter_map(|id| self.guards.get(*id)).collect()
+    }
+
+    /// The PodDisruptionBudgets that select no pod, by name.
+    pub(crate) fn idle_budgets(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
+        self.guards.idle()
     }
 
     /// Whether the pod is the only one of its ReplicaSet that has a node.
@@ -171,28 +175,10 @@ impl Records {
         self.sorted(&self.loose)
     }
 
-    /// What pods say of their workloads' splits and cannot be read, once a workload and text.
+    /// What pods say and cannot be read, once a workload and text.
     pub(crate) fn misread(&self) -> Vec<Problem> {
-        let mut known: BTreeMap<(&str, &str, String), usize> = BTreeMap::new();
-        let mut problems: Vec<Problem> = Vec::new();
-        let mut faults: Vec<(&Arc<Pod>, &InvalidMix)> = Vec::new();
-        for (id, errors) in &self.misread {
-            let pod = self.get(*id).map(|record| &record.pod);
-            faults.extend(pod.into_iter().flat_map(|pod| errors.iter().map(move |error| (pod, error))));
-        }
-        faults.sort_by_key(|(pod, _)| (pod.namespace(), pod.name()));
-        for (pod, error) in faults {
-            let owner = pod.controller().map_or_else(|| pod.name(), |owner| owner.uid.as_str());
-            let name = (pod.namespace(), owner, error.to_string());
-            match known.get(&name).and_then(|position| problems.get_mut(*position)) {
-                Some(Problem::Mix { others, .. }) => *others += 1,
-                _ => {
-                    known.insert(name, problems.len());
-                    problems.push(Problem::Mix { pod: full_name(pod), others: 0, error: error.clone() });
-                }
-            }
-        }
-        problems
+        let told = self.misread.iter();
+        faults::of_workloads(told.filter_map(|(id, told)| Some((self.get(*id)?.pod.as_ref(), told.as_slice()))))
     }
 
     fn sorted<'a>(&'a self, ids: impl IntoIterator<Item = &'a u32>) -> Vec<&'a Record> {
@@ -216,6 +202,7 @@ impl Records {
         let taken = taken(pod).filter(|taken| *taken != form.shape.requests).map(Box::new);
         let bare = self.shapes.intern(form.shape);
         let (mix, misread) = mixes::of_pod(pod);
+        let misread = faults::of_pod(pod, misread);
         let record = Record {
             pod: Arc::clone(pod),
             shape: self.shapes.share(&bare),
@@ -280,8 +267,7 @@ impl Records {
     /// Finds the budgets that select the pod.
     fn guard(&mut self, id: u32) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
-        let counts = record.pod.is_bound() && !record.pod.is_terminal();
-        let guards = if counts { self.guards.of(&record.pod) } else { Vec::new() };
+        let guards = if record.pod.is_terminal() { Vec::new() } else { self.guards.of(&record.pod) };
         if guards == record.guards {
             return;
         }

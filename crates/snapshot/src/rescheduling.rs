@@ -60,13 +60,17 @@ impl<'a> Sorting<'a> {
     }
 
     /// Pods whose node is on its way out and that will need another.
-    pub(crate) fn leaving(&mut self, node: &str, leaving: &Leaving, records: &Records, pods: Option<&Group>) {
+    pub(crate) fn leaving(&mut self, node: &planner::Node, leaving: &Leaving, records: &Records, pods: Option<&Group>) {
         let forced = matches!(leaving, Leaving::Interrupted { .. });
         let now = self.input.now;
+        let ends = node.termination_grace.is_some();
+        let surging: BTreeSet<&str> = node.pods.iter().filter(|pod| pod.surges).map(|pod| pod.uid.as_str()).collect();
         for record in records.members(pods).into_iter().filter(|record| is_reschedulable(&record.pod)) {
-            match holds(&records.budgets(record), &record.pod, now).filter(|_| !forced) {
+            // A copy of it, or the end of the drain, lets a pod go that its budget wants to stay.
+            let yields = ends || record.pod.metadata.uid.as_deref().is_some_and(|uid| surging.contains(uid));
+            match holds(&records.budgets(record), &record.pod, yields, now).filter(|_| !forced) {
                 Some(reason) => self.ignore(record, reason),
-                None => self.plan(record, Some(node)),
+                None => self.plan(record, Some(&node.name)),
             }
         }
     }
@@ -168,13 +172,13 @@ pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     lives && !pod.is_daemon() && !pod.is_static() && pod.surged().is_none()
 }
 
-/// Why a pod on a leaving node stays until the deadline, and so gets no place in advance.
-fn holds(own: &[&PodDisruptionBudget], pod: &Pod, now: Timestamp) -> Option<IgnoredReason> {
+/// Why a pod on a leaving node stays until the deadline, and so gets no place in advance: a machine that is bought for one that never
+/// comes would be given back and bought again.
+fn holds(own: &[&PodDisruptionBudget], pod: &Pod, yields: bool, now: Timestamp) -> Option<IgnoredReason> {
     if pod.is_do_not_disrupt(now) {
         return Some(IgnoredReason::DoNotDisrupt);
     }
-    let blocked = own.len() > 1 || own.iter().any(|budget| budget.blocks_for_ever());
-    blocked.then_some(IgnoredReason::BlockedByBudget)
+    pod.unevictable(own, yields, now).map(|_| IgnoredReason::BlockedByBudget)
 }
 
 pub(crate) fn uid(pod: &Pod) -> String {

@@ -5,6 +5,8 @@
 mod buffers;
 #[path = "translation/disruption.rs"]
 mod disruption;
+#[path = "translation/faults.rs"]
+mod faults;
 #[path = "translation/memory.rs"]
 mod memory;
 #[path = "translation/mixes.rs"]

@@ -33,6 +33,6 @@ pub fn read(folder: &Path) -> anyhow::Result<Snapshot> {
 }
 
 fn conditions(wish: Wish) -> anyhow::Result<Conditions> {
-    let gates = Gates { overlays: Gate::Open, static_pools: Gate::Open, buffers: Gate::Open };
+    let gates = Gates { overlays: Gate::Open, static_pools: Gate::Open, buffers: Gate::Open, ..Gates::default() };
     Ok(Conditions { wish, gates, ..Conditions::at(NOW.parse::<Timestamp>()?) })
 }

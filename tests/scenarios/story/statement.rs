@@ -91,7 +91,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
         ],
         "pod" => [
             &POD[..],
-            &["held", "ending", "stuck", "fixed", "budget", "costs", "rests", "surges"],
+            &["held", "held-for", "ending", "stuck", "fixed", "budget", "costs", "rests", "surges"],
             &["does", "was", "got-back", "always"],
         ]
         .concat(),

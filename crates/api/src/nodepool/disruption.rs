@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Budget, DisruptionReason, NodePool};
 use crate::annotation;
-use crate::duration::{self, InvalidDuration};
+use crate::duration::{self, InvalidSpan};
 use crate::price::{InvalidPrice, InvalidShare, micro_dollars, share};
 use crate::schedule::{self, InvalidSchedule, Schedule, UnknownZone};
 
@@ -39,7 +39,7 @@ pub enum DisruptionFault {
         /// Position of the budget.
         budget: usize,
         /// What is wrong with it.
-        error: InvalidDuration,
+        error: InvalidSpan,
     },
     /// A budget that says when it begins and not for how long, or the reverse.
     #[error("spec.disruption.budgets[{budget}] allows no node: it needs {missing} too, such as {example}")]
@@ -62,7 +62,7 @@ pub enum DisruptionFault {
     MinSavingPerPod(InvalidPrice),
     /// How long a new node warms up.
     #[error("annotation kerf.sh/consolidation-warm-up counts as absent: {0}")]
-    WarmUp(InvalidDuration),
+    WarmUp(InvalidSpan),
     /// What reports of real use count for.
     #[error("annotation kerf.sh/utilization counts as absent: {0:?} is none of ignore, observe and pack")]
     Utilization(String),
@@ -120,7 +120,7 @@ impl Budget {
             (Some(schedule), Some(lasts)) => {
                 let schedule = Schedule::read(schedule);
                 let schedule = schedule.map_err(|error| DisruptionFault::Schedule { budget: position, error })?;
-                let lasts = duration::nanos(&lasts.0);
+                let lasts = duration::span(&lasts.0);
                 let lasts = lasts.map_err(|error| DisruptionFault::Duration { budget: position, error })?;
                 let zone = zone.as_ref().map_err(Clone::clone)?;
                 Ok(schedule.is_open(SignedDuration::from_nanos(lasts), zone, now))
@@ -173,10 +173,10 @@ impl NodePool {
     /// For how many nanoseconds a new node is paid before it is of use; `None` where the pool does not say.
     ///
     /// # Errors
-    /// When the annotation is not a duration.
+    /// When the annotation is not a duration of 0 or more.
     pub fn warm_up(&self) -> Result<Option<i64>, DisruptionFault> {
         let text = self.annotation(annotation::CONSOLIDATION_WARM_UP);
-        text.map(duration::nanos).transpose().map_err(DisruptionFault::WarmUp)
+        text.map(duration::span).transpose().map_err(DisruptionFault::WarmUp)
     }
 
     /// What reports of real use count for.
@@ -311,15 +311,16 @@ mod tests {
             {"nodes": "5", "schedule": "@daily", "duration": "8"},
             {"nodes": "5", "schedule": "@daily"},
             {"nodes": "5", "duration": "8h"},
+            {"nodes": "5", "schedule": "@daily", "duration": "-8h"},
         ]);
         let faulty = pool(budgets, json!({}));
         let said: Vec<bool> = faulty.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.is_ok()).collect();
-        assert_eq!(said, [true, false, false, false, false, false]);
+        assert_eq!(said, [true, false, false, false, false, false, false]);
         let daily = json!({"nodes": "5", "schedule": "@daily", "duration": "8h"});
         let annotations = json!({
             "kerf.sh/budget-timezone": "Berlin", "kerf.sh/consolidation-min-saving": "5",
             "kerf.sh/consolidation-min-saving-per-pod": "much", "kerf.sh/utilization": "Pack",
-            "kerf.sh/surge": "yes",
+            "kerf.sh/surge": "yes", "kerf.sh/consolidation-warm-up": "-10m",
             "kerf.sh/pack-margin": "20", "kerf.sh/pack-floor": "0%", "kerf.sh/pack-min-history": "400h",
         });
         let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
@@ -331,9 +332,11 @@ mod tests {
             "budgets[3] allows no node: \"8\" is not a duration",
             "budgets[4] allows no node: it needs duration too, such as 8h",
             "budgets[5] allows no node: it needs schedule too, such as @daily",
+            "budgets[6] allows no node: \"-8h\" is not a duration of 0s or more",
             "budget-timezone: budgets with a schedule allow no node: \"Berlin\" is not a time zone",
             "min-saving counts as absent: \"5\" is not a share",
             "min-saving-per-pod counts as absent: \"much\" is not a price",
+            "warm-up counts as absent: \"-10m\" is not a duration of 0s or more",
             "utilization counts as absent: \"Pack\" is none of",
             "surge counts as absent: \"yes\" is not a word",
             "pack-margin counts as absent: \"20\" is not a share",

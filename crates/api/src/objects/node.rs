@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ResourceList;
 use super::meta::{nullable, slim};
-use crate::{Taint, annotation, condition, label, reason};
+use crate::{Taint, condition, label, reason};
 
 /// A Node.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -138,12 +138,6 @@ impl Node {
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.label(label::INITIALIZED) == Some(label::TRUE)
-    }
-
-    /// Whether someone forbids voluntary disruption of this Node.
-    #[must_use]
-    pub fn is_do_not_disrupt(&self) -> bool {
-        self.annotation(annotation::DO_NOT_DISRUPT) == Some(annotation::TRUE)
     }
 
     /// Whether the Node carries that taint, by key and effect.

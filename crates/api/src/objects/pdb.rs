@@ -101,15 +101,60 @@ impl PodDisruptionBudget {
         !self.blocks_for_ever() && self.status.current_healthy >= self.status.desired_healthy
     }
 
+    /// Whether the budget allows no eviction as long as its workload has no more pods than now: as many must stay as there are.
+    /// Percentages are rounded up, as the disruption controller does it. While nobody has counted its pods, only
+    /// [`PodDisruptionBudget::blocks_for_ever`] is known.
+    #[must_use]
+    pub fn wants_all_to_stay(&self) -> bool {
+        let expected = i64::from(self.status.expected_pods);
+        let stay = self.spec.min_available.as_ref().and_then(|value| amount(value, expected));
+        let all = expected > 0 && stay.is_some_and(|stay| stay >= expected);
+        !self.lets_ready_go() && (self.blocks_for_ever() || all)
+    }
+
+    /// What of the budget makes all of its pods stay, as the end of a sentence.
+    #[must_use]
+    pub fn why_all_stay(&self) -> String {
+        let pods = self.status.expected_pods;
+        match (&self.spec.max_unavailable, &self.spec.min_available) {
+            (Some(gone), _) => format!("maxUnavailable is {}", text(gone)),
+            (None, Some(stay)) if pods == 1 => format!("minAvailable is {} and there is 1 pod", text(stay)),
+            (None, Some(stay)) => format!("minAvailable is {} and there are {pods} pods", text(stay)),
+            (None, None) => "nobody has counted its pods".to_owned(),
+        }
+    }
+
+    /// `namespace/name`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        format!("{}/{name}", self.metadata.namespace.as_deref().unwrap_or_default())
+    }
+
     /// Whether the budget can never allow an eviction: no pod may be gone, or all must stay.
     #[must_use]
     pub fn blocks_for_ever(&self) -> bool {
-        let text = |value: &IntOrString| match value {
-            IntOrString::Int(n) => n.to_string(),
-            IntOrString::String(text) => text.clone(),
-        };
         let unavailable = self.spec.max_unavailable.as_ref().map(text);
         let available = self.spec.min_available.as_ref().map(text);
         matches!(unavailable.as_deref(), Some("0" | "0%")) || available.as_deref() == Some("100%")
+    }
+}
+
+/// As somebody wrote it.
+fn text(value: &IntOrString) -> String {
+    match value {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => text.clone(),
+    }
+}
+
+/// A number of pods, or a percentage of so many, rounded up; `None` where it is neither.
+fn amount(value: &IntOrString, pods: i64) -> Option<i64> {
+    match value {
+        IntOrString::Int(number) => Some(i64::from(*number)),
+        IntOrString::String(text) => {
+            let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
+            Some(pods.saturating_mul(percent).saturating_add(99).div_euclid(100))
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,6 @@ use super::resize::{ContainerStatus, ResizePolicy};
 use super::selector::LabelSelector;
 use super::storage::AwsElasticBlockStore;
 use super::volume::PersistentVolumeClaimSpec;
-use crate::duration::{InvalidDuration, nanos};
 use crate::{Taint, annotation, condition, reason, taint};
 
 /// A Pod.
@@ -378,20 +377,6 @@ impl Pod {
         self.is_owned_by("v1", "Node") || self.annotation(annotation::MIRROR_POD).is_some()
     }
 
-    /// Whether the pod may not be disturbed voluntarily at `now`: its annotation says `true`, or names a
-    /// positive time since its start that is not over. A text that is neither protects nothing.
-    #[must_use]
-    pub fn is_do_not_disrupt(&self, now: Timestamp) -> bool {
-        let Some(text) = self.annotation(annotation::DO_NOT_DISRUPT) else {
-            return false;
-        };
-        let started = self.status.start_time.as_ref().map_or(now, |t| t.0);
-        text == annotation::TRUE
-            || nanos(text).is_ok_and(|protected| {
-                protected > 0 && now.duration_since(started) < SignedDuration::from_nanos(protected)
-            })
-    }
-
     /// Whether anybody could evict the pod now, if no PodDisruptionBudget stood in the way: not one that is on its way out, that
     /// comes from a file, that asks to stay until its node is gone, or that may not be disturbed.
     #[must_use]
@@ -409,18 +394,6 @@ impl Pod {
     #[must_use]
     pub fn deletion_cost(&self) -> i32 {
         self.annotation(annotation::POD_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
-    }
-
-    /// Until when the pod is not moved to save money: so long after its start as `kerf.sh/disrupt-at-most-once-per` says. Whoever
-    /// was moved starts anew, so pods need no record of their own, and a restart of ours forgets nothing.
-    ///
-    /// # Errors
-    /// When the annotation is not a duration.
-    pub fn rests_until(&self) -> Result<Option<Timestamp>, InvalidDuration> {
-        let Some(text) = self.annotation(annotation::DISRUPT_AT_MOST_ONCE_PER) else { return Ok(None) };
-        let period = SignedDuration::from_nanos(nanos(text)?);
-        let started = self.status.start_time.as_ref().or(self.metadata.creation_timestamp.as_ref());
-        Ok(started.and_then(|at| at.0.checked_add(period).ok()))
     }
 
     fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {

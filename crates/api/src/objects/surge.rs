@@ -75,7 +75,7 @@ impl Pod {
 
     /// Whether a copy can be up beside it: a Deployment makes it, no volume of it would be attached here still, and it does not keep
     /// away from its own kind by more than the host, which it leaves.
-    fn can_surge(&self) -> bool {
+    pub(super) fn can_surge(&self) -> bool {
         let lives = !self.is_terminating() && !self.is_terminal();
         lives
             && self.replica_set().is_some()

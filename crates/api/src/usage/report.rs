@@ -104,8 +104,19 @@ impl Usage {
     /// Whether it speaks of now: neither stale nor from the future.
     #[must_use]
     pub fn is_current(&self, now: Timestamp) -> bool {
-        let age = now.duration_since(self.measured_at);
-        age < STALE_AFTER && age > -SKEW
+        !self.is_stale(now) && !self.is_ahead(now)
+    }
+
+    /// Whether it was measured too long ago.
+    #[must_use]
+    pub fn is_stale(&self, now: Timestamp) -> bool {
+        now.duration_since(self.measured_at) >= STALE_AFTER
+    }
+
+    /// Whether it says that it was measured later than clocks differ.
+    #[must_use]
+    pub fn is_ahead(&self, now: Timestamp) -> bool {
+        now.duration_since(self.measured_at) <= -SKEW
     }
 
     /// When [`Usage::is_current`] will answer otherwise than at `now`, if ever.

@@ -98,7 +98,6 @@ impl<'a> View<'a> {
             MoveReason::Expired => node.expires.is_some_and(|at| at <= now),
             MoveReason::Unhealthy => node.sick.as_ref().is_some_and(|sick| sick.due <= now),
             MoveReason::Static => !dynamic,
-            MoveReason::Interrupted => false,
         }
     }
 
@@ -118,7 +117,7 @@ impl<'a> View<'a> {
             MoveReason::Underutilized => budgets.underutilized,
             MoveReason::Drifted => budgets.drifted,
             MoveReason::Expired => budgets.expired,
-            MoveReason::Unhealthy | MoveReason::Interrupted | MoveReason::Static => return,
+            MoveReason::Unhealthy | MoveReason::Static => return,
         };
         let count = *count;
         findings.expect(count <= budget, &format!("pool {}", pool.name), || {

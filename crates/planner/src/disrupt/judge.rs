@@ -138,7 +138,8 @@ impl<'a> Judge<'a> {
     /// Whether none of its pods holds a node.
     fn holds_none(&self, node: &Node) -> Result<(), NodeVerdict> {
         if let Some(pod) = first(node, |pod| pod.do_not_disrupt) {
-            return Err(NodeVerdict::PodDoNotDisrupt { pod: pod.name.clone() });
+            let remaining = pod.protected_until.map(|until| until.0.saturating_sub(self.snapshot.now.0));
+            return Err(NodeVerdict::PodDoNotDisrupt { pod: pod.name.clone(), remaining });
         }
         match first(node, |pod| !pod.held_by.is_empty()) {
             Some(pod) => Err(NodeVerdict::PodHeld { pod: pod.name.clone(), budgets: pod.held_by.clone() }),

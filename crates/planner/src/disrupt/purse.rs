@@ -43,6 +43,6 @@ fn allowance(budgets: &Budgets, reason: MoveReason) -> u32 {
         MoveReason::Underutilized => budgets.underutilized,
         MoveReason::Drifted => budgets.drifted,
         MoveReason::Expired => budgets.expired,
-        MoveReason::Unhealthy | MoveReason::Interrupted | MoveReason::Static => u32::MAX,
+        MoveReason::Unhealthy | MoveReason::Static => u32::MAX,
     }
 }

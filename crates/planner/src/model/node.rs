@@ -154,6 +154,8 @@ pub struct BoundPod {
     pub reschedulable: bool,
     /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
     pub do_not_disrupt: bool,
+    /// Until when it does, where it names a time.
+    pub protected_until: Option<Millis>,
     /// The PodDisruptionBudgets that would not let it go now: one that allows none, or more than one, which no eviction passes.
     pub held_by: Vec<String>,
     /// What evicting it counts for: [`BoundPod::COST`] as a rule, more or less by its deletion cost and priority.
@@ -194,6 +196,7 @@ impl Default for BoundPod {
             name: String::new(),
             reschedulable: false,
             do_not_disrupt: false,
+            protected_until: None,
             held_by: Vec::new(),
             cost: Self::COST,
             rests_until: None,

@@ -57,9 +57,7 @@ fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same
 
 #[test]
 fn what_is_wrong_already_waits_for_nothing() {
-    for reason in
-        [MoveReason::Drifted, MoveReason::Expired, MoveReason::Unhealthy, MoveReason::Interrupted, MoveReason::Static]
-    {
+    for reason in [MoveReason::Drifted, MoveReason::Expired, MoveReason::Unhealthy, MoveReason::Static] {
         let ripe = look(&mut Noted::default(), &[planned(reason, &["a"], 1)], 0);
         assert_eq!((ripe.begin, ripe.candidates), (vec![0], Vec::new()), "{reason}");
     }

@@ -238,7 +238,10 @@ impl Display for NodeVerdict {
             }
             Self::UnknownPrice => out.write_str("stays, since its price is unknown"),
             Self::Busy => out.write_str("stays, since it is busy"),
-            Self::PodDoNotDisrupt { pod } => write!(out, "stays, since pod {pod} asks not to be disrupted"),
+            Self::PodDoNotDisrupt { pod, remaining } => {
+                write!(out, "stays, since pod {pod} asks not to be disrupted")?;
+                remaining.map_or(Ok(()), |left| write!(out, ", for up to {} h more", hours(left)))
+            }
             Self::PodHeld { pod, budgets } => {
                 write!(out, "stays, since pod {pod} may not be evicted now (PodDisruptionBudget ")?;
                 list(out, budgets, ", ")?;
@@ -288,7 +291,6 @@ fn would_go(reason: MoveReason) -> &'static str {
         MoveReason::Drifted => "has drifted",
         MoveReason::Expired => "has expired",
         MoveReason::Unhealthy => "is sick",
-        MoveReason::Interrupted => "is about to be interrupted",
         MoveReason::Static => "is one too many",
     }
 }
@@ -307,6 +309,11 @@ fn counted(pods: usize) -> String {
 /// Whole seconds, rounded up, so that "in 0 s" never stands for "not yet".
 fn seconds(millis: i64) -> i64 {
     millis.saturating_add(999).div_euclid(1000)
+}
+
+/// Whole hours, rounded up: a sentence that changes each minute would be news each minute.
+fn hours(millis: i64) -> i64 {
+    seconds(millis).saturating_add(3599).div_euclid(3600)
 }
 
 fn list(out: &mut Formatter<'_>, items: &[impl Display], separator: &str) -> fmt::Result {

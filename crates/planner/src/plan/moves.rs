@@ -63,7 +63,7 @@ pub enum Destination {
     Launch(usize),
 }
 
-/// Why nodes go, in Karpenter's words.
+/// Why nodes go, in Karpenter's words. What EC2 takes is no move: such a node is leaving already, see [`crate::Leaving`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MoveReason {
     /// Nothing runs there that would need another place.
@@ -76,8 +76,6 @@ pub enum MoveReason {
     Expired,
     /// They are sick.
     Unhealthy,
-    /// EC2 takes the instance.
-    Interrupted,
     /// A static pool has more nodes than it asks for.
     Static,
 }
@@ -145,7 +143,6 @@ impl MoveReason {
             Self::Drifted => "Drifted",
             Self::Expired => "Expired",
             Self::Unhealthy => "Unhealthy",
-            Self::Interrupted => "Interrupted",
             Self::Static => "Static",
         }
     }

@@ -167,7 +167,7 @@ pub fn overdrawn(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
                 MoveReason::Underutilized => budgets.unwrap().underutilized,
                 MoveReason::Drifted => budgets.unwrap().drifted,
                 MoveReason::Expired => budgets.unwrap().expired,
-                MoveReason::Unhealthy | MoveReason::Interrupted | MoveReason::Static => u32::MAX,
+                MoveReason::Unhealthy | MoveReason::Static => u32::MAX,
             };
             if *count > allowed {
                 overdrawn.insert(format!("{name} for {}", it.reason));

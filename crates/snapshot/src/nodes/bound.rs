@@ -3,16 +3,12 @@
 use std::sync::Arc;
 
 use api::objects::{Pod, PodDisruptionBudget};
-use api::{annotation, duration};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use planner::BoundPod;
 
 use crate::records::{Record, Records};
 use crate::rescheduling::{full_name, is_reschedulable, uid};
 use crate::{Problem, millis};
-
-/// Phase of a pod whose containers have never run.
-const PENDING: &str = "Pending";
 
 /// `surging` says whether the node's pool asks for copies of single pods before they go.
 pub(super) fn bound(
@@ -24,24 +20,18 @@ pub(super) fn bound(
 ) -> BoundPod {
     let pod = &record.pod;
     let surges = pod.surges(surging, || records.is_alone(record));
-    let rests_until = pod.rests_until().unwrap_or_else(|error| {
-        problems.push(Problem::Rest { pod: full_name(pod), error });
-        None
-    });
+    let own = records.budgets(record);
     problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
-    let word = pod.annotation(annotation::RESIZE).filter(|word| *word != annotation::RESIZE_NEVER);
-    problems.extend(word.map(|word| Problem::Resize { pod: full_name(pod), text: word.to_owned() }));
-    let word = pod.misread_surge();
-    problems.extend(word.map(|word| Problem::Surge { pod: full_name(pod), text: word.to_owned() }));
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
         // What holds with a DaemonSet's or a file's pod is said of the node itself.
         do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
-        held_by: held_by(&records.budgets(record), pod, surges, now),
+        protected_until: pod.protected_until(now).map(millis),
+        held_by: held_by(&own, pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
-        rests_until: rests_until.map(millis),
+        rests_until: pod.rests_until().ok().flatten().map(millis),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
         mix: record.mix.clone(),
@@ -49,6 +39,15 @@ pub(super) fn bound(
         sizing: None,
         surges,
     }
+}
+
+/// A pod that no eviction will ever take.
+pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, now: Timestamp) -> Option<Problem> {
+    let pod = &record.pod;
+    let own = records.budgets(record);
+    let surges = !own.is_empty() && pod.surges(surging, || records.is_alone(record));
+    let why = pod.unevictable(&own, surges, now)?;
+    Some(Problem::NeverEvicted { pod: full_name(pod), others: 0, why })
 }
 
 /// Whether the pod forbids to take its node away; one that ends anyway forbids nothing.
@@ -64,16 +63,8 @@ fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp
         [only] => only.lets_go(pod) || surges && only.lets_go_beside_a_copy(),
         _ => false,
     };
-    if passes || pod.status.phase == PENDING || !pod.is_evictable(now) {
+    if passes || pod.has_never_run() || !pod.is_evictable(now) {
         return Vec::new();
     }
-    let named = own.iter().filter_map(|budget| budget.metadata.name.as_deref());
-    named.map(|name| format!("{}/{name}", pod.namespace())).collect()
-}
-
-/// When a protection that holds now will end by itself.
-pub(super) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
-    let nanos = duration::nanos(pod.annotation(annotation::DO_NOT_DISRUPT)?).ok().filter(|nanos| *nanos > 0)?;
-    let end = pod.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_nanos(nanos)).ok()?;
-    (end > now).then_some(end)
+    own.iter().map(|budget| budget.full_name()).collect()
 }

@@ -8,6 +8,7 @@ use planner::Sick;
 
 use super::Machine;
 use crate::millis;
+use crate::problem::WhyUnused;
 
 /// What the agent, or the EKS node monitoring agent, says of a sick machine (aws 4.8), and how long that has to last.
 const MONITORED: [(&str, SignedDuration); 5] = [
@@ -27,7 +28,8 @@ const AGREED: SignedDuration = SignedDuration::from_secs(90);
 /// What ails the node, with the first moment at which it may be replaced for it. A condition that does not say since when it
 /// holds may have begun just now, so it does not count. `impaired` is since when EC2's own checks of the machine fail: they are no
 /// illness by themselves, for whoever gives up machines that fail them needs no kubelet, but a witness beside either.
-pub(super) fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
+#[must_use]
+pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
     let lost = [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
     let found =
         MONITORED.iter().filter_map(|(name, lasts)| Some((*name, since(node, name, condition::FALSE)?, *lasts)));
@@ -45,10 +47,15 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
     Some(node.condition(type_).filter(holds)?.last_transition_time.as_ref()?.0)
 }
 
-/// What the machine uses, if the report is about this machine and about now.
-pub(super) fn usage<'r>(machine: &Machine<'_>, report: Option<&'r NodeReport>, now: Timestamp) -> Option<&'r Usage> {
-    let usage = &report?.usage;
-    (machine.instance() == Some(&usage.instance) && usage.is_current(now)).then_some(usage)
+/// What the machine uses, if the report is about this machine and about now; else why it does not count.
+pub(super) fn usage<'r>(machine: &Machine<'_>, report: &'r NodeReport, now: Timestamp) -> Result<&'r Usage, WhyUnused> {
+    let usage = &report.usage;
+    let rows = [
+        (machine.instance() != Some(&usage.instance), WhyUnused::OtherInstance),
+        (usage.is_ahead(now), WhyUnused::Ahead),
+        (usage.is_stale(now), WhyUnused::Stale),
+    ];
+    rows.into_iter().find(|(holds, _)| *holds).map_or(Ok(usage), |(_, why)| Err(why))
 }
 
 #[cfg(test)]

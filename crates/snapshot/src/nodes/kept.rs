@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use planner::{Catalogue, Millis, Resources};
 
 use super::translate::{self, Scene};
-use super::{Machine, Standing, bound, health, sizes};
-use crate::Problem;
+use super::{Machine, Standing, health, sizes};
+use crate::problem::WhyUnused;
 use crate::records::Group;
+use crate::{Problem, faults};
 
 /// What is bound or attached to a machine's Node.
 struct Setting<'a> {
@@ -27,6 +28,8 @@ pub(crate) struct Kept {
     pub(crate) capacity: Resources,
     pub(crate) standing: Standing,
     problems: Vec<Problem>,
+    /// Why what its agent says of its use does not count.
+    unused: Option<WhyUnused>,
     source: Source,
     /// The node is right from the first moment until just before the second.
     valid: (Timestamp, Option<Timestamp>),
@@ -90,6 +93,7 @@ pub(crate) fn refresh(
     let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
     let mut reports = by_name(&scene.input.usages, |report| report.metadata.name.as_deref());
     let mut all = Vec::with_capacity(machines.len());
+    let mut told = Vec::new();
     for machine in machines {
         // All five lists are in the order of the same names.
         let name = machine.name();
@@ -111,9 +115,12 @@ pub(crate) fn refresh(
         let kept = known.filter(right);
         let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
         kept.promise_until(scene.nominated_until(machine));
-        problems.extend(kept.problems.iter().cloned());
+        told.extend(kept.problems.iter().cloned());
+        let counts = machine.pool().is_none_or(|pool| !scene.ignoring.contains(pool.as_str()));
+        told.extend(kept.unused.filter(|_| counts).map(|why| Problem::Usage { node: name.to_owned(), others: 0, why }));
         all.push(kept);
     }
+    problems.extend(faults::once(told.into_iter().map(|problem| ((), problem))));
     all
 }
 
@@ -147,7 +154,8 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
     let pods = scene.records.members(setting.pods);
     let now = scene.input.now;
     let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
-    let usage = health::usage(machine, setting.report.map(AsRef::as_ref), now);
+    let report = setting.report.map(|report| health::usage(machine, report, now));
+    let usage = report.and_then(Result::ok);
     node.usage = usage.map(sizes::node_usage);
     for (bound, record) in node.pods.iter_mut().zip(&pods) {
         // All others' would be carried along for nothing.
@@ -155,13 +163,14 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
             bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));
         }
     }
-    let protected = pods.iter().filter_map(|record| bound::protected_until(&record.pod, now));
+    let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));
     let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
     Kept {
         node: Arc::new(node),
         capacity: translate::capacity(scene, machine),
         standing: machine.standing(),
         problems,
+        unused: report.and_then(Result::err),
         source,
         valid: (now, end),
     }

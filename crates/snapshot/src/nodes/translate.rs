@@ -10,7 +10,7 @@ use planner::{
     Catalogue, Drifted, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
 };
 
-use super::bound::{bound, holds_its_node};
+use super::bound::{bound, holds_its_node, never_evicted};
 use super::health::sick;
 use super::{Machine, MachineStage};
 use crate::catalogues::Catalogues;
@@ -27,6 +27,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) well_known: BTreeSet<String>,
     /// Pools that lower requests.
     pub(crate) packing: BTreeSet<&'a str>,
+    /// Pools that look at no report of use.
+    pub(crate) ignoring: BTreeSet<&'a str>,
     /// Pools whose single pods have a copy before they go.
     pub(crate) surging: BTreeSet<&'a str>,
 }
@@ -71,6 +73,9 @@ pub(super) fn node(
     let (now, surges) = (scene.input.now, scene.surges(machine));
     let created = machine.claim.and_then(|claim| claim.metadata.creation_timestamp.as_ref()).map(|at| millis(at.0));
     let lives = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
+    // Nobody gives back a node that has no claim, so nobody misses the eviction.
+    let managed = pods.iter().filter(|_| machine.claim.is_some());
+    problems.extend(managed.filter_map(|record| never_evicted(scene.records, record, surges, now)));
     let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(scene.catalogue(machine)?, name)).or(likely);
     planner::Node {
         name: machine.name().to_owned(),

@@ -32,7 +32,11 @@ fn pod(dice: &mut Dice, number: usize) -> Value {
             merged(replica_set, json!({"annotations": {"kerf.sh/surge": word}}))
         }
         0 => owned_by("DaemonSet"),
-        1 => json!({"annotations": {"karpenter.sh/do-not-disrupt": format!("{}m", 5 + dice.roll(20))}}),
+        1 => {
+            let lasts = format!("{}m", 5 + dice.roll(20));
+            let text = ["-4h", &lasts, &lasts, &lasts][dice.roll(4)];
+            json!({"annotations": {"karpenter.sh/do-not-disrupt": text}})
+        }
         2 => {
             let base = ["2", "two"][dice.roll(2)];
             json!({"annotations": {"kerf.sh/on-demand-base": base, "kerf.sh/spot-share": "50%"}})
@@ -71,13 +75,18 @@ fn budget(dice: &mut Dice, number: usize) -> Value {
         [json!({"matchLabels": {"tier": "t0"}}), json!({"matchLabels": {"app": "web"}}), json!({}), json!(null)];
     let policy = ["AlwaysAllow", "IfHealthyBudget"][dice.roll(2)];
     let policy = json!({"spec": {"unhealthyPodEvictionPolicy": policy}});
-    let status = json!({"disruptionsAllowed": dice.roll(2)});
+    let stay = [json!({"minAvailable": 1}), json!({"minAvailable": "60%"}), json!({"maxUnavailable": 0}), json!({})];
+    let policy = merged(policy, json!({"spec": stay[dice.roll(4)]}));
+    let (healthy, pods) = (dice.roll(3), dice.roll(3));
+    let status = json!({"disruptionsAllowed": dice.roll(2), "currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": pods});
     merged(guard(&format!("b{number}"), selector[dice.roll(4)].clone(), status), policy)
 }
 
 fn report(dice: &mut Dice, number: usize) -> Value {
     let measured = ["2026-01-01T11:50:00Z", "2026-01-01T11:56:00Z", "2026-01-01T12:03:00Z"][dice.roll(3)];
-    usage(&format!("n{number}"), measured, json!({"oomKills": dice.roll(2)}))
+    let node = format!("n{number}");
+    let instance = [format!("i-{node}"), "i-before".to_owned()][dice.roll(5) / 4].clone();
+    usage(&node, measured, json!({"oomKills": dice.roll(2), "instance": instance}))
 }
 
 /// One step of a cluster's life: some object comes, goes or changes.

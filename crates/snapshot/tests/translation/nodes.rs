@@ -4,7 +4,7 @@ use planner::{Leaving, MicroDollars, Millis, NodeVerdict, Resources, Stage, plan
 use serde_json::{Value, json};
 use snapshot::{IgnoredReason, Problem};
 
-use crate::objects::{Cluster, NOW, claim, machine, merged, owned_by, pending, pool, running};
+use crate::objects::{Cluster, NOW, claim, machine, merged, owned_by, pending, pool, ready, running};
 
 fn default_pool() -> Vec<Value> {
     vec![pool("default", json!({"disruption": {"budgets": [{"nodes": "100%"}]}}))]
@@ -221,6 +221,38 @@ fn a_deleting_node_gives_up_what_can_be_moved() {
             ("default/twice", &IgnoredReason::BlockedByBudget),
         ]
     );
+}
+
+/// Rows: what the budget of a single pod says, what the node's claim does, what the pod says, and whether a place is looked for. One
+/// for a pod that never leaves would be bought in vain, again and again.
+#[test]
+fn a_single_pod_that_must_stay_gets_a_place_only_if_something_lets_it_go() {
+    let (one, never) = (json!({"minAvailable": 1}), json!({"maxUnavailable": 0}));
+    let plain = || json!({});
+    let grace = || json!({"spec": {"terminationGracePeriod": "1h"}});
+    let surges = || {
+        let labels = json!({"labels": {"pod-template-hash": "7d9"}, "annotations": {"kerf.sh/surge": "true"}});
+        merged(owned_by("ReplicaSet"), labels)
+    };
+    let rows = [
+        (&one, plain(), plain(), 1, false),
+        (&one, plain(), plain(), 2, true),
+        (&one, grace(), plain(), 1, true),
+        (&one, plain(), surges(), 1, true),
+        (&never, plain(), plain(), 2, false),
+        (&never, grace(), plain(), 2, false),
+        (&never, plain(), surges(), 2, false),
+    ];
+    for (spec, changes, metadata, pods, expected) in rows {
+        let (node, claim) = machine("n1", json!({}));
+        let claim = merged(merged(claim, json!({"metadata": {"deletionTimestamp": NOW}})), changes);
+        let mut cluster = with(vec![(node, claim)], vec![ready(running("web", "n1", "1", metadata.clone()))]);
+        let status = json!({"expectedPods": pods, "currentHealthy": pods, "desiredHealthy": 1});
+        let guard = crate::objects::guard("web", json!({"matchLabels": {"app": "web"}}), status);
+        cluster.budgets = vec![merged(guard, json!({"spec": spec}))];
+        let built = cluster.build();
+        assert_eq!(built.snapshot.pods.len(), usize::from(expected), "{spec} {metadata} {pods}: {:?}", built.ignored);
+    }
 }
 
 #[test]

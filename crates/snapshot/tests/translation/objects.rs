@@ -217,6 +217,11 @@ pub fn running(name: &str, node: &str, cpu: &str, metadata: Value) -> Value {
     })
 }
 
+/// The same pod, which kubelet calls ready.
+pub fn ready(pod: Value) -> Value {
+    merged(pod, json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
+}
+
 pub fn owned_by(kind: &str) -> Value {
     json!({"ownerReferences": [{"apiVersion": if kind == "Node" { "v1" } else { "apps/v1" }, "kind": kind, "name": "owner", "uid": "owner", "controller": true}]})
 }

@@ -41,6 +41,22 @@ fn a_pool_means_the_only_pod_of_a_deployment() {
     }
 }
 
+/// Rows: what the pool and the pod say, whether a copy is up first, and whether the budget that wants one to stay holds it.
+#[test]
+fn the_pods_own_word_counts_more_than_its_pools() {
+    let one = guard(
+        "a",
+        json!({"matchLabels": {"app": "web"}}),
+        json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}),
+    );
+    for (pool_asks, says, surges) in [(true, "false", false), (false, "true", true), (true, "true", true)] {
+        let pods = vec![of_web("a", "n1", json!({"kerf.sh/surge": says}))];
+        let built = built(pool_asks, pods, vec![one.clone()]);
+        let found = first(&built);
+        assert_eq!((found.surges, found.held_by.is_empty()), (surges, surges), "{pool_asks} {says}");
+    }
+}
+
 #[test]
 fn its_budget_holds_it_only_where_a_copy_would_not_help() {
     let asks = || vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))];

@@ -1,0 +1,177 @@
+//! What every plan of every case promises of nodes: each is told of once, and whatever a move names stands in the plan.
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
+#[path = "support/kerf.rs"]
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use api::objects::Node;
+use api::{NodeClaim, condition, reason};
+use cli::input::Objects;
+use serde_json::Value;
+use support::kerf;
+
+/// A plan of a case with the objects that it was made from.
+struct Planned {
+    /// The command, with its case.
+    what: String,
+    objects: Objects,
+    plan: Value,
+}
+
+/// Every plan that the cases' commands ask for.
+fn plans() -> Vec<Planned> {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let folders = cases.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let mut folders: Vec<PathBuf> = folders.collect();
+    folders.sort();
+    folders.iter().flat_map(|case| plans_of(case)).collect()
+}
+
+fn plans_of(case: &Path) -> Vec<Planned> {
+    let input = std::fs::read_to_string(case.join("input")).unwrap_or_default();
+    let commands = std::fs::read_to_string(case.join("commands")).unwrap();
+    let commands = commands.lines().filter_map(|line| line.strip_prefix("kerf plan "));
+    let asked: BTreeSet<String> = commands.map(|words| words.replace(" -o json", "").replace(" -o yaml", "")).collect();
+    let planned = |asked: String| {
+        let words: Vec<&str> = asked.split(' ').collect();
+        let arguments: Vec<&str> = ["plan"].into_iter().chain(words.iter().copied()).chain(["-o", "json"]).collect();
+        let answer = kerf(case, &arguments, &input, &[]);
+        if answer.code == 2 {
+            return None;
+        }
+        let plan = serde_json::from_str(&answer.stdout).map_err(|error| format!("{error}: {}", answer.stderr)).unwrap();
+        let named = words.iter().take_while(|word| !word.starts_with("--"));
+        let paths: Vec<PathBuf> =
+            named.map(|word| if *word == "-" { PathBuf::from("-") } else { case.join(word) }).collect();
+        let objects = cli::input::read(&paths, &mut input.as_bytes()).unwrap().objects;
+        Some(Planned { what: format!("{}: {asked}", case.display()), objects, plan })
+    };
+    asked.into_iter().filter_map(planned).collect()
+}
+
+fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
+    list.as_array().unwrap().iter().map(|it| it[field].as_str().unwrap()).collect()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect()
+}
+
+fn moves(plan: &Value) -> &Vec<Value> {
+    plan["disruption"]["moves"].as_array().unwrap()
+}
+
+/// A claim's Node, and what both of them are called.
+fn node_of<'a>(objects: &'a Objects, claim: &'a NodeClaim) -> (Option<&'a Node>, &'a str) {
+    let named = claim.status.as_ref().map_or("", |status| status.node_name.as_str());
+    let node = objects.nodes.iter().find(|node| node.name() == named).map(AsRef::as_ref);
+    (node, node.map_or(claim.metadata.name.as_deref().unwrap_or_default(), Node::name))
+}
+
+/// Whether EC2 takes its machine, or is expected to so soon that it is replaced.
+fn is_taken(node: &Node) -> bool {
+    let said = node.condition(condition::INTERRUPTED).filter(|it| it.status == condition::TRUE);
+    said.is_some_and(|it| it.reason != reason::REBALANCE_RECOMMENDATION || it.message.contains("policy=replace"))
+}
+
+/// Whether somebody has decided already that it goes: not this plan.
+fn is_going(node: Option<&Node>, claim: &NodeClaim) -> bool {
+    claim.metadata.deletion_timestamp.is_some()
+        || claim.replaced_by().is_some()
+        || node.is_some_and(|node| node.metadata.deletion_timestamp.is_some())
+        || node.is_some_and(is_taken)
+}
+
+#[test]
+fn every_managed_node_that_is_not_going_already_stands_in_one_of_moves_and_stays() {
+    let mut judged = 0;
+    for Planned { what, objects, plan } in plans() {
+        let planned = moves(&plan).iter().filter(|it| it["reason"] != "Interrupted");
+        let mut told: Vec<&str> = planned.flat_map(|it| names(&it["nodes"])).collect();
+        told.extend(texts(&plan["disruption"]["stays"], "node"));
+        told.sort_unstable();
+        let stay = objects.claims.iter().map(|claim| (node_of(&objects, claim), claim));
+        let stay = stay.filter(|((node, _), claim)| !is_going(*node, claim));
+        let mut managed: Vec<&str> = stay.map(|((_, name), _)| name).collect();
+        managed.sort_unstable();
+        judged += managed.len();
+        assert_eq!(told, managed, "{what}");
+    }
+    assert!(judged > 20, "{judged}");
+}
+
+#[test]
+fn every_node_whose_machine_is_taken_stands_in_one_move_that_says_so() {
+    let mut taken = 0;
+    for Planned { what, objects, plan } in plans() {
+        let told = moves(&plan).iter().filter(|it| it["reason"] == "Interrupted");
+        let mut told: Vec<&str> = told.flat_map(|it| names(&it["nodes"])).collect();
+        told.sort_unstable();
+        let mut expected: Vec<&str> =
+            objects.nodes.iter().filter(|node| is_taken(node)).map(|node| node.name()).collect();
+        expected.sort_unstable();
+        taken += expected.len();
+        assert_eq!(told, expected, "{what}");
+    }
+    assert!(taken > 3, "{taken}");
+}
+
+#[test]
+fn whatever_a_move_names_stands_in_the_plan() {
+    let mut replaced = 0;
+    for Planned { what, objects, plan } in plans() {
+        let claims: BTreeMap<&str, &Value> =
+            plan["nodeClaims"].as_array().unwrap().iter().map(|it| (it["name"].as_str().unwrap(), it)).collect();
+        let bought: BTreeSet<&str> =
+            claims.iter().filter(|(_, it)| it["purpose"] == "replacement").map(|(name, _)| *name).collect();
+        let mut named: Vec<&str> = moves(&plan).iter().flat_map(|it| names(&it["replacements"])).collect();
+        named.sort_unstable();
+        assert_eq!(named, bought.into_iter().collect::<Vec<_>>(), "{what}: each replacement belongs to one move");
+        replaced += named.len();
+        for it in moves(&plan) {
+            let own = names(&it["replacements"]);
+            for pod in it["pods"].as_array().unwrap() {
+                let (pod, to) = (pod["pod"].as_str().unwrap(), pod["to"].as_str().unwrap());
+                match claims.get(to) {
+                    Some(claim) => {
+                        assert!(own.contains(&to), "{what}: {pod} goes to {to}, which is up by then");
+                        assert!(names(&claim["pods"]).contains(&pod), "{what}: {to} has room for {pod}");
+                    }
+                    None => {
+                        let nodes = objects.nodes.iter().map(|node| node.name());
+                        let claims = objects.claims.iter().filter_map(|claim| claim.metadata.name.as_deref());
+                        assert!(nodes.chain(claims).any(|name| name == to), "{what}: {pod} goes to {to}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(replaced > 5, "{replaced}");
+}
+
+/// What the case `replaced` was made for, by reason: nodes, replacements, pods with their places, and the saving.
+#[test]
+fn moves_say_what_goes_what_comes_and_where_pods_have_room() {
+    let replaced = plans().into_iter().find(|it| it.what.contains("/replaced:")).unwrap();
+    let row = |it: &Value| {
+        let place = |it: &Value| format!("{}>{}", it["pod"].as_str().unwrap(), it["to"].as_str().unwrap());
+        let places: Vec<String> = it["pods"].as_array().unwrap().iter().map(place).collect();
+        let parts = [names(&it["nodes"]).join(","), names(&it["replacements"]).join(","), places.join(",")];
+        format!("{} {} {}", it["reason"].as_str().unwrap(), parts.join(" "), it["savingPerHour"].as_str().unwrap())
+    };
+    let told: Vec<String> = moves(&replaced.plan).iter().map(row).collect();
+    let expected = [
+        "Unhealthy sick   0.1",
+        "Static fixed-a   0.1",
+        "Empty idle   0.38",
+        "Drifted stale kept-1  0",
+        "Drifted lucky renewed-1 shop/api>renewed-1 -0.06",
+        "Expired old aged-1 shop/db>aged-1 0",
+        "Underutilized wide wide-1,wide-2 shop/job-a>wide-1,shop/job-b>wide-2 0.18",
+        "Underutilized half-a,half-b halves-1 shop/web-a>halves-1,shop/web-b>halves-1 0.08",
+    ];
+    assert_eq!(told, expected);
+}

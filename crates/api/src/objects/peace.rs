@@ -1,0 +1,134 @@
+//! How long a pod asks to be left where it is, and a node: what its annotations say, until when, and what of them cannot be read.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Node, Pod};
+use crate::annotation;
+use crate::duration::{InvalidSpan, nanos, span};
+
+/// Says that nothing is asked.
+const FALSE: &str = "false";
+
+impl Pod {
+    /// Whether the pod may not be disturbed voluntarily at `now`: its annotation says `true`, or names a
+    /// positive time since its start that is not over. A text that is neither protects nothing.
+    #[must_use]
+    pub fn is_do_not_disrupt(&self, now: Timestamp) -> bool {
+        let text = self.annotation(annotation::DO_NOT_DISRUPT);
+        let started = self.status.start_time.as_ref().map_or(now, |at| at.0);
+        text == Some(annotation::TRUE)
+            || text.and_then(protection).is_some_and(|lasts| now.duration_since(started) < lasts)
+    }
+
+    /// When a protection that holds at `now` ends by itself; `None` where none does, and where its time has not begun to run.
+    #[must_use]
+    pub fn protected_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let lasts = protection(self.annotation(annotation::DO_NOT_DISRUPT)?)?;
+        let end = self.status.start_time.as_ref()?.0.checked_add(lasts).ok()?;
+        (end > now).then_some(end)
+    }
+
+    /// What the annotation `karpenter.sh/do-not-disrupt` says, if that is neither `true` nor a positive time: it protects nothing.
+    /// Whoever writes `false` knows that.
+    #[must_use]
+    pub fn misread_do_not_disrupt(&self) -> Option<&str> {
+        let text = self.annotation(annotation::DO_NOT_DISRUPT)?;
+        let known = [annotation::TRUE, FALSE].contains(&text) || protection(text).is_some();
+        (!known).then_some(text)
+    }
+
+    /// Until when the pod is not moved to save money: so long after its start as `kerf.sh/disrupt-at-most-once-per` says. Whoever
+    /// was moved starts anew, so pods need no record of their own, and a restart of ours forgets nothing.
+    ///
+    /// # Errors
+    /// When the annotation is not a duration of 0 or more.
+    pub fn rests_until(&self) -> Result<Option<Timestamp>, InvalidSpan> {
+        let Some(text) = self.annotation(annotation::DISRUPT_AT_MOST_ONCE_PER) else { return Ok(None) };
+        let period = SignedDuration::from_nanos(span(text)?);
+        let started = self.status.start_time.as_ref().or(self.metadata.creation_timestamp.as_ref());
+        Ok(started.and_then(|at| at.0.checked_add(period).ok()))
+    }
+}
+
+impl Node {
+    /// Whether the Node itself asks to be left alone: on a Node only `true` counts, a time has no beginning there.
+    #[must_use]
+    pub fn is_do_not_disrupt(&self) -> bool {
+        self.annotation(annotation::DO_NOT_DISRUPT) == Some(annotation::TRUE)
+    }
+
+    /// What the annotation `karpenter.sh/do-not-disrupt` says, if that is neither `true` nor `false`: it protects nothing.
+    #[must_use]
+    pub fn misread_do_not_disrupt(&self) -> Option<&str> {
+        self.annotation(annotation::DO_NOT_DISRUPT).filter(|text| ![annotation::TRUE, FALSE].contains(text))
+    }
+}
+
+/// For how long a text protects.
+fn protection(text: &str) -> Option<SignedDuration> {
+    nanos(text).ok().filter(|nanos| *nanos > 0).map(SignedDuration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(annotations: Value, started: Option<&str>) -> Pod {
+        let status = started.map_or_else(|| json!({}), |at| json!({"startTime": at}));
+        let metadata = json!({"name": "web", "creationTimestamp": "2026-01-01T11:00:00Z", "annotations": annotations});
+        serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// Rows: what is written, when the pod started, whether that protects at noon, until when, and whether it is to be told of.
+    #[test]
+    fn protection_is_true_or_a_time_from_the_start() {
+        let rows = [
+            ("true", Some("11:00"), true, None, false),
+            ("false", Some("11:00"), false, None, false),
+            ("2h", Some("11:00"), true, Some("13:00"), false),
+            ("1h", Some("11:00"), false, None, false),
+            ("2h", None, true, None, false),
+            // A clock that was set back: the pod starts in an hour.
+            ("2h", Some("13:00"), true, Some("15:00"), false),
+            ("-4h", Some("11:00"), false, None, true),
+            ("-4h", Some("20:00"), false, None, true),
+            ("0s", Some("11:00"), false, None, true),
+            ("soon", None, false, None, true),
+            ("True", Some("11:00"), false, None, true),
+            ("4", Some("11:00"), false, None, true),
+            ("", Some("11:00"), false, None, true),
+        ];
+        let time = |time: &str| format!("2026-01-01T{time}:00Z");
+        for (text, started, protects, until, told) in rows {
+            let pod = pod(json!({"karpenter.sh/do-not-disrupt": text}), started.map(time).as_deref());
+            let now = at("2026-01-01T12:00:00Z");
+            assert_eq!(pod.is_do_not_disrupt(now), protects, "{text} {started:?}");
+            assert_eq!(pod.protected_until(now), until.map(|it| at(&time(it))), "{text} {started:?}");
+            assert_eq!(pod.misread_do_not_disrupt(), told.then_some(text), "{text}");
+        }
+        assert_eq!(pod(json!({}), None).misread_do_not_disrupt(), None);
+    }
+
+    #[test]
+    fn rest_is_a_time_from_the_start_that_is_not_negative() {
+        let rests = |text: &str, started| pod(json!({"kerf.sh/disrupt-at-most-once-per": text}), started).rests_until();
+        let started = Some("2026-01-01T11:30:00Z");
+        assert_eq!(rests("1h", started), Ok(Some(at("2026-01-01T12:30:00Z"))));
+        assert_eq!(
+            rests("1h", None),
+            Ok(Some(at("2026-01-01T12:00:00Z"))),
+            "who has not started counts from its making"
+        );
+        assert_eq!(rests("0s", started), Ok(Some(at("2026-01-01T11:30:00Z"))));
+        for text in ["-4h", "often", "Never"] {
+            assert_eq!(rests(text, started), Err(InvalidSpan { text: text.to_owned() }));
+        }
+        assert_eq!(pod(json!({}), started).rests_until(), Ok(None));
+    }
+}

@@ -1,0 +1,268 @@
+//! What cannot be read, or cannot be meant, is told of: once for those who say the same, with the object to look at and the cure.
+
+use serde_json::{Value, json};
+use snapshot::{Built, Memory, Subject};
+
+use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, ready, running, usage};
+
+fn told(built: &Built) -> Vec<String> {
+    built.problems.iter().map(ToString::to_string).collect()
+}
+
+fn subjects(built: &Built) -> Vec<(&'static str, String)> {
+    let about = built.problems.iter().map(|problem| problem.about());
+    about.map(|Subject { kind, name }| (kind, name)).collect()
+}
+
+/// A cluster of one node with these pods.
+fn with(pods: Vec<Value>) -> Cluster {
+    let (node, claim) = machine("n1", json!({}));
+    Cluster {
+        pods,
+        pools: vec![pool("default", json!({}))],
+        nodes: vec![node],
+        claims: vec![claim],
+        ..Cluster::default()
+    }
+}
+
+fn says(key: &str, text: &str) -> Value {
+    json!({"annotations": {key: text}})
+}
+
+#[test]
+fn a_wish_for_peace_that_cannot_be_read_is_told_of_once_a_workload() {
+    let asks = |text: &str| says("karpenter.sh/do-not-disrupt", text);
+    let web = |name: &str, text: &str| running(name, "n1", "100m", merged(owned_by("ReplicaSet"), asks(text)));
+    let daemon = running("agent", "n1", "100m", merged(owned_by("DaemonSet"), asks("yes")));
+    let ends = merged(web("web-9", "-4h"), json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}}));
+    let waits = merged(pending("alone", "100m", json!({})), json!({"metadata": asks("soon")}));
+    let built = with(vec![
+        web("web-1", "-4h"),
+        web("web-2", "-4h"),
+        web("web-3", "4h"),
+        running("plain", "n1", "100m", asks("false")),
+        daemon,
+        ends,
+        waits,
+    ])
+    .build();
+    let protects = r#"annotation karpenter.sh/do-not-disrupt protects nothing:"#;
+    let cure = "is neither true nor a time from the pod's start above 0, such as 4h";
+    assert_eq!(
+        told(&built),
+        [
+            format!(r#"Pod default/agent: {protects} "yes" {cure}"#),
+            format!(r#"Pod default/alone: {protects} "soon" {cure}"#),
+            format!(r#"Pod default/web-1 and 1 other: {protects} "-4h" {cure}"#),
+        ]
+    );
+    assert_eq!(subjects(&built)[2], ("Pod", "default/web-1".to_owned()));
+    assert_eq!(built.problems[2].reason(), "InvalidDoNotDisruptAnnotation");
+    let held = |name: &str| built.snapshot.nodes[0].pods.iter().any(|pod| pod.name == name && pod.do_not_disrupt);
+    assert!(held("default/web-3") && !held("default/web-1"), "what cannot be read protects nothing");
+}
+
+#[test]
+fn words_of_a_template_are_told_of_once_a_workload() {
+    let words = json!({"annotations": {
+        "kerf.sh/disrupt-at-most-once-per": "-4h", "kerf.sh/resize": "no", "kerf.sh/surge": "yes",
+    }});
+    let of = |name: &str, owner: &str| {
+        let owner = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]});
+        running(name, "n1", "100m", merged(owner, words.clone()))
+    };
+    let built = with(vec![of("web-1", "web"), of("web-2", "web"), of("web-3", "web"), of("api-1", "api")]).build();
+    let told = told(&built);
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert!(told[..3].iter().all(|it| it.starts_with("Pod default/api-1: ")), "{told:?}");
+    assert!(told[3..].iter().all(|it| it.starts_with("Pod default/web-1 and 2 others: ")), "{told:?}");
+    assert!(built.problems.iter().all(|it| it.reason() == "InvalidAnnotation"));
+}
+
+/// Rows: a budget's selector, what else it is, and what is said of it.
+#[test]
+fn a_budget_that_selects_no_pod_is_told_of() {
+    let app = |name: &str| json!({"matchLabels": {"app": name}});
+    let among = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]});
+    let ended = merged(running("done", "n1", "1", json!({})), json!({"status": {"phase": "Succeeded"}}));
+    let waits = merged(pending("new", "1", json!({})), json!({"metadata": {"labels": {"app": "new"}}}));
+    let scaled = json!({
+        "metadata": {"name": "rare", "namespace": "default"},
+        "spec": {"replicas": 0, "selector": {}, "template": {"metadata": {"labels": {"app": "rare"}}, "spec": {"containers": []}}},
+    });
+    let compare = "compare its selector with the labels of the pods that it is for, unless these are scaled to none";
+    let write = "write spec.selector; an empty one, {}, is for all pods of its namespace";
+    let (plain, elsewhere) = (json!({}), json!({"namespace": "other"}));
+    let made = |at: &str| json!({"creationTimestamp": at});
+    let rows = [
+        (app("web"), plain.clone(), None),
+        (app("new"), plain.clone(), None),
+        (json!({}), plain.clone(), None),
+        (app("rare"), plain.clone(), None),
+        (app("wbe"), plain.clone(), Some(("default", compare))),
+        (app("done"), plain.clone(), Some(("default", compare))),
+        (among, plain.clone(), Some(("default", compare))),
+        (app("web"), elsewhere.clone(), Some(("other", compare))),
+        (json!({}), elsewhere, Some(("other", compare))),
+        (json!(null), plain, Some(("default", write))),
+        (app("wbe"), made("2026-01-01T11:50:00Z"), Some(("default", compare))),
+        (app("wbe"), made("2026-01-01T11:50:01Z"), None),
+    ];
+    for (selector, metadata, expected) in rows {
+        let budget = merged(guard("web", selector, json!({"disruptionsAllowed": 1})), json!({"metadata": metadata}));
+        let pods = vec![running("web", "n1", "1", json!({})), ended.clone(), waits.clone()];
+        let cluster = Cluster { budgets: vec![budget.clone()], deployments: vec![scaled.clone()], ..with(pods) };
+        let built = cluster.build();
+        let expected = expected.map(|(namespace, cure)| {
+            format!("PodDisruptionBudget {namespace}/web: it selects no pod, so it protects nothing: {cure}")
+        });
+        assert_eq!(told(&built), Vec::from_iter(expected), "{budget}");
+        assert!(built.problems.iter().all(|it| it.about().kind == "PodDisruptionBudget"));
+    }
+}
+
+#[test]
+fn a_budget_is_told_of_until_a_pod_of_its_own_comes_and_again_once_none_is_left() {
+    let mut memory = Memory::default();
+    let budget = guard("web", json!({"matchLabels": {"app": "web"}}), json!({"disruptionsAllowed": 1}));
+    let cluster = |pods: Vec<Value>| Cluster { budgets: vec![budget.clone()], ..with(pods) };
+    let waits = merged(pending("web", "1", json!({})), json!({"metadata": {"labels": {"app": "web"}}}));
+    let told: Vec<usize> = [vec![], vec![waits], vec![running("web", "n1", "1", json!({}))], vec![]]
+        .into_iter()
+        .map(|pods| cluster(pods).build_with(&mut memory).problems.len())
+        .collect();
+    assert_eq!(told, [1, 0, 0, 1]);
+}
+
+#[test]
+fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
+    let node = |name: &str, metadata: Value| machine(name, json!({"metadata": metadata})).0;
+    let of = |pool: &str| json!({"labels": {"karpenter.sh/nodepool": pool}});
+    let mut foreign = node("foreign", json!({}));
+    foreign["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/nodepool");
+    let mut cluster = with(vec![]);
+    cluster.nodes.extend([
+        node("n2", of("default")),
+        node("n3", of("default")),
+        node("n4", of("other")),
+        node("goes", merged(of("other"), json!({"deletionTimestamp": "2026-01-01T11:59:00Z"}))),
+        node("fresh", merged(of("other"), json!({"creationTimestamp": "2026-01-01T11:55:00Z"}))),
+        foreign,
+    ]);
+    let built = cluster.build();
+    let cure = "but there is no NodeClaim of it, so it is neither given back nor replaced; give its NodeClaim too, or delete the Node, or take the label away";
+    assert_eq!(
+        told(&built),
+        [
+            format!(r#"Node n2 and 1 other: label karpenter.sh/nodepool says "default", {cure}"#),
+            format!(r#"Node n4: label karpenter.sh/nodepool says "other", {cure}"#),
+        ]
+    );
+    assert_eq!(subjects(&built), [("Node", "n2".to_owned()), ("Node", "n4".to_owned())]);
+}
+
+#[test]
+fn a_node_that_asks_for_peace_in_words_that_do_not_count_is_told_of() {
+    let mut cluster = with(vec![]);
+    for (name, text) in [("n2", "4h"), ("n3", "4h"), ("n4", "false"), ("n5", "true")] {
+        let (node, claim) = machine(name, json!({"metadata": says("karpenter.sh/do-not-disrupt", text)}));
+        cluster.nodes.push(node);
+        cluster.claims.push(claim);
+    }
+    let built = cluster.build();
+    let expected = r#"Node n2 and 1 other: annotation karpenter.sh/do-not-disrupt protects nothing: "4h" is not true, and a time counts on pods only"#;
+    assert_eq!(told(&built), [expected]);
+    let held: Vec<&str> =
+        built.snapshot.nodes.iter().filter(|node| node.do_not_disrupt).map(|node| node.name.as_str()).collect();
+    assert_eq!(held, ["n5"]);
+}
+
+#[test]
+fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
+    let budget = |name: &str, app: &str, spec: Value, pods: i32| {
+        let status = json!({"expectedPods": pods, "currentHealthy": pods, "desiredHealthy": 1});
+        merged(guard(name, json!({"matchLabels": {"app": app}}), status), json!({"spec": spec}))
+    };
+    let labelled = |name: &str, app: &str| ready(running(name, "n1", "100m", json!({"labels": {"app": app}})));
+    let cluster = Cluster {
+        budgets: vec![
+            budget("single", "db", json!({"minAvailable": 1}), 1),
+            budget("all", "web", json!({"minAvailable": "100%"}), 3),
+            budget("fine", "api", json!({"minAvailable": 1}), 2),
+            budget("one", "twice", json!({"maxUnavailable": 1}), 1),
+            budget("two", "twice", json!({"maxUnavailable": 1}), 1),
+        ],
+        ..with(vec![
+            labelled("db-0", "db"),
+            labelled("web-0", "web"),
+            labelled("web-1", "web"),
+            labelled("web-2", "web"),
+            labelled("api-0", "api"),
+            labelled("twice-0", "twice"),
+        ])
+    };
+    let built = cluster.build();
+    let never = "it will never be evicted, so its node is not given back:";
+    let cure = "run one pod more than must stay, or set maxUnavailable: 1";
+    assert_eq!(
+        told(&built),
+        [
+            format!(
+                "Pod default/db-0: {never} PodDisruptionBudget default/single lets no pod go, for minAvailable is 1 and there is 1 pod; {cure}"
+            ),
+            format!(
+                "Pod default/twice-0: {never} the API server evicts no pod that more than one PodDisruptionBudget selects, and default/one and default/two do; let one of them select it"
+            ),
+            format!(
+                "Pod default/web-0 and 2 others: {never} PodDisruptionBudget default/all lets no pod go, for minAvailable is 100% and there are 3 pods; set maxUnavailable: 1"
+            ),
+        ]
+    );
+    let foreign = Cluster { claims: vec![], pools: vec![], ..cluster }.build();
+    assert!(told(&foreign).iter().all(|it| !it.contains("evicted")), "nobody gives back a node without a claim");
+    let about = ["default/single", "default/one", "default/all"];
+    assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));
+}
+
+/// Rows: what reports of two nodes say, the pool's policy, and what is told of it.
+#[test]
+fn a_report_that_does_not_count_says_why_once_for_all() {
+    let fresh = "2026-01-01T11:59:00Z";
+    let other = json!({"instance": "i-before"});
+    let no = "it does not count, so nobody knows what the node really uses";
+    let stale = format!("it was measured 15 minutes ago or more; {no}");
+    let ahead = format!("it was measured 2 minutes ahead of now or more, so a clock is wrong; {no}");
+    let another = format!("it is of another instance than its node's, which had the name before; {no}");
+    let rows = [
+        (usage("n1", fresh, json!({})), usage("n2", fresh, json!({})), "observe", vec![]),
+        (
+            usage("n1", "2026-01-01T11:45:00Z", json!({})),
+            usage("n2", "2026-01-01T11:00:00Z", json!({})),
+            "observe",
+            vec![format!("NodeUsage n1 and 1 other: {stale}")],
+        ),
+        (
+            usage("n1", "2026-01-01T12:02:00Z", json!({})),
+            usage("n2", fresh, other.clone()),
+            "pack",
+            vec![format!("NodeUsage n1: {ahead}"), format!("NodeUsage n2: {another}")],
+        ),
+        (
+            usage("n1", "2026-01-01T11:00:00Z", other),
+            usage("n2", fresh, json!({})),
+            "pack",
+            vec![format!("NodeUsage n1: {another}")],
+        ),
+        (usage("n1", "2026-01-01T11:45:00Z", json!({})), usage("n3", fresh, json!({})), "ignore", vec![]),
+    ];
+    for (one, two, policy, expected) in rows {
+        let mut cluster = with(vec![]);
+        let (node, claim) = machine("n2", json!({}));
+        cluster.nodes.push(node);
+        cluster.claims.push(claim);
+        cluster.usages = vec![one, two];
+        cluster.pools[0]["metadata"]["annotations"] = json!({"kerf.sh/utilization": policy});
+        assert_eq!(told(&cluster.build()), expected, "{policy}");
+    }
+}
