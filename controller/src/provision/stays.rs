@@ -70,7 +70,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Unbalanced { .. }
         | NodeVerdict::InUse { .. }
         | NodeVerdict::UnknownPrice
-        | NodeVerdict::Busy => Some((reason::UNCONSOLIDATABLE, sentence())),
+        | NodeVerdict::Busy { .. } => Some((reason::UNCONSOLIDATABLE, sentence())),
         NodeVerdict::Remove(_)
         | NodeVerdict::Leaving
         | NodeVerdict::NotInitialized

@@ -27,7 +27,6 @@ mod returns;
 mod scene;
 mod sides;
 mod surplus;
-mod usage;
 mod worth;
 
 use std::cmp::Reverse;
@@ -41,6 +40,7 @@ use purse::Purse;
 use scene::Scene;
 use worth::{Scales, cost_of};
 
+use crate::ceiling;
 use crate::provision::Foreseen;
 use crate::{
     Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, Utilization, WhyMove,
@@ -217,7 +217,7 @@ fn relocate(
 fn is_no_place(judge: &Judge<'_>, node: &Node) -> bool {
     judge.pool(node).is_some_and(|pool| {
         let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized));
-        fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
+        fresh || (pool.disruption.utilization != Utilization::Ignore && ceiling::strain(node).is_some())
     })
 }
 

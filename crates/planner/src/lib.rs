@@ -5,6 +5,7 @@
 //! replayed at a desk.
 #![deny(clippy::float_arithmetic)]
 
+mod ceiling;
 pub mod check;
 mod disrupt;
 pub mod model;

@@ -13,7 +13,7 @@ mod topology;
 
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
 pub use mix::Mix;
-pub use node::{BoundPod, Drifted, Leaving, Node, Sick, Stage, Usage};
+pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Sick, Stage, Usage};
 pub use offer::Offer;
 pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, CapacityType, Catalogue, ContainerSize, Disruption, GivenBack, InstanceType, MicroDollars,
-    Millis, Node, Offering, Packing, Plan, PodShape, PodUse, Pool, Resources, Size, Sizing, Snapshot, Usage,
+    Millis, Node, Offering, Packing, Plan, PodShape, PodUse, Pool, Pressure, Resources, Size, Sizing, Snapshot, Usage,
     Utilization, WhyFixed, WhyResize, check, fitting, label, plan, resized,
 };
 use proptest::prelude::*;
@@ -117,7 +117,7 @@ fn build(position: usize, (sizings, report): Draft) -> Node {
     node.usage = report.map(|(use_of_node, pressed)| Usage {
         cpu: use_of_node.cpu,
         memory: use_of_node.memory,
-        pressed,
+        pressed: pressed.then_some(Pressure::Memory),
         of_pods,
     });
     node

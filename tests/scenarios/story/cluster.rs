@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use planner::{
     Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, Node, Packing,
-    Pool, Resources, Sick, Size, Stage, Usage, Utilization, Worth, label,
+    Pool, Pressure, Resources, Sick, Size, Stage, Usage, Utilization, Worth, label,
 };
 
 use super::NOW;
@@ -120,14 +120,22 @@ fn budgets(statement: &Statement) -> Result<Budgets, String> {
     })
 }
 
-/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed`, and what they stay within each for itself, added up:
-/// `apart cpu=2 memory=3Gi`.
+/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed` (`memory`, `disk` or `killed`), and what they stay within each for
+/// itself, added up: `apart cpu=2 memory=3Gi`.
 fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     let Some(said) = statement.get("uses") else { return Ok(None) };
-    let (pressed, amounts): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word == "pressed");
+    let (amounts, pressed): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word.contains('='));
+    let pressed = match pressed.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => None,
+        ["pressed"] => Some(Pressure::Cpu),
+        ["pressed", "memory"] => Some(Pressure::Memory),
+        ["pressed", "disk"] => Some(Pressure::Disk),
+        ["pressed", "killed"] => Some(Pressure::Killed),
+        _ => return Err(format!("a node is pressed, for memory, disk or killed, not {pressed:?}")),
+    };
     let amounts = Size::of(&words::resources(&amounts)?);
     let of_pods = Size::of(&statement.resources("apart")?);
-    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed: !pressed.is_empty(), of_pods }))
+    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods }))
 }
 
 /// How long ago something began, and what it is called.

@@ -77,7 +77,7 @@ fn may_go_down(
     let rows = [
         (node.claim.is_some() && node.stage == Stage::Initialized, "is lowered on a node that is not ours or not up"),
         (
-            node.usage.is_some_and(|usage| !usage.pressed),
+            node.usage.is_some_and(|usage| usage.pressed.is_none()),
             "is lowered where nobody knows the use, or something is short",
         ),
         (sizing.fixed.is_none(), "is lowered though its requests are fixed"),

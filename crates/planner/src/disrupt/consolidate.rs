@@ -6,10 +6,9 @@
 
 use std::cmp::Reverse;
 
-use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources};
+use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources, ceiling};
 
 use super::agenda::{Agenda, Position};
-use super::usage;
 use super::worth::{Scales, cost_of};
 
 /// How many nodes are vacated together at most.
@@ -27,7 +26,7 @@ pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sy
         let node = node(*position);
         let price = i128::from(scales.price_of(&node).unwrap_or(0));
         let ratio = price * i128::from(BoundPod::COST) / i128::from(cost_of(&node).max(1));
-        (!usage::is_idle(&node), Reverse(ratio), node.name.clone())
+        (!ceiling::is_idle(&node), Reverse(ratio), node.name.clone())
     });
 }
 

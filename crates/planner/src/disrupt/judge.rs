@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
-    Utilization,
+    Utilization, ceiling,
 };
-
-use super::usage;
 
 /// Judges nodes one by one.
 pub(super) struct Judge<'a> {
@@ -106,10 +104,10 @@ impl<'a> Judge<'a> {
         if node.price.is_none() {
             return Err(NodeVerdict::UnknownPrice);
         }
-        if pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node) {
-            return Err(NodeVerdict::Busy);
+        match ceiling::strain(node).filter(|_| pool.disruption.utilization != Utilization::Ignore) {
+            Some(strain) => Err(NodeVerdict::Busy { strain }),
+            None => Ok(MoveReason::Underutilized),
         }
-        Ok(MoveReason::Underutilized)
     }
 
     fn rests(&self, pod: &BoundPod) -> Option<(String, i64)> {

@@ -50,7 +50,7 @@ fn wish<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option<Wish<'a>> 
         (WhyResize::Unpacked, in_full())
     } else {
         let usage = node.usage.as_ref()?;
-        match usage.pressed || sizing.used.is_some_and(|used| used.pressed) {
+        match usage.pressed.is_some() || sizing.used.is_some_and(|used| used.pressed) {
             true => (WhyResize::Pressure, in_full()),
             false => (WhyResize::Grown, packing::grown(sizing, usage, pool.disruption.packing)?),
         }

@@ -122,11 +122,25 @@ pub struct Usage {
     pub cpu: i64,
     /// 95th percentile of their working set, in bytes.
     pub memory: i64,
-    /// Whether it is short of something already: stalls, or pods that were killed for want of memory.
-    pub pressed: bool,
+    /// What it is short of already: stalls, or pods that were killed for want of memory.
+    pub pressed: Option<Pressure>,
     /// What each of its pods stays within for 95 % of the time, added up: more than `cpu` and `memory`, for they do not peak
     /// together. Zero where that is not known.
     pub of_pods: Size,
+}
+
+/// What a node is short of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pressure {
+    /// Processes wait for a CPU much of the time.
+    Cpu,
+    /// Processes wait for memory.
+    Memory,
+    /// All processes wait for a disk.
+    Disk,
+    /// Processes were killed for want of memory.
+    Killed,
 }
 
 impl Node {

@@ -2,10 +2,12 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{CapacityType, MicroDollars, Operator, Requirement, label};
+use crate::ceiling::BUSY;
+use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
 
 use super::{
-    LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why, WhyMove,
+    LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, Strain, TypesMiss, Why,
+    WhyMove,
 };
 
 impl Display for PodVerdict {
@@ -237,7 +239,7 @@ impl Display for NodeVerdict {
                 write!(out, "stays though it is sick: {sick} of its pool's {nodes} nodes are, more than 20%")
             }
             Self::UnknownPrice => out.write_str("stays, since its price is unknown"),
-            Self::Busy => out.write_str("stays, since it is busy"),
+            Self::Busy { strain } => write!(out, "stays, since it is busy: {strain}"),
             Self::PodDoNotDisrupt { pod } => write!(out, "stays, since pod {pod} asks not to be disrupted"),
             Self::PodHeld { pod, budgets } => {
                 write!(out, "stays, since pod {pod} may not be evicted now (PodDisruptionBudget ")?;
@@ -263,6 +265,24 @@ impl Display for NodeVerdict {
             }
             Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
+        }
+    }
+}
+
+impl Display for Strain {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let used = |out: &mut Formatter<'_>, percent, what| {
+            write!(out, "{percent}% of its {what} is in use, and {BUSY}% is the least that counts")
+        };
+        match self {
+            Self::Cpu(percent) => used(out, percent, "CPU"),
+            Self::Memory(percent) => used(out, percent, "memory"),
+            Self::Short(pressure) => out.write_str(match pressure {
+                Pressure::Cpu => "processes wait for its CPUs half of the time",
+                Pressure::Memory => "processes wait for its memory",
+                Pressure::Disk => "all processes wait for its disks a quarter of the time",
+                Pressure::Killed => "its kernel has killed a process for want of memory within a day",
+            }),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, ConsolidationPolicy, Destination, Drifted, InstanceType, Launch, Leaver, MicroDollars, Millis,
-    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Purpose, Requirement, Sick, Snapshot, Stage, Usage,
-    Utilization, Worth, carried_out, label,
+    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Pressure, Purpose, Requirement, Sick, Snapshot, Stage,
+    Usage, Utilization, Worth, carried_out, label,
 };
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
@@ -116,7 +116,12 @@ fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {
     node.expires = expires.map(Millis);
     node.termination_grace = ends.then_some(60_000);
     node.sick = sick.map(|due| Sick { due: Millis(due), condition: "Ready".to_owned() });
-    let used = |(cpu, pressed)| Usage { cpu, memory: 1, pressed, ..Usage::default() };
+    let used = |(cpu, pressed): (i64, bool)| Usage {
+        cpu,
+        memory: 1,
+        pressed: pressed.then_some(Pressure::Cpu),
+        ..Usage::default()
+    };
     node.usage = usage.filter(|_| node.stage == Stage::Initialized).map(used);
 }
 

@@ -3,9 +3,9 @@
 use api::annotation;
 use api::objects::{Container, Pod, PodSpec, Requested, pod_requests};
 use api::quantity::{CPU, MEMORY};
-use api::usage::{PodUsage, UNKNOWN, Usage};
+use api::usage::{PodUsage, Shortage, UNKNOWN, Usage};
 use jiff::Timestamp;
-use planner::{ContainerSize, GivenBack, PodUse, Resources, Size, Sizing, WhyFixed};
+use planner::{ContainerSize, GivenBack, PodUse, Pressure, Resources, Size, Sizing, WhyFixed};
 
 use crate::millis;
 
@@ -17,7 +17,17 @@ const PRESSED: u8 = 25;
 #[must_use]
 pub fn node_usage(usage: &Usage) -> planner::Usage {
     let of_pods = usage.pods().iter().map(p95).fold(Size::default(), Size::plus);
-    planner::Usage { cpu: usage.cpu.p95, memory: usage.memory.p95, pressed: usage.is_pressed(), of_pods }
+    let pressed = usage.shortage().map(pressure);
+    planner::Usage { cpu: usage.cpu.p95, memory: usage.memory.p95, pressed, of_pods }
+}
+
+fn pressure(shortage: Shortage) -> Pressure {
+    match shortage {
+        Shortage::Cpu => Pressure::Cpu,
+        Shortage::Memory => Pressure::Memory,
+        Shortage::Disk => Pressure::Disk,
+        Shortage::Killed => Pressure::Killed,
+    }
 }
 
 /// What a pod requests and uses; `usage` is its node's, if that counts.

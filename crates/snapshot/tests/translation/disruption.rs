@@ -1,6 +1,8 @@
 //! What a plan must know before it takes nodes away: budgets, what holds pods, how old, sick, drifted and busy nodes are.
 
-use planner::{BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Sick, Usage, Utilization, Worth};
+use planner::{
+    BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Pressure, Sick, Usage, Utilization, Worth,
+};
 use serde_json::{Value, json};
 use snapshot::{Built, Problem, Settings};
 
@@ -205,7 +207,7 @@ fn sick_nodes_are_told_only_where_the_gate_is_open() {
 #[test]
 fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
     let calm = Usage { cpu: 1500, memory: 6 << 30, ..Usage::default() };
-    let pressed = Usage { pressed: true, ..calm };
+    let short = |of| Some(Usage { pressed: Some(of), ..calm });
     let stalls = |which: &str, share: u16| {
         let none = json!({"cpu": 0, "memory": 0, "memoryFull": 0, "io": 0, "ioFull": 0});
         json!({"pressure": merged(none, json!({which: share}))})
@@ -219,15 +221,15 @@ fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
         (usage("n1", "2026-01-01T11:59:00Z", json!({"instance": "i-before"})), None),
         (usage("n1", "2026-01-01T11:59:00Z", json!({"instance": ""})), None),
         (usage("n2", "2026-01-01T11:59:00Z", json!({"instance": "i-n1"})), None),
-        (usage("n1", "2026-01-01T11:59:00Z", json!({"oomKills": 1})), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", json!({"oomKills": 1})), short(Pressure::Killed)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 499)), Some(calm)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 500)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 500)), short(Pressure::Cpu)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 99)), Some(calm)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 100)), Some(pressed)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("memoryFull", 50)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 100)), short(Pressure::Memory)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memoryFull", 50)), short(Pressure::Memory)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("io", 1000)), Some(calm)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 249)), Some(calm)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 250)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 250)), short(Pressure::Disk)),
     ];
     for (report, expected) in rows {
         let mut cluster = with(vec![machine("n1", json!({}))], vec![]);
