@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot, tenure,
+    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot,
+    Utilization, tenure,
 };
 
 /// What nodes cost and what disrupting them counts for, by pool.
@@ -46,6 +47,12 @@ impl<'a> Scales<'a> {
     /// What a node costs with its pool's fee; `None` while its price is unknown.
     pub(super) fn price_of(&self, node: &Node) -> Option<i64> {
         Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
+    }
+
+    /// Whether reports of real use count for a node.
+    pub(super) fn heeds_use(&self, node: &Node) -> bool {
+        let pool = node.pool.as_deref().and_then(|pool| self.pools.get(pool));
+        pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
     }
 
     /// What launches cost with their pools' fees.
