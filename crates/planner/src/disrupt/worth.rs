@@ -37,7 +37,8 @@ impl<'a> Scales<'a> {
         let mut pools: BTreeMap<&str, Weights<'_>> = snapshot.pools.iter().map(weights).collect();
         for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
             if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
-                weights.price += node.price.unwrap_or_default().0;
+                // The fee counts here as it does in every saving.
+                weights.price += node.price.map_or(0, |price| price.0 + weights.pool.node_fee.0);
                 weights.cost += cost_of(node);
             }
         }
@@ -100,11 +101,11 @@ impl<'a> Scales<'a> {
 
     /// What a move that saves so much means for each pool that it takes nodes from.
     pub(super) fn balances(&self, nodes: &[&Node], saved: i64) -> Vec<Balance> {
-        let whole: i64 = nodes.iter().filter_map(|node| node.price).map(|price| price.0).sum();
+        let whole: i64 = nodes.iter().filter_map(|node| self.price_of(node)).sum();
         let mut by_pool: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
         for node in nodes {
             let (price, cost) = by_pool.entry(node.pool.as_deref().unwrap_or_default()).or_default();
-            *price += node.price.unwrap_or_default().0;
+            *price += self.price_of(node).unwrap_or(0);
             *cost += cost_of(node);
         }
         let balance = |(pool, (price, cost)): (&str, (i64, i64))| {
@@ -125,7 +126,7 @@ impl Weights<'_> {
             pool: self.pool.name.clone(),
             policy: self.pool.disruption.policy,
             score,
-            holds: saved > 0 && 2 * gain >= pain,
+            holds: saved > 0 && gain * 1000 >= pain * i128::from(Balance::ENOUGH),
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::ceiling::BUSY;
 use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
 
 use super::{
-    LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, Strain, TypesMiss, Why,
-    WhyMove,
+    Balance, LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, Strain, TypesMiss,
+    Why, WhyMove,
 };
 
 impl Display for PodVerdict {
@@ -232,9 +232,13 @@ impl Display for NodeVerdict {
             Self::SpotToSpot { types: Some(types) } => {
                 write!(out, "stays: there are but {types} cheaper spot types, too few to replace spot by spot")
             }
-            Self::Unbalanced { .. } => {
-                out.write_str("stays: what it would save is too little for what it disturbs of its pool")
-            }
+            Self::Unbalanced { score } => write!(
+                out,
+                "stays: what it would save of its pool's cost is too little for what it disturbs of its pool \
+                 (it scores {}, {} is enough)",
+                thousandths(*score),
+                thousandths(Balance::ENOUGH)
+            ),
             Self::ManySick { sick, nodes } => {
                 write!(out, "stays though it is sick: {sick} of its pool's {nodes} nodes are, more than 20%")
             }
@@ -318,6 +322,11 @@ fn hourly(price: MicroDollars) -> String {
     let sign = if price.0 < 0 { "-" } else { "" };
     let whole = price.0.unsigned_abs();
     format!("{sign}${}.{:04}/h", whole / 1_000_000, whole % 1_000_000 / 100)
+}
+
+/// As people write a part of one.
+fn thousandths(part: i64) -> String {
+    format!("{}.{:03}", part / 1000, part % 1000)
 }
 
 fn counted(pods: usize) -> String {
