@@ -15,8 +15,8 @@
 //!           requires R [and R] (what a claim in flight may still become)
 //!           uses AMOUNTS [pressed [memory|disk|killed]] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
-//!           in-flight registered deleting interrupted cordoned held expected expired
-//!           drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]
+//!           in-flight registered deleting interrupted cordoned held expected
+//!           expired [SINCE] drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
 //!           tolerates T priority N ports 80 53/UDP 10.0.0.1:80 waits DURATION promised NODE
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints

@@ -180,13 +180,20 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         do_not_disrupt: has("held"),
         nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
         price,
-        expires: statement.get("expired").map(|_| Millis(NOW)),
+        expires: expired(statement)?,
         termination_grace: statement.word("grace").map(words::duration).transpose()?,
         drifted: since(statement, "drifted")?.map(|(since, reason)| Drifted { since, reason }),
         sick: since(statement, "sick")?.map(|(due, condition)| Sick { due, condition }),
         usage: usage(statement)?,
         ..Node::default()
     })
+}
+
+/// `expired` just now, or some time ago.
+fn expired(statement: &Statement) -> Result<Option<Millis>, String> {
+    let Some(said) = statement.get("expired") else { return Ok(None) };
+    let ago = said.first().map(|word| words::duration(word)).transpose()?.unwrap_or(0);
+    Ok(Some(Millis(NOW - ago)))
 }
 
 /// For an hour, where the story does not say; `unknown` is a node whose claim has not said yet that it is initialized.

@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         let mut moved: Vec<&str> = it.pods.iter().map(|pod| pod.uid.as_str()).collect();
         expected.sort_unstable();
         moved.sort_unstable();
-        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static | MoveReason::Expired);
+        let forced = self.is_forced(it);
         findings.expect(moved == expected || (forced && moved.is_empty()), &subject, || {
             format!("has places for {moved:?}, needed are {expected:?}")
         });
@@ -162,9 +162,17 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether nodes may go though their pods have no place: expired ones only where their drain has an end.
+    fn is_forced(&self, it: &Move) -> bool {
+        let ends =
+            |leaver: &crate::Leaver| self.node(&leaver.node).is_some_and(|node| node.termination_grace.is_some());
+        matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static)
+            || it.reason == MoveReason::Expired && it.nodes.iter().all(ends)
+    }
+
     /// Of a static pool nothing goes but what is one too many or has a successor, and no pool of others grows by that.
     fn successors(&self, it: &Move, findings: &mut Findings) {
-        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static | MoveReason::Expired);
+        let forced = self.is_forced(it);
         let launched = || it.replacements.iter().filter_map(|position| self.plan.launches.get(*position));
         let static_pools = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some());
         for pool in static_pools {

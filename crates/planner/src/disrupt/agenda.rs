@@ -107,29 +107,42 @@ impl<'a> Agenda<'a> {
         (!self.purse.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
     }
 
-    /// Replaces a node whatever that costs; whether that is possible. `force` lets it go though its pods have no place.
-    pub(super) fn replace(&mut self, position: Position, reason: MoveReason, why: WhyMove, force: bool) {
-        let verdict = match self.hindrance(&[position], reason) {
-            Some(hindrance) => hindrance,
-            None => match self.search(&[position]) {
-                Ok(outcome) => {
-                    let saved = self.saved(&[position], &outcome.launches);
-                    match self.keep(&[position], reason, why, outcome, saved) {
-                        Ok(()) => return,
-                        Err(verdict) => verdict,
-                    }
-                }
-                Err(_) if force => {
-                    let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
-                    let saved = self.saved(&[position], &[]);
-                    self.note(&[position], reason, why, nothing, saved);
-                    self.mover.close(position);
-                    return;
-                }
-                Err(verdict) => verdict,
-            },
-        };
-        self.verdicts.insert(position, verdict);
+    /// Replaces a node whatever that costs; why that is not possible, which it is told. `force` lets it go though its pods have no place.
+    pub(super) fn replace(
+        &mut self,
+        position: Position,
+        reason: MoveReason,
+        why: WhyMove,
+        force: bool,
+    ) -> Result<(), NodeVerdict> {
+        let replaced = self.try_replace(position, reason, why, force);
+        replaced.inspect_err(|verdict| drop(self.verdicts.insert(position, verdict.clone())))
+    }
+
+    fn try_replace(
+        &mut self,
+        position: Position,
+        reason: MoveReason,
+        why: WhyMove,
+        force: bool,
+    ) -> Result<(), NodeVerdict> {
+        if let Some(hindrance) = self.hindrance(&[position], reason) {
+            return Err(hindrance);
+        }
+        match self.search(&[position]) {
+            Ok(outcome) => {
+                let saved = self.saved(&[position], &outcome.launches);
+                self.keep(&[position], reason, why, outcome, saved)
+            }
+            Err(_) if force => {
+                let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
+                let saved = self.saved(&[position], &[]);
+                self.note(&[position], reason, why, nothing, saved);
+                self.mover.close(position);
+                Ok(())
+            }
+            Err(verdict) => Err(verdict),
+        }
     }
 
     /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.

@@ -64,7 +64,7 @@ impl<'a> Judge<'a> {
             return Err(NodeVerdict::NotInitialized);
         }
         let pool = self.pool(node);
-        let outdated = self.is_outdated(node);
+        let outdated = self.outdated(node);
         if let Some(pods) = in_use(node).filter(|_| outdated.is_none() && !pool.is_some_and(repacks)) {
             return Err(NodeVerdict::InUse { pods });
         }
@@ -121,10 +121,15 @@ impl<'a> Judge<'a> {
         promised || self.expecting.contains(&node.name) || self.is_leaned_on(node)
     }
 
-    fn is_outdated(&self, node: &Node) -> Option<MoveReason> {
-        let expired = node.expires.is_some_and(|at| at <= self.snapshot.now);
+    /// What a node goes for first, whatever runs there, if for anything.
+    pub(super) fn outdated(&self, node: &Node) -> Option<MoveReason> {
         let drifted = node.drifted.is_some().then_some(MoveReason::Drifted);
-        drifted.or(expired.then_some(MoveReason::Expired))
+        drifted.or(self.has_expired(node).then_some(MoveReason::Expired))
+    }
+
+    /// Whether a node is as old as it may get.
+    pub(super) fn has_expired(&self, node: &Node) -> bool {
+        node.expires.is_some_and(|at| at <= self.snapshot.now)
     }
 
     /// Whether a node is sick and has been for as long as it may.
