@@ -68,7 +68,10 @@ impl<'a> View<'a> {
         let rows = [
             (node.claim.is_some(), "goes but is not managed"),
             (node.leaving.is_none(), "goes twice"),
-            (forced || node.stage == Stage::Initialized, "goes before it is initialized"),
+            (
+                forced || it.reason == MoveReason::Expired || node.stage == Stage::Initialized,
+                "goes before it is initialized",
+            ),
             (forced || !node.do_not_disrupt, "goes against do-not-disrupt"),
             (forced || ends || !held, "goes though something holds one of its pods"),
             (!self.receiving().contains(node.name.as_str()), "goes while pods are sent there"),

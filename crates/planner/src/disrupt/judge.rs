@@ -60,7 +60,7 @@ impl<'a> Judge<'a> {
 
     /// The same for a node that nothing ails, or that is not helped.
     fn of_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
-        if node.stage != Stage::Initialized {
+        if node.stage != Stage::Initialized && !node.is_stillborn(self.snapshot.now) {
             return Err(NodeVerdict::NotInitialized);
         }
         let pool = self.pool(node);
@@ -79,6 +79,9 @@ impl<'a> Judge<'a> {
         if is_static && outdated.is_none() {
             return Err(NodeVerdict::Static);
         }
+        if node.stage != Stage::Initialized {
+            return self.of_stillborn(node);
+        }
         let quiet = self.is_quiet(node, pool);
         if !is_static && in_use(node).is_none() && quiet.is_ok() {
             self.holds_none(node)?;
@@ -93,6 +96,14 @@ impl<'a> Judge<'a> {
         self.holds_none(node)?;
         quiet?;
         self.is_worth_a_look(node, pool)
+    }
+
+    /// A node that has expired before it came up is not empty, nor does it matter that it has drifted.
+    fn of_stillborn(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+        if node.termination_grace.is_none() {
+            self.holds_none(node)?;
+        }
+        Ok(MoveReason::Expired)
     }
 
     /// Whether a node of which nothing else is known might have a cheaper way.

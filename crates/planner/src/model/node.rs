@@ -74,7 +74,7 @@ pub struct Node {
     pub attach_limits: BTreeMap<String, i64>,
     /// Since when nothing has happened on it; `None` while not initialized.
     pub quiet_since: Option<Millis>,
-    /// `karpenter.sh/do-not-disrupt` holds on the Node, or on a DaemonSet or static pod on it.
+    /// `karpenter.sh/do-not-disrupt` holds on the Node.
     pub do_not_disrupt: bool,
     /// When a recent plan sent pods there, until when that promise protects it.
     pub nominated_until: Option<Millis>,
@@ -144,6 +144,12 @@ pub enum Pressure {
 }
 
 impl Node {
+    /// Whether it is as old as it may get and has never been ready for pods: nobody counts on it any more.
+    #[must_use]
+    pub fn is_stillborn(&self, now: Millis) -> bool {
+        self.claim.is_some() && self.stage != Stage::Initialized && self.expires.is_some_and(|at| at <= now)
+    }
+
     /// The taints that count for pods. A cordon is one, whether its taint is there yet or not.
     #[must_use]
     pub fn repelling(&self) -> Cow<'_, [Taint]> {
@@ -166,7 +172,7 @@ pub struct BoundPod {
     /// Whether it would need another place when the node goes: alive, or ending and to be made anew under its name
     /// by a StatefulSet.
     pub reschedulable: bool,
-    /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
+    /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node, also of a pod that goes with it.
     pub do_not_disrupt: bool,
     /// The PodDisruptionBudgets that would not let it go now: one that allows none, or more than one, which no eviction passes.
     pub held_by: Vec<String>,

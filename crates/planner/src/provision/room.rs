@@ -88,8 +88,11 @@ impl<'a> Rooms<'a> {
             room
         };
         let list: Vec<Room<'a>> = usable.into_iter().map(room).collect();
-        let (by_name, left) = (names_of(&list), Ledger::of(&left));
-        Self { list, by_name, left, parts: Parts::default(), searches: BTreeMap::new(), trial: None }
+        let (by_name, mut left) = (names_of(&list), Ledger::of(&left));
+        let stillborn = (0..list.len()).filter(|room| list[*room].node.is_stillborn(snapshot.now));
+        stillborn.for_each(|room| left.close(room));
+        let (parts, searches, ceilings) = (Parts::default(), BTreeMap::new(), Ceilings::default());
+        Self { list, by_name, left, parts, searches, ceilings, trial: None }
     }
 
     /// The first room that takes the pod.

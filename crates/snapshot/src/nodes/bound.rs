@@ -37,8 +37,7 @@ pub(super) fn bound(
         uid: uid(pod),
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
-        // What holds with a DaemonSet's or a file's pod is said of the node itself.
-        do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
+        do_not_disrupt: holds_its_node(pod, now),
         held_by: held_by(&records.budgets(record), pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
         rests_until: rests_until.map(millis),
@@ -52,7 +51,7 @@ pub(super) fn bound(
 }
 
 /// Whether the pod forbids to take its node away; one that ends anyway forbids nothing.
-pub(super) fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
+fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminating() && pod.is_do_not_disrupt(now)
 }
 

@@ -407,18 +407,20 @@ fn who_ends_forbids_nothing() {
     let asks = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}});
     let ends = json!({"deletionTimestamp": "2026-01-01T11:59:00Z"});
     let rows = [
-        ("ReplicaSet", json!({}), true, true, false),
-        ("ReplicaSet", ends.clone(), false, false, false),
-        ("StatefulSet", ends.clone(), false, true, false),
-        ("DaemonSet", json!({}), false, false, true),
-        ("DaemonSet", ends, false, false, false),
+        ("ReplicaSet", json!({}), true, true),
+        ("ReplicaSet", ends.clone(), false, false),
+        ("StatefulSet", ends.clone(), false, true),
+        // Core 4.2: they hold their node as others do, though they go with it.
+        ("DaemonSet", json!({}), true, false),
+        ("Node", json!({}), true, false),
+        ("DaemonSet", ends, false, false),
     ];
-    for (kind, changes, holds, reschedulable, holds_node) in rows {
+    for (kind, changes, holds, reschedulable) in rows {
         let pod = running("web", "n1", "1", merged(merged(owned_by(kind), asks.clone()), changes));
         let built = with(vec![machine("n1", json!({}))], vec![pod]).build();
         let node = &built.snapshot.nodes[0];
         let found = (node.pods[0].do_not_disrupt, node.pods[0].reschedulable, node.do_not_disrupt);
-        assert_eq!(found, (holds, reschedulable, holds_node), "{kind}");
+        assert_eq!(found, (holds, reschedulable, false), "{kind}");
     }
 }
 
