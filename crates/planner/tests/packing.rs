@@ -210,7 +210,15 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     assert_eq!(findings(&snapshot, &decided), "", "what stays may be under a floor that has risen");
 
     type Spoil = fn(&mut Snapshot, &mut Plan);
-    let rows: [(bool, &str, Spoil); 12] = [
+    let rows: [(bool, &str, Spoil); 15] = [
+        (true, "changes nothing", |_, plan| plan.resizes[0].containers.clear()),
+        (true, "and nothing was", |snapshot, _| {
+            Arc::make_mut(&mut snapshot.nodes[0]).usage.as_mut().unwrap().pressed = None;
+        }),
+        (true, "and nothing was", |snapshot, _| {
+            let back = Some(GivenBack { last: Millis(NOW.0 - 1000), times: 1 });
+            Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().given_back = back;
+        }),
         (false, "lowered under the floor", |_, plan| plan.resizes[0].containers[0].to.cpu = 1249),
         (false, "from Size", |_, plan| plan.resizes[0].containers[0].to.cpu = 2600),
         (false, "requests something else", |_, plan| plan.resizes[0].containers[0].from.cpu = 2400),
