@@ -25,7 +25,8 @@
 //!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
 //!           on NODE (it runs there), and then: held ending stuck (no budget lets it go) fixed (it goes with its node)
-//!           budget NAME (which holds it) costs N (its deletion) rests DURATION surges
+//!           budget NAME (which holds it) costs N (its deletion) surges
+//!           rests DURATION [of WORKLOAD] (which asks to be disturbed but once in a while; 0s: it has rested)
 //!           does AMOUNTS after HOURS [pressed] (what it uses) was AMOUNTS (its requests were lowered from that to `asks`)
 //!           got-back N DURATION (so often, the last time so long ago) always WHY (its requests stay whatever it does)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
@@ -223,7 +224,12 @@ impl Reader {
             statement.resources("was")?.iter().for_each(|(name, amount)| shape.requests.set(name, amount));
         }
         let shape = &shape;
-        let mix = pods::mix(statement, &shape.namespace)?;
+        let (mix, sizing) = (pods::mix(statement, &shape.namespace)?, pods::sizing(statement)?);
+        let workload = pods::rest(statement, name)?.map(|(workload, until)| {
+            let known = self.snapshot.resting.entry(workload.clone()).or_insert(until);
+            *known = until.max(*known);
+            workload.into()
+        });
         node.pods.push(BoundPod {
             uid: name.to_owned(),
             name: name.to_owned(),
@@ -235,8 +241,9 @@ impl Reader {
             ending: statement.has("ending"),
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
             cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
-            rests_until: statement.word("rests").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
-            sizing: pods::sizing(statement)?.map(Box::new),
+            workload,
+            used: sizing.as_ref().and_then(|sizing| sizing.used).map(|used| used.p95),
+            sizing: sizing.map(Box::new),
             surges: statement.has("surges"),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));

@@ -79,6 +79,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Quiet { .. }
         | NodeVerdict::Static
         | NodeVerdict::Resting { .. }
+        | NodeVerdict::Disturbed { .. }
         | NodeVerdict::AfterResize { .. }
         | NodeVerdict::AfterMove { .. }
         | NodeVerdict::LeftOut { .. }

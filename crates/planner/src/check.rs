@@ -21,6 +21,7 @@ mod nodes;
 mod order;
 mod places;
 mod resizes;
+mod rests;
 mod sharing;
 mod verdicts;
 

@@ -42,6 +42,7 @@ impl Rest {
             pods,
             single_claims,
             daemons,
+            resting,
             namespaces,
         } = &self.seen;
         (*now..self.until).contains(&snapshot.now)
@@ -53,6 +54,7 @@ impl Rest {
             && *policy == snapshot.policy
             && *single_claims == snapshot.single_claims
             && *namespaces == snapshot.namespaces
+            && *resting == snapshot.resting
             && *catalogues == snapshot.catalogues
     }
 
@@ -81,18 +83,18 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
         .iter()
         .filter_map(|pool| Some((pool.name.as_str(), pool.disruption.consolidate_after?)))
         .collect();
-    snapshot.nodes.iter().flat_map(move |node| {
+    let of_nodes = snapshot.nodes.iter().flat_map(move |node| {
         let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
         let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
         let own = [quiet, node.expires, node.nominated_until, node.sick.as_ref().map(|sick| sick.due)];
-        let own = own.into_iter().flatten().chain(node.pods.iter().flat_map(moments_of_pod));
+        let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
         own.chain(node.claim.iter().flat_map(|_| tenure::moments(node.created)))
-    })
+    });
+    of_nodes.chain(snapshot.resting.values().copied())
 }
 
-fn moments_of_pod(pod: &BoundPod) -> impl Iterator<Item = Millis> {
-    let resized = pod.sizing.as_deref().and_then(packing::rests_until);
-    pod.rests_until.into_iter().chain(resized)
+fn moment_of_pod(pod: &BoundPod) -> Option<Millis> {
+    pod.sizing.as_deref().and_then(packing::rests_until)
 }
 
 #[cfg(test)]

@@ -92,10 +92,8 @@ impl<'a> View<'a> {
             MoveReason::Empty => dynamic && !in_use && self.waited(node),
             MoveReason::Underutilized => {
                 let policy = pool.map(|pool| pool.disruption.policy);
-                let moved = || node.pods.iter().filter(|pod| pod.reschedulable);
-                let rests = moved().any(|pod| pod.rests_until.is_some_and(|until| until > now));
                 let allowed = policy.is_some_and(|policy| policy != crate::ConsolidationPolicy::WhenEmpty);
-                dynamic && in_use && self.waited(node) && allowed && !rests
+                dynamic && in_use && self.waited(node) && allowed
             }
             MoveReason::Drifted => node.drifted.is_some(),
             MoveReason::Expired => node.expires.is_some_and(|at| at <= now),

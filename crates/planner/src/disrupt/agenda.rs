@@ -1,10 +1,11 @@
 //! Moves while they are collected: what is tried on the scene, what is kept, and what every node is told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
 use crate::{
-    Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
+    BoundPod, Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
 };
 
 use super::lowering::Ahead;
@@ -30,6 +31,8 @@ pub(super) struct Agenda<'a> {
     verdicts: BTreeMap<Position, NodeVerdict>,
     /// Nodes to which moves send pods.
     expecting: BTreeSet<String>,
+    /// Workloads that ask to be disturbed but once in a while, and are.
+    disturbed: BTreeSet<Arc<str>>,
 }
 
 /// What all moves come to.
@@ -54,7 +57,9 @@ impl<'a> Agenda<'a> {
     ) -> Self {
         let mover = Mover::new(&scene.snapshot, &scene.own, rank, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-        Self { scene, scales, mover, purse, moves, verdicts, expecting }
+        let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
+        let disturbed = leaving.flat_map(|node| restful(node)).map(|(_, workload)| Arc::clone(workload)).collect();
+        Self { scene, scales, mover, purse, moves, verdicts, expecting, disturbed }
     }
 
     pub(super) fn node(&self, position: Position) -> &'a Node {
@@ -86,7 +91,21 @@ impl<'a> Agenda<'a> {
 
     /// Takes nodes off the scene that go anyway, with all that runs there.
     pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
+        for node in self.scene.snapshot.nodes.iter().filter(|node| gone(node)) {
+            self.disturb(node);
+        }
         self.each(gone, Mover::retire);
+    }
+
+    fn disturb(&mut self, node: &Node) {
+        self.disturbed.extend(restful(node).map(|(_, workload)| Arc::clone(workload)));
+    }
+
+    /// What speaks against disturbing one of some nodes' pods, if its workload rests as others of it move.
+    fn unrest(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
+        let mut all = nodes.iter().flat_map(|node| restful(node));
+        let (pod, workload) = all.find(|(_, workload)| self.disturbed.contains(*workload))?;
+        Some(NodeVerdict::Disturbed { pod: pod.name.clone(), workload: workload.to_string() })
     }
 
     /// What speaks against looking for other places for a node's pods now.
@@ -100,6 +119,9 @@ impl<'a> Agenda<'a> {
         }
         if nodes.iter().any(|node| self.mover.is_entangled(*node)) {
             return Some(NodeVerdict::Watched);
+        }
+        if let Some(unrest) = self.unrest(&objects).filter(|_| reason == MoveReason::Underutilized) {
+            return Some(unrest);
         }
         if self.mover.is_spent() {
             return Some(NodeVerdict::Postponed);
@@ -272,6 +294,7 @@ impl<'a> Agenda<'a> {
     fn note(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         self.purse.spend(&objects);
+        objects.iter().for_each(|node| self.disturb(node));
         for (_, to) in &outcome.places {
             if let Destination::Node(name) = to {
                 self.expecting.insert(name.clone());
@@ -339,6 +362,11 @@ impl<'a> Agenda<'a> {
         let (launches, surprises) = self.mover.finish();
         Moves { moves: self.moves, launches, verdicts: self.verdicts, ahead: Ahead::default(), surprises }
     }
+}
+
+/// Pods of a node that would need another place, of workloads that ask to be disturbed but once in a while.
+fn restful(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
+    node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
 }
 
 pub(super) fn leaver(node: &Node) -> Leaver {

@@ -122,7 +122,8 @@ impl<'a> Judge<'a> {
     }
 
     fn rests(&self, pod: &BoundPod) -> Option<(String, i64)> {
-        let until = pod.rests_until.filter(|until| pod.reschedulable && *until > self.snapshot.now)?;
+        let workload = pod.workload.as_deref().filter(|_| pod.reschedulable)?;
+        let until = self.snapshot.resting.get(workload).filter(|until| **until > self.snapshot.now)?;
         Some((pod.name.clone(), until.0))
     }
 

@@ -178,8 +178,9 @@ pub struct BoundPod {
     pub held_by: Vec<String>,
     /// What evicting it counts for: [`BoundPod::COST`] as a rule, more or less by its deletion cost and priority.
     pub cost: i64,
-    /// Until when its workload is left alone, because it was moved not long ago.
-    pub rests_until: Option<Millis>,
+    /// Its workload, where that asks to be disturbed but once in a while: `Kind namespace/name`. [`super::Snapshot::resting`] has until
+    /// when it rests.
+    pub workload: Option<Arc<str>>,
     /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it. Its requests are those
     /// that the pod would be made anew with; what it takes of its node stands in the node's `used`.
     pub shape: Arc<PodShape>,
@@ -216,7 +217,7 @@ impl Default for BoundPod {
             do_not_disrupt: false,
             held_by: Vec::new(),
             cost: Self::COST,
-            rests_until: None,
+            workload: None,
             shape: Arc::default(),
             claims: Vec::new(),
             mix: None,

@@ -251,7 +251,18 @@ impl Display for NodeVerdict {
                 out.write_str(")")
             }
             Self::Resting { pod, remaining } => {
-                write!(out, "stays, since pod {pod} was moved not long ago, for {} s more", seconds(*remaining))
+                let left = seconds(*remaining);
+                write!(
+                    out,
+                    "stays for {left} s more: the workload of pod {pod} asks to be disturbed but once in a while, and was, or has \
+                     changed, not long ago"
+                )
+            }
+            Self::Disturbed { pod, workload } => {
+                write!(
+                    out,
+                    "stays: {workload}, of which pod {pod} is, asks to be disturbed but once in a while, and another move does"
+                )
             }
             Self::AfterResize { nodes } => {
                 out.write_str("can go once requests of pods are lowered to what they use on ")?;

@@ -96,12 +96,19 @@ pub enum NodeVerdict {
         /// Names of the budgets.
         budgets: Vec<String>,
     },
-    /// One of its pods was moved not long ago.
+    /// The workload of one of its pods asks to be disturbed but once in a while, and was not long ago, or has changed by itself.
     Resting {
-        /// `namespace/name`.
+        /// `namespace/name` of the pod.
         pod: String,
-        /// Milliseconds until it may be moved again.
+        /// Milliseconds until it may be moved.
         remaining: i64,
+    },
+    /// The workload of one of its pods asks to be disturbed but once in a while, and another move disturbs it just now.
+    Disturbed {
+        /// `namespace/name` of the pod.
+        pod: String,
+        /// The workload, `Kind namespace/name`.
+        workload: String,
     },
     /// It can go once requests of pods elsewhere are lowered.
     AfterResize {

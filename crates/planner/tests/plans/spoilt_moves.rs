@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, CapacityType, Catalogue, Destination, Disruption, InstanceType, MicroDollars, Millis,
-    MoveReason, Node, Offering, Plan, PodShape, Pool, Purpose, Resources, Snapshot, Stage, check, plan,
+    BoundPod, Budgets, CapacityType, Catalogue, Destination, Disruption, InstanceType, Leaving, MicroDollars, Millis,
+    MoveReason, Node, Offering, Plan, PodShape, Pool, Pressure, Purpose, Resources, Size, Snapshot, Stage, Usage,
+    check, plan,
 };
 
 fn amounts(cpu: i64) -> Resources {
@@ -80,8 +81,19 @@ const ROWS: [(&str, Spoil); 22] = [
     ("goes for a reason that it has not", |snapshot, _| {
         snapshot.pools[0].disruption.policy = planner::ConsolidationPolicy::WhenEmpty;
     }),
-    ("goes for a reason that it has not", |snapshot, _| {
-        of(snapshot, "spare").pods[0].rests_until = Some(Millis(2_000_000));
+    ("n/spare-0: is moved to save money while web rests", |snapshot, _| {
+        of(snapshot, "spare").pods[0].workload = Some("web".into());
+        snapshot.resting.insert("web".to_owned(), Millis(1_000_001));
+    }),
+    ("n/large-0: is moved to save money while web rests", |snapshot, _| {
+        of(snapshot, "spare").pods[0].workload = Some("web".into());
+        of(snapshot, "large").pods[0].workload = Some("web".into());
+    }),
+    ("n/spare-0: is moved to save money while web rests", |snapshot, _| {
+        of(snapshot, "spare").pods[0].workload = Some("web".into());
+        let mut gone = of(snapshot, "spare").clone();
+        (gone.name, gone.leaving, gone.claim) = ("gone".to_owned(), Some(Leaving::Deleting), None);
+        snapshot.nodes.push(Arc::new(gone));
     }),
     ("goes for a reason that it has not", |snapshot, _| of(snapshot, "spare").quiet_since = Some(Millis(999_999))),
     ("goes though something holds one of its pods", |snapshot, _| {
@@ -125,9 +137,9 @@ fn the_case_itself_is_sound() {
 #[test]
 fn a_pod_that_is_on_its_way_out_rests_for_nobody() {
     let mut snapshot = cluster();
-    let rests_until = Some(Millis(2_000_000));
-    let name = "n/gone".to_owned();
-    of(&mut snapshot, "spare").pods.push(BoundPod { name, ending: true, rests_until, ..BoundPod::default() });
+    snapshot.resting.insert("web".to_owned(), Millis(2_000_000));
+    let (name, workload) = ("n/gone".to_owned(), Some("web".into()));
+    of(&mut snapshot, "spare").pods.push(BoundPod { name, ending: true, workload, ..BoundPod::default() });
     let planned = plan(&snapshot);
     assert!(planned.moves.iter().flat_map(|it| &it.nodes).any(|leaver| leaver.node == "spare"));
     assert_eq!(check(&snapshot, &planned), Vec::new());

@@ -7,9 +7,9 @@ use api::{annotation, duration};
 use jiff::{SignedDuration, Timestamp};
 use planner::BoundPod;
 
-use crate::records::{Record, Records};
+use crate::Problem;
+use crate::records::{Record, Records, workload};
 use crate::rescheduling::{full_name, is_reschedulable, uid};
-use crate::{Problem, millis};
 
 /// Phase of a pod whose containers have never run.
 const PENDING: &str = "Pending";
@@ -40,7 +40,7 @@ pub(super) fn bound(
         do_not_disrupt: holds_its_node(pod, now),
         held_by: held_by(&records.budgets(record), pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
-        rests_until: rests_until.map(millis),
+        workload: rests_until.map(|_| workload(pod).into()),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
         mix: record.mix.clone(),

@@ -1,5 +1,7 @@
 //! What a plan must know before it takes nodes away: budgets, what holds pods, how old, sick, drifted and busy nodes are.
 
+use std::collections::BTreeMap;
+
 use planner::{
     BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Pressure, Sick, Usage, Utilization, Worth,
 };
@@ -381,8 +383,9 @@ fn a_node_from_the_future_has_its_whole_life_ahead() {
     assert!(plan.moves.iter().all(|it| it.reason != planner::MoveReason::Expired), "{:?}", plan.moves);
 }
 
+/// Rows: for how long a pod asks to be left alone, what else is so of it, until when its workload rests, how many problems there are.
 #[test]
-fn a_pod_rests_from_its_start() {
+fn a_workload_rests_from_the_start_of_its_pod() {
     let rows = [
         (json!({}), json!({}), None, 0),
         (json!("4h"), json!({}), Some("2026-01-01T15:50:00Z"), 0),
@@ -394,10 +397,55 @@ fn a_pod_rests_from_its_start() {
         let annotations = json!({"kerf.sh/disrupt-at-most-once-per": period});
         let annotations = if period.is_string() { annotations } else { json!({}) };
         let made = json!({"annotations": annotations, "creationTimestamp": "2026-01-01T11:00:00Z"});
-        let (pod, told) = only(merged(running("web", "n1", "1", made), changes), vec![]);
-        assert_eq!(pod.rests_until, expected.map(millis), "{period}");
+        let pod = merged(running("web", "n1", "1", made), changes);
+        let built = with(vec![machine("n1", json!({}))], vec![pod]).build();
+        let expected: BTreeMap<String, Millis> =
+            expected.map(|at| ("Pod default/web".to_owned(), millis(at))).into_iter().collect();
+        assert_eq!(built.snapshot.resting, expected, "{period}");
+        let workload = built.snapshot.nodes[0].pods[0].workload.as_deref();
+        assert_eq!(workload, expected.keys().next().map(String::as_str), "{period}");
+        let told = told(&built);
         assert_eq!(told.len(), problems, "{told:?}");
         assert!(told.iter().all(|it| it.contains("default/web") && it.contains("\"daily\"")), "{told:?}");
+    }
+}
+
+/// The youngest pod counts for all, wherever it is and whatever made it: one that waits for a node, one of a newer revision.
+#[test]
+fn a_workload_rests_as_a_whole() {
+    let pod = |name: &str, node: &str, hash: &str, started: &str, changes: Value| {
+        let set = format!("web-{hash}");
+        let owner =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": set, "controller": true}]);
+        let made = json!({
+            "ownerReferences": owner, "labels": {"pod-template-hash": hash}, "creationTimestamp": started,
+            "annotations": {"kerf.sh/disrupt-at-most-once-per": "4h"},
+        });
+        let status = json!({"spec": {"nodeName": node}, "status": {"startTime": started}});
+        merged(merged(running(name, "n1", "1", made), status), changes)
+    };
+    let old = || pod("web-1", "n1", "aaa", "2026-01-01T06:00:00Z", json!({}));
+    let young = |changes: Value| pod("web-2", "n2", "bbb", "2026-01-01T11:00:00Z", changes);
+    let (rested, rests) = ("2026-01-01T10:00:00Z", "2026-01-01T15:00:00Z");
+    let waits = json!({"spec": {"nodeName": null}, "status": {"startTime": null, "phase": "Pending"}});
+    let rows = [
+        ("alone", vec![old()], rested),
+        ("one that has started since", vec![old(), young(json!({}))], rests),
+        ("one that waits for a node", vec![old(), young(waits)], rests),
+        (
+            "one that ends",
+            vec![old(), young(json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}}))],
+            rested,
+        ),
+        ("one that has ended", vec![old(), young(json!({"status": {"phase": "Succeeded"}}))], rested),
+        ("one that asks for nothing", vec![old(), young(json!({"metadata": {"annotations": null}}))], rested),
+        ("one of another namespace", vec![old(), young(json!({"metadata": {"namespace": "other"}}))], rested),
+    ];
+    for (name, pods, expected) in rows {
+        let built = with(vec![machine("n1", json!({})), machine("n2", json!({}))], pods).build();
+        assert_eq!(built.snapshot.resting.get("Deployment default/web"), Some(&millis(expected)), "{name}");
+        let bound = &built.snapshot.nodes[0].pods[0];
+        assert_eq!(bound.workload.as_deref(), Some("Deployment default/web"), "{name}");
     }
 }
 
