@@ -14,6 +14,7 @@
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION stands DURATION
 //!           requires R [and R] (what a claim in flight may still become)
 //!           uses AMOUNTS [pressed [memory|disk|killed]] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
+//!           lately AMOUNTS (what pods use on top that came too lately to show)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
 //!           in-flight registered deleting interrupted cordoned held expected
 //!           expired [SINCE] drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]

@@ -64,6 +64,8 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
             Some((reason::UNCONSOLIDATABLE, format!("NodePool {pool:?} has consolidation disabled")))
         }
         NodeVerdict::NoPlace { .. }
+        | NodeVerdict::AboveCeiling { .. }
+        | NodeVerdict::CheaperIsBusy { .. }
         | NodeVerdict::NotWorthIt { .. }
         | NodeVerdict::Scattered { .. }
         | NodeVerdict::SpotToSpot { .. }

@@ -40,11 +40,8 @@ use purse::Purse;
 use scene::Scene;
 use worth::{Scales, cost_of};
 
-use crate::ceiling;
 use crate::provision::Foreseen;
-use crate::{
-    Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, Utilization, WhyMove,
-};
+use crate::{Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, WhyMove};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
@@ -200,6 +197,7 @@ fn relocate(
             agenda.scatter_promised();
             outdated(&mut agenda, free, judge);
             agenda.spare(|node| is_no_place(judge, node));
+            agenda.heed_ceilings();
             agenda
         };
         let underutilized = free.get(&MoveReason::Underutilized).map_or(&[][..], Vec::as_slice);
@@ -221,11 +219,10 @@ fn relocate(
 }
 
 /// Whether nothing is sent to a node to save money: it was in use not long ago, or is so new that nobody has said since when it is
-/// quiet, or it is busy. A pool that never consolidates may receive.
+/// quiet. A pool that never consolidates may receive.
 fn is_no_place(judge: &Judge<'_>, node: &Node) -> bool {
     judge.pool(node).is_some_and(|pool| {
-        let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized));
-        fresh || (pool.disruption.utilization != Utilization::Ignore && ceiling::strain(node).is_some())
+        matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized))
     })
 }
 

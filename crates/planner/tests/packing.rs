@@ -119,6 +119,7 @@ fn build(position: usize, (sizings, report): Draft) -> Node {
         memory: use_of_node.memory,
         pressed: pressed.then_some(Pressure::Memory),
         of_pods,
+        newcomers: Size::default(),
     });
     node
 }

@@ -121,7 +121,7 @@ fn budgets(statement: &Statement) -> Result<Budgets, String> {
 }
 
 /// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed` (`memory`, `disk` or `killed`), and what they stay within each for
-/// itself, added up: `apart cpu=2 memory=3Gi`.
+/// itself, added up, and what came too lately to show in that: `apart cpu=2 memory=3Gi`.
 fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     let Some(said) = statement.get("uses") else { return Ok(None) };
     let (amounts, pressed): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word.contains('='));
@@ -135,7 +135,8 @@ fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     };
     let amounts = Size::of(&words::resources(&amounts)?);
     let of_pods = Size::of(&statement.resources("apart")?);
-    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods }))
+    let newcomers = Size::of(&statement.resources("lately")?);
+    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods, newcomers }))
 }
 
 /// How long ago something began, and what it is called.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::ceiling::Ceiling;
 use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
 use crate::{
     BoundPod, Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
@@ -55,7 +56,8 @@ impl<'a> Agenda<'a> {
         rank: impl Fn(&Node) -> K,
         foreseen: &Foreseen,
     ) -> Self {
-        let mover = Mover::new(&scene.snapshot, &scene.own, rank, foreseen);
+        let ceiling = |node: &Node| Ceiling::of(node).filter(|_| scales.heeds_use(node.pool.as_deref()));
+        let mover = Mover::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
         let disturbed = leaving.flat_map(|node| restful(node)).map(|(_, workload)| Arc::clone(workload)).collect();
@@ -74,6 +76,11 @@ impl<'a> Agenda<'a> {
     /// Sends no pod to nodes of this kind, though kube-scheduler may.
     pub(super) fn spare(&mut self, is_spared: impl Fn(&Node) -> bool) {
         self.each(is_spared, Mover::spare);
+    }
+
+    /// Sends no pod where pods really use so much already that the node would be busy then.
+    pub(super) fn heed_ceilings(&mut self) {
+        self.mover.heed_ceilings();
     }
 
     /// Lets kube-scheduler have its way with pods that have their places already. Before the first move.
@@ -184,6 +191,11 @@ impl<'a> Agenda<'a> {
         let pod = |position: usize| &self.scene.snapshot.pods[position];
         match obstacle {
             Obstacle::Pod(position) => NodeVerdict::NoPlace { pod: pod(position).name.clone() },
+            Obstacle::Busy { pod: position, node, strain } => NodeVerdict::AboveCeiling {
+                pod: pod(position).name.clone(),
+                node: self.node(node).name.clone(),
+                strain,
+            },
             Obstacle::Replica => NodeVerdict::NoReplica,
             Obstacle::Displaced(position) => {
                 NodeVerdict::AfterMove { node: pod(position).leaving_node.clone().unwrap_or_default() }
@@ -231,11 +243,29 @@ impl<'a> Agenda<'a> {
         let spare = before - asked - now;
         let from_spot = objects.iter().all(|node| is_spot(node));
         let single = nodes.len() == 1 && outcome.launches.len() == 1;
-        let narrowed = outcome.launches.iter().map(|launch| {
+        let used = self.seen_on_launches(&outcome);
+        let narrowed = outcome.launches.iter().zip(used).map(|(launch, used)| {
             let most = launch.price.0 + part(spare, launch.price.0, now);
-            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single })
+            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single, used })
         });
         Ok(Outcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
+    }
+
+    /// What pods have been seen to use that the last trial sends to each of its launches, where that counts. Nobody has seen those
+    /// nodes, so what pods request that nobody has seen either says nothing of them.
+    fn seen_on_launches(&self, outcome: &Outcome) -> Vec<Size> {
+        let first: usize = self.moves.iter().map(|it| it.replacements.len()).sum();
+        let mut sums = vec![Size::default(); outcome.launches.len()];
+        for (pod, to) in &outcome.places {
+            let Destination::Launch(launch) = to else { continue };
+            let own = launch.checked_sub(first).and_then(|own| Some((outcome.launches.get(own)?, sums.get_mut(own)?)));
+            if let Some((launch, sum)) = own
+                && self.scales.heeds_use(Some(&launch.pool))
+            {
+                *sum = sum.plus(self.scene.seen[*pod]);
+            }
+        }
+        sums
     }
 
     /// Keeps the last trial if it saves enough, else takes it back.

@@ -26,7 +26,7 @@ pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sy
         let node = node(*position);
         let price = i128::from(scales.price_of(&node).unwrap_or(0));
         let ratio = price * i128::from(BoundPod::COST) / i128::from(cost_of(&node).max(1));
-        (!(scales.heeds_use(&node) && ceiling::is_idle(&node)), Reverse(ratio), node.name.clone())
+        (!(scales.heeds_use(node.pool.as_deref()) && ceiling::is_idle(&node)), Reverse(ratio), node.name.clone())
     });
 }
 
@@ -51,8 +51,7 @@ pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: L
     left.retain_mut(|(position, verdict)| match search.replace(*position) {
         Ok(()) => false,
         Err(better) => {
-            // That it can go once another has gone, or could if kube-scheduler did as is planned, says more than that there is no other way.
-            if !matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. }) {
+            if !says_more(verdict) {
                 *verdict = better;
             }
             true
@@ -63,6 +62,12 @@ pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: L
     for (position, verdict) in left.into_iter().filter(|(position, _)| !gone.contains(position)) {
         agenda.tell(position, verdict);
     }
+}
+
+/// Whether it says more than that there is no other way: that a node can go once another has gone, or could if kube-scheduler did as is
+/// planned, or if others were less busy.
+fn says_more(verdict: &NodeVerdict) -> bool {
+    matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. } | NodeVerdict::AboveCeiling { .. })
 }
 
 /// What costs effort, counted.

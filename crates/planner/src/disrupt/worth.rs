@@ -50,9 +50,9 @@ impl<'a> Scales<'a> {
         Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
     }
 
-    /// Whether reports of real use count for a node.
-    pub(super) fn heeds_use(&self, node: &Node) -> bool {
-        let pool = node.pool.as_deref().and_then(|pool| self.pools.get(pool));
+    /// Whether reports of real use count for nodes of a pool.
+    pub(super) fn heeds_use(&self, pool: Option<&str>) -> bool {
+        let pool = pool.and_then(|pool| self.pools.get(pool));
         pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
     }
 

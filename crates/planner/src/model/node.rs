@@ -127,6 +127,8 @@ pub struct Usage {
     /// What each of its pods stays within for 95 % of the time, added up: more than `cpu` and `memory`, for they do not peak
     /// together. Zero where that is not known.
     pub of_pods: Size,
+    /// What pods use on top that came too lately to show in `cpu` and `memory`; where nobody has seen one yet, what it requests.
+    pub newcomers: Size,
 }
 
 /// What a node is short of.
@@ -190,7 +192,9 @@ pub struct BoundPod {
     pub mix: Option<Arc<Mix>>,
     /// On its way out: it still has its room, ports and volumes, but counts for no topology.
     pub ending: bool,
-    /// What it requests and uses, where somebody has seen it or its requests were lowered.
+    /// What it stays within for 95 % of the time; `None` where nobody has seen that.
+    pub used: Option<Size>,
+    /// What it requests and uses, container by container, where its pool packs or its requests were lowered.
     pub sizing: Option<Box<Sizing>>,
     /// Whether a copy of it is to be up before it is evicted.
     pub surges: bool,
@@ -222,6 +226,7 @@ impl Default for BoundPod {
             claims: Vec::new(),
             mix: None,
             ending: false,
+            used: None,
             sizing: None,
             surges: false,
         }

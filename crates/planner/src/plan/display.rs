@@ -219,6 +219,14 @@ impl Display for NodeVerdict {
             }
             Self::Cheapest { pods } => write!(out, "stays: nothing cheaper would do for its {}", counted(*pods)),
             Self::NoPlace { pod } => write!(out, "stays, since pod {pod} has no other place"),
+            Self::AboveCeiling { pod, node, strain } => {
+                write!(out, "stays: pod {pod} would have room on {node}, but no more is sent there: ")?;
+                strain.tell(out, "would be")
+            }
+            Self::CheaperIsBusy { strain } => {
+                out.write_str("stays: whatever costs less would be busy with its pods: ")?;
+                strain.tell(out, "would be")
+            }
             Self::NotWorthIt { saving, asked } => {
                 write!(out, "stays: moving its pods would save {}, less than {}", hourly(*saving), hourly(*asked))
             }
@@ -286,8 +294,15 @@ impl Display for NodeVerdict {
 
 impl Display for Strain {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let used = |out: &mut Formatter<'_>, percent, what| {
-            write!(out, "{percent}% of its {what} is in use, and {BUSY}% is the least that counts")
+        self.tell(out, "is")
+    }
+}
+
+impl Strain {
+    /// In a sentence about what `is` so, or `would be`.
+    fn tell(self, out: &mut Formatter<'_>, is: &str) -> fmt::Result {
+        let used = |out: &mut Formatter<'_>, percent: i64, what: &str| {
+            write!(out, "{percent}% of its {what} {is} in use, and {BUSY}% is too much")
         };
         match self {
             Self::Cpu(percent) => used(out, percent, "CPU"),

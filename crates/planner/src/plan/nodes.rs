@@ -25,6 +25,20 @@ pub enum NodeVerdict {
         /// `namespace/name` of the first.
         pod: String,
     },
+    /// A pod there has no other place but on nodes that would be busy then.
+    AboveCeiling {
+        /// `namespace/name` of the first.
+        pod: String,
+        /// One of those nodes.
+        node: String,
+        /// What it would be busy with.
+        strain: Strain,
+    },
+    /// New nodes that cost less would be busy with its pods.
+    CheaperIsBusy {
+        /// What the least busy of them would be busy with.
+        strain: Strain,
+    },
     /// There is a cheaper way, which saves too little for what it disturbs.
     NotWorthIt {
         /// What it would save per hour.

@@ -19,7 +19,7 @@ use crate::crowds;
 type Hold = (Option<bool>, Option<usize>, i64, Option<i64>);
 
 /// What varies about a node: drift, age, a drain that ends, an illness, its use.
-type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool)>);
+type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool, i64)>);
 
 /// What varies about a pool: its policy, its budgets, what a move must be worth, whether use counts.
 type Terms = (ConsolidationPolicy, [u32; 4], Worth, bool);
@@ -41,7 +41,7 @@ fn hold() -> impl Strategy<Value = Hold> {
 
 fn state() -> impl Strategy<Value = State> {
     let around_now = |weight| option::weighted(weight, NOW - 1000..NOW + 300);
-    let usage = rarely((0i64..8000, proptest::bool::weighted(0.3)));
+    let usage = option::of((0i64..6000, proptest::bool::weighted(0.1), 0i64..500));
     (around_now(0.3), around_now(0.3), proptest::bool::weighted(0.3), around_now(0.05), usage)
 }
 
@@ -120,10 +120,11 @@ fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {
     node.expires = expires.map(Millis);
     node.termination_grace = ends.then_some(60_000);
     node.sick = sick.map(|due| Sick { due: Millis(due), condition: "Ready".to_owned() });
-    let used = |(cpu, pressed): (i64, bool)| Usage {
+    let used = |(cpu, pressed, lately): (i64, bool, i64)| Usage {
         cpu,
         memory: 1,
         pressed: pressed.then_some(Pressure::Cpu),
+        newcomers: Size { cpu: lately, memory: 0 },
         ..Usage::default()
     };
     node.usage = usage.filter(|_| node.stage == Stage::Initialized).map(used);

@@ -75,8 +75,12 @@ fn of<'s>(snapshot: &'s mut Snapshot, name: &str) -> &'s mut Node {
     Arc::make_mut(snapshot.nodes.iter_mut().find(|node| node.name == name).unwrap())
 }
 
+fn reports(node: &mut Node, cpu: i64, pressed: Option<Pressure>) {
+    node.usage = Some(Usage { cpu, memory: 1, pressed, ..Usage::default() });
+}
+
 /// Each row: what is done to the good case, and a part of what the checker must say of it.
-const ROWS: [(&str, Spoil); 22] = [
+const ROWS: [(&str, Spoil); 30] = [
     ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = MoveReason::Drifted),
     ("goes for a reason that it has not", |snapshot, _| {
         snapshot.pools[0].disruption.policy = planner::ConsolidationPolicy::WhenEmpty;
@@ -121,6 +125,17 @@ const ROWS: [(&str, Spoil); 22] = [
         snapshot.pools[0].disruption.budgets.underutilized = 1;
     }),
     ("is overfull", |snapshot, _| of(snapshot, "full").used.set(Resources::CPU, 3500)),
+    ("is busy and goes to save money", |snapshot, _| reports(of(snapshot, "spare"), 3200, None)),
+    ("is busy and goes to save money", |snapshot, _| reports(of(snapshot, "spare"), 1, Some(Pressure::Disk))),
+    ("gets pods to save money", |snapshot, _| reports(of(snapshot, "full"), 2200, None)),
+    ("gets pods to save money", |snapshot, _| reports(of(snapshot, "full"), 1, Some(Pressure::Cpu))),
+    ("gets pods to save money", |snapshot, _| {
+        reports(of(snapshot, "full"), 400, None);
+        of(snapshot, "spare").pods[0].used = Some(Size { cpu: 2800, memory: 0 });
+    }),
+    ("launch 0: would be busy as small", |snapshot, _| {
+        of(snapshot, "large").pods[0].used = Some(Size { cpu: 3200, memory: 0 });
+    }),
     ("the verdict says []", |_, plan| plan.report.nodes[1].1 = planner::NodeVerdict::Nominated),
 ];
 
@@ -143,6 +158,27 @@ fn a_pod_that_is_on_its_way_out_rests_for_nobody() {
     let planned = plan(&snapshot);
     assert!(planned.moves.iter().flat_map(|it| &it.nodes).any(|leaver| leaver.node == "spare"));
     assert_eq!(check(&snapshot, &planned), Vec::new());
+}
+
+/// A thousandth less than the rows that are spoilt so.
+#[test]
+fn what_a_node_uses_is_no_fault_below_four_fifths() {
+    let rows: [fn(&mut Snapshot); 4] = [
+        |snapshot| of(snapshot, "large").pods[0].used = Some(Size { cpu: 3199, memory: 0 }),
+        |snapshot| reports(of(snapshot, "spare"), 3199, None),
+        |snapshot| reports(of(snapshot, "full"), 2199, None),
+        |snapshot| {
+            reports(of(snapshot, "full"), 400, None);
+            of(snapshot, "spare").pods[0].used = Some(Size { cpu: 2799, memory: 0 });
+        },
+    ];
+    for (row, change) in rows.into_iter().enumerate() {
+        let mut snapshot = cluster();
+        let decided = plan(&snapshot);
+        change(&mut snapshot);
+        assert_eq!(check(&snapshot, &decided), Vec::new(), "{row}");
+        assert_eq!(plan(&snapshot), decided, "{row}");
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(super) fn bound(
         claims: record.claims.clone(),
         mix: record.mix.clone(),
         ending: pod.is_terminating(),
+        used: None,
         sizing: None,
         surges,
     }
