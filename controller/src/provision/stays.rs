@@ -80,6 +80,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Watched
         | NodeVerdict::Quiet { .. }
         | NodeVerdict::Static
+        | NodeVerdict::ByTurns { .. }
         | NodeVerdict::Resting { .. }
         | NodeVerdict::Disturbed { .. }
         | NodeVerdict::AfterResize { .. }

@@ -15,6 +15,7 @@ pub mod plan;
 mod provision;
 mod rest;
 mod tenure;
+mod turns;
 
 pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, tenure};
+use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, tenure, turns};
 
 /// However quiet it is, a plan is made anew after so many milliseconds.
 const LONGEST: i64 = 300_000;
@@ -23,7 +23,9 @@ impl Rest {
             return None;
         }
         let latest = Millis(snapshot.now.0.saturating_add(LONGEST));
-        let until = moments(snapshot).filter(|at| *at > snapshot.now).min().map_or(latest, |first| first.min(latest));
+        let next = has_more_to_look_at(plan).then(|| turns::end(snapshot.now));
+        let moments = moments(snapshot).chain(next).filter(|at| *at > snapshot.now);
+        let until = moments.min().map_or(latest, |first| first.min(latest));
         Some(Self { seen: snapshot.clone(), until })
     }
 
@@ -74,6 +76,11 @@ fn is_idle(plan: &Plan) -> bool {
         && plan.resizes.is_empty()
         && plan.report.pods.iter().all(waits)
         && !plan.report.nodes.iter().any(|(_, verdict)| put_off(verdict))
+}
+
+/// Whether there are nodes whose turn comes later.
+fn has_more_to_look_at(plan: &Plan) -> bool {
+    plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
 }
 
 /// The moments at which time alone changes what a plan says.

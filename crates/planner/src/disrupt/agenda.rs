@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::ceiling::Ceiling;
 use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
 use crate::{
-    BoundPod, Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
+    BoundPod, Destination, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Relocation, Size,
+    WhyMove,
 };
 
 use super::lowering::Ahead;
@@ -66,6 +67,11 @@ impl<'a> Agenda<'a> {
 
     pub(super) fn node(&self, position: Position) -> &'a Node {
         &self.scene.snapshot.nodes[position]
+    }
+
+    /// The moment of the plan.
+    pub(super) fn now(&self) -> Millis {
+        self.scene.snapshot.now
     }
 
     /// Lets no pod go to nodes of this kind.

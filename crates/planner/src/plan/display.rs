@@ -218,6 +218,12 @@ impl Display for NodeVerdict {
                 write!(out, "{}, but its pool's disruption budget is used up", would_go(*reason))
             }
             Self::Cheapest { pods } => write!(out, "stays: nothing cheaper would do for its {}", counted(*pods)),
+            Self::ByTurns { pods } => write!(
+                out,
+                "stays for now: nothing cheaper would do for its {} alone, and in company, or on several nodes, they are looked \
+                 at when it is their turn",
+                counted(*pods)
+            ),
             Self::NoPlace { pod } => write!(out, "stays, since pod {pod} has no other place"),
             Self::AboveCeiling { pod, node, strain } => {
                 write!(out, "stays: pod {pod} would have room on {node}, but no more is sent there: ")?;

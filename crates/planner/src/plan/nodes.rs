@@ -20,6 +20,12 @@ pub enum NodeVerdict {
         /// How many.
         pods: usize,
     },
+    /// Nothing cheaper would do for its pods alone. What would do for those of several nodes, or what several nodes would, takes so much
+    /// looking for that not all have their turn in each plan; its own comes.
+    ByTurns {
+        /// How many.
+        pods: usize,
+    },
     /// A pod there has no other place.
     NoPlace {
         /// `namespace/name` of the first.

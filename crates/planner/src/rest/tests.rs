@@ -102,6 +102,13 @@ fn it_ends_when_a_workload_has_rested() {
     assert_eq!(rest(&seen).until(), Millis(NOW + 8));
 }
 
+#[test]
+fn it_ends_when_others_have_their_turn() {
+    let by_turns = reported(vec![], vec![NodeVerdict::Static, NodeVerdict::ByTurns { pods: 1 }]);
+    let rest = Rest::of(&snapshot(node()), &by_turns).unwrap();
+    assert_eq!(rest.until(), Millis(1_020_000), "turns are half minutes of the clock");
+}
+
 /// What changes, and how.
 type Change = (&'static str, fn(&mut Snapshot));
 
@@ -118,7 +125,7 @@ fn whatever_changes_ends_it() {
         ("a catalogue", |it| it.catalogues.push(Arc::default())),
         ("a policy", |it| it.policy = Policy { max_steps: 1, ..Policy::default() }),
         ("a namespace", |it| drop(it.namespaces.insert("web".to_owned(), [].into()))),
-        ("a workload that rests", |it| drop(it.resting.insert("web".to_owned(), Millis(NOW)))),
+        ("a workload that rests", |it| it.resting.extend([("web".to_owned(), Millis(NOW))])),
         ("a claim of one pod", |it| it.single_claims.extend(["web/data".to_owned()])),
     ];
     for (what, change) in changes {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, ConsolidationPolicy, Destination, Drifted, InstanceType, Launch, Leaver, MicroDollars, Millis,
-    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Pressure, Purpose, Requirement, Sick, Snapshot, Stage,
-    Usage, Utilization, Worth, carried_out, label,
+    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Pressure, Purpose, Requirement, Sick, Size, Snapshot,
+    Stage, Usage, Utilization, Worth, carried_out, label,
 };
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
