@@ -18,6 +18,7 @@
 //! end, where pools pack, what would make room for pods of nodes that found nothing is lowered (`lowering`).
 
 mod agenda;
+mod apart;
 mod consolidate;
 mod judge;
 mod lowering;

@@ -10,6 +10,7 @@ use crate::{
     WhyMove,
 };
 
+use super::apart::{self, Part};
 use super::lowering::Ahead;
 use super::narrow::{Terms, narrow};
 use super::purse::Purse;
@@ -46,6 +47,13 @@ pub(super) struct Moves {
     pub(super) ahead: Ahead,
     /// What the next attempt must know from its beginning, if there has to be one.
     pub(super) surprises: Foreseen,
+}
+
+/// Why nodes are not exchanged.
+pub(super) struct Refused {
+    pub(super) verdict: NodeVerdict,
+    /// Where the exchange came apart: nodes that might be exchanged together without the others.
+    pub(super) parts: Vec<Vec<Position>>,
 }
 
 impl<'a> Agenda<'a> {
@@ -221,20 +229,56 @@ impl<'a> Agenda<'a> {
         }
     }
 
-    /// Replaces nodes by cheaper ones, if that is worth it.
-    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), NodeVerdict> {
-        let mut verdict = NodeVerdict::Postponed;
+    /// Replaces nodes by cheaper ones, if that is worth it and does not come apart.
+    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), Refused> {
+        let mut refused = Refused { verdict: NodeVerdict::Postponed, parts: Vec::new() };
         for manner in MANNERS {
-            verdict = match self.mover.try_launches(nodes, manner) {
-                Ok(outcome) => match self.cheaper(nodes, outcome) {
-                    Ok(outcome) => return self.settle(nodes, outcome, WhyMove::Cheaper),
-                    Err(verdict) => verdict,
+            refused.verdict = match self.mover.try_launches(nodes, manner) {
+                Ok(outcome) => match self.parts(nodes, &outcome) {
+                    None => match self.cheaper(nodes, outcome) {
+                        Ok(outcome) => {
+                            let settled = self.settle(nodes, outcome, WhyMove::Cheaper);
+                            return settled.map_err(|verdict| Refused { verdict, ..refused });
+                        }
+                        Err(verdict) => verdict,
+                    },
+                    Some(parts) => {
+                        refused.parts.extend(parts);
+                        NodeVerdict::Cheapest { pods: 0 }
+                    }
                 },
                 Err(obstacle) => self.refusal(obstacle),
             };
             self.mover.undo();
         }
-        Err(verdict)
+        Err(refused)
+    }
+
+    /// The nodes of each part of an exchange that saves by itself and is of several nodes; `None` where it does not come apart.
+    fn parts(&self, nodes: &[Position], outcome: &Outcome) -> Option<Vec<Vec<Position>>> {
+        if nodes.len() < 2 {
+            return None;
+        }
+        let first = self.replacements();
+        let of_pod: BTreeMap<usize, Position> =
+            nodes.iter().flat_map(|node| self.scene.own[*node].iter().map(|pod| (*pod, *node))).collect();
+        let sent = outcome.places.iter().filter_map(|(pod, to)| match to {
+            Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
+            Destination::Node(_) => None,
+        });
+        let parts = apart::parts(nodes, sent);
+        let saves = |part: &Part| {
+            let objects: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
+            let launches: Vec<Launch> =
+                part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned()).collect();
+            part.nodes.len() > 1 && self.price(&objects) > Some(self.scales.price_of_launches(&launches))
+        };
+        (parts.len() > 1).then(|| parts.into_iter().filter(saves).map(|part| part.nodes).collect())
+    }
+
+    /// How many launches the moves so far need.
+    fn replacements(&self) -> usize {
+        self.moves.iter().map(|it| it.replacements.len()).sum()
     }
 
     /// The same with launches that are sure to be cheaper.
@@ -260,7 +304,7 @@ impl<'a> Agenda<'a> {
     /// What pods have been seen to use that the last trial sends to each of its launches, where that counts. Nobody has seen those
     /// nodes, so what pods request that nobody has seen either says nothing of them.
     fn seen_on_launches(&self, outcome: &Outcome) -> Vec<Size> {
-        let first: usize = self.moves.iter().map(|it| it.replacements.len()).sum();
+        let first = self.replacements();
         let mut sums = vec![Size::default(); outcome.launches.len()];
         for (pod, to) in &outcome.places {
             let Destination::Launch(launch) = to else { continue };
@@ -340,7 +384,7 @@ impl<'a> Agenda<'a> {
             self.verdicts.insert(*node, NodeVerdict::Remove(reason));
         });
         let pods = outcome.places.into_iter().map(|(pod, to)| self.relocation(pod, to)).collect();
-        let first = self.moves.iter().map(|it| it.replacements.len()).sum::<usize>();
+        let first = self.replacements();
         self.moves.push(Move {
             reason,
             nodes: objects.iter().map(|node| leaver(node)).collect(),

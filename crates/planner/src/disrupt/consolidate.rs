@@ -127,7 +127,7 @@ impl Search<'_, '_> {
     /// Looks for the cheapest nodes for the pods of one.
     fn look(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let cheapest = NodeVerdict::Cheapest { pods: pods_of(self.agenda.node(position)) };
-        self.agenda.exchange(&[position]).map_err(|verdict| match verdict {
+        self.agenda.exchange(&[position]).map_err(|refused| match refused.verdict {
             NodeVerdict::NotWorthIt { saving, .. } if saving.0 <= 0 => cheapest,
             NodeVerdict::Cheapest { .. } => cheapest,
             verdict => verdict,
@@ -176,16 +176,29 @@ impl Search<'_, '_> {
             self.later.extend(group);
             return;
         }
-        if self.agenda.hindrance(group, MoveReason::Underutilized).is_none() {
-            self.vacated += group.len();
-            if self.agenda.exchange(group).is_ok() {
-                self.gone.extend(group);
-                return;
-            }
-        }
-        let (one, other) = group.split_at(group.len() / 2);
+        self.exchange(group);
+        let left: Vec<Position> = group.iter().filter(|position| !self.gone.contains(position)).copied().collect();
+        let (one, other) = left.split_at(left.len() / 2);
         self.halve(one);
         self.halve(other);
+    }
+
+    /// Exchanges a group, or what of it does not need the rest.
+    fn exchange(&mut self, group: &[Position]) {
+        if self.agenda.hindrance(group, MoveReason::Underutilized).is_some() {
+            return;
+        }
+        self.vacated += group.len();
+        let Err(refused) = self.agenda.exchange(group) else {
+            self.gone.extend(group);
+            return;
+        };
+        for part in refused.parts {
+            let is_whole = part.iter().all(|position| !self.gone.contains(position));
+            if is_whole && self.vacated + part.len() <= MOST_VACATED {
+                self.exchange(&part);
+            }
+        }
     }
 
     /// Whether a group wastes so much that fewer or smaller nodes might do: half of the price of one of them, at least.
