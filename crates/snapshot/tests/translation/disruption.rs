@@ -427,7 +427,7 @@ fn a_workload_rests_as_a_whole() {
     let old = || pod("web-1", "n1", "aaa", "2026-01-01T06:00:00Z", json!({}));
     let young = |changes: Value| pod("web-2", "n2", "bbb", "2026-01-01T11:00:00Z", changes);
     let (rested, rests) = ("2026-01-01T10:00:00Z", "2026-01-01T15:00:00Z");
-    let waits = json!({"spec": {"nodeName": null}, "status": {"startTime": null, "phase": "Pending"}});
+    let waits = json!({"spec": {"nodeName": ""}, "status": {"startTime": null, "phase": "Pending"}});
     let rows = [
         ("alone", vec![old()], rested),
         ("one that has started since", vec![old(), young(json!({}))], rests),
