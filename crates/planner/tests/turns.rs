@@ -1,6 +1,5 @@
 //! A cluster too large for one plan to try all of its nodes together: whoever waits for its turn is told so, the cluster is not at rest for
 //! longer than that, and everything has its turn.
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::sync::Arc;
 
