@@ -45,9 +45,12 @@ pub(crate) fn parts(efforts: &[usize], most: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::{LENGTH, Millis, end, of, parts};
 
+    /// Efforts, and where each part of them begins and ends.
+    type Row = (&'static [usize], &'static [(usize, usize)]);
+
     #[test]
     fn parts_are_in_order_whole_and_bearable() {
-        let rows: [(&[usize], &[(usize, usize)]); 5] = [
+        let rows: [Row; 5] = [
             (&[], &[]),
             (&[4, 3, 3], &[(0, 3)]),
             (&[4, 3, 4], &[(0, 2), (2, 3)]),

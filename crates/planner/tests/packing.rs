@@ -248,6 +248,23 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     }
 }
 
+/// Somebody has lowered one container further than its part: with both parts the pod would have less than it needs, and be raised again.
+#[test]
+fn nothing_is_lowered_that_would_have_to_be_raised_again() {
+    let report = Some((Size { cpu: 1000, memory: 200 * MIB }, false));
+    let mut uneven = one(1500, 1500, 1000);
+    uneven.containers.push(ContainerSize { name: "side".to_owned(), ..uneven.containers[0].clone() });
+    uneven.containers[0].requests.cpu = 300;
+    let pods = vec![(vec![uneven], report), (vec![one(2400, 2400, 500)], report)];
+    let mut snapshot = of_nodes(pods, Utilization::Pack, Packing::default());
+    for _ in 0..ROUNDS {
+        let decided = plan(&snapshot);
+        let of_uneven = decided.resizes.iter().filter(|resize| resize.uid == "n/pod-0-0");
+        assert_eq!(of_uneven.map(|resize| resize.why).collect::<Vec<_>>(), []);
+        snapshot = resized(&snapshot, &decided);
+    }
+}
+
 #[test]
 fn a_pod_that_grew_in_one_resource_is_lowered_in_the_other_by_a_later_plan() {
     let report = Some((Size { cpu: 2000, memory: 500 * MIB }, false));
