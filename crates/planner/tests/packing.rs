@@ -111,8 +111,10 @@ fn build(position: usize, (sizings, report): Draft) -> Node {
         node.used.add(&Resources::from_iter([(Resources::PODS, 1)]));
         let name = format!("n/pod-{position}-{number}");
         let shape = Arc::new(shape(&sizing));
+        let used = sizing.used.map(|used| used.p95);
         let sizing = Some(Box::new(sizing));
-        node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, shape, sizing, ..BoundPod::default() });
+        let uid = name.clone();
+        node.pods.push(BoundPod { uid, name, reschedulable: true, shape, used, sizing, ..BoundPod::default() });
     }
     node.usage = report.map(|(use_of_node, pressed)| Usage {
         cpu: use_of_node.cpu,
