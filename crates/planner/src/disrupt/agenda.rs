@@ -52,7 +52,7 @@ pub(super) struct Moves {
 /// Why nodes are not exchanged.
 pub(super) struct Refused {
     pub(super) verdict: NodeVerdict,
-    /// Where the exchange came apart: nodes that might be exchanged together without the others.
+    /// Where only parts of the exchange were worth it: the nodes of each, which might be exchanged without the others.
     pub(super) parts: Vec<Vec<Position>>,
 }
 
@@ -254,7 +254,7 @@ impl<'a> Agenda<'a> {
         Err(refused)
     }
 
-    /// The nodes of each part of an exchange that saves by itself and is of several nodes; `None` where it does not come apart.
+    /// Of an exchange that comes apart, and of which not every part is worth it by itself: the nodes of those that are.
     fn parts(&self, nodes: &[Position], outcome: &Outcome) -> Option<Vec<Vec<Position>>> {
         if nodes.len() < 2 {
             return None;
@@ -266,14 +266,17 @@ impl<'a> Agenda<'a> {
             Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
             Destination::Node(_) => None,
         });
-        let parts = apart::parts(nodes, sent);
-        let saves = |part: &Part| {
-            let objects: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
-            let launches: Vec<Launch> =
-                part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned()).collect();
-            part.nodes.len() > 1 && self.price(&objects) > Some(self.scales.price_of_launches(&launches))
-        };
-        (parts.len() > 1).then(|| parts.into_iter().filter(saves).map(|part| part.nodes).collect())
+        let (worthy, idle): (Vec<Part>, Vec<Part>) =
+            apart::parts(nodes, sent).into_iter().partition(|part| self.is_worth_it(part, outcome));
+        (!idle.is_empty()).then(|| worthy.into_iter().filter(|part| part.nodes.len() > 1).map(|it| it.nodes).collect())
+    }
+
+    fn is_worth_it(&self, part: &Part, outcome: &Outcome) -> bool {
+        let nodes: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
+        let launches = part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned());
+        let launches: Vec<Launch> = launches.collect();
+        let saved = self.price(&nodes).map(|price| price - self.scales.price_of_launches(&launches));
+        saved.is_some_and(|saved| saved >= self.scales.asked(&nodes, &launches))
     }
 
     /// How many launches the moves so far need.

@@ -2,7 +2,7 @@
 //!
 //! Nodes are vacated together because their pods may fit fewer or smaller nodes together. Where a pair among thirty finds such, the places
 //! of all thirty are looked for, and the others get nodes like their own: their pods would be evicted for nothing. So an exchange that
-//! comes apart is none; those of its parts that save by themselves are tried again, each alone.
+//! comes apart, and of which some part is not worth it by itself, is none; its other parts are tried again, each alone.
 
 use std::collections::BTreeMap;
 
