@@ -23,7 +23,8 @@ const MOST_SPLITS: usize = 64;
 /// Nodes that waste less, in thousandths, are not split.
 const WORTH_SPLITTING: i64 = 250;
 
-/// Nodes in the order in which they should go: those first of which a report that counts says that they are idle, then those that save the most for what they disturb.
+/// Nodes in the order in which they should go: those first of which a report that counts says that they are idle, then those that save
+/// the most for what they disturb.
 pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sync::Arc<Node>, scales: &Scales<'_>) {
     free.sort_by_cached_key(|position| {
         let node = node(*position);
