@@ -297,7 +297,7 @@ pub const REQUESTS_ABOVE_USE: Metric = Metric {
 /// Requests that were changed where their pods are.
 pub const RESIZES: Metric = Metric {
     name: "kerf_pods_resizes_total",
-    help: "Changes of what a pod requests where it is, by reason (makes_room, or back up: pressure, grown, unpacked) and outcome (success, error)",
+    help: "Changes of what a pod requests where it is, by reason (makes_room, or back up: pressure, grown, unpacked; no_room where it only remembers that it should) and outcome (success, error)",
     kind: Kind::Counter,
     labels: &["reason", "outcome"],
 };

@@ -37,12 +37,15 @@ pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Step> {
             json!({"uid": resize.uid, "resourceVersion": pod.metadata.resource_version, "annotations": annotations});
         steps.push(Step::PatchPod(target.clone(), json!({"metadata": metadata})));
     }
+    if resize.containers.is_empty() {
+        return steps;
+    }
     let containers: Vec<Value> = resize.containers.iter().map(container).collect();
     let body = json!({"metadata": {"uid": resize.uid}, "spec": {"containers": containers}});
     steps.push(Step::ResizePod(target, body));
     let reason = match resize.why {
         WhyResize::MakesRoom => reason::REQUESTS_LOWERED,
-        WhyResize::Pressure | WhyResize::Grown | WhyResize::Unpacked => reason::REQUESTS_RAISED,
+        WhyResize::Pressure | WhyResize::Grown | WhyResize::Unpacked | WhyResize::NoRoom => reason::REQUESTS_RAISED,
     };
     let message = format!("{}: {}", changes(resize), resize.why);
     steps.push(Step::Note(Note::normal(Object::of::<Pod>(pod.as_ref()), reason, message)));

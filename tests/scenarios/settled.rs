@@ -1,9 +1,10 @@
 //! A cluster a few minutes after its plan was acted on: every claim is a node of its cheapest type, every pod with a place
 //! runs there, nodes that were removed are gone, and requests are what they were resized to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{BoundPod, Node, Plan, Pod, Snapshot, Stage, label};
+use planner::{BoundPod, Millis, Node, Plan, Pod, Size, Snapshot, Stage, label};
 
 use crate::applied::{Bought, account, draw, spend_budgets};
 
@@ -11,6 +12,7 @@ use crate::applied::{Bought, account, draw, spend_budgets};
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let (mut after, done) = planner::carried_out(&planner::resized(snapshot, plan), plan);
     let (snapshot, plan) = (&after.clone(), &Plan { moves: plan.moves.clone(), ..done });
+    let workloads = workloads(snapshot);
     spend_budgets(&mut after, plan);
     after.nodes.retain(|node| plan.moves.iter().flat_map(|it| &it.nodes).all(|leaver| leaver.node != node.name));
     let mut places: Vec<Option<String>> = vec![None; snapshot.pods.len()];
@@ -28,7 +30,7 @@ pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let real = |pod: &Pod| pod.buffer.is_none();
     for (pod, place) in snapshot.pods.iter().zip(&places) {
         match place {
-            Some(node) if real(pod) => bind(&mut after, pod, node),
+            Some(node) if real(pod) => bind(&mut after, pod, node, workloads.get(&pod.uid)),
             _ => {}
         }
     }
@@ -55,8 +57,17 @@ fn node(bought: &Bought<'_>, name: &str, snapshot: &Snapshot) -> Node {
     node
 }
 
-/// Moves a pod to that node; a node that it left has it no more.
-fn bind(after: &mut Snapshot, pod: &Pod, node: &str) {
+/// Workloads that ask to be disturbed but once in a while, by the UIDs of their pods.
+fn workloads(snapshot: &Snapshot) -> BTreeMap<String, Arc<str>> {
+    let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
+    pods.filter_map(|pod| Some((pod.uid.clone(), pod.workload.clone()?))).collect()
+}
+
+/// Moves a pod to that node; a node that it left has it no more, and its workload rests for an hour if it asks for that.
+fn bind(after: &mut Snapshot, pod: &Pod, node: &str, workload: Option<&Arc<str>>) {
+    if let Some(workload) = workload {
+        after.resting.insert(workload.to_string(), Millis(after.now.0 + 3_600_000));
+    }
     let shape = Arc::clone(&after.shapes[pod.shape]);
     if let Some(left) = after.nodes.iter_mut().find(|it| Some(&it.name) == pod.leaving_node.as_ref()) {
         let left = Arc::make_mut(left);
@@ -65,6 +76,9 @@ fn bind(after: &mut Snapshot, pod: &Pod, node: &str) {
     }
     let node = Arc::make_mut(after.nodes.iter_mut().find(|it| it.name == node).unwrap());
     node.used.add(&shape.requests);
+    if let Some(usage) = &mut node.usage {
+        usage.newcomers = usage.newcomers.plus(Size::of(&shape.requests));
+    }
     node.pods.push(BoundPod {
         uid: pod.uid.clone(),
         name: pod.name.clone(),
@@ -72,6 +86,7 @@ fn bind(after: &mut Snapshot, pod: &Pod, node: &str) {
         shape,
         claims: pod.claims.clone(),
         mix: pod.mix.clone(),
+        workload: workload.cloned(),
         ..BoundPod::default()
     });
 }

@@ -13,10 +13,11 @@
 //!           utilization observed|ignored
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION stands DURATION
 //!           requires R [and R] (what a claim in flight may still become)
-//!           uses AMOUNTS [pressed] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
+//!           uses AMOUNTS [pressed [memory|disk|killed]] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
+//!           lately AMOUNTS (what pods use on top that came too lately to show)
 //!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
-//!           in-flight registered deleting interrupted cordoned held expected expired
-//!           drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE] uses AMOUNTS [pressed]
+//!           in-flight registered deleting interrupted cordoned held expected
+//!           expired [SINCE] drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
 //!           tolerates T priority N ports 80 53/UDP 10.0.0.1:80 waits DURATION promised NODE
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
@@ -25,7 +26,8 @@
 //!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
 //!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
 //!           on NODE (it runs there), and then: held held-for DURATION ending stuck (no budget lets it go) fixed (it goes with its node)
-//!           budget NAME (which holds it) costs N (its deletion) rests DURATION surges
+//!           budget NAME (which holds it) costs N (its deletion) surges
+//!           rests DURATION [of WORKLOAD] (which asks to be disturbed but once in a while; 0s: it has rested)
 //!           does AMOUNTS after HOURS [pressed] (what it uses) was AMOUNTS (its requests were lowered from that to `asks`)
 //!           got-back N DURATION (so often, the last time so long ago) always WHY (its requests stay whatever it does)
 //! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
@@ -223,7 +225,12 @@ impl Reader {
             statement.resources("was")?.iter().for_each(|(name, amount)| shape.requests.set(name, amount));
         }
         let shape = &shape;
-        let mix = pods::mix(statement, &shape.namespace)?;
+        let (mix, sizing) = (pods::mix(statement, &shape.namespace)?, pods::sizing(statement)?);
+        let workload = pods::rest(statement, name)?.map(|(workload, until)| {
+            let known = self.snapshot.resting.entry(workload.clone()).or_insert(until);
+            *known = until.max(*known);
+            workload.into()
+        });
         node.pods.push(BoundPod {
             uid: name.to_owned(),
             name: name.to_owned(),
@@ -236,8 +243,9 @@ impl Reader {
             ending: statement.has("ending"),
             held_by: statement.get("budget").unwrap_or_default().to_vec(),
             cost: BoundPod::cost_of(statement.number("costs")?.unwrap_or(0), shape.priority),
-            rests_until: statement.word("rests").map(words::duration).transpose()?.map(|it| Millis(NOW + it)),
-            sizing: pods::sizing(statement)?.map(Box::new),
+            workload,
+            used: sizing.as_ref().and_then(|sizing| sizing.used).map(|used| used.p95),
+            sizing: sizing.map(Box::new),
             surges: statement.has("surges"),
         });
         let forced = matches!(node.leaving, Some(Leaving::Interrupted { .. }));

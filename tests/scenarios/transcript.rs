@@ -100,7 +100,8 @@ fn types(names: &[String]) -> String {
 }
 
 fn price(price: MicroDollars) -> String {
-    format!("${}.{:04}/h", price.0 / 1_000_000, price.0 % 1_000_000 / 100)
+    let (sign, whole) = (if price.0 < 0 { "-" } else { "" }, price.0.unsigned_abs());
+    format!("{sign}${}.{:04}/h", whole / 1_000_000, whole % 1_000_000 / 100)
 }
 
 fn requirement(it: &Requirement) -> String {

@@ -64,13 +64,15 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
             Some((reason::UNCONSOLIDATABLE, format!("NodePool {pool:?} has consolidation disabled")))
         }
         NodeVerdict::NoPlace { .. }
+        | NodeVerdict::AboveCeiling { .. }
+        | NodeVerdict::CheaperIsBusy { .. }
         | NodeVerdict::NotWorthIt { .. }
         | NodeVerdict::Scattered { .. }
         | NodeVerdict::SpotToSpot { .. }
         | NodeVerdict::Unbalanced { .. }
         | NodeVerdict::InUse { .. }
         | NodeVerdict::UnknownPrice
-        | NodeVerdict::Busy => Some((reason::UNCONSOLIDATABLE, sentence())),
+        | NodeVerdict::Busy { .. } => Some((reason::UNCONSOLIDATABLE, sentence())),
         NodeVerdict::Remove(_)
         | NodeVerdict::Leaving
         | NodeVerdict::NotInitialized
@@ -78,7 +80,9 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::Watched
         | NodeVerdict::Quiet { .. }
         | NodeVerdict::Static
+        | NodeVerdict::ByTurns { .. }
         | NodeVerdict::Resting { .. }
+        | NodeVerdict::Disturbed { .. }
         | NodeVerdict::AfterResize { .. }
         | NodeVerdict::AfterMove { .. }
         | NodeVerdict::LeftOut { .. }

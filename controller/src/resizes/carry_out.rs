@@ -82,7 +82,7 @@ impl Resizer {
         let label = if outcome.is_ok() { "success" } else { "error" };
         self.metrics.add(&metrics::RESIZES, &[word(resize.why), label], 1.0);
         let Err(error) = outcome else {
-            log::info!(pod = pod, node = resize.node.as_str(), why = why.as_str(); "changed what a pod requests");
+            log::info!(pod = pod, node = resize.node.as_str(), why = why.as_str(); "changed what a pod requests or remembers");
             return;
         };
         let text = daemon::error::chain(&error);
@@ -145,5 +145,6 @@ fn word(why: WhyResize) -> &'static str {
         WhyResize::Pressure => "pressure",
         WhyResize::Grown => "grown",
         WhyResize::Unpacked => "unpacked",
+        WhyResize::NoRoom => "no_room",
     }
 }

@@ -96,6 +96,9 @@ fn that_something_was_short_is_remembered_before_requests_go_up() {
     let before = at(-99).to_string();
     assert_eq!(marks(json!({annotation::GIVEN_BACK: before})), format!("{before},{}", at(0)));
     assert_eq!(bodies(&pod(&json!({})), &up)[1], resized("3"));
+    // Who has no room for any of it has but to remember.
+    let full = Resize { containers: Vec::new(), marks: true, ..resize(WhyResize::NoRoom, 1500, 3000) };
+    assert_eq!(bodies(&pod(&json!({})), &full), bodies(&pod(&json!({})), &up)[..1]);
     let grown = resize(WhyResize::Grown, 1500, 1600);
     assert_eq!(bodies(&pod(&json!({})), &grown), vec![resized("1600m")]);
 }

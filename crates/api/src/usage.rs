@@ -14,5 +14,5 @@ pub use buckets::{BUCKETS, FIRST, Level};
 pub use histogram::Histogram;
 pub use joint::{Joint, Share};
 pub use pods::{PodId, PodUsage, UNKNOWN, decode_pods, encode_pods};
-pub use report::{Amounts, InvalidReport, STALE_AFTER, Usage};
+pub use report::{Amounts, InvalidReport, STALE_AFTER, Shortage, Usage};
 pub use wire::InvalidText;

@@ -9,6 +9,7 @@
 
 mod budgets;
 mod carried;
+mod ceilings;
 mod census;
 mod flexibility;
 mod kept;
@@ -21,6 +22,7 @@ mod nodes;
 mod order;
 mod places;
 mod resizes;
+mod rests;
 mod sharing;
 mod verdicts;
 
@@ -57,6 +59,8 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     if findings.0.is_empty() {
         let moulds = Moulds::new(snapshot, plan);
         moves::check(snapshot, plan, &moulds, &mut findings);
+        ceilings::check(snapshot, plan, &mut findings);
+        rests::check(snapshot, plan, &mut findings);
         resizes::check(snapshot, plan, &mut findings);
         mixes::check(snapshot, plan, &places::all(snapshot, plan, &moulds), &mut findings);
     }

@@ -18,6 +18,7 @@
 //! end, where pools pack, what would make room for pods of nodes that found nothing is lowered (`lowering`).
 
 mod agenda;
+mod apart;
 mod consolidate;
 mod judge;
 mod lowering;
@@ -27,7 +28,6 @@ mod returns;
 mod scene;
 mod sides;
 mod surplus;
-mod usage;
 mod worth;
 
 use std::cmp::Reverse;
@@ -42,9 +42,7 @@ use scene::Scene;
 use worth::{Scales, cost_of};
 
 use crate::provision::Foreseen;
-use crate::{
-    Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, Utilization, WhyMove,
-};
+use crate::{Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, WhyMove};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
@@ -67,7 +65,12 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     going.sick(free.remove(&MoveReason::Unhealthy).unwrap_or_default());
     going.surplus(&judge);
     free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
-    going.empty(free.remove(&MoveReason::Empty).unwrap_or_default());
+    for position in going.empty(free.remove(&MoveReason::Empty).unwrap_or_default()) {
+        // What its budget for empty nodes does not allow, another reason may.
+        if let Some(reason) = judge.outdated(&snapshot.nodes[position]) {
+            free.entry(reason).or_default().push(position);
+        }
+    }
     let Going { purse, mut moves, mut verdicts, .. } = going;
     let mut resizes = returns::of(snapshot, plan);
     let lowering = Lowering::of(snapshot, &judge, &resizes);
@@ -146,16 +149,19 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// The dearest go first while a budget lasts.
-    fn empty(&mut self, mut nodes: Vec<Position>) {
+    /// The dearest go first while a budget lasts; those that it does not last for.
+    fn empty(&mut self, mut nodes: Vec<Position>) -> Vec<Position> {
         nodes.sort_by_key(|position| (Reverse(self.node(*position).price), self.node(*position).name.as_str()));
+        let mut left = Vec::new();
         for position in nodes {
             if self.purse.allows(&[self.node(position)], MoveReason::Empty) {
                 self.go(position, MoveReason::Empty, WhyMove::NothingRuns);
             } else {
                 self.verdicts.insert(position, NodeVerdict::Budget { reason: MoveReason::Empty });
+                left.push(position);
             }
         }
+        left
     }
 }
 
@@ -172,7 +178,7 @@ fn relocate(
     for (reason, nodes) in free.iter_mut() {
         match reason {
             MoveReason::Underutilized => consolidate::in_order(nodes, node, scales),
-            _ => nodes.sort_by_key(|position| age(&snapshot.nodes[*position])),
+            reason => nodes.sort_by_key(|position| age(&snapshot.nodes[*position], *reason)),
         }
     }
     let all: Vec<Position> = free.values().flatten().copied().collect();
@@ -190,8 +196,9 @@ fn relocate(
             agenda.retire(|node| gone.contains(node.name.as_str()));
             agenda.close(|node| node.stage != Stage::Initialized);
             agenda.scatter_promised();
-            outdated(&mut agenda, free);
+            outdated(&mut agenda, free, judge);
             agenda.spare(|node| is_no_place(judge, node));
+            agenda.heed_ceilings();
             agenda
         };
         let underutilized = free.get(&MoveReason::Underutilized).map_or(&[][..], Vec::as_slice);
@@ -213,29 +220,40 @@ fn relocate(
 }
 
 /// Whether nothing is sent to a node to save money: it was in use not long ago, or is so new that nobody has said since when it is
-/// quiet, or it is busy. A pool that never consolidates may receive.
+/// quiet. A pool that never consolidates may receive.
 fn is_no_place(judge: &Judge<'_>, node: &Node) -> bool {
     judge.pool(node).is_some_and(|pool| {
-        let fresh = matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized));
-        fresh || (pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node))
+        matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized))
     })
 }
 
-/// Drifted nodes, then expired ones: those without pods to move first, then those that waited longest.
-fn age(node: &Node) -> (bool, i64, String) {
+/// Those without pods to move first, then those that have drifted, or are expired, for the longest time.
+fn age(node: &Node, reason: MoveReason) -> (bool, i64, String) {
     let moves = node.pods.iter().any(|pod| pod.reschedulable);
-    let since = node.drifted.as_ref().map(|drifted| drifted.since).or(node.expires).unwrap_or_default();
-    (moves, since.0, node.name.clone())
+    let since = match reason {
+        MoveReason::Drifted => node.drifted.as_ref().map(|drifted| drifted.since),
+        _ => node.expires,
+    };
+    (moves, since.unwrap_or_default().0, node.name.clone())
 }
 
-fn outdated(agenda: &mut Agenda<'_>, free: &BTreeMap<MoveReason, Vec<Position>>) {
+/// Drifted nodes, then expired ones. A node that is both goes for its age where its drift alone does not let it: another budget counts,
+/// and the drain of an expired one may end by force.
+fn outdated(agenda: &mut Agenda<'_>, free: &BTreeMap<MoveReason, Vec<Position>>, judge: &Judge<'_>) {
     let of = |reason| free.get(&reason).into_iter().flatten().copied();
+    let mut expired: Vec<Position> = of(MoveReason::Expired).collect();
     for position in of(MoveReason::Drifted) {
-        let reason = agenda.node(position).drifted.as_ref().map(|drifted| drifted.reason.clone()).unwrap_or_default();
-        agenda.replace(position, MoveReason::Drifted, WhyMove::Drifted { reason }, false);
+        let node = agenda.node(position);
+        let reason = node.drifted.as_ref().map(|drifted| drifted.reason.clone()).unwrap_or_default();
+        let refused = agenda.replace(position, MoveReason::Drifted, WhyMove::Drifted { reason }, false).err();
+        let helps =
+            |refused: &NodeVerdict| matches!(refused, NodeVerdict::Budget { .. }) || node.termination_grace.is_some();
+        expired.extend(refused.filter(|it| judge.has_expired(node) && helps(it)).map(|_| position));
     }
-    for position in of(MoveReason::Expired) {
+    expired.sort_by_cached_key(|position| age(agenda.node(*position), MoveReason::Expired));
+    for position in expired {
         let force = agenda.node(position).termination_grace.is_some();
-        agenda.replace(position, MoveReason::Expired, WhyMove::Expired, force);
+        // Its verdict is told by then.
+        let _ = agenda.replace(position, MoveReason::Expired, WhyMove::Expired, force);
     }
 }

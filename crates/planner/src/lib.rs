@@ -5,6 +5,7 @@
 //! replayed at a desk.
 #![deny(clippy::float_arithmetic)]
 
+mod ceiling;
 pub mod check;
 mod disrupt;
 pub mod model;
@@ -14,6 +15,7 @@ pub mod plan;
 mod provision;
 mod rest;
 mod tenure;
+mod turns;
 
 pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;

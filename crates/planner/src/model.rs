@@ -13,7 +13,7 @@ mod topology;
 
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
 pub use mix::Mix;
-pub use node::{BoundPod, Drifted, Leaving, Node, Sick, Stage, Usage};
+pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Sick, Stage, Usage};
 pub use offer::Offer;
 pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
@@ -58,6 +58,9 @@ pub struct Snapshot {
     pub single_claims: BTreeSet<String>,
     /// DaemonSets, whose pods come with every node that they fit.
     pub daemons: Vec<Daemon>,
+    /// Until when workloads are left alone that ask to be disturbed but once in a while, by their name in [`BoundPod::workload`]: they
+    /// were disturbed not long ago, or have changed themselves.
+    pub resting: BTreeMap<String, Millis>,
     /// The labels of every namespace, for terms that select namespaces.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::{Move, MoveReason, NodeVerdict, Plan, Snapshot};
 
 /// How many milliseconds every plan must have contained a move.
-const VALIDATION: i64 = 15_000;
+pub(crate) const VALIDATION: i64 = 15_000;
 
 /// Why, and the names of the nodes in order.
 type Key = (MoveReason, Vec<String>);

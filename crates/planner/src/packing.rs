@@ -50,8 +50,11 @@ pub(crate) fn lowered(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<
     let fitting = fitting(sizing, usage, rules)?;
     let requests = sizing.requests();
     let together = fitting.iter().fold(Size::default(), |sum, one| sum.plus(*one));
-    let cpu = is_worth_it(requests.cpu, together.cpu);
-    let memory = is_worth_it(requests.memory, together.memory);
+    // A container that has less than its part already leaves less for all than they need: that would have to be raised again.
+    let lower = sizing.containers.iter().zip(&fitting).map(|(own, fitting)| own.requests.min(*fitting));
+    let left = lower.fold(Size::default(), Size::plus);
+    let cpu = is_worth_it(requests.cpu, together.cpu) && left.cpu >= together.cpu;
+    let memory = is_worth_it(requests.memory, together.memory) && left.memory >= together.memory;
     let to = sizing.containers.iter().zip(fitting).map(|(container, fitting)| {
         let lower = container.requests.min(fitting);
         Size {

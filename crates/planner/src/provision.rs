@@ -21,6 +21,7 @@
 )]
 mod blueprint;
 mod bound;
+mod ceilings;
 mod claim;
 mod contest;
 mod demand;
@@ -29,6 +30,7 @@ mod finish;
 mod fixed;
 mod fleet;
 mod frame;
+mod glance;
 mod join;
 mod ledger;
 mod limits;
@@ -412,11 +414,12 @@ impl<'a> Solver<'a> {
     fn find_room(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
-        let first = &self.snapshot.pods[pods[0]];
+        let first = (pods[0], &self.snapshot.pods[pods[0]]);
         let found = self.rooms.find(turn, demand, first, &self.wants, &self.topology, &mut self.steps)?;
         let site = self.rooms.list[found].site;
         let most = if level.single { 1 } else { self.topology.host_room(&level.rules, Some(site)) };
-        Some((found, most.min(self.rooms.times(found, demand)).clamp(1, pods.len())))
+        let most = most.min(self.rooms.times(found, demand)).clamp(1, pods.len());
+        Some((found, self.rooms.below_ceiling(found, &pods[..most]).max(1)))
     }
 
     /// Writes down where pods of a turn go, in every book.
@@ -426,7 +429,7 @@ impl<'a> Solver<'a> {
         let dropped = demand.dropped(level, self.snapshot.policy.preferences, self.soft_taints);
         match place {
             Place::Room(room) => {
-                self.rooms.take(room, demand, pods.iter().map(|pod| &self.snapshot.pods[*pod]));
+                self.rooms.take(room, demand, pods, &self.snapshot.pods);
                 let node = &self.rooms.list[room].node.name;
                 for pod in pods {
                     let dropped = dropped.iter().cloned().chain(self.parts[*pod].dropped()).collect();

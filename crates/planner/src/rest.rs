@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, tenure};
+use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, tenure, turns};
 
 /// However quiet it is, a plan is made anew after so many milliseconds.
 const LONGEST: i64 = 300_000;
@@ -23,7 +23,9 @@ impl Rest {
             return None;
         }
         let latest = Millis(snapshot.now.0.saturating_add(LONGEST));
-        let until = moments(snapshot).filter(|at| *at > snapshot.now).min().map_or(latest, |first| first.min(latest));
+        let next = has_more_to_look_at(plan).then(|| turns::end(snapshot.now));
+        let moments = moments(snapshot).chain(next).filter(|at| *at > snapshot.now);
+        let until = moments.min().map_or(latest, |first| first.min(latest));
         Some(Self { seen: snapshot.clone(), until })
     }
 
@@ -42,6 +44,7 @@ impl Rest {
             pods,
             single_claims,
             daemons,
+            resting,
             namespaces,
         } = &self.seen;
         (*now..self.until).contains(&snapshot.now)
@@ -53,6 +56,7 @@ impl Rest {
             && *policy == snapshot.policy
             && *single_claims == snapshot.single_claims
             && *namespaces == snapshot.namespaces
+            && *resting == snapshot.resting
             && *catalogues == snapshot.catalogues
     }
 
@@ -74,6 +78,11 @@ fn is_idle(plan: &Plan) -> bool {
         && !plan.report.nodes.iter().any(|(_, verdict)| put_off(verdict))
 }
 
+/// Whether there are nodes whose turn comes later.
+fn has_more_to_look_at(plan: &Plan) -> bool {
+    plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
+}
+
 /// The moments at which time alone changes what a plan says.
 fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
     let quiet_after: BTreeMap<&str, i64> = snapshot
@@ -81,18 +90,18 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
         .iter()
         .filter_map(|pool| Some((pool.name.as_str(), pool.disruption.consolidate_after?)))
         .collect();
-    snapshot.nodes.iter().flat_map(move |node| {
+    let of_nodes = snapshot.nodes.iter().flat_map(move |node| {
         let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
         let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
         let own = [quiet, node.expires, node.nominated_until, node.sick.as_ref().map(|sick| sick.due)];
-        let own = own.into_iter().flatten().chain(node.pods.iter().flat_map(moments_of_pod));
+        let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
         own.chain(node.claim.iter().flat_map(|_| tenure::moments(node.created)))
-    })
+    });
+    of_nodes.chain(snapshot.resting.values().copied())
 }
 
-fn moments_of_pod(pod: &BoundPod) -> impl Iterator<Item = Millis> {
-    let resized = pod.sizing.as_deref().and_then(packing::rests_until);
-    pod.rests_until.into_iter().chain(resized)
+fn moment_of_pod(pod: &BoundPod) -> Option<Millis> {
+    pod.sizing.as_deref().and_then(packing::rests_until)
 }
 
 #[cfg(test)]

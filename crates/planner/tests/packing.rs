@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, CapacityType, Catalogue, ContainerSize, Disruption, GivenBack, InstanceType, MicroDollars,
-    Millis, Node, Offering, Packing, Plan, PodShape, PodUse, Pool, Resources, Size, Sizing, Snapshot, Usage,
+    Millis, Node, Offering, Packing, Plan, PodShape, PodUse, Pool, Pressure, Resources, Size, Sizing, Snapshot, Usage,
     Utilization, WhyFixed, WhyResize, check, fitting, label, plan, resized,
 };
 use proptest::prelude::*;
@@ -111,14 +111,17 @@ fn build(position: usize, (sizings, report): Draft) -> Node {
         node.used.add(&Resources::from_iter([(Resources::PODS, 1)]));
         let name = format!("n/pod-{position}-{number}");
         let shape = Arc::new(shape(&sizing));
+        let used = sizing.used.map(|used| used.p95);
         let sizing = Some(Box::new(sizing));
-        node.pods.push(BoundPod { uid: name.clone(), name, reschedulable: true, shape, sizing, ..BoundPod::default() });
+        let uid = name.clone();
+        node.pods.push(BoundPod { uid, name, reschedulable: true, shape, used, sizing, ..BoundPod::default() });
     }
     node.usage = report.map(|(use_of_node, pressed)| Usage {
         cpu: use_of_node.cpu,
         memory: use_of_node.memory,
-        pressed,
+        pressed: pressed.then_some(Pressure::Memory),
         of_pods,
+        newcomers: Size::default(),
     });
     node
 }
@@ -210,7 +213,15 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     assert_eq!(findings(&snapshot, &decided), "", "what stays may be under a floor that has risen");
 
     type Spoil = fn(&mut Snapshot, &mut Plan);
-    let rows: [(bool, &str, Spoil); 12] = [
+    let rows: [(bool, &str, Spoil); 15] = [
+        (true, "changes nothing", |_, plan| plan.resizes[0].containers.clear()),
+        (true, "and nothing was", |snapshot, _| {
+            Arc::make_mut(&mut snapshot.nodes[0]).usage.as_mut().unwrap().pressed = None;
+        }),
+        (true, "and nothing was", |snapshot, _| {
+            let back = Some(GivenBack { last: Millis(NOW.0 - 1000), times: 1 });
+            Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().given_back = back;
+        }),
         (false, "lowered under the floor", |_, plan| plan.resizes[0].containers[0].to.cpu = 1249),
         (false, "from Size", |_, plan| plan.resizes[0].containers[0].to.cpu = 2600),
         (false, "requests something else", |_, plan| plan.resizes[0].containers[0].from.cpu = 2400),
@@ -236,6 +247,23 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
         spoil(&mut snapshot, &mut plan);
         let found = findings(&snapshot, &plan);
         assert!(found.contains(expected), "{expected}: {found:?}");
+    }
+}
+
+/// Somebody has lowered one container further than its part: with both parts the pod would have less than it needs, and be raised again.
+#[test]
+fn nothing_is_lowered_that_would_have_to_be_raised_again() {
+    let report = Some((Size { cpu: 1000, memory: 200 * MIB }, false));
+    let mut uneven = one(1500, 1500, 1000);
+    uneven.containers.push(ContainerSize { name: "side".to_owned(), ..uneven.containers[0].clone() });
+    uneven.containers[0].requests.cpu = 300;
+    let pods = vec![(vec![uneven], report), (vec![one(2400, 2400, 500)], report)];
+    let mut snapshot = of_nodes(pods, Utilization::Pack, Packing::default());
+    for _ in 0..ROUNDS {
+        let decided = plan(&snapshot);
+        let of_uneven = decided.resizes.iter().filter(|resize| resize.uid == "n/pod-0-0");
+        assert_eq!(of_uneven.map(|resize| resize.why).collect::<Vec<_>>(), []);
+        snapshot = resized(&snapshot, &decided);
     }
 }
 

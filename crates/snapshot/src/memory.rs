@@ -77,6 +77,7 @@ impl Memory {
             pods,
             single_claims,
             daemons,
+            resting: self.records.resting(),
             namespaces: input.namespaces.iter().map(|it| (it.name().to_owned(), it.labels())).collect(),
         };
         let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();

@@ -8,13 +8,14 @@
 mod interner;
 mod order;
 mod owners;
+mod rests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
-use planner::{Mix, PodShape, Resources};
+use planner::{Millis, Mix, PodShape, Resources};
 
 use crate::guards::Guards;
 use crate::ignored::IgnoredReason;
@@ -24,6 +25,8 @@ use crate::{Problem, faults, mixes, shapes};
 use interner::Interner;
 use order::Order;
 use owners::Owners;
+use rests::Rests;
+pub(crate) use rests::workload;
 
 /// A pod with what follows from it.
 pub(crate) struct Record {
@@ -82,6 +85,7 @@ pub(crate) struct Records {
     with_volumes: BTreeSet<u32>,
     guards: Guards,
     owners: Owners,
+    rests: Rests,
     /// What few pods say and cannot be read.
     misread: BTreeMap<u32, Vec<Problem>>,
     keys: BTreeSet<String>,
@@ -119,6 +123,11 @@ impl Records {
     /// Whether the pod is the only one of its ReplicaSet that has a node.
     pub(crate) fn is_alone(&self, record: &Record) -> bool {
         self.owners.is_alone(&record.pod)
+    }
+
+    /// Until when workloads rest that ask to be disturbed but once in a while.
+    pub(crate) fn resting(&self) -> BTreeMap<String, Millis> {
+        self.rests.all()
     }
 
     /// Takes over a list of pods. `keys` are labels that others than these pods look at; `moved` says that claims,
@@ -218,6 +227,7 @@ impl Records {
         self.misread.extend((!misread.is_empty()).then_some((id, misread)));
         self.enlist(id, pod);
         self.guard(id);
+        self.rests.add(id, pod);
         let joined = self.owners.add(id, pod);
         self.touch_node_of(joined);
         id
@@ -257,6 +267,7 @@ impl Records {
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
             self.touch(node);
         }
+        self.rests.remove(id, &record.pod);
         let left = self.owners.remove(id, &record.pod);
         self.touch_node_of(left);
         self.guards.assign(id, &record.guards, &[]);

@@ -96,7 +96,8 @@ impl Record {
     /// How often requests went up again.
     #[must_use]
     pub fn raised(&self) -> usize {
-        self.resizes.values().sum::<usize>() - self.lowered()
+        let kept = self.resizes.get(&WhyResize::NoRoom).copied().unwrap_or(0);
+        self.resizes.values().sum::<usize>() - self.lowered() - kept
     }
 
     /// What all machines have cost, in dollars.

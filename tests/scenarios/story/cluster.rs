@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use planner::{
     Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, Node, Packing,
-    Pool, Resources, Sick, Size, Stage, Usage, Utilization, Worth, label,
+    Pool, Pressure, Resources, Sick, Size, Stage, Usage, Utilization, Worth, label,
 };
 
 use super::NOW;
@@ -120,14 +120,23 @@ fn budgets(statement: &Statement) -> Result<Budgets, String> {
     })
 }
 
-/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed`, and what they stay within each for itself, added up:
-/// `apart cpu=2 memory=3Gi`.
+/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed` (`memory`, `disk` or `killed`), and what they stay within each for
+/// itself, added up, and what came too lately to show in that: `apart cpu=2 memory=3Gi`.
 fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     let Some(said) = statement.get("uses") else { return Ok(None) };
-    let (pressed, amounts): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word == "pressed");
+    let (amounts, pressed): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word.contains('='));
+    let pressed = match pressed.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => None,
+        ["pressed"] => Some(Pressure::Cpu),
+        ["pressed", "memory"] => Some(Pressure::Memory),
+        ["pressed", "disk"] => Some(Pressure::Disk),
+        ["pressed", "killed"] => Some(Pressure::Killed),
+        _ => return Err(format!("a node is pressed, for memory, disk or killed, not {pressed:?}")),
+    };
     let amounts = Size::of(&words::resources(&amounts)?);
     let of_pods = Size::of(&statement.resources("apart")?);
-    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed: !pressed.is_empty(), of_pods }))
+    let newcomers = Size::of(&statement.resources("lately")?);
+    Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods, newcomers }))
 }
 
 /// How long ago something began, and what it is called.
@@ -172,13 +181,20 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         do_not_disrupt: has("held"),
         nominated_until: has("expected").then_some(Millis(NOW + 20_000)),
         price,
-        expires: statement.get("expired").map(|_| Millis(NOW)),
+        expires: expired(statement)?,
         termination_grace: statement.word("grace").map(words::duration).transpose()?,
         drifted: since(statement, "drifted")?.map(|(since, reason)| Drifted { since, reason }),
         sick: since(statement, "sick")?.map(|(due, condition)| Sick { due, condition }),
         usage: usage(statement)?,
         ..Node::default()
     })
+}
+
+/// `expired` just now, or some time ago.
+fn expired(statement: &Statement) -> Result<Option<Millis>, String> {
+    let Some(said) = statement.get("expired") else { return Ok(None) };
+    let ago = said.first().map(|word| words::duration(word)).transpose()?.unwrap_or(0);
+    Ok(Some(Millis(NOW - ago)))
 }
 
 /// For an hour, where the story does not say; `unknown` is a node whose claim has not said yet that it is initialized.

@@ -47,6 +47,16 @@ pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<Mix>>, S
     Ok(Some(Arc::new(Mix { owner: workload.clone(), workload, on_demand_base, spot_share })))
 }
 
+/// `rests 1h of web`: the workload, and until when it rests; a pod that names none is one by itself.
+pub fn rest(statement: &Statement, pod: &str) -> Result<Option<(String, Millis)>, String> {
+    match statement.get("rests").map(|words| words.iter().map(String::as_str).collect::<Vec<_>>()).as_deref() {
+        None => Ok(None),
+        Some([left]) => Ok(Some((pod.to_owned(), Millis(NOW + words::duration(left)?)))),
+        Some([left, "of", workload]) => Ok(Some(((*workload).to_owned(), Millis(NOW + words::duration(left)?)))),
+        Some(words) => Err(format!("rests for how long, and of which workload? {words:?}")),
+    }
+}
+
 /// What a pod of one container requests and uses, where anything is said of that. Half of the time it uses half as much CPU.
 pub fn sizing(statement: &Statement) -> Result<Option<Sizing>, String> {
     if !["does", "was", "got-back", "always"].iter().any(|word| statement.has(word)) {

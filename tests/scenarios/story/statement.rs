@@ -88,6 +88,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
             "sick",
             "uses",
             "apart",
+            "lately",
         ],
         "pod" => [
             &POD[..],

@@ -48,6 +48,19 @@ pub struct Usage {
     pods: Box<[PodUsage]>,
 }
 
+/// What a machine is short of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Processes wait for a CPU much of the time.
+    Cpu,
+    /// Processes wait for memory.
+    Memory,
+    /// All processes wait for a disk.
+    Disk,
+    /// Processes were killed for want of memory.
+    Killed,
+}
+
 /// Figures of one resource, in millicores or bytes; [`Figures`] says what they mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
@@ -127,15 +140,24 @@ impl Usage {
         begins.into_iter().chain(ends).find(|at| *at > now)
     }
 
-    /// Whether the machine is short of something already: more pods would make all of them slower.
+    /// What the machine is short of already, the worst first: more pods would make all of them slower.
+    #[must_use]
+    pub fn shortage(&self) -> Option<Shortage> {
+        let stalls = self.pressure.unwrap_or_default();
+        let of_memory = stalls.memory >= MEMORY_STALLS || stalls.memory_full >= MEMORY_FULL_STALLS;
+        let rows = [
+            (self.oom_kills > 0, Shortage::Killed),
+            (of_memory, Shortage::Memory),
+            (stalls.cpu >= CPU_STALLS, Shortage::Cpu),
+            (stalls.io_full >= DISK_STALLS, Shortage::Disk),
+        ];
+        rows.into_iter().find(|(holds, _)| *holds).map(|(_, shortage)| shortage)
+    }
+
+    /// Whether the machine is short of anything.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
-        let stalls = self.pressure.unwrap_or_default();
-        self.oom_kills > 0
-            || stalls.cpu >= CPU_STALLS
-            || stalls.memory >= MEMORY_STALLS
-            || stalls.memory_full >= MEMORY_FULL_STALLS
-            || stalls.io_full >= DISK_STALLS
+        self.shortage().is_some()
     }
 
     /// What the pod of this UID uses, if the machine saw it.

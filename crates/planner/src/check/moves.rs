@@ -68,7 +68,10 @@ impl<'a> View<'a> {
         let rows = [
             (node.claim.is_some(), "goes but is not managed"),
             (node.leaving.is_none(), "goes twice"),
-            (forced || node.stage == Stage::Initialized, "goes before it is initialized"),
+            (
+                forced || it.reason == MoveReason::Expired || node.stage == Stage::Initialized,
+                "goes before it is initialized",
+            ),
             (forced || !node.do_not_disrupt, "goes against do-not-disrupt"),
             (forced || ends || !held, "goes though something holds one of its pods"),
             (!self.receiving().contains(node.name.as_str()), "goes while pods are sent there"),
@@ -89,10 +92,8 @@ impl<'a> View<'a> {
             MoveReason::Empty => dynamic && !in_use && self.waited(node),
             MoveReason::Underutilized => {
                 let policy = pool.map(|pool| pool.disruption.policy);
-                let moved = || node.pods.iter().filter(|pod| pod.reschedulable);
-                let rests = moved().any(|pod| pod.rests_until.is_some_and(|until| until > now));
                 let allowed = policy.is_some_and(|policy| policy != crate::ConsolidationPolicy::WhenEmpty);
-                dynamic && in_use && self.waited(node) && allowed && !rests
+                dynamic && in_use && self.waited(node) && allowed
             }
             MoveReason::Drifted => node.drifted.is_some(),
             MoveReason::Expired => node.expires.is_some_and(|at| at <= now),
@@ -138,7 +139,7 @@ impl<'a> View<'a> {
         let mut moved: Vec<&str> = it.pods.iter().map(|pod| pod.uid.as_str()).collect();
         expected.sort_unstable();
         moved.sort_unstable();
-        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static | MoveReason::Expired);
+        let forced = self.is_forced(it);
         findings.expect(moved == expected || (forced && moved.is_empty()), &subject, || {
             format!("has places for {moved:?}, needed are {expected:?}")
         });
@@ -161,9 +162,17 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether nodes may go though their pods have no place: expired ones only where their drain has an end.
+    fn is_forced(&self, it: &Move) -> bool {
+        let ends =
+            |leaver: &crate::Leaver| self.node(&leaver.node).is_some_and(|node| node.termination_grace.is_some());
+        matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static)
+            || it.reason == MoveReason::Expired && it.nodes.iter().all(ends)
+    }
+
     /// Of a static pool nothing goes but what is one too many or has a successor, and no pool of others grows by that.
     fn successors(&self, it: &Move, findings: &mut Findings) {
-        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static | MoveReason::Expired);
+        let forced = self.is_forced(it);
         let launched = || it.replacements.iter().filter_map(|position| self.plan.launches.get(*position));
         let static_pools = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some());
         for pool in static_pools {

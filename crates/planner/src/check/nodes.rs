@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, Plan, PodShape, Resources, Snapshot};
+use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
 
 use super::kept::{KeptOff, is_there};
 use super::labels::{lacking, unborne};
@@ -47,6 +47,10 @@ impl<'a> Receiving<'a> {
     fn check(&self, findings: &mut Findings) {
         let (node, subject) = (self.node, self.guests.subject);
         findings.expect(node.leaving.is_none(), subject, || "is leaving and gets pods".to_owned());
+        let expired = node.claim.is_some() && node.expires.is_some_and(|at| at <= self.snapshot.now);
+        findings.expect(node.stage == Stage::Initialized || !expired, subject, || {
+            "has expired before it came up and gets pods".to_owned()
+        });
         for pod in self.guests.pods {
             let pod = &self.snapshot.pods[*pod];
             let shape = &self.snapshot.shapes[pod.shape];

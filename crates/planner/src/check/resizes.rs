@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     BoundPod, ContainerResize, ContainerSize, Destination, Node, Plan, PodVerdict, Pool, Resize, Size, Snapshot, Stage,
-    Utilization, WhyResize,
+    Utilization, WhyFixed, WhyResize,
 };
 
 use super::Findings;
@@ -23,6 +23,9 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
             Some((node, pod)) => {
                 stays(node, pod, plan, &subject, findings);
                 amounts(pod, resize, &subject, findings);
+                findings.expect(remembers(snapshot, node, pod, resize), &subject, || {
+                    "remembers that something was short, and nothing was".to_owned()
+                });
                 if resize.why == WhyResize::MakesRoom {
                     may_go_down(snapshot, node, pod, resize, &subject, findings);
                 }
@@ -51,7 +54,18 @@ fn amounts(pod: &BoundPod, resize: &Resize, subject: &str, findings: &mut Findin
         let right = low != high && low.is_within(high) && it.to.is_within(it.requested);
         findings.expect(right, subject, || format!("{:?}, from {:?} to {:?}", resize.why, it.from, it.to));
     }
-    findings.expect(!resize.containers.is_empty(), subject, || "changes nothing".to_owned());
+    let remembers = resize.why == WhyResize::NoRoom && resize.marks;
+    findings.expect(resize.containers.is_empty() == remembers, subject, || "changes nothing".to_owned());
+}
+
+/// Whoever remembers that something was short was lowered, on a node that is short or as kubelet cannot do it, and has not been told so
+/// within a day.
+fn remembers(snapshot: &Snapshot, node: &Node, pod: &BoundPod, resize: &Resize) -> bool {
+    let Some(sizing) = pod.sizing.as_deref().filter(|_| resize.marks) else { return !resize.marks };
+    let is_lowered = sizing.containers.iter().any(|it| !it.requested.is_within(it.requests));
+    let is_short = node.usage.is_some_and(|usage| usage.pressed.is_some()) || sizing.used.is_some_and(|it| it.pressed);
+    let rested = sizing.given_back.is_none_or(|back| snapshot.now.0 >= back.last.0.saturating_add(86_400_000));
+    is_lowered && (is_short || sizing.fixed == Some(WhyFixed::Infeasible)) && rested
 }
 
 fn may_go_down(
@@ -77,7 +91,7 @@ fn may_go_down(
     let rows = [
         (node.claim.is_some() && node.stage == Stage::Initialized, "is lowered on a node that is not ours or not up"),
         (
-            node.usage.is_some_and(|usage| !usage.pressed),
+            node.usage.is_some_and(|usage| usage.pressed.is_none()),
             "is lowered where nobody knows the use, or something is short",
         ),
         (sizing.fixed.is_none(), "is lowered though its requests are fixed"),

@@ -1,12 +1,16 @@
 //! Moves while they are collected: what is tried on the scene, what is kept, and what every node is told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::ceiling::Ceiling;
 use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
 use crate::{
-    Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Relocation, Size, WhyMove,
+    BoundPod, Destination, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Relocation, Size,
+    WhyMove,
 };
 
+use super::apart::{self, Part};
 use super::lowering::Ahead;
 use super::narrow::{Terms, narrow};
 use super::purse::Purse;
@@ -30,6 +34,8 @@ pub(super) struct Agenda<'a> {
     verdicts: BTreeMap<Position, NodeVerdict>,
     /// Nodes to which moves send pods.
     expecting: BTreeSet<String>,
+    /// Workloads that ask to be disturbed but once in a while, and are.
+    disturbed: BTreeSet<Arc<str>>,
 }
 
 /// What all moves come to.
@@ -43,6 +49,13 @@ pub(super) struct Moves {
     pub(super) surprises: Foreseen,
 }
 
+/// Why nodes are not exchanged.
+pub(super) struct Refused {
+    pub(super) verdict: NodeVerdict,
+    /// Where only parts of the exchange were worth it: the nodes of each, which might be exchanged without the others.
+    pub(super) parts: Vec<Vec<Position>>,
+}
+
 impl<'a> Agenda<'a> {
     /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
     pub(super) fn new<K: Ord>(
@@ -52,13 +65,21 @@ impl<'a> Agenda<'a> {
         rank: impl Fn(&Node) -> K,
         foreseen: &Foreseen,
     ) -> Self {
-        let mover = Mover::new(&scene.snapshot, &scene.own, rank, foreseen);
+        let ceiling = |node: &Node| Ceiling::of(node).filter(|_| scales.heeds_use(node.pool.as_deref()));
+        let mover = Mover::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-        Self { scene, scales, mover, purse, moves, verdicts, expecting }
+        let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
+        let disturbed = leaving.flat_map(|node| restful(node)).map(|(_, workload)| Arc::clone(workload)).collect();
+        Self { scene, scales, mover, purse, moves, verdicts, expecting, disturbed }
     }
 
     pub(super) fn node(&self, position: Position) -> &'a Node {
         &self.scene.snapshot.nodes[position]
+    }
+
+    /// The moment of the plan.
+    pub(super) fn now(&self) -> Millis {
+        self.scene.snapshot.now
     }
 
     /// Lets no pod go to nodes of this kind.
@@ -69,6 +90,11 @@ impl<'a> Agenda<'a> {
     /// Sends no pod to nodes of this kind, though kube-scheduler may.
     pub(super) fn spare(&mut self, is_spared: impl Fn(&Node) -> bool) {
         self.each(is_spared, Mover::spare);
+    }
+
+    /// Sends no pod where pods really use so much already that the node would be busy then.
+    pub(super) fn heed_ceilings(&mut self) {
+        self.mover.heed_ceilings();
     }
 
     /// Lets kube-scheduler have its way with pods that have their places already. Before the first move.
@@ -86,7 +112,21 @@ impl<'a> Agenda<'a> {
 
     /// Takes nodes off the scene that go anyway, with all that runs there.
     pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
+        for node in self.scene.snapshot.nodes.iter().filter(|node| gone(node)) {
+            self.disturb(node);
+        }
         self.each(gone, Mover::retire);
+    }
+
+    fn disturb(&mut self, node: &Node) {
+        self.disturbed.extend(restful(node).map(|(_, workload)| Arc::clone(workload)));
+    }
+
+    /// What speaks against disturbing one of some nodes' pods, if its workload rests as others of it move.
+    fn unrest(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
+        let mut all = nodes.iter().flat_map(|node| restful(node));
+        let (pod, workload) = all.find(|(_, workload)| self.disturbed.contains(*workload))?;
+        Some(NodeVerdict::Disturbed { pod: pod.name.clone(), workload: workload.to_string() })
     }
 
     /// What speaks against looking for other places for a node's pods now.
@@ -101,35 +141,51 @@ impl<'a> Agenda<'a> {
         if nodes.iter().any(|node| self.mover.is_entangled(*node)) {
             return Some(NodeVerdict::Watched);
         }
+        if let Some(unrest) = self.unrest(&objects).filter(|_| reason == MoveReason::Underutilized) {
+            return Some(unrest);
+        }
         if self.mover.is_spent() {
             return Some(NodeVerdict::Postponed);
         }
         (!self.purse.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
     }
 
-    /// Replaces a node whatever that costs; whether that is possible. `force` lets it go though its pods have no place.
-    pub(super) fn replace(&mut self, position: Position, reason: MoveReason, why: WhyMove, force: bool) {
-        let verdict = match self.hindrance(&[position], reason) {
-            Some(hindrance) => hindrance,
-            None => match self.search(&[position]) {
-                Ok(outcome) => {
-                    let saved = self.saved(&[position], &outcome.launches);
-                    match self.keep(&[position], reason, why, outcome, saved) {
-                        Ok(()) => return,
-                        Err(verdict) => verdict,
-                    }
-                }
-                Err(_) if force => {
-                    let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
-                    let saved = self.saved(&[position], &[]);
-                    self.note(&[position], reason, why, nothing, saved);
-                    self.mover.close(position);
-                    return;
-                }
-                Err(verdict) => verdict,
-            },
-        };
-        self.verdicts.insert(position, verdict);
+    /// Replaces a node whatever that costs; why that is not possible, which it is told. `force` lets it go though its pods have no place.
+    pub(super) fn replace(
+        &mut self,
+        position: Position,
+        reason: MoveReason,
+        why: WhyMove,
+        force: bool,
+    ) -> Result<(), NodeVerdict> {
+        let replaced = self.try_replace(position, reason, why, force);
+        replaced.inspect_err(|verdict| drop(self.verdicts.insert(position, verdict.clone())))
+    }
+
+    fn try_replace(
+        &mut self,
+        position: Position,
+        reason: MoveReason,
+        why: WhyMove,
+        force: bool,
+    ) -> Result<(), NodeVerdict> {
+        if let Some(hindrance) = self.hindrance(&[position], reason) {
+            return Err(hindrance);
+        }
+        match self.search(&[position]) {
+            Ok(outcome) => {
+                let saved = self.saved(&[position], &outcome.launches);
+                self.keep(&[position], reason, why, outcome, saved)
+            }
+            Err(_) if force => {
+                let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
+                let saved = self.saved(&[position], &[]);
+                self.note(&[position], reason, why, nothing, saved);
+                self.mover.close(position);
+                Ok(())
+            }
+            Err(verdict) => Err(verdict),
+        }
     }
 
     /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.
@@ -149,6 +205,11 @@ impl<'a> Agenda<'a> {
         let pod = |position: usize| &self.scene.snapshot.pods[position];
         match obstacle {
             Obstacle::Pod(position) => NodeVerdict::NoPlace { pod: pod(position).name.clone() },
+            Obstacle::Busy { pod: position, node, strain } => NodeVerdict::AboveCeiling {
+                pod: pod(position).name.clone(),
+                node: self.node(node).name.clone(),
+                strain,
+            },
             Obstacle::Replica => NodeVerdict::NoReplica,
             Obstacle::Displaced(position) => {
                 NodeVerdict::AfterMove { node: pod(position).leaving_node.clone().unwrap_or_default() }
@@ -168,20 +229,59 @@ impl<'a> Agenda<'a> {
         }
     }
 
-    /// Replaces nodes by cheaper ones, if that is worth it.
-    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), NodeVerdict> {
-        let mut verdict = NodeVerdict::Postponed;
+    /// Replaces nodes by cheaper ones, if that is worth it and does not come apart.
+    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), Refused> {
+        let mut refused = Refused { verdict: NodeVerdict::Postponed, parts: Vec::new() };
         for manner in MANNERS {
-            verdict = match self.mover.try_launches(nodes, manner) {
-                Ok(outcome) => match self.cheaper(nodes, outcome) {
-                    Ok(outcome) => return self.settle(nodes, outcome, WhyMove::Cheaper),
-                    Err(verdict) => verdict,
+            refused.verdict = match self.mover.try_launches(nodes, manner) {
+                Ok(outcome) => match self.parts(nodes, &outcome) {
+                    None => match self.cheaper(nodes, outcome) {
+                        Ok(outcome) => {
+                            let settled = self.settle(nodes, outcome, WhyMove::Cheaper);
+                            return settled.map_err(|verdict| Refused { verdict, ..refused });
+                        }
+                        Err(verdict) => verdict,
+                    },
+                    Some(parts) => {
+                        refused.parts.extend(parts);
+                        NodeVerdict::Cheapest { pods: 0 }
+                    }
                 },
                 Err(obstacle) => self.refusal(obstacle),
             };
             self.mover.undo();
         }
-        Err(verdict)
+        Err(refused)
+    }
+
+    /// Of an exchange that comes apart, and of which not every part is worth it by itself: the nodes of those that are.
+    fn parts(&self, nodes: &[Position], outcome: &Outcome) -> Option<Vec<Vec<Position>>> {
+        if nodes.len() < 2 {
+            return None;
+        }
+        let first = self.replacements();
+        let of_pod: BTreeMap<usize, Position> =
+            nodes.iter().flat_map(|node| self.scene.own[*node].iter().map(|pod| (*pod, *node))).collect();
+        let sent = outcome.places.iter().filter_map(|(pod, to)| match to {
+            Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
+            Destination::Node(_) => None,
+        });
+        let (worthy, idle): (Vec<Part>, Vec<Part>) =
+            apart::parts(nodes, sent).into_iter().partition(|part| self.is_worth_it(part, outcome));
+        (!idle.is_empty()).then(|| worthy.into_iter().filter(|part| part.nodes.len() > 1).map(|it| it.nodes).collect())
+    }
+
+    fn is_worth_it(&self, part: &Part, outcome: &Outcome) -> bool {
+        let nodes: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
+        let launches = part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned());
+        let launches: Vec<Launch> = launches.collect();
+        let saved = self.price(&nodes).map(|price| price - self.scales.price_of_launches(&launches));
+        saved.is_some_and(|saved| saved >= self.scales.asked(&nodes, &launches))
+    }
+
+    /// How many launches the moves so far need.
+    fn replacements(&self) -> usize {
+        self.moves.iter().map(|it| it.replacements.len()).sum()
     }
 
     /// The same with launches that are sure to be cheaper.
@@ -196,11 +296,29 @@ impl<'a> Agenda<'a> {
         let spare = before - asked - now;
         let from_spot = objects.iter().all(|node| is_spot(node));
         let single = nodes.len() == 1 && outcome.launches.len() == 1;
-        let narrowed = outcome.launches.iter().map(|launch| {
+        let used = self.seen_on_launches(&outcome);
+        let narrowed = outcome.launches.iter().zip(used).map(|(launch, used)| {
             let most = launch.price.0 + part(spare, launch.price.0, now);
-            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single })
+            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single, used })
         });
         Ok(Outcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
+    }
+
+    /// What pods have been seen to use that the last trial sends to each of its launches, where that counts. Nobody has seen those
+    /// nodes, so what pods request that nobody has seen either says nothing of them.
+    fn seen_on_launches(&self, outcome: &Outcome) -> Vec<Size> {
+        let first = self.replacements();
+        let mut sums = vec![Size::default(); outcome.launches.len()];
+        for (pod, to) in &outcome.places {
+            let Destination::Launch(launch) = to else { continue };
+            let own = launch.checked_sub(first).and_then(|own| Some((outcome.launches.get(own)?, sums.get_mut(own)?)));
+            if let Some((launch, sum)) = own
+                && self.scales.heeds_use(Some(&launch.pool))
+            {
+                *sum = sum.plus(self.scene.seen[*pod]);
+            }
+        }
+        sums
     }
 
     /// Keeps the last trial if it saves enough, else takes it back.
@@ -259,6 +377,7 @@ impl<'a> Agenda<'a> {
     fn note(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         self.purse.spend(&objects);
+        objects.iter().for_each(|node| self.disturb(node));
         for (_, to) in &outcome.places {
             if let Destination::Node(name) = to {
                 self.expecting.insert(name.clone());
@@ -268,7 +387,7 @@ impl<'a> Agenda<'a> {
             self.verdicts.insert(*node, NodeVerdict::Remove(reason));
         });
         let pods = outcome.places.into_iter().map(|(pod, to)| self.relocation(pod, to)).collect();
-        let first = self.moves.iter().map(|it| it.replacements.len()).sum::<usize>();
+        let first = self.replacements();
         self.moves.push(Move {
             reason,
             nodes: objects.iter().map(|node| leaver(node)).collect(),
@@ -326,6 +445,11 @@ impl<'a> Agenda<'a> {
         let (launches, surprises) = self.mover.finish();
         Moves { moves: self.moves, launches, verdicts: self.verdicts, ahead: Ahead::default(), surprises }
     }
+}
+
+/// Pods of a node that would need another place, of workloads that ask to be disturbed but once in a while.
+fn restful(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
+    node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
 }
 
 pub(super) fn leaver(node: &Node) -> Leaver {

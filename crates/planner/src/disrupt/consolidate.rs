@@ -1,33 +1,36 @@
 //! Cheaper places for pods of nodes that might go.
 //!
 //! First each node by itself: do its pods have room on others? Then (`lowering`): would they, if requests there were lowered? Then:
-//! does one new node cost less? What is left goes in groups: some nodes are vacated together and the cheapest fleet for all their pods is looked for, then for each half of
-//! them, and so on. Groups are made of those that waste the most, for these have the most to give.
+//! does one new node cost less? Do several, of nodes that waste much? What is left goes in groups: some nodes are vacated together and the
+//! cheapest fleet for all their pods is looked for, then for each half of them, and so on. Groups are made of those that waste the most,
+//! for these have the most to give. What that takes is bounded: where there is more, it has its turn in another plan, and nodes whose turn
+//! it is not are told so.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
-use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources};
+use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources, ceiling, turns};
 
 use super::agenda::{Agenda, Position};
-use super::usage;
 use super::worth::{Scales, cost_of};
 
 /// How many nodes are vacated together at most.
 const LARGEST_GROUP: usize = 32;
-/// How many nodes a plan vacates in groups, those of halves counted again.
+/// How many nodes a plan vacates in groups, those of halves counted again; the others have their turn later.
 const MOST_VACATED: usize = 1500;
-/// How many nodes a plan tries to split.
+/// How many nodes a plan tries to split; likewise.
 const MOST_SPLITS: usize = 64;
 /// Nodes that waste less, in thousandths, are not split.
 const WORTH_SPLITTING: i64 = 250;
 
-/// Nodes in the order in which they should go: idle ones first, then those that save the most for what they disturb.
+/// Nodes in the order in which they should go: those first of which a report that counts says that they are idle, then those that save
+/// the most for what they disturb.
 pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sync::Arc<Node>, scales: &Scales<'_>) {
     free.sort_by_cached_key(|position| {
         let node = node(*position);
         let price = i128::from(scales.price_of(&node).unwrap_or(0));
         let ratio = price * i128::from(BoundPod::COST) / i128::from(cost_of(&node).max(1));
-        (!usage::is_idle(&node), Reverse(ratio), node.name.clone())
+        (!(scales.heeds_use(node.pool.as_deref()) && ceiling::is_idle(&node)), Reverse(ratio), node.name.clone())
     });
 }
 
@@ -48,34 +51,60 @@ pub(super) fn give_back(agenda: &mut Agenda<'_>, free: &[Position]) -> Left {
 
 /// Replaces what is left where that costs less, and tells each node why it goes or stays.
 pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: Left) {
-    let mut search = Search { agenda, scales, splits: 0, vacated: 0 };
-    left.retain_mut(|(position, verdict)| match search.replace(*position) {
-        Ok(()) => false,
-        Err(better) => {
-            // That it can go once another has gone, or could if kube-scheduler did as is planned, says more than that there is no other way.
-            if !matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. }) {
-                *verdict = better;
-            }
-            true
-        }
-    });
+    let mut search =
+        Search { agenda, scales, wasteful: Vec::new(), vacated: 0, gone: Positions::new(), later: Positions::new() };
+    search.one_by_one(&mut left);
+    search.split(&mut left);
     let positions: Vec<Position> = left.iter().map(|(position, _)| *position).collect();
-    let gone = search.go_through(&positions);
+    search.go_through(&positions);
+    let Search { gone, later, .. } = search;
     for (position, verdict) in left.into_iter().filter(|(position, _)| !gone.contains(position)) {
+        let verdict = match verdict {
+            NodeVerdict::Cheapest { .. } | NodeVerdict::NotWorthIt { .. } | NodeVerdict::NoPlace { .. }
+                if later.contains(&position) =>
+            {
+                NodeVerdict::ByTurns { pods: pods_of(agenda.node(position)) }
+            }
+            verdict => verdict,
+        };
         agenda.tell(position, verdict);
     }
 }
+
+/// Whether it says more than that there is no other way: that a node can go once another has gone, or could if kube-scheduler did as is
+/// planned, or if others were less busy.
+fn says_more(verdict: &NodeVerdict) -> bool {
+    matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. } | NodeVerdict::AboveCeiling { .. })
+}
+
+fn pods_of(node: &Node) -> usize {
+    node.pods.iter().filter(|pod| pod.reschedulable).count()
+}
+
+type Positions = BTreeSet<Position>;
 
 /// What costs effort, counted.
 struct Search<'g, 'a> {
     agenda: &'g mut Agenda<'a>,
     scales: &'g Scales<'g>,
-    splits: usize,
+    /// Nodes for which no single cheaper one would do, and that waste so much that several might cost less.
+    wasteful: Vec<Position>,
     vacated: usize,
+    gone: Positions,
+    /// Nodes whose turn it is not.
+    later: Positions,
 }
 
 impl Search<'_, '_> {
-    /// Looks for one cheaper node, or several; why there are none.
+    /// Replaces each node for which one cheaper node would do.
+    fn one_by_one(&mut self, left: &mut Left) {
+        left.retain_mut(|(position, verdict)| {
+            let refused = self.replace(*position).err();
+            note(verdict, refused)
+        });
+    }
+
+    /// Looks for one cheaper node; why there is none.
     fn replace(&mut self, position: Position) -> Result<(), NodeVerdict> {
         if let Some(verdict) = self.agenda.hindrance(&[position], MoveReason::Underutilized) {
             return Err(verdict);
@@ -83,57 +112,94 @@ impl Search<'_, '_> {
         let node = self.agenda.node(position);
         let before = self.scales.price_of(node).unwrap_or(0);
         let asked = self.scales.asked(&[node], &[]);
-        let cheapest = NodeVerdict::Cheapest { pods: node.pods.iter().filter(|pod| pod.reschedulable).count() };
         let glance = self.agenda.glance(&[position]).unwrap_or(i64::MAX);
-        if before.saturating_sub(glance) < asked && !self.may_split(node) {
-            if glance >= before {
-                return Err(cheapest);
-            }
-            let (saving, asked) = (MicroDollars(before - glance), MicroDollars(asked));
-            return Err(NodeVerdict::NotWorthIt { saving, asked });
+        if before.saturating_sub(glance) >= asked {
+            return self.look(position);
         }
-        self.agenda.exchange(&[position]).map_err(|verdict| match verdict {
+        if waste(node) >= WORTH_SPLITTING && pods_of(node) > 1 {
+            self.wasteful.push(position);
+        }
+        if glance >= before {
+            return Err(NodeVerdict::Cheapest { pods: pods_of(node) });
+        }
+        Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - glance), asked: MicroDollars(asked) })
+    }
+
+    /// Looks for the cheapest nodes for the pods of one.
+    fn look(&mut self, position: Position) -> Result<(), NodeVerdict> {
+        let cheapest = NodeVerdict::Cheapest { pods: pods_of(self.agenda.node(position)) };
+        self.agenda.exchange(&[position]).map_err(|refused| match refused.verdict {
             NodeVerdict::NotWorthIt { saving, .. } if saving.0 <= 0 => cheapest,
             NodeVerdict::Cheapest { .. } => cheapest,
             verdict => verdict,
         })
     }
 
-    /// Whether a node wastes so much that several smaller ones might cost less; counted, for that takes a search.
-    fn may_split(&mut self, node: &Node) -> bool {
-        let may = self.splits < MOST_SPLITS && waste(node) >= WORTH_SPLITTING;
-        self.splits += usize::from(may);
-        may
+    /// Replaces nodes that waste much by several smaller ones; that takes a search each, so they have it by turns.
+    fn split(&mut self, left: &mut Left) {
+        let wasteful = std::mem::take(&mut self.wasteful);
+        let parts = turns::parts(&vec![1; wasteful.len()], MOST_SPLITS);
+        let turn = turns::of(self.agenda.now(), parts.len());
+        let turn = parts.get(turn).cloned().unwrap_or_default();
+        let now: Positions = wasteful[turn].iter().copied().collect();
+        self.later.extend(wasteful.iter().filter(|position| !now.contains(position)));
+        left.retain_mut(|(position, verdict)| {
+            if !now.contains(position) {
+                return true;
+            }
+            let hindrance = self.agenda.hindrance(&[*position], MoveReason::Underutilized);
+            let refused = hindrance.map_or_else(|| self.look(*position), Err).err();
+            note(verdict, refused)
+        });
     }
 
-    /// Those that went, of nodes that found nothing by themselves.
-    fn go_through(&mut self, left: &[Position]) -> Vec<Position> {
+    /// Replaces nodes that found nothing by themselves, in groups that have their turn, and others as far as effort is left.
+    fn go_through(&mut self, left: &[Position]) {
         let mut wasteful: Vec<Position> = left.to_vec();
         wasteful.sort_by_cached_key(|position| {
             let node = self.agenda.node(*position);
             (node.pool.clone(), Reverse(waste(node)), node.name.clone())
         });
-        let mut gone = Vec::new();
-        for group in wasteful.chunks(LARGEST_GROUP) {
-            self.halve(group, &mut gone);
+        let groups: Vec<&[Position]> = wasteful.chunks(LARGEST_GROUP).filter(|group| self.promises(group)).collect();
+        let efforts: Vec<usize> = groups.iter().map(|group| effort(group.len())).collect();
+        let parts = turns::parts(&efforts, MOST_VACATED);
+        let first = parts.get(turns::of(self.agenda.now(), parts.len())).map_or(0, |part| part.start);
+        for group in groups[first..].iter().chain(&groups[..first]) {
+            self.halve(group);
         }
-        gone
     }
 
-    fn halve(&mut self, group: &[Position], gone: &mut Vec<Position>) {
-        if group.len() < 2 || self.vacated + group.len() > MOST_VACATED || !self.promises(group) {
+    fn halve(&mut self, group: &[Position]) {
+        if group.len() < 2 || !self.promises(group) {
             return;
         }
-        if self.agenda.hindrance(group, MoveReason::Underutilized).is_none() {
-            self.vacated += group.len();
-            if self.agenda.exchange(group).is_ok() {
-                gone.extend(group);
-                return;
+        if self.vacated + group.len() > MOST_VACATED {
+            self.later.extend(group);
+            return;
+        }
+        self.exchange(group);
+        let left: Vec<Position> = group.iter().filter(|position| !self.gone.contains(position)).copied().collect();
+        let (one, other) = left.split_at(left.len() / 2);
+        self.halve(one);
+        self.halve(other);
+    }
+
+    /// Exchanges a group, or what of it does not need the rest.
+    fn exchange(&mut self, group: &[Position]) {
+        if self.agenda.hindrance(group, MoveReason::Underutilized).is_some() {
+            return;
+        }
+        self.vacated += group.len();
+        let Err(refused) = self.agenda.exchange(group) else {
+            self.gone.extend(group);
+            return;
+        };
+        for part in refused.parts {
+            let is_whole = part.iter().all(|position| !self.gone.contains(position));
+            if is_whole && self.vacated + part.len() <= MOST_VACATED {
+                self.exchange(&part);
             }
         }
-        let (one, other) = group.split_at(group.len() / 2);
-        self.halve(one, gone);
-        self.halve(other, gone);
     }
 
     /// Whether a group wastes so much that fewer or smaller nodes might do: half of the price of one of them, at least.
@@ -149,6 +215,20 @@ impl Search<'_, '_> {
             .fold((0, i64::MAX), |(sum, least), (wasted, price)| (sum + wasted, least.min(price)));
         wasted >= least / 2
     }
+}
+
+/// Notes what a node is told by now; whether it stays.
+fn note(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
+    let Some(better) = refused else { return false };
+    if !says_more(verdict) {
+        *verdict = better;
+    }
+    true
+}
+
+/// How many nodes are vacated at most when so many are tried together, then each half of them, and so on.
+fn effort(nodes: usize) -> usize {
+    if nodes < 2 { 0 } else { nodes + effort(nodes / 2) + effort(nodes - nodes / 2) }
 }
 
 /// How much of a node's price, in thousandths, is for what its pods do not ask for.

@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
-    Utilization,
+    Utilization, ceiling,
 };
-
-use super::usage;
 
 /// Judges nodes one by one.
 pub(super) struct Judge<'a> {
@@ -62,11 +60,11 @@ impl<'a> Judge<'a> {
 
     /// The same for a node that nothing ails, or that is not helped.
     fn of_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
-        if node.stage != Stage::Initialized {
+        if node.stage != Stage::Initialized && !node.is_stillborn(self.snapshot.now) {
             return Err(NodeVerdict::NotInitialized);
         }
         let pool = self.pool(node);
-        let outdated = self.is_outdated(node);
+        let outdated = self.outdated(node);
         if let Some(pods) = in_use(node).filter(|_| outdated.is_none() && !pool.is_some_and(repacks)) {
             return Err(NodeVerdict::InUse { pods });
         }
@@ -80,6 +78,9 @@ impl<'a> Judge<'a> {
         let is_static = pool.replicas.is_some();
         if is_static && outdated.is_none() {
             return Err(NodeVerdict::Static);
+        }
+        if node.stage != Stage::Initialized {
+            return self.of_stillborn(node);
         }
         let quiet = self.is_quiet(node, pool);
         if !is_static && in_use(node).is_none() && quiet.is_ok() {
@@ -97,6 +98,14 @@ impl<'a> Judge<'a> {
         self.is_worth_a_look(node, pool)
     }
 
+    /// A node that has expired before it came up is not empty, nor does it matter that it has drifted.
+    fn of_stillborn(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+        if node.termination_grace.is_none() {
+            self.holds_none(node)?;
+        }
+        Ok(MoveReason::Expired)
+    }
+
     /// Whether a node of which nothing else is known might have a cheaper way.
     fn is_worth_a_look(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
         let resting = first(node, |pod| self.rests(pod).is_some());
@@ -106,14 +115,15 @@ impl<'a> Judge<'a> {
         if node.price.is_none() {
             return Err(NodeVerdict::UnknownPrice);
         }
-        if pool.disruption.utilization != Utilization::Ignore && usage::is_busy(node) {
-            return Err(NodeVerdict::Busy);
+        match ceiling::strain(node).filter(|_| pool.disruption.utilization != Utilization::Ignore) {
+            Some(strain) => Err(NodeVerdict::Busy { strain }),
+            None => Ok(MoveReason::Underutilized),
         }
-        Ok(MoveReason::Underutilized)
     }
 
     fn rests(&self, pod: &BoundPod) -> Option<(String, i64)> {
-        let until = pod.rests_until.filter(|until| pod.reschedulable && *until > self.snapshot.now)?;
+        let workload = pod.workload.as_deref().filter(|_| pod.reschedulable)?;
+        let until = self.snapshot.resting.get(workload).filter(|until| **until > self.snapshot.now)?;
         Some((pod.name.clone(), until.0))
     }
 
@@ -123,10 +133,15 @@ impl<'a> Judge<'a> {
         promised || self.expecting.contains(&node.name) || self.is_leaned_on(node)
     }
 
-    fn is_outdated(&self, node: &Node) -> Option<MoveReason> {
-        let expired = node.expires.is_some_and(|at| at <= self.snapshot.now);
+    /// What a node goes for first, whatever runs there, if for anything.
+    pub(super) fn outdated(&self, node: &Node) -> Option<MoveReason> {
         let drifted = node.drifted.is_some().then_some(MoveReason::Drifted);
-        drifted.or(expired.then_some(MoveReason::Expired))
+        drifted.or(self.has_expired(node).then_some(MoveReason::Expired))
+    }
+
+    /// Whether a node is as old as it may get.
+    pub(super) fn has_expired(&self, node: &Node) -> bool {
+        node.expires.is_some_and(|at| at <= self.snapshot.now)
     }
 
     /// Whether a node is sick and has been for as long as it may.

@@ -145,7 +145,7 @@ fn offer<'a>(
         return Err(WhyUnpacked::Fixed(fixed));
     }
     let usage = node.usage.as_ref().ok_or(WhyUnpacked::Unseen)?;
-    if usage.pressed || sizing.used.is_some_and(|used| used.pressed) {
+    if usage.pressed.is_some() || sizing.used.is_some_and(|used| used.pressed) {
         return Err(WhyUnpacked::Pressed);
     }
     let rests = node.pods.iter().filter_map(|pod| packing::rests_until(pod.sizing.as_deref()?)).max();

@@ -1,10 +1,12 @@
-//! Replacements that are sure to be cheaper: of all that a launch may become, only what costs less than what it replaces.
+//! Replacements that are sure to be cheaper: of all that a launch may become, only what costs less than what it replaces and would not
+//! be busy with the pods that are meant for it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    CapacityType, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Requirements, Snapshot, label,
+    CapacityType, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Requirements, Size, Snapshot,
+    Strain, ceiling, label,
 };
 
 /// Cheaper types that a spot node must be able to choose from before it takes the place of another one alone: one that is
@@ -20,6 +22,8 @@ pub(super) struct Terms {
     pub(super) from_spot: bool,
     /// Whether one node is replaced by one.
     pub(super) single: bool,
+    /// What its pods are known to use: it must not be busy with that.
+    pub(super) used: Size,
 }
 
 /// The launch with what keeps the terms; why there is none, otherwise.
@@ -37,10 +41,11 @@ pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: Terms) -> Resu
     let as_spot = to_spot.then(|| cheaper(&all, &only_spot(launch), terms.most));
     if let Some(kinds) = as_spot.filter(|kinds| terms.from_spot || !kinds.is_empty()) {
         set_spot(&mut narrowed);
+        let kinds = calm(kinds, terms.used)?;
         let kept = if terms.from_spot && terms.single { few(launch, kinds)? } else { kinds };
         return finish(narrowed, &kept).ok_or(none);
     }
-    let kinds = cheaper(&all, &requirements(&narrowed), terms.most);
+    let kinds = calm(cheaper(&all, &requirements(&narrowed), terms.most), terms.used)?;
     finish(narrowed, &kinds).ok_or(none)
 }
 
@@ -76,6 +81,21 @@ fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i6
         (dearest.0 <= most).then_some((*kind, cheapest))
     };
     kinds.iter().filter_map(worst).collect()
+}
+
+/// Those that would not be busy with so much; an error where all that there are would be.
+fn calm(kinds: Vec<(&InstanceType, i64)>, used: Size) -> Result<Vec<(&InstanceType, i64)>, NodeVerdict> {
+    let strain = |kind: &InstanceType| ceiling::over(used, Size::of(&kind.allocatable));
+    let percent = |strain: &Strain| match strain {
+        Strain::Cpu(percent) | Strain::Memory(percent) => *percent,
+        Strain::Short(_) => i64::MAX,
+    };
+    let least = kinds.iter().filter_map(|(kind, _)| strain(kind)).min_by_key(percent);
+    let calm: Vec<(&InstanceType, i64)> = kinds.into_iter().filter(|(kind, _)| strain(kind).is_none()).collect();
+    match least.filter(|_| calm.is_empty()) {
+        Some(strain) => Err(NodeVerdict::CheaperIsBusy { strain }),
+        None => Ok(calm),
+    }
 }
 
 /// As few of the cheapest as a single spot node may choose from.

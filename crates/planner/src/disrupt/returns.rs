@@ -29,7 +29,8 @@ pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
             room = room.minus(wish.sizing.gain(together, wish.sizing.requests()));
             let rested = packing::rests_until(wish.sizing).is_none_or(|until| until <= snapshot.now);
             let marks = (wish.why == WhyResize::Pressure || is_refused(wish.sizing)) && rested;
-            all.extend(resize(node, wish.pod, wish.sizing, &to, wish.why).map(|it| Resize { marks, ..it }));
+            let changed = resize(node, wish.pod, wish.sizing, &to, wish.why).map(|it| Resize { marks, ..it });
+            all.extend(changed.or_else(|| marks.then(|| mark(node, wish.pod))));
         }
     }
     all
@@ -50,7 +51,7 @@ fn wish<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option<Wish<'a>> 
         (WhyResize::Unpacked, in_full())
     } else {
         let usage = node.usage.as_ref()?;
-        match usage.pressed || sizing.used.is_some_and(|used| used.pressed) {
+        match usage.pressed.is_some() || sizing.used.is_some_and(|used| used.pressed) {
             true => (WhyResize::Pressure, in_full()),
             false => (WhyResize::Grown, packing::grown(sizing, usage, pool.disruption.packing)?),
         }
@@ -97,6 +98,12 @@ pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], 
     let containers: Vec<ContainerResize> = containers.collect();
     let (uid, name, node) = (pod.uid.clone(), pod.name.clone(), node.name.clone());
     (!containers.is_empty()).then_some(Resize { uid, pod: name, node, containers, why, marks: false })
+}
+
+/// What a pod has to remember for which there is no room now: nothing is lowered there meanwhile, and never as far as before.
+fn mark(node: &Node, pod: &BoundPod) -> Resize {
+    let (uid, name, node) = (pod.uid.clone(), pod.name.clone(), node.name.clone());
+    Resize { uid, pod: name, node, containers: Vec::new(), why: WhyResize::NoRoom, marks: true }
 }
 
 /// What pods request that the plan sends to nodes, by node.

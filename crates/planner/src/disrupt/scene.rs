@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::sides::Sides;
 use crate::{
     BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Resize, Size,
-    Snapshot, Stage, ValueSet, label,
+    Snapshot, Stage, ValueSet, ceiling, label,
 };
 
 /// Positions of shapes, by address and by what a split adds.
@@ -17,6 +17,10 @@ pub(super) struct Scene {
     pub(super) snapshot: Snapshot,
     /// By node, the positions of its pods that would need another place.
     pub(super) own: Vec<Vec<usize>>,
+    /// By pod, what it really uses, as far as anybody knows.
+    pub(super) uses: Vec<Size>,
+    /// By pod, what it has been seen to use.
+    pub(super) seen: Vec<Size>,
     /// UIDs of those of them of which a copy is to be up before they are evicted.
     pub(super) surging: BTreeSet<String>,
 }
@@ -28,7 +32,9 @@ impl Scene {
         settle(&mut settled, plan);
         raised.iter().for_each(|resize| raise(&mut settled, resize));
         let own = vec![Vec::new(); settled.nodes.len()];
-        let mut scene = Self { snapshot: settled, own, surging: BTreeSet::new() };
+        let uses = uses(&settled);
+        let seen = vec![Size::default(); uses.len()];
+        let mut scene = Self { snapshot: settled, own, uses, seen, surging: BTreeSet::new() };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
         let mut sides = Sides::of(snapshot);
@@ -63,6 +69,8 @@ impl Scene {
                 shapes.len() - 1
             });
             self.own[position].push(self.snapshot.pods.len());
+            self.uses.push(ceiling::use_of(pod));
+            self.seen.push(pod.used.unwrap_or_default());
             self.surging.extend(pod.surges.then(|| pod.uid.clone()));
             self.snapshot.pods.push(Pod {
                 uid: pod.uid.clone(),
@@ -75,6 +83,17 @@ impl Scene {
             });
         }
     }
+}
+
+/// What pods use that wait for a place: those of nodes that are leaving as they did there. Those of buffers use nothing.
+fn uses(snapshot: &Snapshot) -> Vec<Size> {
+    let leaving = snapshot.nodes.iter().filter(|node| node.leaving.is_some()).flat_map(|node| &node.pods);
+    let known: BTreeMap<&str, Size> = leaving.map(|pod| (pod.uid.as_str(), ceiling::use_of(pod))).collect();
+    let of_pod = |pod: &Pod| match pod.buffer {
+        Some(_) => Size::default(),
+        None => known.get(pod.uid.as_str()).copied().unwrap_or(Size::of(&snapshot.shapes[pod.shape].requests)),
+    };
+    snapshot.pods.iter().map(of_pod).collect()
 }
 
 /// Notes the plan's places as promises; what it launches is on its way.

@@ -44,3 +44,70 @@ fn remaining(snapshot: &Snapshot, node: &Node) -> i64 {
     let left = i128::from(expires.0 - snapshot.now.0).clamp(0, life);
     i64::try_from(cost * left / life).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{BoundPod, Millis, Plan};
+
+    const HOUR: i64 = 3_600_000;
+    const NOW: Millis = Millis(100 * HOUR);
+
+    /// A node of so many hours that lives for so many, with pods that cost so much to evict, in halves of the usual.
+    fn node(name: &str, age: i64, lives: Option<i64>, pods: &[i64]) -> Node {
+        let created = Millis(NOW.0 - age * HOUR);
+        let pod = |cost: &i64| BoundPod { reschedulable: true, cost: cost * BoundPod::COST / 2, ..BoundPod::default() };
+        Node {
+            name: name.to_owned(),
+            claim: Some(name.to_owned()),
+            pool: Some("static".to_owned()),
+            created,
+            expires: lives.map(|hours| Millis(created.0 + hours * HOUR)),
+            pods: pods.iter().map(pod).collect(),
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn disruption_counts_for_less_the_less_of_a_life_is_left() {
+        let snapshot = Snapshot { now: NOW, ..Snapshot::default() };
+        let whole = 2 * BoundPod::COST;
+        let rows = [
+            ("never ends", node("n", 50, None, &[2]), whole),
+            ("just made", node("n", 0, Some(10), &[2]), whole),
+            ("a quarter is over", node("n", 10, Some(40), &[2]), whole / 4 * 3),
+            ("over", node("n", 40, Some(40), &[2]), 0),
+            ("long over", node("n", 80, Some(40), &[2]), 0),
+            ("from the future", node("n", -5, Some(40), &[2]), whole),
+            ("no life at all", node("n", 0, Some(0), &[2]), 0),
+        ];
+        for (what, node, expected) in rows {
+            assert_eq!(remaining(&snapshot, &node), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_is_one_too_many_is_what_disturbs_least() {
+        let rows: [(&str, [Node; 2], &str); 4] = [
+            ("the shorter life", [node("a", 1, Some(10), &[2]), node("b", 9, Some(10), &[2])], "b"),
+            ("pods that are cheaper to evict", [node("a", 1, None, &[2, 2]), node("b", 1, None, &[2, 1])], "b"),
+            (
+                "many pods of a life that is nearly over",
+                [node("a", 1, None, &[2]), node("b", 9, Some(10), &[2; 5])],
+                "b",
+            ),
+            ("the name, where nothing else decides", [node("a", 1, None, &[2]), node("b", 1, None, &[2])], "a"),
+        ];
+        for (what, nodes, expected) in rows {
+            let pool = Pool { name: "static".to_owned(), replicas: Some(1), ..Pool::default() };
+            let nodes = nodes.map(Arc::new).into();
+            let snapshot = Snapshot { now: NOW, pools: vec![pool], nodes, ..Snapshot::default() };
+            let judge = Judge::new(&snapshot, &Plan::default());
+            let gone = of(&snapshot, &judge, |_| false);
+            let names: Vec<&str> = gone.iter().map(|position| snapshot.nodes[*position].name.as_str()).collect();
+            assert_eq!(names, [expected], "{what}");
+        }
+    }
+}

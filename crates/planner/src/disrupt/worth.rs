@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot, tenure,
+    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot,
+    Utilization, tenure,
 };
 
 /// What nodes cost and what disrupting them counts for, by pool.
@@ -36,7 +37,8 @@ impl<'a> Scales<'a> {
         let mut pools: BTreeMap<&str, Weights<'_>> = snapshot.pools.iter().map(weights).collect();
         for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
             if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
-                weights.price += node.price.unwrap_or_default().0;
+                // The fee counts here as it does in every saving.
+                weights.price += node.price.map_or(0, |price| price.0 + weights.pool.node_fee.0);
                 weights.cost += cost_of(node);
             }
         }
@@ -46,6 +48,12 @@ impl<'a> Scales<'a> {
     /// What a node costs with its pool's fee; `None` while its price is unknown.
     pub(super) fn price_of(&self, node: &Node) -> Option<i64> {
         Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
+    }
+
+    /// Whether reports of real use count for nodes of a pool.
+    pub(super) fn heeds_use(&self, pool: Option<&str>) -> bool {
+        let pool = pool.and_then(|pool| self.pools.get(pool));
+        pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
     }
 
     /// What launches cost with their pools' fees.
@@ -93,11 +101,11 @@ impl<'a> Scales<'a> {
 
     /// What a move that saves so much means for each pool that it takes nodes from.
     pub(super) fn balances(&self, nodes: &[&Node], saved: i64) -> Vec<Balance> {
-        let whole: i64 = nodes.iter().filter_map(|node| node.price).map(|price| price.0).sum();
+        let whole: i64 = nodes.iter().filter_map(|node| self.price_of(node)).sum();
         let mut by_pool: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
         for node in nodes {
             let (price, cost) = by_pool.entry(node.pool.as_deref().unwrap_or_default()).or_default();
-            *price += node.price.unwrap_or_default().0;
+            *price += self.price_of(node).unwrap_or(0);
             *cost += cost_of(node);
         }
         let balance = |(pool, (price, cost)): (&str, (i64, i64))| {
@@ -118,7 +126,7 @@ impl Weights<'_> {
             pool: self.pool.name.clone(),
             policy: self.pool.disruption.policy,
             score,
-            holds: saved > 0 && 2 * gain >= pain,
+            holds: saved > 0 && gain * 1000 >= pain * i128::from(Balance::ENOUGH),
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct Node {
     pub attach_limits: BTreeMap<String, i64>,
     /// Since when nothing has happened on it; `None` while not initialized.
     pub quiet_since: Option<Millis>,
-    /// `karpenter.sh/do-not-disrupt` holds on the Node, or on a DaemonSet or static pod on it.
+    /// `karpenter.sh/do-not-disrupt` holds on the Node.
     pub do_not_disrupt: bool,
     /// When a recent plan sent pods there, until when that promise protects it.
     pub nominated_until: Option<Millis>,
@@ -122,14 +122,36 @@ pub struct Usage {
     pub cpu: i64,
     /// 95th percentile of their working set, in bytes.
     pub memory: i64,
-    /// Whether it is short of something already: stalls, or pods that were killed for want of memory.
-    pub pressed: bool,
+    /// What it is short of already: stalls, or pods that were killed for want of memory.
+    pub pressed: Option<Pressure>,
     /// What each of its pods stays within for 95 % of the time, added up: more than `cpu` and `memory`, for they do not peak
     /// together. Zero where that is not known.
     pub of_pods: Size,
+    /// What pods use on top that came too lately to show in `cpu` and `memory`; where nobody has seen one yet, what it requests.
+    pub newcomers: Size,
+}
+
+/// What a node is short of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pressure {
+    /// Processes wait for a CPU much of the time.
+    Cpu,
+    /// Processes wait for memory.
+    Memory,
+    /// All processes wait for a disk.
+    Disk,
+    /// Processes were killed for want of memory.
+    Killed,
 }
 
 impl Node {
+    /// Whether it is as old as it may get and has never been ready for pods: nobody counts on it any more.
+    #[must_use]
+    pub fn is_stillborn(&self, now: Millis) -> bool {
+        self.claim.is_some() && self.stage != Stage::Initialized && self.expires.is_some_and(|at| at <= now)
+    }
+
     /// The taints that count for pods. A cordon is one, whether its taint is there yet or not.
     #[must_use]
     pub fn repelling(&self) -> Cow<'_, [Taint]> {
@@ -152,7 +174,7 @@ pub struct BoundPod {
     /// Whether it would need another place when the node goes: alive, or ending and to be made anew under its name
     /// by a StatefulSet.
     pub reschedulable: bool,
-    /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node.
+    /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node, also of a pod that goes with it.
     pub do_not_disrupt: bool,
     /// Until when it does, where it names a time.
     pub protected_until: Option<Millis>,
@@ -160,8 +182,9 @@ pub struct BoundPod {
     pub held_by: Vec<String>,
     /// What evicting it counts for: [`BoundPod::COST`] as a rule, more or less by its deletion cost and priority.
     pub cost: i64,
-    /// Until when its workload is left alone, because it was moved not long ago.
-    pub rests_until: Option<Millis>,
+    /// Its workload, where that asks to be disturbed but once in a while: `Kind namespace/name`. [`super::Snapshot::resting`] has until
+    /// when it rests.
+    pub workload: Option<Arc<str>>,
     /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it. Its requests are those
     /// that the pod would be made anew with; what it takes of its node stands in the node's `used`.
     pub shape: Arc<PodShape>,
@@ -171,7 +194,9 @@ pub struct BoundPod {
     pub mix: Option<Arc<Mix>>,
     /// On its way out: it still has its room, ports and volumes, but counts for no topology.
     pub ending: bool,
-    /// What it requests and uses, where somebody has seen it or its requests were lowered.
+    /// What it stays within for 95 % of the time; `None` where nobody has seen that.
+    pub used: Option<Size>,
+    /// What it requests and uses, container by container, where its pool packs or its requests were lowered.
     pub sizing: Option<Box<Sizing>>,
     /// Whether a copy of it is to be up before it is evicted.
     pub surges: bool,
@@ -199,11 +224,12 @@ impl Default for BoundPod {
             protected_until: None,
             held_by: Vec::new(),
             cost: Self::COST,
-            rests_until: None,
+            workload: None,
             shape: Arc::default(),
             claims: Vec::new(),
             mix: None,
             ending: false,
+            used: None,
             sizing: None,
             surges: false,
         }

@@ -138,8 +138,20 @@ impl Default for Packing {
 }
 
 impl Default for Worth {
-    /// One percent, and a twentieth of a cent for each pod. EC2 bills a machine from `running` on, and it is of use 5 s later.
+    /// One percent, and a twentieth of a cent for each pod: with more of it a small node with many pods could never go. EC2 bills a
+    /// machine from `running` on, and it is of use 5 s later.
     fn default() -> Self {
         Self { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MicroDollars, Worth};
+
+    /// docs/consolidation.md names these figures, and why they are not others.
+    #[test]
+    fn what_a_move_must_save_by_default() {
+        assert_eq!(Worth::default(), Worth { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 });
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{CapacityType, MicroDollars, Operator, Requirement, label};
+use crate::ceiling::BUSY;
+use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
 
 use super::{
-    LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, TypesMiss, Why, WhyMove,
+    Balance, LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, Strain, TypesMiss,
+    Why, WhyMove,
 };
 
 impl Display for PodVerdict {
@@ -216,28 +218,27 @@ impl Display for NodeVerdict {
                 write!(out, "{}, but its pool's disruption budget is used up", would_go(*reason))
             }
             Self::Cheapest { pods } => write!(out, "stays: nothing cheaper would do for its {}", counted(*pods)),
+            Self::ByTurns { pods } => by_turns(out, *pods),
             Self::NoPlace { pod } => write!(out, "stays, since pod {pod} has no other place"),
+            Self::AboveCeiling { pod, node, strain } => {
+                write!(out, "stays: pod {pod} would have room on {node}, but no more is sent there: ")?;
+                strain.tell(out, "would be")
+            }
+            Self::CheaperIsBusy { strain } => {
+                out.write_str("stays: whatever costs less would be busy with its pods: ")?;
+                strain.tell(out, "would be")
+            }
             Self::NotWorthIt { saving, asked } => {
                 write!(out, "stays: moving its pods would save {}, less than {}", hourly(*saving), hourly(*asked))
             }
-            Self::Scattered { pods } => write!(
-                out,
-                "stays: kube-scheduler puts each pod on the emptiest node, so {} of those moved would find no room",
-                pods
-            ),
-            Self::SpotToSpot { types: None } => out
-                .write_str("stays: cheaper spot may take its place only with the feature gate SpotToSpotConsolidation"),
-            Self::SpotToSpot { types: Some(types) } => {
-                write!(out, "stays: there are but {types} cheaper spot types, too few to replace spot by spot")
-            }
-            Self::Unbalanced { .. } => {
-                out.write_str("stays: what it would save is too little for what it disturbs of its pool")
-            }
+            Self::Scattered { pods } => scattered(out, *pods),
+            Self::SpotToSpot { types } => spot_to_spot(out, *types),
+            Self::Unbalanced { score } => unbalanced(out, *score),
             Self::ManySick { sick, nodes } => {
                 write!(out, "stays though it is sick: {sick} of its pool's {nodes} nodes are, more than 20%")
             }
             Self::UnknownPrice => out.write_str("stays, since its price is unknown"),
-            Self::Busy => out.write_str("stays, since it is busy"),
+            Self::Busy { strain } => write!(out, "stays, since it is busy: {strain}"),
             Self::PodDoNotDisrupt { pod, remaining } => {
                 write!(out, "stays, since pod {pod} asks not to be disrupted")?;
                 remaining.map_or(Ok(()), |left| write!(out, ", for up to {} h more", hours(left)))
@@ -247,9 +248,8 @@ impl Display for NodeVerdict {
                 list(out, budgets, ", ")?;
                 out.write_str(")")
             }
-            Self::Resting { pod, remaining } => {
-                write!(out, "stays, since pod {pod} was moved not long ago, for {} s more", seconds(*remaining))
-            }
+            Self::Resting { pod, remaining } => resting(out, pod, *remaining),
+            Self::Disturbed { pod, workload } => disturbed(out, pod, workload),
             Self::AfterResize { nodes } => {
                 out.write_str("can go once requests of pods are lowered to what they use on ")?;
                 list(out, nodes, " and ")
@@ -257,15 +257,88 @@ impl Display for NodeVerdict {
             Self::AfterMove { node } => {
                 write!(out, "can go once {node} has gone: pods of both count for each other's places")
             }
-            Self::LeftOut { reason, finding } => {
-                let would_go = would_go(*reason);
-                write!(
-                    out,
-                    "{would_go}, but waits for the next plan: the moves of this one break a rule together ({finding})"
-                )
-            }
+            Self::LeftOut { reason, finding } => left_out(out, *reason, finding),
             Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
             Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
+        }
+    }
+}
+
+fn by_turns(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
+    let pods = counted(pods);
+    write!(
+        out,
+        "stays for now: nothing cheaper would do for its {pods} alone, and what would do beside others, or what several nodes would, \
+         is looked for when it is its turn"
+    )
+}
+
+fn scattered(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
+    write!(out, "stays: kube-scheduler puts each pod on the emptiest node, so {pods} of those moved would find no room")
+}
+
+fn spot_to_spot(out: &mut Formatter<'_>, types: Option<usize>) -> fmt::Result {
+    match types {
+        None => {
+            out.write_str("stays: cheaper spot may take its place only with the feature gate SpotToSpotConsolidation")
+        }
+        Some(types) => {
+            write!(out, "stays: there are but {types} cheaper spot types, too few to replace spot by spot")
+        }
+    }
+}
+
+fn unbalanced(out: &mut Formatter<'_>, score: i64) -> fmt::Result {
+    let (score, enough) = (thousandths(score), thousandths(Balance::ENOUGH));
+    write!(
+        out,
+        "stays: what it would save of its pool's cost is too little for what it disturbs of its pool (it scores {score}, {enough} is \
+         enough)"
+    )
+}
+
+fn resting(out: &mut Formatter<'_>, pod: &str, remaining: i64) -> fmt::Result {
+    let left = seconds(remaining);
+    write!(
+        out,
+        "stays for {left} s more: the workload of pod {pod} asks to be disturbed but once in a while, and was, or has changed, not \
+         long ago"
+    )
+}
+
+fn disturbed(out: &mut Formatter<'_>, pod: &str, workload: &str) -> fmt::Result {
+    write!(
+        out,
+        "stays: {workload}, of which pod {pod} is, asks to be disturbed but once in a while, and another move does so now"
+    )
+}
+
+fn left_out(out: &mut Formatter<'_>, reason: MoveReason, finding: &str) -> fmt::Result {
+    let would_go = would_go(reason);
+    write!(out, "{would_go}, but waits for the next plan: the moves of this one break a rule together ({finding})")
+}
+
+impl Display for Strain {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        self.tell(out, "is")
+    }
+}
+
+impl Strain {
+    /// In a sentence about what `is` so, or `would be`.
+    fn tell(self, out: &mut Formatter<'_>, is: &str) -> fmt::Result {
+        let used = |out: &mut Formatter<'_>, percent: i64, what: &str| {
+            write!(out, "{percent}% of its {what} {is} in use, and {BUSY}% is too much")
+        };
+        match self {
+            Self::Cpu(percent) => used(out, percent, "CPU"),
+            Self::Memory(percent) => used(out, percent, "memory"),
+            Self::Short(pressure) => out.write_str(match pressure {
+                Pressure::Cpu => "processes wait for its CPUs half of the time",
+                Pressure::Memory => "processes wait for its memory",
+                Pressure::Disk => "all processes wait for its disks a quarter of the time",
+                Pressure::Killed => "its kernel has killed a process for want of memory within a day",
+            }),
         }
     }
 }
@@ -300,6 +373,11 @@ fn hourly(price: MicroDollars) -> String {
     let sign = if price.0 < 0 { "-" } else { "" };
     let whole = price.0.unsigned_abs();
     format!("{sign}${}.{:04}/h", whole / 1_000_000, whole % 1_000_000 / 100)
+}
+
+/// As people write a part of one.
+fn thousandths(part: i64) -> String {
+    format!("{}.{:03}", part / 1000, part % 1000)
 }
 
 fn counted(pods: usize) -> String {

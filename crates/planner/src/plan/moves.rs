@@ -116,8 +116,13 @@ pub struct Balance {
     /// The share of the pool's cost that is saved, divided by the share of its disruption that is caused, in thousandths; 0 where
     /// nothing is saved.
     pub score: i64,
-    /// Whether the score is at least a half.
+    /// Whether the score is [`Balance::ENOUGH`] at least.
     pub holds: bool,
+}
+
+impl Balance {
+    /// The least score that is enough, in thousandths: half.
+    pub const ENOUGH: i64 = 500;
 }
 
 impl Move {

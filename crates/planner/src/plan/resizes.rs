@@ -16,11 +16,11 @@ pub struct Resize {
     pub pod: String,
     /// The node on which it runs and stays.
     pub node: String,
-    /// Its containers whose requests change.
+    /// Its containers whose requests change; none where the pod has but to remember something.
     pub containers: Vec<ContainerResize>,
     /// Why.
     pub why: WhyResize,
-    /// Whether the pod is to remember that it got its requests back: something was short, or kubelet could not lower them.
+    /// Whether the pod is to remember that it was to get its requests back: something was short, or kubelet could not lower them.
     pub marks: bool,
 }
 
@@ -50,6 +50,8 @@ pub enum WhyResize {
     Unpacked,
     /// It uses less, and pods of a node that can go then have room beside it.
     MakesRoom,
+    /// It should get back what it requested, and nothing of that has room on its node now.
+    NoRoom,
 }
 
 /// A pod whose requests stay though its pool packs.
@@ -95,6 +97,7 @@ impl Display for WhyResize {
             Self::Grown => "it uses more than when its requests were lowered",
             Self::Unpacked => "its requests are not to be lowered any more",
             Self::MakesRoom => "it uses less, and pods of a node that can go then have room beside it",
+            Self::NoRoom => "it should get back what it requested, but its node has no room for that now",
         })
     }
 }

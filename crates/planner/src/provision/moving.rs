@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::dimensions::add;
 use super::frame::FrameId;
 use super::limits::{Footprint, Headroom, footprint};
 use super::manner::{ALWAYS, Load, Manner, Order};
@@ -16,7 +15,8 @@ use super::retinue::Retinue;
 use super::scatter::{Scatter, Scattered};
 use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
 use super::{Kind, Place, Run, Solver};
-use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot};
+use crate::ceiling::Ceiling;
+use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot, Strain};
 
 /// How new nodes are made for a move: each manner is tried, the cheapest is taken.
 pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size, load: Load::Fleet }];
@@ -33,7 +33,7 @@ pub(crate) struct Mover<'a> {
     pub(super) solver: Solver<'a>,
     pub(super) scatter: Scatter,
     /// By node, the positions of its pods that need another place when it goes.
-    own: &'a [Vec<usize>],
+    pub(super) own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
     /// By group, shapes and places of pods that moves which were kept send there and that look at it, with one such pod.
     guests: BTreeMap<GroupId, BTreeMap<(usize, Place), usize>>,
@@ -50,6 +50,15 @@ pub(crate) struct Mover<'a> {
 pub(crate) enum Obstacle {
     /// The pod of this position has no place.
     Pod(usize),
+    /// It has none but on nodes that would be busy then: one of them, by its position, and with what.
+    Busy {
+        /// The pod's position.
+        pod: usize,
+        /// The node's.
+        node: usize,
+        /// What would be too much.
+        strain: Strain,
+    },
     /// A static pool can have no other node in place of its own.
     Replica,
     /// The pod of this position, to which a trial that was kept gives a place, would not find it any more.
@@ -82,15 +91,18 @@ pub(crate) struct Outcome {
 
 impl<'a> Mover<'a> {
     /// Begins with everybody where they are. `own` has, by node, the pods of the snapshot that run there; other pods are
-    /// promised a place, or have none. Rooms are tried in the order of `rank`.
+    /// promised a place, or have none. `uses` is what each pod really uses, and `ceiling` how much of a node may be used. Rooms are
+    /// tried in the order of `rank`.
     pub(crate) fn new<K: Ord>(
         snapshot: &'a Snapshot,
-        own: &'a [Vec<usize>],
+        (own, uses): (&'a [Vec<usize>], &'a [Size]),
         rank: impl Fn(&Node) -> K,
+        ceiling: impl Fn(&Node) -> Option<Ceiling>,
         foreseen: &Foreseen,
     ) -> Self {
         let mut solver = Solver::new(snapshot, &super::mix::parts(snapshot), foreseen);
         solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
+        solver.rooms.watch(uses, &solver.demand_of, ceiling);
         for (site, pods) in (0..).zip(own) {
             solver.residents.extend(pods.iter().map(|pod| Resident { pod: *pod, site }));
             pods.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
@@ -223,40 +235,6 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// What the cheapest single node for all pods of some nodes would count for, as far as sizes and labels go.
-    pub(crate) fn glance(&mut self, nodes: &[usize]) -> Option<i64> {
-        let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();
-        self.cheapest_node(&pods)
-    }
-
-    /// The same for some pods.
-    pub(super) fn cheapest_node(&mut self, pods: &[usize]) -> Option<i64> {
-        let solver = &mut self.solver;
-        let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
-        for pod in pods {
-            *shapes.entry(solver.demand_of[*pod]).or_default() += 1;
-        }
-        let mut used = solver.dimensions.amounts(&Resources::default());
-        shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.demands[*shape].requests, *count));
-        let mut best: Option<i64> = None;
-        for base in solver.frames.growing() {
-            let mut frame = Some(base);
-            for shape in shapes.keys() {
-                let class = solver.demands[*shape].levels.last().map(|level| level.class);
-                frame = frame.zip(class).and_then(|(frame, class)| {
-                    solver.frames.for_class(frame, class, &solver.wants, &mut solver.topology).first().copied()
-                });
-            }
-            let entry = frame.and_then(|frame| Some((frame, solver.frames.first_fit(frame, &used)?)));
-            let price = entry.map(|(frame, entry)| {
-                let fee = solver.frames.template_of(frame).pool.node_fee.0;
-                solver.frames.get(frame).entries[entry].price + fee
-            });
-            best = best.into_iter().chain(price).min();
-        }
-        best
-    }
-
     fn pods_in(&self, queue: &[Run]) -> usize {
         queue.iter().map(|run| run.pods.len()).sum()
     }
@@ -334,7 +312,7 @@ impl<'a> Mover<'a> {
     /// Where everybody went; who was left, if somebody was.
     fn end(&mut self, queue: &[Run]) -> Result<Outcome, Obstacle> {
         if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
-            return Err(Obstacle::Pod(*left));
+            return Err(self.solver.obstacle(*left));
         }
         let from = self.before.as_ref().map_or(self.solver.claims.list.len(), |before| before.launches);
         self.solver.trim();

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{HostPort, Node, Offer, Pod, Requirements, Snapshot, Stage, ValueSet};
+use crate::ceiling::Ceiling;
+use crate::{HostPort, Node, Offer, Pod, Requirements, Size, Snapshot, Stage, Strain, ValueSet};
 
 use super::Turn;
+use super::ceilings::Ceilings;
 use super::demand::{Demand, Level};
 use super::dimensions::{Amounts, Dimensions, add, fits, times};
 use super::ledger::Ledger;
@@ -38,6 +40,8 @@ pub(super) struct Rooms<'a> {
     left: Ledger,
     parts: Parts,
     searches: BTreeMap<Turn, Search>,
+    /// What rooms are really used for, while pods move.
+    ceilings: Ceilings<'a>,
     /// While a move is tried: what was there before.
     trial: Option<Trial<'a>>,
 }
@@ -45,7 +49,7 @@ pub(super) struct Rooms<'a> {
 /// What a move has changed so far, as it was before.
 #[derive(Clone, Default)]
 struct Trial<'a> {
-    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>)>,
+    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>, Option<Ceiling>)>,
     cursors: BTreeMap<Turn, Vec<usize>>,
 }
 
@@ -64,10 +68,12 @@ struct Part {
 struct Search {
     parts: Arc<[Part]>,
     cursors: Vec<usize>,
+    /// The first room that only its ceiling kept from somebody.
+    busy: Option<usize>,
 }
 
 impl<'a> Rooms<'a> {
-    /// Nodes that may take pods: initialized ones first, then by name.
+    /// Nodes that may take pods: initialized ones first, then by name. Those that have expired before they came up take nobody.
     pub(super) fn of(
         snapshot: &'a Snapshot,
         dimensions: &Dimensions,
@@ -88,23 +94,26 @@ impl<'a> Rooms<'a> {
             room
         };
         let list: Vec<Room<'a>> = usable.into_iter().map(room).collect();
-        let (by_name, left) = (names_of(&list), Ledger::of(&left));
-        Self { list, by_name, left, parts: Parts::default(), searches: BTreeMap::new(), trial: None }
+        let (by_name, mut left) = (names_of(&list), Ledger::of(&left));
+        let stillborn = (0..list.len()).filter(|room| list[*room].node.is_stillborn(snapshot.now));
+        stillborn.for_each(|room| left.close(room));
+        let (parts, searches, ceilings) = (Parts::default(), BTreeMap::new(), Ceilings::default());
+        Self { list, by_name, left, parts, searches, ceilings, trial: None }
     }
 
-    /// The first room that takes the pod.
+    /// The first room that takes the pod of this position.
     pub(super) fn find(
         &mut self,
         turn: Turn,
         demand: &Demand<'a>,
-        pod: &Pod,
+        (position, pod): (usize, &Pod),
         wants: &Wants<'a>,
         topology: &Topology<'a>,
         steps: &mut u64,
     ) -> Option<usize> {
         let level = &demand.levels[turn.level];
-        let Self { list, left, parts, searches, trial, .. } = self;
-        let Search { parts, cursors } =
+        let Self { list, left, parts, searches, ceilings, trial, .. } = self;
+        let Search { parts, cursors, busy } =
             searches.entry(turn).or_insert_with(|| Search::of(parts.of(list, level, wants, topology)));
         if let Some(trial) = trial {
             trial.cursors.entry(turn).or_insert_with(|| cursors.clone());
@@ -120,16 +129,25 @@ impl<'a> Rooms<'a> {
             if !stands.all(|(key, stand)| topology.allows_stand(&level.rules, &demand.shunned, *key, *stand)) {
                 continue;
             }
-            while let Some(room) = part.rooms.get(*cursor).copied().filter(|room| *room < best) {
+            let (mut at, mut for_good) = (*cursor, true);
+            while let Some(room) = part.rooms.get(at).copied().filter(|room| *room < best) {
                 *steps += 1;
                 let full = if demand.attachments.is_empty() { left.full_from(room, &demand.requests) } else { 0 };
                 if full > 0 {
-                    let reach = part.rooms.len().min(*cursor + full);
-                    *cursor += part.rooms[*cursor..reach].partition_point(|other| *other < room + full);
-                } else if list[room].takes(left.row(room), demand, level, pod, topology) {
+                    let reach = part.rooms.len().min(at + full);
+                    at += part.rooms[at..reach].partition_point(|other| *other < room + full);
+                } else if !list[room].takes(left.row(room), demand, level, pod, topology) {
+                    at += 1;
+                } else if ceilings.strain(room, position).is_none() {
                     best = room;
                 } else {
-                    *cursor += 1;
+                    // A pod of the shape that uses less may still go there.
+                    for_good &= ceilings.is_too_much_for_all(room, turn.shape);
+                    busy.get_or_insert(room);
+                    at += 1;
+                }
+                if for_good {
+                    *cursor = at;
                 }
             }
         }
@@ -168,13 +186,15 @@ impl<'a> Rooms<'a> {
         if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(room)) } else { 1 }
     }
 
-    /// Lets pods have their share of a room.
-    pub(super) fn take<'p>(&mut self, room: usize, demand: &Demand<'_>, pods: impl Iterator<Item = &'p Pod>) {
+    /// Lets pods of these positions among all have their share of a room.
+    pub(super) fn take(&mut self, room: usize, demand: &Demand<'_>, positions: &[usize], all: &[Pod]) {
         self.remember(room);
         let own = &mut self.list[room];
-        for pod in pods {
+        for position in positions {
+            let pod = &all[*position];
             self.left.take(room, &asked(demand, pod, &own.attached));
             attach(&mut own.attached, demand, pod);
+            self.ceilings.take(room, *position);
         }
         own.ports.extend(demand.shape.ports.iter().cloned());
         self.left.settle(room);
@@ -193,6 +213,32 @@ impl<'a> Rooms<'a> {
         self.left = Ledger::of(&rows);
     }
 
+    /// Counts from now on what pods really use, each by its position, of rooms that have a ceiling. Nobody is kept out yet.
+    pub(super) fn watch(&mut self, uses: &'a [Size], demand_of: &[usize], ceiling: impl Fn(&Node) -> Option<Ceiling>) {
+        let own = self.list.iter().map(|room| ceiling(room.node)).collect();
+        self.ceilings = Ceilings::of(own, uses, demand_of);
+    }
+
+    /// Lets nobody who would make a room busy into it.
+    pub(super) fn heed_ceilings(&mut self) {
+        self.ceilings.heeded = true;
+    }
+
+    /// How many of these pods, counted from the first, leave a room below its ceiling; the first does.
+    pub(super) fn below_ceiling(&self, room: usize, pods: &[usize]) -> usize {
+        self.ceilings.most(room, pods)
+    }
+
+    /// The first room that was too busy for a pod of this turn.
+    pub(super) fn too_busy(&self, turn: Turn) -> Option<usize> {
+        self.searches.get(&turn)?.busy
+    }
+
+    /// What a room would be busy with if the pod of this position went there.
+    pub(super) fn strain(&self, room: usize, position: usize) -> Option<Strain> {
+        self.ceilings.strain(room, position)
+    }
+
     /// Begins a move that may be taken back.
     pub(super) fn try_out(&mut self) {
         self.trial = Some(Trial::default());
@@ -206,9 +252,10 @@ impl<'a> Rooms<'a> {
     /// Takes the move back.
     pub(super) fn undo(&mut self) {
         let Some(trial) = self.trial.take() else { return };
-        for (room, (before, row)) in trial.rooms {
+        for (room, (before, row, ceiling)) in trial.rooms {
             self.list[room] = before;
             self.left.put_back(room, &row);
+            self.ceilings.put_back(room, ceiling);
         }
         for (turn, cursors) in trial.cursors {
             self.searches.entry(turn).and_modify(|search| search.cursors = cursors);
@@ -237,8 +284,9 @@ impl<'a> Rooms<'a> {
 
     fn remember(&mut self, room: usize) {
         if let Some(trial) = &mut self.trial {
-            let (list, left) = (&self.list, &self.left);
-            trial.rooms.entry(room).or_insert_with(|| (list[room].clone(), left.row(room).to_vec()));
+            let (list, left, ceilings) = (&self.list, &self.left, &self.ceilings);
+            let before = || (list[room].clone(), left.row(room).to_vec(), ceilings.get(room));
+            trial.rooms.entry(room).or_insert_with(before);
         }
     }
 }
@@ -267,7 +315,7 @@ fn names_of<'a>(rooms: &[Room<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
 
 impl Search {
     fn of(parts: Arc<[Part]>) -> Self {
-        Self { cursors: vec![0; parts.len()], parts }
+        Self { cursors: vec![0; parts.len()], parts, busy: None }
     }
 }
 

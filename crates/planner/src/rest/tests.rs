@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{LONGEST, Rest};
 use crate::{
-    BoundPod, Disruption, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Plan, Pod,
-    PodShape, PodVerdict, Policy, Pool, Purpose, Report, Resources, Sick, Snapshot, WhyMove,
+    Disruption, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Plan, Pod, PodShape,
+    PodVerdict, Policy, Pool, Purpose, Report, Resources, Sick, Snapshot, WhyMove,
 };
 
 const NOW: i64 = 1_000_000;
@@ -70,14 +70,12 @@ fn a_plan_that_finds_something_to_do_is_no_rest() {
 fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
     let at = |millis: i64| Some(Millis(NOW + millis));
     let sick = Sick { due: Millis(NOW + 7), condition: "Ready".to_owned() };
-    let pod = BoundPod { rests_until: at(8), ..BoundPod::default() };
     let rows = [
         ("nothing ahead", node(), LONGEST),
         ("expires", Node { expires: at(5), ..node() }, 5),
         ("expired already", Node { expires: at(0), ..node() }, LONGEST),
         ("pods may still come", Node { nominated_until: at(6), ..node() }, 6),
         ("is given up", Node { sick: Some(sick), ..node() }, 7),
-        ("a pod may be moved again", Node { pods: vec![pod], ..node() }, 8),
         (
             "stands for longer",
             Node { claim: Some("claim".to_owned()), created: Millis(NOW - 100_000), ..node() },
@@ -97,6 +95,20 @@ fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
     }
 }
 
+#[test]
+fn it_ends_when_a_workload_has_rested() {
+    let resting = [("Deployment shop/web".to_owned(), Millis(NOW + 8)), ("gone".to_owned(), Millis(NOW - 8))];
+    let seen = Snapshot { resting: resting.into(), ..snapshot(node()) };
+    assert_eq!(rest(&seen).until(), Millis(NOW + 8));
+}
+
+#[test]
+fn it_ends_when_others_have_their_turn() {
+    let by_turns = reported(vec![], vec![NodeVerdict::Static, NodeVerdict::ByTurns { pods: 1 }]);
+    let rest = Rest::of(&snapshot(node()), &by_turns).unwrap();
+    assert_eq!(rest.until(), Millis(1_020_000), "turns are half minutes of the clock");
+}
+
 /// What changes, and how.
 type Change = (&'static str, fn(&mut Snapshot));
 
@@ -104,7 +116,7 @@ type Change = (&'static str, fn(&mut Snapshot));
 fn whatever_changes_ends_it() {
     let seen = snapshot(node());
     let rest = rest(&seen);
-    let changes: [Change; 9] = [
+    let changes: [Change; 10] = [
         ("a node", |it| it.nodes.push(Arc::new(Node::default()))),
         ("what a node is", |it| Arc::make_mut(&mut it.nodes[0]).unschedulable = true),
         ("a pod", |it| it.pods.push(Pod::default())),
@@ -113,6 +125,7 @@ fn whatever_changes_ends_it() {
         ("a catalogue", |it| it.catalogues.push(Arc::default())),
         ("a policy", |it| it.policy = Policy { max_steps: 1, ..Policy::default() }),
         ("a namespace", |it| drop(it.namespaces.insert("web".to_owned(), [].into()))),
+        ("a workload that rests", |it| it.resting.extend([("web".to_owned(), Millis(NOW))])),
         ("a claim of one pod", |it| it.single_claims.extend(["web/data".to_owned()])),
     ];
     for (what, change) in changes {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, ConsolidationPolicy, Destination, Drifted, InstanceType, Launch, Leaver, MicroDollars, Millis,
-    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Purpose, Requirement, Sick, Snapshot, Stage, Usage,
-    Utilization, Worth, carried_out, label,
+    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Pressure, Purpose, Requirement, Sick, Size, Snapshot,
+    Stage, Usage, Utilization, Worth, carried_out, label,
 };
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
@@ -15,14 +15,17 @@ use proptest::{collection, option, sample};
 use crate::clusters::{Cluster, NOW};
 use crate::crowds;
 
-/// What varies about a pod that runs: what holds it, until when it rests, what its eviction counts for.
-type Hold = (Option<bool>, Option<i64>, i64);
+/// What varies about a pod that runs: what holds it, which workload that asks for rest it is of, what its eviction counts for, what CPU it uses.
+type Hold = (Option<bool>, Option<usize>, i64, Option<i64>);
 
 /// What varies about a node: drift, age, a drain that ends, an illness, its use.
-type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool)>);
+type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool, i64)>);
 
 /// What varies about a pool: its policy, its budgets, what a move must be worth, whether use counts.
 type Terms = (ConsolidationPolicy, [u32; 4], Worth, bool);
+
+/// Workloads that ask for rest, and until when they have it: one that rests, and two that have rested.
+const WORKLOADS: [(&str, i64); 3] = [("rests", 500), ("rested", 0), ("has long rested", -1000)];
 
 fn rarely<T: Strategy>(what: T) -> impl Strategy<Value = Option<T::Value>>
 where
@@ -33,12 +36,12 @@ where
 
 fn hold() -> impl Strategy<Value = Hold> {
     let cost = sample::select(vec![BoundPod::COST, BoundPod::COST, 10 * BoundPod::COST, -BoundPod::COST]);
-    (rarely(any::<bool>()), rarely(-1000i64..1000), cost)
+    (rarely(any::<bool>()), rarely(0usize..3), cost, option::of(0i64..3000))
 }
 
 fn state() -> impl Strategy<Value = State> {
     let around_now = |weight| option::weighted(weight, NOW - 1000..NOW + 300);
-    let usage = rarely((0i64..8000, proptest::bool::weighted(0.3)));
+    let usage = option::of((0i64..6000, proptest::bool::weighted(0.1), 0i64..500));
     (around_now(0.3), around_now(0.3), proptest::bool::weighted(0.3), around_now(0.05), usage)
 }
 
@@ -78,6 +81,7 @@ pub fn outgoing() -> impl Strategy<Value = Cluster> {
                 take_hold(pod, hold);
             }
         }
+        snapshot.resting = WORKLOADS.map(|(name, until)| (name.to_owned(), Millis(NOW + until))).into();
         if dear {
             waste(&mut snapshot);
         }
@@ -116,18 +120,25 @@ fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {
     node.expires = expires.map(Millis);
     node.termination_grace = ends.then_some(60_000);
     node.sick = sick.map(|due| Sick { due: Millis(due), condition: "Ready".to_owned() });
-    let used = |(cpu, pressed)| Usage { cpu, memory: 1, pressed, ..Usage::default() };
+    let used = |(cpu, pressed, lately): (i64, bool, i64)| Usage {
+        cpu,
+        memory: 1,
+        pressed: pressed.then_some(Pressure::Cpu),
+        newcomers: Size { cpu: lately, memory: 0 },
+        ..Usage::default()
+    };
     node.usage = usage.filter(|_| node.stage == Stage::Initialized).map(used);
 }
 
-fn take_hold(pod: &mut BoundPod, (held, rests, cost): Hold) {
+fn take_hold(pod: &mut BoundPod, (held, rests, cost, cpu): Hold) {
     match held {
         Some(true) => pod.do_not_disrupt = true,
         Some(false) => pod.held_by = vec!["n/guard".to_owned()],
         None => {}
     }
-    pod.rests_until = rests.map(|rests| Millis(NOW + rests));
+    pod.workload = rests.map(|workload| WORKLOADS[workload].0.into());
     pod.cost = cost;
+    pod.used = cpu.map(|cpu| Size { cpu, memory: 1 });
 }
 
 fn node<'a>(snapshot: &'a Snapshot, leaver: &Leaver) -> &'a Node {

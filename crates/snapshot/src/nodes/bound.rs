@@ -6,7 +6,7 @@ use api::objects::{Pod, PodDisruptionBudget};
 use jiff::Timestamp;
 use planner::BoundPod;
 
-use crate::records::{Record, Records};
+use crate::records::{Record, Records, workload};
 use crate::rescheduling::{full_name, is_reschedulable, uid};
 use crate::{Problem, millis};
 
@@ -26,16 +26,16 @@ pub(super) fn bound(
         uid: uid(pod),
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
-        // What holds with a DaemonSet's or a file's pod is said of the node itself.
-        do_not_disrupt: !pod.is_daemon() && !pod.is_static() && holds_its_node(pod, now),
+        do_not_disrupt: holds_its_node(pod, now),
         protected_until: pod.protected_until(now).map(millis),
         held_by: held_by(&own, pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
-        rests_until: pod.rests_until().ok().flatten().map(millis),
+        workload: pod.rests_until().ok().flatten().map(|_| workload(pod).into()),
         shape: Arc::clone(&record.shape),
         claims: record.claims.clone(),
         mix: record.mix.clone(),
         ending: pod.is_terminating(),
+        used: None,
         sizing: None,
         surges,
     }
@@ -51,7 +51,7 @@ pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, n
 }
 
 /// Whether the pod forbids to take its node away; one that ends anyway forbids nothing.
-pub(super) fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
+fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminating() && pod.is_do_not_disrupt(now)
 }
 

@@ -156,8 +156,12 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
     let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
     let report = setting.report.map(|report| health::usage(machine, report, now));
     let usage = report.and_then(Result::ok);
-    node.usage = usage.map(sizes::node_usage);
+    node.usage = usage.map(|usage| planner::Usage {
+        newcomers: sizes::newcomers(usage, pods.iter().map(|record| (record.pod.as_ref(), record.taken()))),
+        ..sizes::node_usage(usage)
+    });
     for (bound, record) in node.pods.iter_mut().zip(&pods) {
+        bound.used = usage.and_then(|usage| sizes::used_by(&record.pod, usage));
         // All others' would be carried along for nothing.
         if source.packs || record.pod.annotation(annotation::REQUESTED).is_some() {
             bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));

@@ -10,7 +10,7 @@ use planner::{
     Catalogue, Drifted, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
 };
 
-use super::bound::{bound, holds_its_node, never_evicted};
+use super::bound::{bound, never_evicted};
 use super::health::sick;
 use super::{Machine, MachineStage};
 use crate::catalogues::Catalogues;
@@ -69,7 +69,6 @@ pub(super) fn node(
     let likely = likely_type(scene, machine);
     let (used, daemon_used) = requests(machine, pods, problems);
     let (labels, requirements) = labels(machine, stage);
-    let mut attached = pods.iter().filter(|record| record.pod.is_daemon() || record.pod.is_static());
     let (now, surges) = (scene.input.now, scene.surges(machine));
     let created = machine.claim.and_then(|claim| claim.metadata.creation_timestamp.as_ref()).map(|at| millis(at.0));
     let lives = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
@@ -98,8 +97,7 @@ pub(super) fn node(
         daemon_used,
         attach_limits: attach_limits(drivers, known.filter(|_| stage != MachineStage::Initialized)),
         quiet_since: machine.quiet_since().map(millis),
-        do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt())
-            || attached.any(|record| holds_its_node(&record.pod, now)),
+        do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt()),
         nominated_until: None,
         pods: pods.iter().map(|record| bound(scene.records, record, surges, now, problems)).collect(),
         created: created.unwrap_or_default(),

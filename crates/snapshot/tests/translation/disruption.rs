@@ -1,6 +1,10 @@
 //! What a plan must know before it takes nodes away: budgets, what holds pods, how old, sick, drifted and busy nodes are.
 
-use planner::{BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Sick, Usage, Utilization, Worth};
+use std::collections::BTreeMap;
+
+use planner::{
+    BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Pressure, Sick, Usage, Utilization, Worth,
+};
 use serde_json::{Value, json};
 use snapshot::{Built, Problem, Settings};
 
@@ -205,7 +209,7 @@ fn sick_nodes_are_told_only_where_the_gate_is_open() {
 #[test]
 fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
     let calm = Usage { cpu: 1500, memory: 6 << 30, ..Usage::default() };
-    let pressed = Usage { pressed: true, ..calm };
+    let short = |of| Some(Usage { pressed: Some(of), ..calm });
     let stalls = |which: &str, share: u16| {
         let none = json!({"cpu": 0, "memory": 0, "memoryFull": 0, "io": 0, "ioFull": 0});
         json!({"pressure": merged(none, json!({which: share}))})
@@ -219,15 +223,15 @@ fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
         (usage("n1", "2026-01-01T11:59:00Z", json!({"instance": "i-before"})), None),
         (usage("n1", "2026-01-01T11:59:00Z", json!({"instance": ""})), None),
         (usage("n2", "2026-01-01T11:59:00Z", json!({"instance": "i-n1"})), None),
-        (usage("n1", "2026-01-01T11:59:00Z", json!({"oomKills": 1})), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", json!({"oomKills": 1})), short(Pressure::Killed)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 499)), Some(calm)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 500)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("cpu", 500)), short(Pressure::Cpu)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 99)), Some(calm)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 100)), Some(pressed)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("memoryFull", 50)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memory", 100)), short(Pressure::Memory)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("memoryFull", 50)), short(Pressure::Memory)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("io", 1000)), Some(calm)),
         (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 249)), Some(calm)),
-        (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 250)), Some(pressed)),
+        (usage("n1", "2026-01-01T11:59:00Z", stalls("ioFull", 250)), short(Pressure::Disk)),
     ];
     for (report, expected) in rows {
         let mut cluster = with(vec![machine("n1", json!({}))], vec![]);
@@ -391,8 +395,9 @@ fn a_node_that_was_in_use_in_the_future_was_in_use_just_now() {
     }
 }
 
+/// Rows: for how long a pod asks to be left alone, what else is so of it, until when its workload rests, how many problems there are.
 #[test]
-fn a_pod_rests_from_its_start() {
+fn a_workload_rests_from_the_start_of_its_pod() {
     let rows = [
         (json!({}), json!({}), None, 0),
         (json!("4h"), json!({}), Some("2026-01-01T15:50:00Z"), 0),
@@ -405,10 +410,55 @@ fn a_pod_rests_from_its_start() {
         let annotations = json!({"kerf.sh/disrupt-at-most-once-per": period});
         let annotations = if period.is_string() { annotations } else { json!({}) };
         let made = json!({"annotations": annotations, "creationTimestamp": "2026-01-01T11:00:00Z"});
-        let (pod, told) = only(merged(running("web", "n1", "1", made), changes), vec![]);
-        assert_eq!(pod.rests_until, expected.map(millis), "{period}");
+        let pod = merged(running("web", "n1", "1", made), changes);
+        let built = with(vec![machine("n1", json!({}))], vec![pod]).build();
+        let expected: BTreeMap<String, Millis> =
+            expected.map(|at| ("Pod default/web".to_owned(), millis(at))).into_iter().collect();
+        assert_eq!(built.snapshot.resting, expected, "{period}");
+        let workload = built.snapshot.nodes[0].pods[0].workload.as_deref();
+        assert_eq!(workload, expected.keys().next().map(String::as_str), "{period}");
+        let told = told(&built);
         assert_eq!(told.len(), problems, "{told:?}");
         assert!(told.iter().all(|it| it.contains("default/web") && it.contains(&period.to_string())), "{told:?}");
+    }
+}
+
+/// The youngest pod counts for all, wherever it is and whatever made it: one that waits for a node, one of a newer revision.
+#[test]
+fn a_workload_rests_as_a_whole() {
+    let pod = |name: &str, node: &str, hash: &str, started: &str, changes: Value| {
+        let set = format!("web-{hash}");
+        let owner =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": set, "controller": true}]);
+        let made = json!({
+            "ownerReferences": owner, "labels": {"pod-template-hash": hash}, "creationTimestamp": started,
+            "annotations": {"kerf.sh/disrupt-at-most-once-per": "4h"},
+        });
+        let status = json!({"spec": {"nodeName": node}, "status": {"startTime": started}});
+        merged(merged(running(name, "n1", "1", made), status), changes)
+    };
+    let old = || pod("web-1", "n1", "aaa", "2026-01-01T06:00:00Z", json!({}));
+    let young = |changes: Value| pod("web-2", "n2", "bbb", "2026-01-01T11:00:00Z", changes);
+    let (rested, rests) = ("2026-01-01T10:00:00Z", "2026-01-01T15:00:00Z");
+    let waits = json!({"spec": {"nodeName": ""}, "status": {"startTime": null, "phase": "Pending"}});
+    let rows = [
+        ("alone", vec![old()], rested),
+        ("one that has started since", vec![old(), young(json!({}))], rests),
+        ("one that waits for a node", vec![old(), young(waits)], rests),
+        (
+            "one that ends",
+            vec![old(), young(json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}}))],
+            rested,
+        ),
+        ("one that has ended", vec![old(), young(json!({"status": {"phase": "Succeeded"}}))], rested),
+        ("one that asks for nothing", vec![old(), young(json!({"metadata": {"annotations": null}}))], rested),
+        ("one of another namespace", vec![old(), young(json!({"metadata": {"namespace": "other"}}))], rested),
+    ];
+    for (name, pods, expected) in rows {
+        let built = with(vec![machine("n1", json!({})), machine("n2", json!({}))], pods).build();
+        assert_eq!(built.snapshot.resting.get("Deployment default/web"), Some(&millis(expected)), "{name}");
+        let bound = &built.snapshot.nodes[0].pods[0];
+        assert_eq!(bound.workload.as_deref(), Some("Deployment default/web"), "{name}");
     }
 }
 
@@ -418,18 +468,20 @@ fn who_ends_forbids_nothing() {
     let asks = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}});
     let ends = json!({"deletionTimestamp": "2026-01-01T11:59:00Z"});
     let rows = [
-        ("ReplicaSet", json!({}), true, true, false),
-        ("ReplicaSet", ends.clone(), false, false, false),
-        ("StatefulSet", ends.clone(), false, true, false),
-        ("DaemonSet", json!({}), false, false, true),
-        ("DaemonSet", ends, false, false, false),
+        ("ReplicaSet", json!({}), true, true),
+        ("ReplicaSet", ends.clone(), false, false),
+        ("StatefulSet", ends.clone(), false, true),
+        // Core 4.2: they hold their node as others do, though they go with it.
+        ("DaemonSet", json!({}), true, false),
+        ("Node", json!({}), true, false),
+        ("DaemonSet", ends, false, false),
     ];
-    for (kind, changes, holds, reschedulable, holds_node) in rows {
+    for (kind, changes, holds, reschedulable) in rows {
         let pod = running("web", "n1", "1", merged(merged(owned_by(kind), asks.clone()), changes));
         let built = with(vec![machine("n1", json!({}))], vec![pod]).build();
         let node = &built.snapshot.nodes[0];
         let found = (node.pods[0].do_not_disrupt, node.pods[0].reschedulable, node.do_not_disrupt);
-        assert_eq!(found, (holds, reschedulable, holds_node), "{kind}");
+        assert_eq!(found, (holds, reschedulable, false), "{kind}");
     }
 }
 

@@ -29,7 +29,10 @@ fn pod(dice: &mut Dice, number: usize) -> Value {
         6 => {
             let replica_set = merged(owned_by("ReplicaSet"), json!({"labels": {"pod-template-hash": "7d9"}}));
             let word = ["true", "false", "perhaps"][dice.roll(3)];
-            merged(replica_set, json!({"annotations": {"kerf.sh/surge": word}}))
+            let period = ["4h", "20m", "often"][dice.roll(3)];
+            let annotations = json!({"kerf.sh/surge": word, "kerf.sh/disrupt-at-most-once-per": period});
+            let made = format!("2026-01-01T11:{:02}:00Z", dice.roll(60));
+            merged(replica_set, json!({"annotations": annotations, "creationTimestamp": made}))
         }
         0 => owned_by("DaemonSet"),
         1 => {

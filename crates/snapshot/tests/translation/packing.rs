@@ -91,6 +91,50 @@ fn what_a_pod_requests_and_uses_is_known_where_its_pool_packs() {
     );
 }
 
+/// Where the pool packs or not: moves look at it too.
+#[test]
+fn what_a_pod_uses_is_known_wherever_a_report_counts() {
+    for utilization in ["pack", "observe", "ignore"] {
+        let known = |report: Value| cluster(utilization, web(json!({})), report).build().snapshot.nodes[0].pods[0].used;
+        let used = known(report(&[seen(UNKNOWN, 0)])).unwrap();
+        assert!((300..=320).contains(&used.cpu) && (500..=530).contains(&(used.memory >> 20)), "{used:?}");
+        let stale = usage("n1", "2026-01-01T11:00:00Z", json!({"pods": encode_pods(&[seen(UNKNOWN, 0)])}));
+        assert_eq!([known(report(&[])), known(stale)], [None, None], "{utilization}");
+    }
+}
+
+/// Rows: what is so of the pod, for how many hours it has been watched if at all, since when its node is, and whether what it uses, or
+/// what it requests, comes on top of what the node's figures show.
+#[test]
+fn what_came_lately_comes_on_top_of_what_a_report_shows() {
+    let (old, young) = ("2026-01-01T00:00:00Z", "2026-01-01T10:00:00Z");
+    let ends = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
+    let of = |kind: &str| json!({"metadata": owned_by(kind)});
+    let rows = [
+        ("for long", json!({}), Some(30), old, false, false),
+        ("for two hours", json!({}), Some(2), old, false, false),
+        ("for an hour", json!({}), Some(1), old, true, false),
+        ("for an hour, as its machine", json!({}), Some(1), young, false, false),
+        ("never", json!({}), None, old, false, true),
+        ("never, on a young machine", json!({}), None, young, false, true),
+        ("never, of a DaemonSet", of("DaemonSet"), None, old, false, true),
+        ("never, from a file", of("Node"), None, old, false, false),
+        ("never, and it ends", ends.clone(), None, old, false, false),
+        ("for an hour, and it ends", ends, Some(1), old, false, false),
+    ];
+    for (name, changes, hours, since, uses, requests) in rows {
+        let pods: Vec<PodUsage> = hours.map(|hours| PodUsage { hours, ..seen(UNKNOWN, 0) }).into_iter().collect();
+        let report = merged(report(&pods), json!({"spec": {"since": since}}));
+        let node = cluster("observe", web(changes), report).build().snapshot.nodes[0].clone();
+        let expected = match (uses, requests) {
+            (true, _) => node.pods[0].used.unwrap(),
+            (_, true) => mebibytes(1500, 2048),
+            _ => Size::default(),
+        };
+        assert_eq!(node.usage.unwrap().newcomers, expected, "seen {name}");
+    }
+}
+
 #[test]
 fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
     let text = r#"{"main":{"cpu":"3","memory":"4Gi"}}"#;

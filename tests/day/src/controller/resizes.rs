@@ -27,26 +27,28 @@ impl Controller {
     /// Nothing where the pod has gone meanwhile, or requests something else than the plan knew.
     fn resize_pod(&mut self, hands: &mut Hands<'_>, resize: &Resize) -> Result<(), Died> {
         let name = resize.pod.rsplit('/').next().unwrap_or_default();
-        let (Some(pod), [change]) = (hands.world.pods.get(name), &resize.containers[..]) else { return Ok(()) };
-        if pod.ending.is_some() || pod.asks != change.from {
+        let change = resize.containers.first();
+        let Some(pod) = hands.world.pods.get(name) else { return Ok(()) };
+        if pod.ending.is_some() || change.is_some_and(|change| pod.asks != change.from) {
             return Ok(());
         }
-        let notes = notes(pod, resize, change, hands.world.now);
+        let notes = notes(pod, resize, hands.world.now);
         if !notes.is_empty() {
             self.step()?;
             hands.world.edit_pod(name, |pod| pod.metadata.annotations.get_or_insert_default().extend(notes));
         }
+        *hands.record.resizes.entry(resize.why).or_default() += 1;
+        let Some(change) = change else { return Ok(()) };
         self.step()?;
         hands.world.resize(name, change.to);
-        *hands.record.resizes.entry(resize.why).or_default() += 1;
         Ok(())
     }
 }
 
 /// What the pod has to remember.
-fn notes(pod: &Running, resize: &Resize, change: &ContainerResize, now: Moment) -> BTreeMap<String, String> {
+fn notes(pod: &Running, resize: &Resize, now: Moment) -> BTreeMap<String, String> {
     let mut notes = BTreeMap::new();
-    if resize.why == WhyResize::MakesRoom {
+    if let Some(change) = resize.containers.first().filter(|_| resize.why == WhyResize::MakesRoom) {
         notes.insert(annotation::REQUESTED.to_owned(), requested(change).text());
     }
     if resize.marks {

@@ -1,0 +1,66 @@
+//! How much of a node its pods really use, as its agent reports: whether it is idle, or so busy that nothing should be moved there or
+//! away; and how much more may be sent there until it is.
+
+use crate::{BoundPod, Node, Pressure, Resources, Size, Strain};
+
+/// A node whose pods use so much of its CPU or memory, in percent, is busy.
+pub(crate) const BUSY: i64 = 80;
+/// A node whose pods use less of its CPU, in percent, is idle.
+const IDLE: i64 = 10;
+
+/// Why a node is busy by its report, if it is.
+pub(crate) fn strain(node: &Node) -> Option<Strain> {
+    let usage = node.usage?;
+    let used = Size { cpu: usage.cpu, memory: usage.memory };
+    usage.pressed.map(Strain::Short).or_else(|| over(used, Size::of(&node.allocatable)))
+}
+
+/// What a pod uses once it has moved: what has been seen of it, else what it requests.
+pub(crate) fn use_of(pod: &BoundPod) -> Size {
+    pod.used.unwrap_or_else(|| Size::of(&pod.shape.requests))
+}
+
+/// What pods use of a node, those that are sent there included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ceiling {
+    used: Size,
+    whole: Size,
+    pressed: Option<Pressure>,
+}
+
+impl Ceiling {
+    /// What is there by now, with what came too lately for the report to show; `None` without a report.
+    pub(crate) fn of(node: &Node) -> Option<Self> {
+        let usage = node.usage?;
+        let used = Size { cpu: usage.cpu, memory: usage.memory }.plus(usage.newcomers);
+        Some(Self { used, whole: Size::of(&node.allocatable), pressed: usage.pressed })
+    }
+
+    /// Sends somebody there.
+    pub(crate) fn take(&mut self, used: Size) {
+        self.used = self.used.plus(used);
+    }
+
+    /// What the node would be busy with if somebody were sent there.
+    pub(crate) fn strain_with(&self, used: Size) -> Option<Strain> {
+        self.pressed.map(Strain::Short).or_else(|| over(self.used.plus(used), self.whole))
+    }
+}
+
+/// Whether a report says that hardly anything happens on a node.
+pub(crate) fn is_idle(node: &Node) -> bool {
+    node.usage.is_some_and(|usage| {
+        let of_cpu = usage.cpu.saturating_mul(100) < node.allocatable.get(Resources::CPU).saturating_mul(IDLE);
+        usage.pressed.is_none() && of_cpu
+    })
+}
+
+/// Of what so much is too much.
+pub(crate) fn over(used: Size, whole: Size) -> Option<Strain> {
+    let reaches = |used: i64, whole: i64| used.saturating_mul(100) >= whole.saturating_mul(BUSY);
+    let percent = |used: i64, whole: i64| used.saturating_mul(100) / whole.max(1);
+    if reaches(used.cpu, whole.cpu) {
+        return Some(Strain::Cpu(percent(used.cpu, whole.cpu)));
+    }
+    reaches(used.memory, whole.memory).then(|| Strain::Memory(percent(used.memory, whole.memory)))
+}

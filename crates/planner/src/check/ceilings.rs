@@ -1,0 +1,99 @@
+//! No move that saves money takes pods from a busy node or makes one busy, by what agents have seen: pods count with what they use, those
+//! that nobody has seen with what they request.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    BoundPod, Destination, Move, MoveReason, Node, Plan, PodVerdict, Relocation, Resources, Size, Snapshot, Utilization,
+};
+
+use super::Findings;
+
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
+    let heeded = |node: &&Node| {
+        let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
+        node.usage.is_some() && pool.is_some_and(|pool| pool.disruption.utilization != Utilization::Ignore)
+    };
+    let heeded: BTreeMap<&str, &Node> =
+        snapshot.nodes.iter().map(AsRef::as_ref).filter(heeded).map(|node| (node.name.as_str(), node)).collect();
+    let runs: BTreeMap<&str, &BoundPod> =
+        snapshot.nodes.iter().flat_map(|node| &node.pods).map(|pod| (pod.uid.as_str(), pod)).collect();
+    let mut sums = planned(snapshot, plan, &runs);
+    for it in &plan.moves {
+        for relocation in &it.pods {
+            if let (Destination::Node(name), Some(pod)) = (&relocation.to, runs.get(relocation.uid.as_str())) {
+                let sum = sums.entry(name).or_default();
+                *sum = sum.plus(used_by(pod));
+            }
+        }
+        if it.reason == MoveReason::Underutilized {
+            saves(it, &heeded, &sums, findings);
+            launched(snapshot, plan, it, &runs, findings);
+        }
+    }
+}
+
+/// What pods use that the plan puts on nodes, by node.
+fn planned<'a>(snapshot: &Snapshot, plan: &'a Plan, runs: &BTreeMap<&str, &BoundPod>) -> BTreeMap<&'a str, Size> {
+    let mut sums: BTreeMap<&str, Size> = BTreeMap::new();
+    for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
+        let PodVerdict::Existing { node, .. } = verdict else { continue };
+        let requests = || snapshot.shapes.get(pod.shape).map_or(Size::default(), |shape| Size::of(&shape.requests));
+        let used = runs.get(pod.uid.as_str()).map_or_else(requests, |pod| used_by(pod));
+        let sum = sums.entry(node).or_default();
+        *sum = sum.plus(if pod.buffer.is_some() { Size::default() } else { used });
+    }
+    sums
+}
+
+fn used_by(pod: &BoundPod) -> Size {
+    pod.used.unwrap_or(Size::of(&pod.shape.requests))
+}
+
+fn saves(it: &Move, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&str, Size>, findings: &mut Findings) {
+    for node in it.nodes.iter().filter_map(|leaver| heeded.get(leaver.node.as_str())) {
+        let usage = node.usage.unwrap_or_default();
+        let busy =
+            usage.pressed.is_some() || is_reached(Size { cpu: usage.cpu, memory: usage.memory }, &node.allocatable);
+        findings.expect(!busy, &format!("node {}", node.name), || "is busy and goes to save money".to_owned());
+    }
+    let to = |pod: &Relocation| match &pod.to {
+        Destination::Node(name) => Some(name.clone()),
+        Destination::Launch(_) => None,
+    };
+    for name in it.pods.iter().filter_map(to) {
+        let Some(node) = heeded.get(name.as_str()) else { continue };
+        let usage = node.usage.unwrap_or_default();
+        let sum = sums.get(name.as_str()).copied().unwrap_or_default().plus(usage.newcomers);
+        let all = Size { cpu: usage.cpu, memory: usage.memory }.plus(sum);
+        findings.expect(
+            usage.pressed.is_none() && !is_reached(all, &node.allocatable),
+            &format!("node {name}"),
+            || format!("gets pods to save money with which {all:?} of it are in use"),
+        );
+    }
+}
+
+/// Nor is a new node busy with what its pods have been seen to use, whatever EC2 makes of it.
+fn launched(snapshot: &Snapshot, plan: &Plan, it: &Move, runs: &BTreeMap<&str, &BoundPod>, findings: &mut Findings) {
+    for position in &it.replacements {
+        let Some(launch) = plan.launches.get(*position) else { continue };
+        let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
+        let Some(pool) = pool.filter(|pool| pool.disruption.utilization != Utilization::Ignore) else { continue };
+        let own = it.pods.iter().filter(|pod| pod.to == Destination::Launch(*position));
+        let seen = own.filter_map(|pod| runs.get(pod.uid.as_str())?.used).fold(Size::default(), Size::plus);
+        let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
+        for kind in types.iter().filter(|kind| launch.instance_types.contains(&kind.name)) {
+            findings.expect(!is_reached(seen, &kind.allocatable), &format!("launch {position}"), || {
+                format!("would be busy as {} with {seen:?}", kind.name)
+            });
+        }
+    }
+}
+
+/// Whether so much is four fifths of a node's CPU or memory.
+fn is_reached(used: Size, there_is: &Resources) -> bool {
+    let there_is = Size::of(there_is);
+    let reached = |used: i64, there_is: i64| i128::from(used) * 5 >= i128::from(there_is) * 4;
+    reached(used.cpu, there_is.cpu) || reached(used.memory, there_is.memory)
+}
