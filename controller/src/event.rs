@@ -18,18 +18,34 @@ use tokio::time::Instant;
 /// Karpenter's default silence between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
 /// The silence between equal events of other reasons.
-const SILENCES: [(&str, Duration); 4] = [
+const SILENCES: [(&str, Duration); 13] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
-    (reason::UNCONSOLIDATABLE, Duration::from_secs(15 * 60)),
-    (reason::NODE_REPAIR_BLOCKED, Duration::from_secs(15 * 60)),
+    (reason::UNCONSOLIDATABLE, A_WHILE),
+    (reason::NODE_REPAIR_BLOCKED, A_WHILE),
+    (reason::NEVER_EVICTED, A_WHILE),
+    (reason::SELECTS_NOTHING, A_WHILE),
+    (reason::NODE_CLAIM_MISSING, A_WHILE),
+    (reason::USAGE_IGNORED, A_WHILE),
+    (reason::INVALID_DO_NOT_DISRUPT_ANNOTATION, A_WHILE),
+    (reason::INVALID_ANNOTATION, A_WHILE),
+    (reason::INVALID_SPLIT_ANNOTATION, A_WHILE),
+    (reason::DISRUPTION_INVALID, A_WHILE),
+    (reason::INVALID_FIELD, A_WHILE),
     (reason::REQUESTS_ABOVE_USE, Duration::from_secs(24 * 3600)),
 ];
+/// For what stays as it is until somebody does something about it.
+const A_WHILE: Duration = Duration::from_secs(15 * 60);
 /// The reason whose events are equal whatever their figures: these change a little with every report.
 const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
 /// Reasons of events that come in crowds, each told a few at a time: a thousand pods placed by one plan are told in the log, not
 /// in a thousand events.
-const CROWDED: [&str; 4] =
-    [reason::NOMINATED, reason::UNCONSOLIDATABLE, reason::DISRUPTION_BLOCKED, reason::REQUESTS_ABOVE_USE];
+const CROWDED: [&str; 5] = [
+    reason::NOMINATED,
+    reason::UNCONSOLIDATABLE,
+    reason::DISRUPTION_BLOCKED,
+    reason::NEVER_EVICTED,
+    reason::REQUESTS_ABOVE_USE,
+];
 /// How many of a crowd may be told at once, and the time after which one more may be.
 const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
 /// Older entries are dropped once the memory holds this many.

@@ -301,6 +301,13 @@ pub const RESIZES: Metric = Metric {
     kind: Kind::Counter,
     labels: &["reason", "outcome"],
 };
+/// Pods that hold their nodes for ever.
+pub const NEVER_EVICTED: Metric = Metric {
+    name: "kerf_pods_never_evicted_count",
+    help: "Pods that no eviction will ever take, for their PodDisruptionBudget wants all of them to stay or more than one selects them, by the pool of their node",
+    kind: Kind::Gauge,
+    labels: &["nodepool"],
+};
 /// What lowered requests are good for.
 pub const SAVED_BY_USAGE: Metric = Metric {
     name: "kerf_consolidation_saving_from_usage_dollars_per_hour",
@@ -389,6 +396,7 @@ pub const TABLE: &[Metric] = &[
     USAGE_REPORTS,
     REQUESTS_ABOVE_USE,
     RESIZES,
+    NEVER_EVICTED,
     SAVED_BY_USAGE,
     PRICE_SOURCE,
     PRICE_TIME,

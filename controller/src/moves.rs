@@ -11,7 +11,7 @@ mod words;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::Node;
+use api::objects::{Node, Pod, PodDisruptionBudget};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, reason, taint};
 use jiff::Timestamp;
@@ -26,6 +26,7 @@ use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::index::Index;
 use crate::patch;
+use crate::termination::surges;
 
 /// How long a move waits for its replacements: so much for each node that goes in any move, within these bounds (core 4.13).
 const PATIENCE_EACH: Duration = Duration::from_millis(80);
@@ -39,7 +40,7 @@ pub struct Leaver {
     pub claim: Arc<NodeClaim>,
     /// Its node, while there is one.
     pub node: Option<Arc<Node>>,
-    /// A pod there that asks not to be disrupted, `namespace/name`.
+    /// Why a pod there keeps it: it asks not to be disrupted, or no eviction will ever take it.
     pub held_by: Option<String>,
     /// Whether pods run there that would need another place.
     pub in_use: bool,
@@ -104,13 +105,24 @@ fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> Leaver {
     let nodes = index.nodes_of(crate::index::provider_id(claim).unwrap_or_default());
     let node = nodes.first().map(|node| Arc::clone(node));
     let pods = || nodes.iter().take(1).flat_map(|node| index.pods_on(node.name())).filter(|pod| !pod.is_terminal());
-    let holds = pods().find(|pod| pod.is_do_not_disrupt(now));
     Leaver {
         claim: Arc::clone(claim),
-        held_by: holds.map(|pod| format!("{}/{}", pod.namespace(), pod.name())),
+        held_by: pods().find_map(|pod| hold(index, claim, pod, now)),
         in_use: pods().any(|pod| !pod.is_daemon() && !pod.is_static() && (!pod.is_terminating() || pod.is_stateful())),
         node,
     }
+}
+
+/// Why the pod keeps its node, if it does. A budget that lets nobody go just now does not: in a moment it may.
+fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<String> {
+    let name = || format!("pod {}/{}", pod.namespace(), pod.name());
+    if pod.is_do_not_disrupt(now) {
+        return Some(format!("{} asks not to be disrupted since", name()));
+    }
+    let budgets = index.budgets.starting_with(format!("{}/", pod.namespace()));
+    let own: Vec<&PodDisruptionBudget> = budgets.map(Arc::as_ref).filter(|budget| budget.selects(pod)).collect();
+    let surges = !own.is_empty() && surges(index, claim, pod);
+    Some(format!("{} will never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
 }
 
 /// Decides about one move.
@@ -169,9 +181,9 @@ fn obstacle(view: &View, staying: &[&Leaver], kind: &Kind) -> Option<String> {
     if let Some((name, _)) = lost.filter(|_| kind.waits()) {
         return Some(format!("its replacement {name} is gone"));
     }
-    if let Some(pod) = staying.iter().find_map(|leaver| leaver.held_by.as_ref().filter(|_| heeds(&leaver.claim, kind)))
-    {
-        return Some(format!("pod {pod} asks not to be disrupted since"));
+    let held = staying.iter().filter(|leaver| heeds(&leaver.claim, kind)).find_map(|leaver| leaver.held_by.clone());
+    if held.is_some() {
+        return held;
     }
     let patience = patience(view.queued);
     let late = begun(staying).is_some_and(|begun| left(begun, patience, view.now).is_zero());

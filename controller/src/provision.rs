@@ -3,6 +3,7 @@
 //! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
 
 mod consequences;
+mod problems;
 mod scores;
 mod stays;
 

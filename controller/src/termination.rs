@@ -23,7 +23,7 @@ use crate::patch;
 
 use handover::Hands;
 pub use handover::said;
-pub use surge::{Surging, of as surging};
+pub use surge::{Surging, of as surging, surges};
 
 /// What upstream calls a termination that nobody planned.
 const FORCEFUL: &str = "Forceful Termination";

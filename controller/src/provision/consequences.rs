@@ -10,6 +10,7 @@ use planner::{Destination, Plan, PodVerdict, Preference, Purpose, WhyMove};
 use serde_json::json;
 use snapshot::{Built, Problem};
 
+use super::problems;
 use crate::act::{Step, Target};
 use crate::event::{Note, Object};
 use crate::index::{Index, key_of};
@@ -53,7 +54,7 @@ pub fn of(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> Outcome
     }
     tell_pods(index, built, plan, &names, &mut outcome);
     tell_ignored(index, built, &mut outcome);
-    tell_misread(index, built, &mut outcome);
+    outcome.notes.extend(problems::notes(index, built));
     tell_pools(index, built, plan, &mut outcome);
     outcome.approvals = approvals(index, built, plan);
     let going: BTreeSet<&str> = outcome.orders.iter().flat_map(|order| &order.claims).map(String::as_str).collect();
@@ -174,17 +175,6 @@ fn tell_ignored(index: &Index, built: &Built, outcome: &mut Outcome) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
             let message = format!("Failed to schedule pod, {}", ignored.reason);
             outcome.notes.push(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
-        }
-    }
-}
-
-/// Pods whose words on their workload's split cannot be read: one of each workload.
-fn tell_misread(index: &Index, built: &Built, outcome: &mut Outcome) {
-    for problem in &built.problems {
-        let Problem::Mix { pod, .. } = problem else { continue };
-        if let Some(pod) = index.pods.get(pod) {
-            let object = Object::of::<Pod>(pod.as_ref());
-            outcome.notes.push(Note::warning(object, reason::INVALID_SPLIT_ANNOTATION, problem.to_string()));
         }
     }
 }

@@ -9,6 +9,7 @@ use daemon::metric::Metrics;
 use planner::{MoveReason, NodeVerdict, Plan, Ripe, Stage};
 use snapshot::Built;
 
+use super::problems;
 use crate::cluster::Cluster;
 use crate::decisions::by_zone;
 use crate::event::{Note, Object};
@@ -149,6 +150,7 @@ fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Ve
 pub struct Gauges {
     pools: Mutex<BTreeSet<String>>,
     zones: Told,
+    held: Told,
 }
 
 impl Gauges {
@@ -160,6 +162,7 @@ impl Gauges {
         let zones = by_zone(&built.snapshot).into_iter();
         let zones = zones.map(|(zone, pods)| Sample::new(&metrics::PENDING_BY_ZONE, &[&zone], f64::from(pods)));
         self.zones.replace(metrics, zones.collect());
+        self.held.replace(metrics, problems::samples(built));
         if plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::Postponed)) {
             metrics.add(&metrics::CONSOLIDATION_TIMEOUTS, &["multi"], 1.0);
         }

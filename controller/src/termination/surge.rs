@@ -44,8 +44,7 @@ pub fn of(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging>
     if !concerns(node) {
         return Vec::new();
     }
-    let pool = claim.and_then(|claim| index.pool_of(claim));
-    let pool_asks = pool.is_some_and(|pool| pool.surges() == Ok(true));
+    let pool_asks = claim.is_some_and(|claim| pool_asks(index, claim));
     let surging =
         index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()).filter_map(|pod| {
             let surged = pod.surged();
@@ -54,6 +53,16 @@ pub fn of(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging>
             asks.then(|| Surging { pod: Arc::clone(pod), surged, copies })
         });
     surging.collect()
+}
+
+/// Whether a copy of the pod is to be up before it goes from the claim's node.
+#[must_use]
+pub fn surges(index: &Index, claim: &NodeClaim, pod: &Pod) -> bool {
+    pod.surges(pool_asks(index, claim), || is_alone(index, pod))
+}
+
+fn pool_asks(index: &Index, claim: &NodeClaim) -> bool {
+    index.pool_of(claim).is_some_and(|pool| pool.surges() == Ok(true))
 }
 
 fn is_alone(index: &Index, pod: &Pod) -> bool {

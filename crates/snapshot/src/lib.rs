@@ -29,6 +29,7 @@ mod volumes;
 
 use std::collections::BTreeMap;
 
+use api::objects::Unevictable;
 use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
@@ -51,12 +52,25 @@ pub struct Built {
     pub ignored: Vec<Ignored>,
     /// Objects that could not be read in full.
     pub problems: Vec<Problem>,
+    /// Pods on managed nodes that no eviction will ever take: each by itself, where a problem speaks of all that are held alike.
+    pub never_evicted: Vec<NeverEvicted>,
     /// What became of each NodeOverlay, by name.
     pub overlays: Vec<OverlayVerdict>,
     /// Instance types that overlays speak of, by pool; claims of such types say so in annotations.
     pub overlaid: BTreeMap<String, Overlaid>,
     /// What each CapacityBuffer was resolved to, by name; those for other programs are left out.
     pub buffers: Vec<BufferState>,
+}
+
+/// A pod that no eviction will ever take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeverEvicted {
+    /// `namespace/name`.
+    pub pod: String,
+    /// The pool of its node.
+    pub pool: Option<String>,
+    /// Whose word that is, and what to do.
+    pub why: Unevictable,
 }
 
 /// Translates a cluster that nothing is known of yet.

@@ -81,7 +81,8 @@ impl Memory {
             namespaces: input.namespaces.iter().map(|it| (it.name().to_owned(), it.labels())).collect(),
         };
         let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();
-        Built { snapshot, ignored, problems, overlays: verdicts, overlaid, buffers }
+        let never_evicted = self.kept.iter().flat_map(Kept::never_evicted).collect();
+        Built { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers }
     }
 
     /// What can be bought: less what claims in flight will use, with what overlays and factors say.

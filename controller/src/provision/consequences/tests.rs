@@ -7,7 +7,7 @@ use planner::{
     Relocation, Report, Resources, Snapshot, Why, WhyMove,
 };
 use serde_json::json;
-use snapshot::{Built, Problem};
+use snapshot::Built;
 
 use super::{Outcome, of};
 use crate::fixture::{class, node, pod, pool, words};
@@ -98,21 +98,6 @@ fn room_that_a_buffer_keeps_is_bought_but_nobody_hears_of_it() {
         assert!(outcome.notes.is_empty() && outcome.nominations.is_empty(), "{:?}", outcome.notes);
         assert_eq!(outcome.unschedulable, 0);
     }
-}
-
-#[test]
-fn a_pod_whose_split_cannot_be_read_is_told_what_to_write() {
-    let mut index = Index::default();
-    drop(index.apply(pod(&json!({})).as_ref().clone(), Timestamp::UNIX_EPOCH, true));
-    let error = api::InvalidMix::Base { text: "two".to_owned() };
-    let problems = ["default/web", "default/gone"].map(|pod| Problem::Mix {
-        pod: pod.to_owned(),
-        others: 2,
-        error: error.clone(),
-    });
-    let outcome = of(&index, &Built { problems: problems.into(), ..Built::default() }, &Plan::default(), &[]);
-    let [(reason::INVALID_SPLIT_ANNOTATION, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
-    assert!(message.contains("default/web and 2 others") && message.contains("whole number"), "{message}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::translate::{self, Scene};
 use super::{Machine, Standing, health, sizes};
 use crate::problem::WhyUnused;
 use crate::records::Group;
-use crate::{Problem, faults};
+use crate::{NeverEvicted, Problem, faults};
 
 /// What is bound or attached to a machine's Node.
 struct Setting<'a> {
@@ -41,6 +41,16 @@ impl Kept {
         if self.node.nominated_until != until {
             Arc::make_mut(&mut self.node).nominated_until = until;
         }
+    }
+
+    /// Its pods that no eviction will ever take.
+    pub(crate) fn never_evicted(&self) -> impl Iterator<Item = NeverEvicted> {
+        self.problems.iter().filter_map(|problem| match problem {
+            Problem::NeverEvicted { pod, why, .. } => {
+                Some(NeverEvicted { pod: pod.clone(), pool: self.node.pool.clone(), why: why.clone() })
+            }
+            _ => None,
+        })
     }
 
     /// Whether a NodeClaim stands behind the node.

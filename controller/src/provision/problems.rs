@@ -1,0 +1,77 @@
+//! What somebody should repair, told on the object that it is about: where its owner looks for it. Decides nothing.
+
+use std::collections::BTreeMap;
+
+use api::objects::{DaemonSet, Node, NodeReport, Pod, PodDisruptionBudget};
+use api::{NodeClaim, NodePool, reason};
+use kube::Resource;
+use snapshot::{Built, Problem, Subject};
+
+use crate::event::{Note, Object};
+use crate::index::{Index, Key, Table};
+use crate::metrics;
+use crate::told::Sample;
+
+/// All of it, as events.
+#[must_use]
+pub fn notes(index: &Index, built: &Built) -> Vec<Note> {
+    let told = built.problems.iter().filter(|problem| is_missed(problem, built));
+    let of_objects = told.flat_map(|problem| {
+        let objects = subjects(problem).into_iter().filter_map(|subject| object(index, &subject));
+        objects.map(|object| Note::warning(object, problem.reason(), problem.to_string()))
+    });
+    let of_pods = built.never_evicted.iter().filter_map(|held| {
+        let pod = index.pods.get(&held.pod)?;
+        let message = format!("This pod will never be evicted, so its node is not given back: {}", held.why);
+        Some(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
+    });
+    of_objects.chain(of_pods).collect()
+}
+
+/// How many pods of each pool will never be evicted.
+#[must_use]
+pub fn samples(built: &Built) -> Vec<Sample> {
+    let pools = built.snapshot.pools.iter().map(|pool| (pool.name.as_str(), 0));
+    let mut counts: BTreeMap<&str, u32> = pools.collect();
+    for held in &built.never_evicted {
+        *counts.entry(held.pool.as_deref().unwrap_or_default()).or_default() += 1;
+    }
+    counts.into_iter().map(|(pool, count)| Sample::new(&metrics::NEVER_EVICTED, &[pool], f64::from(count))).collect()
+}
+
+/// Nobody misses instance types while no pod looks for a place, and at the start they come a moment later.
+fn is_missed(problem: &Problem, built: &Built) -> bool {
+    !matches!(problem, Problem::NoCatalogue { .. }) || !built.snapshot.pods.is_empty()
+}
+
+/// Whose owner has to do something: of several budgets any. The pods that they hold hear of it one by one.
+fn subjects(problem: &Problem) -> Vec<Subject> {
+    match problem {
+        Problem::NeverEvicted { why, .. } => {
+            why.budgets().iter().map(|name| Subject { kind: "PodDisruptionBudget", name: name.clone() }).collect()
+        }
+        _ => vec![problem.about()],
+    }
+}
+
+/// The object as it is here; `None` where it is gone, or where its kind is not watched.
+fn object(index: &Index, subject: &Subject) -> Option<Object> {
+    let name = &subject.name;
+    match subject.kind {
+        "Pod" => of::<Pod>(&index.pods, name),
+        "Node" => of::<Node>(&index.nodes, name),
+        "NodeClaim" => of::<NodeClaim>(&index.claims, name),
+        "NodePool" => of::<NodePool>(&index.pools, name),
+        "DaemonSet" => of::<DaemonSet>(&index.daemonsets, name),
+        "PodDisruptionBudget" => of::<PodDisruptionBudget>(&index.budgets, name),
+        "NodeUsage" => of::<NodeReport>(&index.usages, name),
+        _ => None,
+    }
+}
+
+fn of<K: Resource<DynamicType = ()>>(table: &Table<K>, name: &Key) -> Option<Object> {
+    table.get(name).map(|object| Object::of::<K>(object.as_ref()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Each problem is told on the object that it is about, and a pod that nobody may evict on that pod and on all of its budgets.
+
+use api::objects::{PodDisruptionBudget, Unevictable};
+use api::{DurationText, InvalidMix, reason};
+use jiff::Timestamp;
+use planner::{Pool, Snapshot};
+use serde_json::json;
+use snapshot::{Built, NeverEvicted, Problem, WhyUnused};
+
+use super::{notes, samples};
+use crate::event::{Note, Object};
+use crate::fixture::{claim, node, pod, pool};
+use crate::index::Index;
+
+fn budget(name: &str) -> PodDisruptionBudget {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
+}
+
+fn index() -> Index {
+    let mut index = Index::default();
+    let now = Timestamp::UNIX_EPOCH;
+    drop(index.apply(pod(&json!({})).as_ref().clone(), now, true));
+    drop(index.apply(node(&json!({})).as_ref().clone(), now, true));
+    drop(index.apply(claim(&json!({})).as_ref().clone(), now, true));
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    ["one", "two"].into_iter().for_each(|name| drop(index.apply(budget(name), now, true)));
+    index
+}
+
+#[test]
+fn each_problem_is_told_on_the_object_that_it_is_about() {
+    let index = index();
+    let node = index.nodes.values().next().unwrap();
+    let claim = index.claims.values().next().unwrap();
+    let pool = index.pools.values().next().unwrap();
+    let web = index.pods.values().next().unwrap();
+    let name = || node.name().to_owned();
+    let split = |pod: &str| Problem::Mix {
+        pod: pod.to_owned(),
+        others: 2,
+        error: InvalidMix::Base { text: "two".to_owned() },
+    };
+    let expire_after = Problem::Claim {
+        claim: claim.metadata.name.clone().unwrap(),
+        field: "spec.expireAfter",
+        error: DurationText("soon".to_owned()).nanos().unwrap_err(),
+    };
+    let consolidate_after = Problem::ConsolidateAfter { pool: "default".to_owned(), text: "soon".to_owned() };
+    let idle = Problem::SelectsNothing { budget: "default/one".to_owned(), asks: true };
+    let unclaimed = Problem::Unclaimed { node: name(), others: 0, pool: "default".to_owned() };
+    let rows = [
+        (split("default/web"), Some((Object::of(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),
+        (unclaimed, Some((Object::of(node.as_ref()), reason::NODE_CLAIM_MISSING))),
+        (expire_after, Some((Object::of(claim.as_ref()), reason::INVALID_FIELD))),
+        (consolidate_after, Some((Object::of(pool.as_ref()), reason::DISRUPTION_INVALID))),
+        (idle, Some((Object::of(&budget("one")), reason::SELECTS_NOTHING))),
+        // It went meanwhile.
+        (split("default/gone"), None),
+        (Problem::Usage { node: name(), others: 0, why: WhyUnused::Stale }, None),
+        // Nobody waits for a machine.
+        (Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }, None),
+    ];
+    for (problem, expected) in rows {
+        let expected = expected.map(|(object, reason)| Note::warning(object, reason, problem.to_string()));
+        let found = notes(&index, &Built { problems: vec![problem], ..Built::default() });
+        assert_eq!(found, Vec::from_iter(expected));
+    }
+}
+
+#[test]
+fn instance_types_are_missed_while_a_pod_waits_for_them() {
+    let problems = vec![Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }];
+    let snapshot = Snapshot { pods: vec![planner::Pod::default()], ..Snapshot::default() };
+    let told = notes(&index(), &Built { snapshot, problems, ..Built::default() });
+    assert_eq!(told.iter().map(Note::reason).collect::<Vec<_>>(), [reason::NO_COMPATIBLE_INSTANCE_TYPES]);
+}
+
+#[test]
+fn a_pod_that_is_never_evicted_and_all_of_its_budgets_hear_of_it_at_once_and_are_counted_by_pool() {
+    let index = index();
+    let why = Unevictable::Several(vec!["default/one".to_owned(), "default/two".to_owned()]);
+    let problem = Problem::NeverEvicted { pod: "default/web".to_owned(), others: 1, why: why.clone() };
+    let held = |pod: &str| NeverEvicted { pod: pod.to_owned(), pool: Some("default".to_owned()), why: why.clone() };
+    let pools = ["default", "other"].map(|name| Pool { name: name.to_owned(), ..Pool::default() });
+    let built = Built {
+        snapshot: Snapshot { pools: pools.into(), ..Snapshot::default() },
+        problems: vec![problem.clone()],
+        never_evicted: ["default/web", "default/gone"].map(held).into(),
+        ..Built::default()
+    };
+    let of_budget = |name| Note::warning(Object::of(&budget(name)), reason::NEVER_EVICTED, problem.to_string());
+    let web = Object::of(index.pods.values().next().unwrap().as_ref());
+    let message = format!("This pod will never be evicted, so its node is not given back: {why}");
+    let of_pod = Note::warning(web, reason::NEVER_EVICTED, message);
+    assert_eq!(notes(&index, &built), [of_budget("one"), of_budget("two"), of_pod]);
+    let counts: Vec<(String, f64)> = samples(&built).into_iter().map(|it| (it.labels.concat(), it.value)).collect();
+    assert_eq!(counts, [("default".to_owned(), 2.0), ("other".to_owned(), 0.0)]);
+}
