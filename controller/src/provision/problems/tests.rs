@@ -35,11 +35,8 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
     let pool = index.pools.values().next().unwrap();
     let web = index.pods.values().next().unwrap();
     let name = || node.name().to_owned();
-    let split = |pod: &str| Problem::Mix {
-        pod: pod.to_owned(),
-        others: 2,
-        error: InvalidMix::Base { text: "two".to_owned() },
-    };
+    let split =
+        |pod: &str| Problem::Mix { pod: pod.to_owned(), others: 2, error: InvalidMix::Base { text: "two".to_owned() } };
     let expire_after = Problem::Claim {
         claim: claim.metadata.name.clone().unwrap(),
         field: "spec.expireAfter",

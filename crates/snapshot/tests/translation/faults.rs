@@ -219,7 +219,12 @@ fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
             ),
         ]
     );
+    let each: Vec<(&str, Option<&str>)> =
+        built.never_evicted.iter().map(|it| (it.pod.as_str(), it.pool.as_deref())).collect();
+    let held = ["default/db-0", "default/twice-0", "default/web-0", "default/web-1", "default/web-2"];
+    assert_eq!(each, held.map(|pod| (pod, Some("default"))));
     let foreign = Cluster { claims: vec![], pools: vec![], ..cluster }.build();
+    assert_eq!(foreign.never_evicted, []);
     assert!(told(&foreign).iter().all(|it| !it.contains("evicted")), "nobody gives back a node without a claim");
     let about = ["default/single", "default/one", "default/all"];
     assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));
