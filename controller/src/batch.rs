@@ -40,7 +40,7 @@ pub enum Trigger {
     },
     /// A pod that a plan has answered is refused again: the next plan may take its time.
     Again,
-    /// A node that was disturbed does not count as that any more: budgets that held others back may let one of them go.
+    /// A node that was disturbed does not count as that any more: what held others back, budgets or pods on their way, may be over.
     Freed,
 }
 

@@ -8,7 +8,6 @@ mod scores;
 mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -83,8 +82,6 @@ pub struct Provisioner {
     noted: Mutex<Noted>,
     /// The last plan, while there was nothing to do and nothing has changed.
     rest: Mutex<Option<(Rest, Arc<Plan>)>>,
-    /// Whether nodes of the last plan wait for nothing but others to be gone.
-    holds_back: AtomicBool,
     gauges: Gauges,
     scores: Scores,
     /// What was translated for the last plan and has not changed since.
@@ -98,7 +95,6 @@ impl Provisioner {
         let (cluster, market, metrics, verdicts, notices, nominations) = shared;
         let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (Gauges::default(), Scores::default(), Adviser::default());
-        let holds_back = AtomicBool::default();
         Self {
             cluster,
             market,
@@ -113,7 +109,6 @@ impl Provisioner {
             nominations,
             noted,
             rest,
-            holds_back,
             gauges,
             scores,
             memory,
@@ -131,8 +126,7 @@ impl Provisioner {
                     Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
                     Some(Trigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
                     Some(Trigger::Refused { .. } | Trigger::Again) => due = due.min(earliest),
-                    Some(Trigger::Freed) if self.holds_back() => due = due.min(unhurried),
-                    Some(Trigger::Freed) => {}
+                    Some(Trigger::Freed) => due = due.min(unhurried),
                     None => return,
                 },
                 () = tokio::time::sleep_until(batch.wakes(due)) => {
@@ -163,8 +157,6 @@ impl Provisioner {
             return Next { look: LOOK_AGAIN, pause: LEAST_PAUSE };
         };
         let took = started.elapsed();
-        self.holds_back
-            .store(plan.report.nodes.iter().any(|(_, verdict)| waits_for_others(verdict)), Ordering::Release);
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
@@ -198,11 +190,6 @@ impl Provisioner {
         let rest = plan.as_ref().and_then(|plan| Some((Rest::of(&built.snapshot, plan)?, Arc::clone(plan))));
         *self.rest() = rest;
         Some((built, plan?))
-    }
-
-    /// Whether the last plan held nodes back that may go as soon as others are gone.
-    fn holds_back(&self) -> bool {
-        self.holds_back.load(Ordering::Acquire)
     }
 
     /// Whether a plan has answered a pod before kube-scheduler has looked at it.
@@ -355,11 +342,6 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
     let own =
         pools.filter_map(|pool| Some((pool.name.clone(), Arc::clone(built.snapshot.catalogues.get(pool.catalogue)?))));
     own.collect()
-}
-
-/// Whether a node would go but for others that go.
-fn waits_for_others(verdict: &NodeVerdict) -> bool {
-    matches!(verdict, NodeVerdict::Budget { .. } | NodeVerdict::AfterMove { .. })
 }
 
 /// After a plan that `took` so long.
