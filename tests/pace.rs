@@ -63,22 +63,11 @@ fn wishes() -> Vec<[&'static str; 3]> {
 }
 
 fn claim(number: usize, types: &[&str]) -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {
-            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"),
-            "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
-        },
-        "spec": {
-            "requirements": [
-                {"key": label::INSTANCE_TYPE, "operator": "In", "values": types},
-                {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
-            ],
-            "resources": {"requests": {"cpu": "1", "pods": "3"}},
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "expireAfter": "Never",
-        },
-    })
+    let requirements = [
+        json!({"key": label::INSTANCE_TYPE, "operator": "In", "values": types}),
+        json!({"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}),
+    ];
+    classes::claim(number as u64, &requirements)
 }
 
 fn settled(claim: &api::NodeClaim) -> bool {

@@ -1,6 +1,6 @@
-//! The class of all nodes here.
+//! The class of all nodes here, and claims that ask for one of it.
 
-use api::EC2NodeClass;
+use api::{EC2NodeClass, label};
 use cloud::Cloud;
 use cloud::nodeclass::{Memory, fetch, queries, resolve};
 use controller::market::Market;
@@ -18,6 +18,23 @@ pub fn default_class() -> Value {
             "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
             "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "kerf"}}],
             "amiSelectorTerms": [{"alias": "al2023@latest"}], "instanceProfile": "nodes",
+        },
+    })
+}
+
+/// A claim of the default pool as a plan writes it, the `number`th.
+#[must_use]
+pub fn claim(number: u64, requirements: &[Value]) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"),
+            "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
+        },
+        "spec": {
+            "requirements": requirements, "resources": {"requests": {"cpu": "1", "pods": "3"}},
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "expireAfter": "Never",
         },
     })
 }

@@ -30,6 +30,7 @@ use tokio::task::JoinSet;
 use lives::api_server::{ApiServer, CLAIMS};
 use lives::chance::Chance;
 use lives::classes;
+use lives::classes::claim;
 use lives::life::Life;
 use lives::surroundings::Surroundings;
 use trouble::{FastClock, begin, fast_now};
@@ -61,21 +62,6 @@ fn any_claim(number: u64, chance: &Chance) -> Value {
         requirements.push(one_of(label::ZONE, &[ZONES[chance.below(3)]]));
     }
     claim(number, &requirements)
-}
-
-fn claim(number: u64, requirements: &[Value]) -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {
-            "name": format!("default-{number:05}"), "uid": format!("uid-{number:05}"),
-            "finalizers": ["karpenter.sh/termination"], "labels": {label::NODEPOOL: "default"},
-        },
-        "spec": {
-            "requirements": requirements, "resources": {"requests": {"cpu": "1", "pods": "3"}},
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "expireAfter": "Never",
-        },
-    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
