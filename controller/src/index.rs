@@ -232,6 +232,13 @@ impl Index {
         self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
     }
 
+    /// The budgets that select a pod, in the order of their names.
+    #[must_use]
+    pub fn budgets_of(&self, pod: &Pod) -> Vec<&PodDisruptionBudget> {
+        let budgets = self.budgets.starting_with(format!("{}/", pod.namespace()));
+        budgets.map(Arc::as_ref).filter(|budget| budget.selects(pod)).collect()
+    }
+
     /// The claim's pool, if it exists.
     #[must_use]
     pub fn pool_of(&self, claim: &NodeClaim) -> Option<&Arc<NodePool>> {

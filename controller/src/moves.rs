@@ -11,7 +11,7 @@ mod words;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::objects::{Node, Pod, PodDisruptionBudget};
+use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, reason, taint};
 use jiff::Timestamp;
@@ -119,8 +119,7 @@ fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<S
     if pod.is_do_not_disrupt(now) {
         return Some(format!("{} asks not to be disrupted since", name()));
     }
-    let budgets = index.budgets.starting_with(format!("{}/", pod.namespace()));
-    let own: Vec<&PodDisruptionBudget> = budgets.map(Arc::as_ref).filter(|budget| budget.selects(pod)).collect();
+    let own = index.budgets_of(pod);
     let surges = !own.is_empty() && surges(index, claim, pod);
     Some(format!("{} will never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
 }

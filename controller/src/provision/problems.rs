@@ -17,7 +17,7 @@ use crate::told::Sample;
 pub fn notes(index: &Index, built: &Built) -> Vec<Note> {
     let told = built.problems.iter().filter(|problem| is_missed(problem, built));
     let of_objects = told.flat_map(|problem| {
-        let objects = subjects(problem).into_iter().filter_map(|subject| object(index, &subject));
+        let objects = problem.about().into_iter().filter_map(|subject| object(index, &subject));
         objects.map(|object| Note::warning(object, problem.reason(), problem.to_string()))
     });
     let of_pods = built.never_evicted.iter().filter_map(|held| {
@@ -42,16 +42,6 @@ pub fn samples(built: &Built) -> Vec<Sample> {
 /// Nobody misses instance types while no pod looks for a place, and at the start they come a moment later.
 fn is_missed(problem: &Problem, built: &Built) -> bool {
     !matches!(problem, Problem::NoCatalogue { .. }) || !built.snapshot.pods.is_empty()
-}
-
-/// Whose owner has to do something: of several budgets any. The pods that they hold hear of it one by one.
-fn subjects(problem: &Problem) -> Vec<Subject> {
-    match problem {
-        Problem::NeverEvicted { why, .. } => {
-            why.budgets().iter().map(|name| Subject { kind: "PodDisruptionBudget", name: name.clone() }).collect()
-        }
-        _ => vec![problem.about()],
-    }
 }
 
 /// The object as it is here; `None` where it is gone, or where its kind is not watched.

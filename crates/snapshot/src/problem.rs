@@ -221,7 +221,7 @@ pub enum WhyUnused {
     OtherInstance,
 }
 
-/// The object that a problem speaks of: of several the first.
+/// An object that a problem speaks of: of several that say the same the first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
     /// Such as `Pod`.
@@ -230,12 +230,23 @@ pub struct Subject {
     pub name: String,
 }
 
+impl Subject {
+    fn new(kind: &'static str, name: &str) -> Self {
+        Self { kind, name: name.to_owned() }
+    }
+}
+
 impl Problem {
-    /// Whom it speaks of: where somebody would look for it.
+    /// Whom it speaks of: where somebody would look for it. Of several budgets that hold a pod any might be changed, so it is all of
+    /// them; the pods hear of it one by one.
     #[must_use]
-    pub fn about(&self) -> Subject {
+    pub fn about(&self) -> Vec<Subject> {
         const BUDGET: &str = "PodDisruptionBudget";
         let (kind, name) = match self {
+            Self::NeverEvicted { pod, why, .. } => {
+                let budgets: Vec<Subject> = why.budgets().iter().map(|name| Subject::new(BUDGET, name)).collect();
+                return if budgets.is_empty() { vec![Subject::new("Pod", pod)] } else { budgets };
+            }
             Self::NoCatalogue { pool, .. }
             | Self::Disruption { pool, .. }
             | Self::ConsolidateAfter { pool, .. }
@@ -245,7 +256,6 @@ impl Problem {
             Self::Daemon { name, .. } => ("DaemonSet", name),
             Self::Claim { claim, .. } => ("NodeClaim", claim),
             Self::SelectsNothing { budget, .. } => (BUDGET, budget),
-            Self::NeverEvicted { pod, why, .. } => why.budgets().first().map_or(("Pod", pod), |name| (BUDGET, name)),
             Self::NodeDoNotDisrupt { node, .. } | Self::Unclaimed { node, .. } => ("Node", node),
             Self::Usage { node, .. } => ("NodeUsage", node),
             Self::BoundPod { pod, .. }
@@ -256,7 +266,7 @@ impl Problem {
             | Self::Surge { pod, .. }
             | Self::Mix { pod, .. } => ("Pod", pod),
         };
-        Subject { kind, name: name.clone() }
+        vec![Subject::new(kind, name)]
     }
 
     /// The word for it in an event.
