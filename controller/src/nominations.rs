@@ -25,6 +25,8 @@ struct Promise {
     until: Timestamp,
     /// Its place among all promises.
     number: u64,
+    /// Whether the pod had no node when it was given. One that has to leave another has a successor, which nobody knows yet.
+    waited: bool,
 }
 
 /// How long a promise holds: twice the longest batch, and at least [`LEAST`].
@@ -34,10 +36,11 @@ pub fn lifetime(batch_max: Duration) -> Duration {
 }
 
 impl Nominations {
-    /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID.
-    pub fn promise(&mut self, pod: &str, node: &str, until: Timestamp) {
+    /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID; `waits` tells whether it has no node yet.
+    pub fn promise(&mut self, (pod, waits): (&str, bool), node: &str, until: Timestamp) {
         let number = self.number();
-        let before = self.pods.insert(pod.to_owned(), Promise { node: node.to_owned(), until, number });
+        let promise = Promise { node: node.to_owned(), until, number, waited: waits };
+        let before = self.pods.insert(pod.to_owned(), promise);
         before.iter().for_each(|before| self.leave(pod, &before.node));
         self.nodes.entry(node.to_owned()).or_default().insert(pod.to_owned());
     }
@@ -70,6 +73,14 @@ impl Nominations {
         let latest = after(now, lifetime);
         let has_ended = |promise: &Promise| promise.until <= now || promise.until > latest;
         let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |_, promise| has_ended(promise)).collect();
+        ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
+    }
+
+    /// Forgets promises to pods that waited and do not any more: a node that has its pods may be judged by what runs on it, and nobody
+    /// comes for a pod that is gone.
+    pub fn forget_arrived(&mut self, waits: impl Fn(&str) -> bool) {
+        let has_ended = |pod: &String, promise: &mut Promise| promise.waited && !waits(pod);
+        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., has_ended).collect();
         ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 
@@ -122,8 +133,8 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let at = |seconds| after(now, Duration::from_secs(seconds));
         let mut nominations = Nominations::default();
-        nominations.promise("a", "node", at(20));
-        nominations.promise("b", "node", at(30));
+        nominations.promise(("a", true), "node", at(20));
+        nominations.promise(("b", true), "node", at(30));
         nominations.expire(at(25), Duration::from_secs(20));
         assert_eq!(["a", "b"].map(|pod| nominations.holds(pod)), [false, true]);
         assert_eq!(nominations.by_node().get("node"), Some(&at(30)));
@@ -133,11 +144,22 @@ mod tests {
     }
 
     #[test]
+    fn a_promise_ends_when_its_pod_does_not_wait_any_more_unless_it_never_did() {
+        let mut nominations = Nominations::default();
+        for (pod, waits) in [("arrived", true), ("waiting", true), ("moved", false)] {
+            nominations.promise((pod, waits), "node", Timestamp::MAX);
+        }
+        nominations.forget_arrived(|pod| pod == "waiting");
+        assert_eq!(["arrived", "waiting", "moved"].map(|pod| nominations.holds(pod)), [false, true, true]);
+        assert_eq!(nominations.of(["node", "claim"]), ["moved", "waiting"]);
+    }
+
+    #[test]
     fn a_clock_that_is_set_back_does_not_make_a_promise_last() {
         let hour = Duration::from_secs(3600);
         let (now, lifetime) = (after(Timestamp::UNIX_EPOCH, hour), Duration::from_secs(20));
         let mut nominations = Nominations::default();
-        nominations.promise("a", "node", after(now, lifetime));
+        nominations.promise(("a", true), "node", after(now, lifetime));
         nominations.expire(now, lifetime);
         assert!(nominations.holds("a"));
         nominations.expire(Timestamp::UNIX_EPOCH, lifetime);
@@ -148,10 +170,10 @@ mod tests {
     fn pods_wait_for_a_machine_under_both_of_its_names() {
         let mut nominations = Nominations::default();
         for (pod, machine) in [("a", "claim"), ("b", "node"), ("c", "other")] {
-            nominations.promise(pod, machine, Timestamp::MAX);
+            nominations.promise((pod, true), machine, Timestamp::MAX);
         }
         assert_eq!(nominations.of(["claim", "node"]), ["a", "b"]);
-        nominations.promise("a", "other", Timestamp::UNIX_EPOCH);
+        nominations.promise(("a", true), "other", Timestamp::UNIX_EPOCH);
         assert_eq!(nominations.of(["claim", "other"]), ["a", "c"]);
         nominations.expire(Timestamp::UNIX_EPOCH, Duration::MAX);
         assert_eq!(nominations.of(["claim", "other"]), ["c"]);
@@ -161,7 +183,7 @@ mod tests {
     fn promises_stand_in_the_order_of_the_plan_that_made_them() {
         let mut nominations = Nominations::default();
         for pod in ["a", "b", "c", "d"] {
-            nominations.promise(pod, "node", Timestamp::MAX);
+            nominations.promise((pod, true), "node", Timestamp::MAX);
         }
         nominations.arrange(["c", "unknown", "a"].into_iter());
         let pods: Vec<String> = nominations.in_order().into_iter().map(|(pod, _)| pod).collect();

@@ -126,7 +126,8 @@ impl Provisioner {
                     Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
                     Some(Trigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
                     Some(Trigger::Refused { .. } | Trigger::Again) => due = due.min(earliest),
-                    Some(Trigger::Freed) => due = due.min(unhurried),
+                    // What ends together is planned for together.
+                    Some(Trigger::Freed) => due = due.min(unhurried.max(Instant::now() + self.rules.window.idle)),
                     None => return,
                 },
                 () = tokio::time::sleep_until(batch.wakes(due)) => {
@@ -204,6 +205,7 @@ impl Provisioner {
     fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
+        nominations.forget_arrived(|pod| index.waiting_pod(pod).is_some());
         self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.build(&Input {
@@ -315,9 +317,11 @@ impl Provisioner {
 
     fn promise(&self, pods: &[String], node: &str, now: Timestamp) {
         let until = nominations::after(now, nominations::lifetime(self.rules.window.max));
+        let waits =
+            self.cluster.read(|index| pods.iter().map(|pod| index.waiting_pod(pod).is_some()).collect::<Vec<_>>());
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
-        for pod in pods {
-            nominations.promise(pod, node, until);
+        for (pod, waits) in pods.iter().zip(waits) {
+            nominations.promise((pod, waits), node, until);
         }
     }
 }

@@ -19,3 +19,5 @@ mod repair;
 mod stories;
 #[path = "moves/volumes.rs"]
 mod volumes;
+#[path = "moves/waits.rs"]
+mod waits;
