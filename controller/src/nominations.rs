@@ -71,16 +71,17 @@ impl Nominations {
     /// Forgets what has run out, and what would hold for longer than any promise does: since it was given the clock was set back.
     pub fn expire(&mut self, now: Timestamp, lifetime: Duration) {
         let latest = after(now, lifetime);
-        let has_ended = |promise: &Promise| promise.until <= now || promise.until > latest;
-        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |_, promise| has_ended(promise)).collect();
-        ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
+        self.forget(|_, promise| promise.until <= now || promise.until > latest);
     }
 
     /// Forgets promises to pods that waited and do not any more: a node that has its pods may be judged by what runs on it, and nobody
     /// comes for a pod that is gone.
     pub fn forget_arrived(&mut self, waits: impl Fn(&str) -> bool) {
-        let has_ended = |pod: &String, promise: &mut Promise| promise.waited && !waits(pod);
-        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., has_ended).collect();
+        self.forget(|pod, promise| promise.waited && !waits(pod));
+    }
+
+    fn forget(&mut self, has_ended: impl Fn(&str, &Promise) -> bool) {
+        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |pod, promise| has_ended(pod, promise)).collect();
         ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 
