@@ -18,6 +18,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use crate::cluster::Cluster;
 use crate::event::Note;
@@ -26,6 +27,9 @@ use crate::metrics;
 
 /// How many pods are told at once where they are expected.
 const EXPECTED_ABREAST: usize = 16;
+/// How many requests are before the API server at once. Each is a connection, with its buffers and a handshake on both sides: a plan's
+/// thousand claims at once keep the API server from answering any of them.
+const REQUESTS_ABREAST: usize = 32;
 
 /// One thing to do.
 #[derive(Clone, Debug)]
@@ -136,6 +140,7 @@ pub struct Act {
     client: Client,
     /// Without retries of its own: a blocked eviction must come back at once.
     eviction_client: Client,
+    seats: Arc<Semaphore>,
     cloud: Arc<dyn Cloud>,
     terminations: Arc<Terminations>,
     cluster: Arc<Cluster>,
@@ -155,7 +160,8 @@ impl Act {
     ) -> Self {
         let (client, eviction_client) = clients;
         let terminations = Arc::new(Terminations::new(Arc::clone(&cloud)));
-        Self { client, eviction_client, cloud, terminations, cluster, metrics, leading }
+        let seats = Arc::new(Semaphore::new(REQUESTS_ABREAST));
+        Self { client, eviction_client, seats, cloud, terminations, cluster, metrics, leading }
     }
 
     /// Carries out the steps in order and stops at the first that fails.
@@ -188,7 +194,7 @@ impl Act {
         match step {
             Step::CreateClaim(claim) => {
                 let api: Api<NodeClaim> = Api::all(self.client.clone());
-                let created = api.create(&PostParams::default(), &claim).await?;
+                let created = self.send(api.create(&PostParams::default(), &claim)).await?;
                 self.remember(created);
                 Ok(())
             }
@@ -196,13 +202,15 @@ impl Act {
             Step::PatchStatus(target, body) => self.patch(target, body, true).await,
             Step::Delete(target, uid) => self.delete(target, uid).await,
             Step::PatchPod(pod, body) => {
-                let patched = self.pods(&pod).patch(&pod.name, &PatchParams::default(), &Patch::Merge(&body)).await?;
+                let (api, params) = (self.pods(&pod), PatchParams::default());
+                let patched = self.send(api.patch(&pod.name, &params, &Patch::Merge(&body))).await?;
                 self.remember(patched);
                 Ok(())
             }
             Step::ResizePod(pod, body) => {
                 let (params, patch) = (PatchParams::default(), Patch::Strategic(&body));
-                let resized: Pod = self.pods(&pod).patch_subresource("resize", &pod.name, &params, &patch).await?;
+                let api = self.pods(&pod);
+                let resized = self.send(api.patch_subresource("resize", &pod.name, &params, &patch)).await?;
                 self.remember(resized);
                 Ok(())
             }
@@ -221,6 +229,12 @@ impl Act {
                 Ok(())
             }
         }
+    }
+
+    /// Sends a request to the API server once there is a seat for it; nobody ever closes them.
+    async fn send<T>(&self, request: impl Future<Output = T>) -> T {
+        let _seat = self.seats.acquire().await.ok();
+        request.await
     }
 
     /// Puts a write's answer into the index, so that the next plan sees it before the watch does.
@@ -258,8 +272,8 @@ impl Act {
     {
         let (params, patch) = (PatchParams::default(), Patch::Merge(body));
         let patched = match status {
-            true => api.patch_status(name, &params, &patch).await?,
-            false => api.patch(name, &params, &patch).await?,
+            true => self.send(api.patch_status(name, &params, &patch)).await?,
+            false => self.send(api.patch(name, &params, &patch)).await?,
         };
         self.remember(patched);
         Ok(())
@@ -267,13 +281,25 @@ impl Act {
 
     async fn delete(&self, target: Target, uid: String) -> Result<(), ActError> {
         match target {
-            Target::Claim(name) => delete_one(self.all::<NodeClaim>(), &name, uid).await,
-            Target::Pool(name) => delete_one(self.all::<NodePool>(), &name, uid).await,
-            Target::Class(name) => delete_one(self.all::<EC2NodeClass>(), &name, uid).await,
-            Target::Node(name) => delete_one(self.all::<Node>(), &name, uid).await,
-            Target::Overlay(name) => delete_one(self.all::<NodeOverlay>(), &name, uid).await,
-            Target::Buffer { namespace, name } => delete_one(self.buffers(&namespace), &name, uid).await,
-            Target::Usage(name) => delete_one(self.all::<NodeReport>(), &name, uid).await,
+            Target::Claim(name) => self.delete_one(self.all::<NodeClaim>(), &name, uid).await,
+            Target::Pool(name) => self.delete_one(self.all::<NodePool>(), &name, uid).await,
+            Target::Class(name) => self.delete_one(self.all::<EC2NodeClass>(), &name, uid).await,
+            Target::Node(name) => self.delete_one(self.all::<Node>(), &name, uid).await,
+            Target::Overlay(name) => self.delete_one(self.all::<NodeOverlay>(), &name, uid).await,
+            Target::Buffer { namespace, name } => self.delete_one(self.buffers(&namespace), &name, uid).await,
+            Target::Usage(name) => self.delete_one(self.all::<NodeReport>(), &name, uid).await,
+        }
+    }
+
+    async fn delete_one<K>(&self, api: Api<K>, name: &str, uid: String) -> Result<(), ActError>
+    where
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        let only_this = Preconditions { uid: Some(uid), resource_version: None };
+        match self.send(api.delete(name, &DeleteParams::default().preconditions(only_this))).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -294,7 +320,8 @@ impl Act {
     /// A pod that is bound meanwhile, or gone, needs it no more; without the right kube-scheduler chooses by itself.
     async fn expect(&self, pod: &PodRef, node: &str) {
         let body = json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}});
-        match self.pods(pod).patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(&body)).await {
+        let (api, params) = (self.pods(pod), PatchParams::default());
+        match self.send(api.patch_status(&pod.name, &params, &Patch::Merge(&body))).await {
             Ok(patched) => self.remember(patched),
             Err(error) => {
                 let (pod, error) = (format!("{}/{}", pod.namespace, pod.name), daemon::error::chain(&error));
@@ -316,8 +343,9 @@ impl Act {
             "metadata": {"name": pod.name, "namespace": pod.namespace},
             "deleteOptions": options,
         });
+        let params = PostParams::default();
         let answer: Result<Value, kube::Error> =
-            api.create_subresource("eviction", &pod.name, &PostParams::default(), &eviction).await;
+            self.send(api.create_subresource("eviction", &pod.name, &params, &eviction)).await;
         let code = answer.as_ref().err().map_or(201, |error| match error {
             kube::Error::Api(status) => status.code,
             _ => 0,
@@ -333,19 +361,7 @@ impl Act {
             preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
             ..DeleteParams::default()
         };
-        api.delete(&pod.name, &params).await.map(drop).map_err(ActError::from)
-    }
-}
-
-async fn delete_one<K>(api: Api<K>, name: &str, uid: String) -> Result<(), ActError>
-where
-    K: Clone + std::fmt::Debug + DeserializeOwned,
-{
-    let only_this = Preconditions { uid: Some(uid), resource_version: None };
-    match api.delete(name, &DeleteParams::default().preconditions(only_this)).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error.into()),
+        self.send(api.delete(&pod.name, &params)).await.map(drop).map_err(ActError::from)
     }
 }
 

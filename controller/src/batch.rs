@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Waiting pods, and nodes that may go, are looked at again after this long even if nothing changes (core 2.1).
+pub const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
 /// Karpenter's batch settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
@@ -40,7 +43,8 @@ pub enum Trigger {
     },
     /// A pod that a plan has answered is refused again: the next plan may take its time.
     Again,
-    /// A node that was disturbed does not count as that any more: what held others back, budgets or pods on their way, may be over.
+    /// A node that was disturbed does not count as that any more: what held others back, budgets or pods on their way, may be over. Or a
+    /// pod left a node that may go as soon as it is not needed.
     Freed,
 }
 

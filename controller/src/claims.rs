@@ -41,11 +41,11 @@ pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2N
         startup_taints: startup_taints(pool, class),
         requirements: match launch.purpose {
             // Word for word, unless pods count on less than all of it.
-            Purpose::Static if launch.pods.is_empty() => pool.template_requirements(),
+            Purpose::Static if launch.pods.is_empty() => pool.template_requirements().into(),
             Purpose::Replacement if pool.spec.replicas.is_some() && launch.requests.is_empty() => {
-                pool.template_requirements()
+                pool.template_requirements().into()
             }
-            Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch),
+            Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch).into(),
         },
         resources: ResourceRequirements { requests: quantities(&launch.requests) },
         node_class_ref: template.spec.node_class_ref.clone(),

@@ -4,6 +4,7 @@
 
 mod consequences;
 mod context;
+mod shared;
 mod table;
 mod turns;
 
@@ -15,7 +16,7 @@ use api::objects::{
     PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
 };
 use api::usage::Usage;
-use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
 use jiff::Timestamp;
 
 pub use consequences::Kept;
@@ -23,6 +24,7 @@ pub use table::{Key, Table, key_of};
 pub use turns::{End, Said, Speaker, Turn, Turns};
 
 use crate::work::Consequences;
+use shared::Shared;
 
 /// Everything that we watch.
 #[derive(Debug, Default)]
@@ -78,12 +80,15 @@ pub struct Index {
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_instance: BTreeMap<String, BTreeSet<Key>>,
     pod_events: BTreeMap<String, Timestamp>,
+    /// What claims ask for.
+    requirements: Shared<Requirement>,
 }
 
 impl Index {
     /// Takes in one object. `live` is false while a watch replays what exists already.
     pub fn apply<K: Kept>(&mut self, mut object: K, now: Timestamp, live: bool) -> Consequences {
         object.slim();
+        object.share(self);
         let object = Arc::new(object);
         let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Consequences::default() };
         if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
@@ -287,6 +292,7 @@ mod tests {
     use crate::batch::Trigger;
     use crate::work::Work;
     use api::NodeClaim;
+    use api::objects::Pod;
     use kube::api::ObjectMeta;
 
     fn claim(uid: &str, version: &str) -> NodeClaim {
@@ -379,6 +385,33 @@ mod tests {
         assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::Freed]);
         assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty());
         assert!(index.delete::<NodeClaim>("default-1", NOW).plan.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_leaves_a_node_calls_for_a_plan_where_the_regular_look_would_come_too_late() {
+        let pod = |version: &str, change: serde_json::Value| {
+            let mut all = serde_json::json!({"metadata": {"resourceVersion": version}, "spec": {"nodeName": "node-1"}});
+            crate::fixture::merge(&mut all, &change);
+            crate::fixture::pod(&all).as_ref().clone()
+        };
+        let ends = serde_json::json!({"metadata": {"deletionTimestamp": crate::fixture::at(9).to_string()}});
+        let none = Vec::new();
+        for (disruption, replicas, asked) in [
+            (serde_json::json!({"consolidateAfter": "0s"}), None, vec![Trigger::Freed]),
+            (serde_json::json!({"consolidateAfter": "9s"}), None, vec![Trigger::Freed]),
+            (serde_json::json!({"consolidateAfter": "10s"}), None, none.clone()),
+            (serde_json::json!({"consolidateAfter": "Never"}), None, none.clone()),
+            (serde_json::json!({"consolidateAfter": "0s"}), Some(1), none.clone()),
+        ] {
+            let mut index = Index::default();
+            let change = serde_json::json!({"spec": {"disruption": disruption, "replicas": replicas}});
+            drop(index.apply(crate::fixture::pool(&change).as_ref().clone(), NOW, true));
+            drop(index.apply(crate::fixture::claim(&crate::fixture::status(&[])).as_ref().clone(), NOW, true));
+            drop(index.apply(crate::fixture::node(&serde_json::json!({})).as_ref().clone(), NOW, true));
+            assert_eq!(index.apply(pod("7", serde_json::json!({})), NOW, true).plan, none, "it came");
+            assert_eq!(index.apply(pod("8", ends.clone()), NOW, true).plan, asked, "it begins to end: {change}");
+            assert_eq!(index.delete::<Pod>("default/web", NOW).plan, asked, "it is gone: {change}");
+        }
     }
 
     #[test]

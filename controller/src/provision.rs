@@ -3,18 +3,18 @@
 //! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
 
 mod consequences;
+mod looks;
 mod problems;
 mod scores;
 mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use planner::{Checked, Millis, NodeVerdict, Noted, Plan, Rest, Ripe};
+use planner::{Checked, Noted, Plan, Rest, Ripe};
 use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -32,25 +32,9 @@ use crate::nominations::{self, Nominations};
 use crate::resizes::{Adviser, Resizer};
 use crate::verdicts::{Findings, Generations, Verdicts};
 use crate::work::Work;
+use looks::{Looks, Next};
 use scores::Scores;
 use stays::Gauges;
-
-/// Waiting pods are looked at again after this long even if nothing changes (core 2.1).
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// Time between looks at nodes that may go, at least: moments at which nodes may go lie close together where there are many.
-const LEAST_PAUSE: Duration = Duration::from_secs(1);
-/// Such looks, and plans for whom kube-scheduler refuses again and again, take at most one part in so many of the time.
-const PAUSES: u32 = 5;
-/// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
-const UNSYNCED: Duration = Duration::from_millis(100);
-
-/// When to plan anew.
-struct Next {
-    /// After so long at the latest.
-    look: Duration,
-    /// After so long at the earliest, unless somebody comes whom no plan has seen.
-    pause: Duration,
-}
 
 /// When to plan, and how.
 #[derive(Clone, Copy, Debug)]
@@ -118,27 +102,25 @@ impl Provisioner {
     /// Runs passes until every sender of triggers is gone.
     pub async fn run(self, mut triggers: UnboundedReceiver<Trigger>) {
         let mut batch = Batch::new(self.rules.window);
-        let (mut due, mut earliest, mut unhurried) = (Instant::now(), Instant::now(), Instant::now());
+        let mut looks = Looks::starting(Instant::now());
         loop {
             tokio::select! {
                 trigger = triggers.recv() => match trigger {
                     Some(Trigger::New(id)) => batch.trigger(&id, Instant::now()),
                     Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
                     Some(Trigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
-                    Some(Trigger::Refused { .. } | Trigger::Again) => due = due.min(earliest),
-                    // What ends together is planned for together.
-                    Some(Trigger::Freed) => due = due.min(unhurried.max(Instant::now() + self.rules.window.idle)),
+                    Some(Trigger::Refused { .. } | Trigger::Again) => looks.ask_again(),
+                    Some(Trigger::Freed) => looks.ask_together(Instant::now() + self.rules.window.idle),
                     None => return,
                 },
-                () = tokio::time::sleep_until(batch.wakes(due)) => {
+                () = tokio::time::sleep_until(batch.wakes(looks.due())) => {
                     self.cluster.read(|index| batch.hold(|pod| index.is_unjudged(pod)));
-                    if batch.wakes(due) > Instant::now() {
+                    if batch.wakes(looks.due()) > Instant::now() {
                         continue;
                     }
                     batch.close();
                     let next = self.pass().await;
-                    let now = Instant::now();
-                    (due, earliest, unhurried) = (now + next.look, now + next.pause, now + next.pause.max(LEAST_PAUSE));
+                    looks = Looks::after(next, Instant::now());
                 }
             }
         }
@@ -148,14 +130,14 @@ impl Provisioner {
     async fn pass(&self) -> Next {
         let prepared = |index: &Index| index.is_synced() && self.market.knows(index.classes.keys());
         if !self.cluster.read(prepared) {
-            return Next { look: UNSYNCED, pause: UNSYNCED };
+            return Next::UNSYNCED;
         }
         let started = Instant::now();
         let now = self.cluster.now();
         let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
         self.market.learn_pools(own_catalogues(&built));
         let Some((built, plan)) = self.plan(built, started).await else {
-            return Next { look: LOOK_AGAIN, pause: LEAST_PAUSE };
+            return Next::REGULAR;
         };
         let took = started.elapsed();
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
@@ -164,8 +146,9 @@ impl Provisioner {
             self.cluster.queue.add(work);
         }
         let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
-        let pause = pause_after(took);
-        Next { look: next_look(&built, &plan, &ripe, pause, rests_until), pause: pause.max(self.rules.window.idle) }
+        let pause = looks::pause_after(took);
+        let look = looks::next_look(&built, &plan, &ripe, pause, rests_until);
+        Next { look, pause: pause.max(self.rules.window.idle) }
     }
 
     /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
@@ -347,38 +330,3 @@ fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
         pools.filter_map(|pool| Some((pool.name.clone(), Arc::clone(built.snapshot.catalogues.get(pool.catalogue)?))));
     own.collect()
 }
-
-/// After a plan that `took` so long.
-fn pause_after(took: Duration) -> Duration {
-    took.saturating_mul(PAUSES - 1).min(LOOK_AGAIN)
-}
-
-/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look; a cluster at rest
-/// knows the moment itself.
-fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, pause: Duration, rests_until: Option<Millis>) -> Duration {
-    let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
-    let now = built.snapshot.now.0;
-    let next = match rests_until {
-        Some(until) => span(until.0 - now),
-        None => soonest(built, plan).and_then(span),
-    };
-    next.into_iter()
-        .chain(ripe.next)
-        .min()
-        .map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause.max(LEAST_PAUSE), LOOK_AGAIN))
-}
-
-/// Milliseconds until time alone changes what becomes of a node.
-fn soonest(built: &Built, plan: &Plan) -> Option<i64> {
-    let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
-        NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => Some(*remaining),
-        _ => None,
-    });
-    let now = built.snapshot.now.0;
-    let moments = built.snapshot.nodes.iter().filter(|node| node.leaving.is_none());
-    let moments = moments.flat_map(|node| node.expires.into_iter().chain(node.sick.as_ref().map(|sick| sick.due)));
-    named.chain(moments.map(|at| at.0 - now).filter(|left| *left > 0)).min()
-}
-
-#[cfg(test)]
-mod tests;

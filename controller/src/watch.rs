@@ -1,6 +1,8 @@
 //! Guarded watches: what the API server shows goes into the index; an object that cannot be read is named
 //! and skipped, and everything else goes on.
 
+mod guarded;
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,13 +10,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use kube::Client;
 use kube::api::Api;
-use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 
 use crate::cluster::Cluster;
 use crate::event::{Note, Object};
 use crate::index::{Kept, key_of};
+use guarded::{Guarded, Malformed};
 
 /// Pods in one page of a list: large enough to be quick, small enough not to hold 100,000 at once.
 const PAGE: u32 = 500;
@@ -24,7 +26,7 @@ pub async fn watch<K>(client: Client, cluster: Arc<Cluster>)
 where
     K: Kept + DeserializeOwned,
 {
-    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    let api: Api<Guarded<K>> = Api::all(client);
     let mut events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
     let mut relist: Option<BTreeSet<String>> = None;
     while let Some(event) = events.next().await {
@@ -37,7 +39,7 @@ where
     }
 }
 
-fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<DeserializeGuard<K>>, relist: &mut Option<BTreeSet<String>>) {
+fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &mut Option<BTreeSet<String>>) {
     match event {
         watcher::Event::Init => *relist = Some(BTreeSet::new()),
         watcher::Event::InitApply(object) => {
@@ -59,16 +61,15 @@ fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<DeserializeGuard<K>>, 
 }
 
 /// A broken object leaves the last good version of itself in place: that is the best guess at what it is.
-fn put<K: Kept + Debug>(cluster: &Cluster, object: DeserializeGuard<K>, live: bool) {
+fn put<K: Kept + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
     match object.0 {
         Ok(object) => cluster.change(|index| index.apply(object, cluster.now(), live)),
-        Err(invalid) => {
+        Err(Malformed { metadata, error }) => {
             let kind = K::kind(&());
-            let name = invalid.metadata.name.clone().unwrap_or_default();
-            let error = invalid.error.to_string();
+            let name = metadata.name.clone().unwrap_or_default();
             log::error!(kind = kind.as_ref(), name = name.as_str(), error = error.as_str(); "skipping a malformed object");
             cluster.notes.publish(Note::warning(
-                Object::new(K::api_version(&()).as_ref(), kind.as_ref(), &invalid.metadata),
+                Object::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata),
                 api::reason::MALFORMED_OBJECT,
                 format!("Kerf cannot read this {kind} and leaves it aside: {error}"),
             ));

@@ -177,5 +177,5 @@ fn a_static_claim_with_pods_is_as_the_plan_says() {
     let replacement = Launch { purpose: planner::Purpose::Replacement, pods: Vec::new(), ..planned.clone() };
     assert_eq!(of_kept(&replacement), of(&planned), "pods of the node that goes count on it");
     let for_nobody = Launch { requests: Resources::default(), ..replacement };
-    assert_eq!(of_kept(&for_nobody), kept.template_requirements());
+    assert_eq!(of_kept(&for_nobody).to_vec(), kept.template_requirements());
 }

@@ -1,5 +1,7 @@
 //! Claims that are no longer what their pool asks for (core 3.6). The pool alone decides, so a claim follows it at once.
 
+use std::cell::LazyCell;
+
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, Requirement, condition, hash, label, reason};
 use cloud::nodeclass::Drift;
@@ -29,7 +31,8 @@ fn template(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
 
 /// A label that is missing has drifted, but where it was required when the claim was made: the next machine would lack it too.
 fn requirements(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
-    let asked_for = cloud::types::requirements(&claim.spec.requirements);
+    // The types that a claim may have are many: they are read only where a label is missing.
+    let asked_for = LazyCell::new(|| cloud::types::requirements(&claim.spec.requirements));
     let asked = cloud::types::requirements(&pool.spec.template.spec.requirements);
     let stands = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
     let drifted = |(key, set): &(&str, &ValueSet)| match stands(key) {

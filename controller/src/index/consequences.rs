@@ -11,7 +11,7 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 
 use super::{Index, Key, Said, Speaker, Table, instance_id, key_of, launch_token, provider_id};
-use crate::batch::Trigger;
+use crate::batch::{LOOK_AGAIN, Trigger};
 use crate::work::{Consequences, Work};
 
 /// A kind that the index keeps.
@@ -28,6 +28,8 @@ pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sy
         meta.managed_fields = None;
         keep_annotations(meta, |key| key != annotation::LAST_APPLIED);
     }
+    /// Replaces what others have alike by the one copy that is kept of it.
+    fn share(&mut self, _: &mut Index) {}
     /// Its conditions, where they are counted.
     fn said(&self) -> Vec<Said<'_>> {
         Vec::new()
@@ -116,12 +118,27 @@ impl Kept for Pod {
             if node.metadata.deletion_timestamp.is_some() {
                 all.work.push(Work::Node(key_of(node.as_ref())));
             }
-            if event_node(before, after).is_some() {
-                all.work.extend(index.claim_of(node).map(|claim| Work::Claim(key_of(claim.as_ref()))));
+            let Some(claim) = index.claim_of(node).filter(|_| event_node(before, after).is_some()) else { continue };
+            all.work.push(Work::Claim(key_of(claim.as_ref())));
+            if !after.is_some_and(stays) && may_go_soon(index, claim) {
+                all.plan.push(Trigger::Freed);
             }
         }
         all
     }
+}
+
+/// Whether a pod neither ends nor has ended.
+fn stays(pod: &Pod) -> bool {
+    !pod.is_terminal() && !pod.is_terminating()
+}
+
+/// Whether a node may go before the regular look comes, once its pods have left. Where nodes have to be quiet for longer that look
+/// finds the moment; a node that goes already asks for itself.
+fn may_go_soon(index: &Index, claim: &NodeClaim) -> bool {
+    let dynamic = index.pool_of(claim).filter(|pool| pool.spec.replicas.is_none());
+    let quiet = dynamic.and_then(|pool| pool.spec.disruption.consolidate_after.nanos().ok().flatten());
+    claim.metadata.deletion_timestamp.is_none() && quiet.is_some_and(|nanos| nanos < LOOK_AGAIN.as_nanos() as i64)
 }
 
 /// What a pod's change asks of the planner.
@@ -259,6 +276,10 @@ impl Kept for NodeClaim {
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.claims
+    }
+
+    fn share(&mut self, index: &mut Index) {
+        self.spec.requirements = index.requirements.share(&self.spec.requirements);
     }
 
     fn said(&self) -> Vec<Said<'_>> {

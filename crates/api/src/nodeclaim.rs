@@ -1,6 +1,7 @@
 //! NodeClaim (`karpenter.sh/v1`): one machine, from the wish for it to its end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -33,8 +34,8 @@ pub struct NodeClaimSpec {
     /// Taints that the node starts with and that others lift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_taints: Option<Vec<Taint>>,
-    /// What the node's labels may be.
-    pub requirements: Vec<Requirement>,
+    /// What the node's labels may be: shared, for a claim is copied at each look and its types are many.
+    pub requirements: Arc<[Requirement]>,
     /// What the node must have room for.
     #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
     pub resources: ResourceRequirements,

@@ -38,7 +38,12 @@ pub(super) fn claim(
         kind: "EC2NodeClass".to_owned(),
         name: "default".to_owned(),
     };
-    let spec = NodeClaimSpec { requirements, node_class_ref: class, expire_after, ..NodeClaimSpec::default() };
+    let spec = NodeClaimSpec {
+        requirements: requirements.into(),
+        node_class_ref: class,
+        expire_after,
+        ..NodeClaimSpec::default()
+    };
     let own = |wanted: &&planner::Requirement| {
         let single = wanted.operator == planner::Operator::In && wanted.values.len() == 1;
         single && !well_known.contains(&wanted.key)

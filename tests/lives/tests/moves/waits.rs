@@ -5,8 +5,8 @@ use lives::surroundings::Workload;
 use lives::town::{Town, pool};
 use serde_json::json;
 
-/// The regular look, Karpenter's validation and the end of a machine.
-const SECONDS: i64 = 10 + 15 + 6;
+/// What comes together, Karpenter's validation and the end of a machine; no regular look.
+const SECONDS: i64 = 1 + 15 + 6;
 
 /// A node is kept for the pods that were promised a place there until they have it, and no longer: for the whole 20 s of a promise it
 /// was taken for a destination, and the pod of the node that was needed was about to go there.

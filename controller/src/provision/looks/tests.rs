@@ -2,7 +2,7 @@
 
 use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
 
-use super::{Built, Duration, NodeVerdict, Plan, Ripe, next_look, pause_after};
+use super::{Built, Duration, Instant, LOOK_AGAIN, Looks, Next, NodeVerdict, Plan, Ripe, next_look, pause_after};
 
 fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
     let named = |verdict| ("node".to_owned(), verdict);
@@ -63,4 +63,32 @@ fn a_cluster_at_rest_says_itself_when_to_look_and_not_a_plan_of_long_ago() {
         let next = next_look(&built, &long_ago, &Ripe::default(), Duration::ZERO, Some(Millis(until)));
         assert_eq!(next, Duration::from_millis(expected), "at rest until {until}");
     }
+}
+
+#[test]
+fn what_is_freed_together_is_planned_for_together_and_never_sooner_than_a_pause_allows() {
+    let start = Instant::now();
+    let at = |millis| start + Duration::from_millis(millis);
+    let rows = [
+        ("long after a plan of no length", 0, &[5000, 5100, 5190][..], 5200),
+        ("within the least pause", 0, &[100, 900], 1000),
+        ("after a plan that took long", 4000, &[100, 3000], 4000),
+        ("when the regular look is nearer", 0, &[9900], 10_000),
+    ];
+    for (what, pause, freed, expected) in rows {
+        let plan = Next { look: LOOK_AGAIN, pause: Duration::from_millis(pause) };
+        let mut looks = Looks::after(plan, start);
+        for moment in freed {
+            looks.ask_together(at(moment + 200));
+        }
+        assert_eq!(looks.due(), at(expected), "{what}");
+    }
+}
+
+#[test]
+fn whoever_asks_again_is_answered_after_the_pause() {
+    let start = Instant::now();
+    let mut looks = Looks::after(Next { look: LOOK_AGAIN, pause: Duration::from_millis(400) }, start);
+    looks.ask_again();
+    assert_eq!(looks.due(), start + Duration::from_millis(400));
 }
