@@ -170,6 +170,12 @@ impl Index {
         self.pods.get(self.waiting.get(uid).or_else(|| self.unjudged.get(uid))?)
     }
 
+    /// Whether the pod with this UID has no place.
+    #[must_use]
+    pub fn waits(&self, uid: &str) -> bool {
+        self.waiting_pod(uid).is_some()
+    }
+
     /// Whether the scheduler has found no place for some pod.
     #[must_use]
     pub fn has_waiting_pods(&self) -> bool {

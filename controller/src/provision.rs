@@ -188,7 +188,7 @@ impl Provisioner {
     fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
-        nominations.forget_arrived(|pod| index.waiting_pod(pod).is_some());
+        nominations.forget_arrived(|pod| index.waits(pod));
         self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.build(&Input {
@@ -300,8 +300,7 @@ impl Provisioner {
 
     fn promise(&self, pods: &[String], node: &str, now: Timestamp) {
         let until = nominations::after(now, nominations::lifetime(self.rules.window.max));
-        let waits =
-            self.cluster.read(|index| pods.iter().map(|pod| index.waiting_pod(pod).is_some()).collect::<Vec<_>>());
+        let waits = self.cluster.read(|index| pods.iter().map(|pod| index.waits(pod)).collect::<Vec<_>>());
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         for (pod, waits) in pods.iter().zip(waits) {
             nominations.promise((pod, waits), node, until);

@@ -1,20 +1,19 @@
 //! Lists that many objects have alike are kept once: claims of one plan mostly ask for the same hundred types.
 
-use std::collections::HashSet;
-use std::hash::Hash;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Lists in use.
 #[derive(Debug)]
-pub struct Shared<T>(HashSet<Arc<[T]>>);
+pub struct Shared<T>(BTreeSet<Arc<[T]>>);
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
-        Self(HashSet::new())
+        Self(BTreeSet::new())
     }
 }
 
-impl<T: Eq + Hash> Shared<T> {
+impl<T: Ord> Shared<T> {
     /// The list that stands for all of its kind. Those that nobody holds any more are forgotten when a new one comes.
     pub fn share(&mut self, list: &Arc<[T]>) -> Arc<[T]> {
         if let Some(known) = self.0.get(list) {

@@ -107,7 +107,7 @@ fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
         index.apply(owned("a", fresh), NOW, true).plan,
         [Trigger::Another { pod: "a".to_owned(), owner: owner() }]
     );
-    assert!(index.is_unjudged("a") && index.waiting_pod("a").is_some() && !index.has_waiting_pods());
+    assert!(index.is_unjudged("a") && index.waits("a") && !index.has_waiting_pods());
     let refused = serde_json::to_value(waiting().status).unwrap();
     let mut again = owned("a", refused.clone());
     again.metadata.resource_version = Some("6".to_owned());
