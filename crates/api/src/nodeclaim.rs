@@ -34,7 +34,8 @@ pub struct NodeClaimSpec {
     /// Taints that the node starts with and that others lift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_taints: Option<Vec<Taint>>,
-    /// What the node's labels may be: shared, for a claim is copied at each look and its types are many.
+    /// What the node's labels may be.
+    // Shared, for a claim is copied at each look and the types that it may have are many.
     pub requirements: Arc<[Requirement]>,
     /// What the node must have room for.
     #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
