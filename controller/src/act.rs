@@ -27,8 +27,8 @@ use crate::metrics;
 
 /// How many pods are told at once where they are expected.
 const EXPECTED_ABREAST: usize = 16;
-/// How many requests are before the API server at once. Each is a connection, with its buffers and a handshake on both sides: a plan's
-/// thousand claims at once keep the API server from answering any of them.
+/// How many requests are before the API server at once. Each is a connection, with its buffers and a handshake on both sides, and a
+/// plan may have a thousand claims to write.
 const REQUESTS_ABREAST: usize = 32;
 
 /// One thing to do.
@@ -140,6 +140,7 @@ pub struct Act {
     client: Client,
     /// Without retries of its own: a blocked eviction must come back at once.
     eviction_client: Client,
+    /// For the requests of `client`.
     seats: Arc<Semaphore>,
     cloud: Arc<dyn Cloud>,
     terminations: Arc<Terminations>,
@@ -231,7 +232,8 @@ impl Act {
         }
     }
 
-    /// Sends a request to the API server once there is a seat for it; nobody ever closes them.
+    /// Sends a request to the API server once there is a seat for it; nobody ever closes them. A drain's requests have no time to
+    /// stand in line behind writes that are tried again.
     async fn send<T>(&self, request: impl Future<Output = T>) -> T {
         let _seat = self.seats.acquire().await.ok();
         request.await
@@ -343,9 +345,8 @@ impl Act {
             "metadata": {"name": pod.name, "namespace": pod.namespace},
             "deleteOptions": options,
         });
-        let params = PostParams::default();
         let answer: Result<Value, kube::Error> =
-            self.send(api.create_subresource("eviction", &pod.name, &params, &eviction)).await;
+            api.create_subresource("eviction", &pod.name, &PostParams::default(), &eviction).await;
         let code = answer.as_ref().err().map_or(201, |error| match error {
             kube::Error::Api(status) => status.code,
             _ => 0,
@@ -361,7 +362,7 @@ impl Act {
             preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
             ..DeleteParams::default()
         };
-        self.send(api.delete(&pod.name, &params)).await.map(drop).map_err(ActError::from)
+        api.delete(&pod.name, &params).await.map(drop).map_err(ActError::from)
     }
 }
 
@@ -401,3 +402,6 @@ impl Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use planner::CapacityType;
 use serde_json::json;
 
+pub use consolidatable::quiet_time;
 pub use gates::Limit;
 
 use crate::act::{Step, Target};

@@ -136,9 +136,9 @@ fn stays(pod: &Pod) -> bool {
 /// Whether a node may go before the regular look comes, once its pods have left. Where nodes have to be quiet for longer that look
 /// finds the moment; a node that goes already asks for itself.
 fn may_go_soon(index: &Index, claim: &NodeClaim) -> bool {
-    let dynamic = index.pool_of(claim).filter(|pool| pool.spec.replicas.is_none());
-    let quiet = dynamic.and_then(|pool| pool.spec.disruption.consolidate_after.nanos().ok().flatten());
-    claim.metadata.deletion_timestamp.is_none() && quiet.is_some_and(|nanos| nanos < LOOK_AGAIN.as_nanos() as i64)
+    let quiet = index.pool_of(claim).and_then(|pool| crate::lifecycle::quiet_time(pool));
+    let goes = claim.metadata.deletion_timestamp.is_some();
+    !goes && !is_static(index, claim) && quiet.is_some_and(|quiet| quiet < LOOK_AGAIN)
 }
 
 /// What a pod's change asks of the planner.

@@ -24,7 +24,11 @@ pub(super) fn follow(view: &View, claim: &mut NodeClaim, decision: &mut Decision
 
 /// What is left until the node has been quiet for long enough; `None` where it never will have been, or is not up yet.
 fn quiet_in(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Duration> {
+    Some(time_left(claim.quiet_since()?, quiet_time(pool)?, now))
+}
+
+/// How long the pool's nodes have to be quiet before they may go; `None` where they never may, or nobody can tell.
+pub fn quiet_time(pool: &NodePool) -> Option<Duration> {
     let asked = pool.spec.disruption.consolidate_after.nanos().ok().flatten()?;
-    let asked = Duration::from_nanos(u64::try_from(asked).unwrap_or_default());
-    Some(time_left(claim.quiet_since()?, asked, now))
+    Some(Duration::from_nanos(u64::try_from(asked).unwrap_or_default()))
 }

@@ -1,6 +1,6 @@
 //! An object as the API server shows it, which may be malformed: one that cannot be read must not keep its watch from going on.
 //!
-//! kube's `DeserializeGuard` does the same with a copy of each object, a third of what the whole controller took from the allocator.
+//! kube's `DeserializeGuard` does the same with a copy of each object: an eighth of all that the controller asked of its allocator.
 
 use std::borrow::Cow;
 
