@@ -29,7 +29,7 @@ const RUN: &str = "kerf-agent.service";
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it takes minutes and two more programs: `make node` runs it"]
 async fn a_real_node_boots_serves_recovers_and_is_emptied() -> Result<()> {
-    if !System::wanted() {
+    if !System::is_available() {
         return Ok(());
     }
     let scene = Scene::set().await?;

@@ -13,7 +13,7 @@ use world::eventually;
 
 const NODE: &str = "ip-10-0-0-1";
 const OTHER: &str = "ip-10-0-0-2";
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(120);
 
 const JSON: &str = "application/json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";

@@ -12,7 +12,7 @@ use world::eventually;
 
 const NODE: &str = "ip-10-0-0-1";
 const OTHER: &str = "ip-10-0-0-2";
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 const USAGES: &str = "/apis/kerf.sh/v1alpha1/nodeusages";
 
 const JSON: &str = "application/json";

@@ -21,7 +21,7 @@ const CLUSTER: &str = "kerf-tokens";
 const REGION: &str = "us-west-2";
 const NODE: &str = "ip-10-0-0-1.us-west-2.compute.internal";
 const INSTANCE: &str = "i-0123456789abcdef0";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 struct Stage {
     eks: Eks,

@@ -90,8 +90,8 @@ async fn a_machine_without_faults_has_none() {
 #[tokio::test]
 async fn disks_full_read_only_and_slow() {
     let room = Room::new();
-    // The disk of the test is certainly not empty.
-    let settings = HealthSettings { disk_full_percent: Percent(1), ..HealthSettings::default() };
+    // Full from 0 % on: any disk of the test is, whatever is on it.
+    let settings = HealthSettings { disk_full_percent: Percent(0), ..HealthSettings::default() };
     let full = look(&mut room.sampler_with(settings), &check::DISK_FULL).await.unwrap();
     assert!(full.starts_with("/ is ") && full.contains("% full"), "{full}");
 

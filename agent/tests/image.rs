@@ -3,18 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "run/api.rs"]
-#[expect(dead_code, reason = "the tests of the loop use the rest")]
-mod api;
-#[path = "run/machine.rs"]
-#[expect(dead_code, reason = "the tests of the loop use the rest")]
-mod machine;
-
 use std::fs;
 use std::path::Path;
 
-use api::Api;
-use machine::{INSTANCE, Machine, NAME, node};
+use crate::api::Api;
+use crate::machine::{INSTANCE, Machine, NAME, node};
 use systemd_room::{Layer, System};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -79,7 +72,7 @@ fn provisioned(mode: &str) -> System {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_nodeadm_the_image_boots_to_a_node_with_open_gates() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let image = provisioned("observe").image(IMAGE);
@@ -105,7 +98,7 @@ async fn beside_nodeadm_the_image_boots_to_a_node_with_open_gates() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let image = provisioned("bootstrap").image(IMAGE);
@@ -120,7 +113,7 @@ async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
 
 #[test]
 fn an_image_with_a_fault_is_refused() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let system = machine_of_eks();

@@ -5,8 +5,6 @@
 
 #[path = "run/aemm.rs"]
 mod aemm;
-#[path = "run/api.rs"]
-mod api;
 #[path = "run/asked.rs"]
 mod asked;
 #[path = "run/client.rs"]
@@ -21,18 +19,12 @@ mod gates;
 mod hands;
 #[path = "run/health.rs"]
 mod health;
-#[path = "bootstrap/imds.rs"]
-#[expect(dead_code, reason = "the tests of bootstrap use the rest")]
-mod imds;
 #[path = "run/ledger.rs"]
 mod ledger;
 #[path = "run/local.rs"]
 mod local;
 #[path = "run/logind.rs"]
 mod logind;
-#[path = "run/machine.rs"]
-#[expect(dead_code, reason = "the units' tests use the rest")]
-mod machine;
 #[path = "run/memory.rs"]
 mod memory;
 #[path = "run/notices.rs"]

@@ -1,15 +1,11 @@
 //! A stop by SIGTERM, as systemd sends it: alone in its process, since a signal is for the whole of it.
 
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
-
 #[path = "run/api.rs"]
 #[expect(dead_code, reason = "the other tests of the loop use the rest")]
 mod api;
 #[path = "run/machine.rs"]
 #[expect(dead_code, reason = "the other tests of the loop use the rest")]
 mod machine;
-
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
 
@@ -32,7 +28,7 @@ async fn sigterm_ends_the_agent_with_its_journal_written() {
     })
     .await;
     raise(Signal::SIGTERM).unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(10), agent).await;
+    let ended = tokio::time::timeout(api::PATIENCE, agent).await;
     ended.expect("the agent ends in time").unwrap();
     let journal = machine.journal().expect("a journal");
     let pod = &journal["drain"]["pods"]["held"];

@@ -1,22 +1,12 @@
 //! The program itself under a service manager: what it tells over the notify socket, and that SIGTERM ends it well.
 
-#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
-
-#[path = "run/api.rs"]
-#[expect(dead_code, reason = "the tests of the loop use the rest")]
-mod api;
-#[path = "run/machine.rs"]
-#[expect(dead_code, reason = "the tests of the loop use the rest")]
-mod machine;
-
 use std::os::unix::net::UnixDatagram;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use api::{Api, until};
-use machine::{INSTANCE, Machine, NAME, node};
+use crate::api::{Api, until};
+use crate::machine::{INSTANCE, Machine, NAME, node};
 
 /// Adds what systemd has been told since to `all`.
 fn hear(socket: &UnixDatagram, all: &mut Vec<String>) {
@@ -62,7 +52,7 @@ async fn systemd_hears_of_readiness_state_life_and_end() {
     waits_for("STATUS=all gates are open").await;
     let pid = Pid::from_raw(i32::try_from(agent.id().unwrap()).unwrap());
     kill(pid, Signal::SIGTERM).unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(10), agent.wait()).await;
+    let ended = tokio::time::timeout(crate::api::PATIENCE, agent.wait()).await;
     assert!(ended.unwrap().unwrap().success());
     waits_for("STOPPING=1").await;
 }

@@ -3,22 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "run/api.rs"]
-#[expect(dead_code, reason = "the tests of the loop use the rest")]
-mod api;
 #[path = "units/disks.rs"]
 mod disks;
-#[path = "run/machine.rs"]
-#[expect(dead_code, reason = "the tests of the loop use the rest")]
-mod machine;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hyper::Method;
 
-use api::{Api, status, until};
-use machine::{INSTANCE, Machine, NAME, USER_DATA, node};
+use crate::api::{Api, status, until};
+use crate::machine::{INSTANCE, Machine, NAME, USER_DATA, node};
 use systemd_room::{Layer, System};
 
 const RUN: &str = "kerf-agent.service";
@@ -59,7 +53,7 @@ fn signal(system: &System, signal: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let machine = Machine::told_to_join().await;
@@ -84,7 +78,7 @@ async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let machine = Machine::told_to_join().await;
@@ -99,7 +93,7 @@ async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_and_a_hang_end_in_a_new_start() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let (api, _machine, system) = guarded("[Service]\nWatchdogSec=5\n").await;
@@ -120,7 +114,7 @@ async fn a_crash_and_a_hang_end_in_a_new_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_in_the_middle_of_a_drain_is_taken_up_again() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let (api, machine, system) = guarded("").await;
@@ -149,7 +143,7 @@ fn delays_shutdown(system: &System) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn logind_waits_with_a_shutdown_until_the_node_is_empty_and_no_longer() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let (api, _machine, system) = guarded("").await;
@@ -172,7 +166,7 @@ async fn logind_waits_with_a_shutdown_until_the_node_is_empty_and_no_longer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_journal_has_fields_to_search_by() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let (api, machine, system) = guarded("").await;
@@ -191,7 +185,7 @@ async fn the_journal_has_fields_to_search_by() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn systemd_finds_nothing_wrong_with_the_units_and_little_that_they_may() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let system = System::boot(layer("http://127.0.0.1:1"));

@@ -3,9 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "run/api.rs"]
-#[expect(dead_code, reason = "the tests of the run loop use the rest")]
-mod api;
 #[path = "usage/cost.rs"]
 mod cost;
 #[path = "usage/history.rs"]

@@ -1,13 +1,10 @@
 //! What shells complete: each script knows every word that `kerf --help` lists, and bash itself finds them by its own.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "support/kerf.rs"]
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
-use support::{Answer, kerf};
+use crate::support::{Answer, kerf};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 

@@ -2,17 +2,14 @@
 //! and old defaults keep their meaning.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "support/kerf.rs"]
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::kerf;
 use cli::convert::convert_text;
 use cli::input::read_text;
 use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest, sample};
 use serde_json::Value;
-use support::kerf;
 
 fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
@@ -31,7 +28,7 @@ const CONVERTED: [(&str, &[&str]); 9] = [
     ("convert_groups", &["--from", "cluster-autoscaler", "nodegroup.json", "asg.json", "--role", "nodes"]),
 ];
 
-fn convert(folder: &str, arguments: &[&str]) -> support::Answer {
+fn convert(folder: &str, arguments: &[&str]) -> crate::support::Answer {
     let all: Vec<&str> = ["convert"].into_iter().chain(arguments.iter().copied()).collect();
     kerf(&case(folder), &all, "", &[])
 }

@@ -1,17 +1,14 @@
 //! What every plan of every case promises of nodes: each is told of once, and whatever a move names stands in the plan.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "support/kerf.rs"]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::support::kerf;
 use api::objects::Node;
 use api::{NodeClaim, condition, reason};
 use cli::input::Objects;
 use serde_json::Value;
-use support::kerf;
 
 /// A plan of a case with the objects that it was made from.
 struct Planned {

@@ -2,20 +2,16 @@
 //! page says, and whatever a page names is there. `BLESS=1` writes what is printed into the pages anew.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
-#[path = "support/page.rs"]
-mod page;
 #[path = "how_to/programs.rs"]
 mod programs;
-#[path = "support/shell.rs"]
-mod shell;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::page::{Block, blocks, copy, here};
 use api::label;
 use cli::desk::{Answer, Conditions};
 use cli::view;
-use page::{Block, blocks, copy, here};
 
 /// Examples that are told of elsewhere than in `docs/how-to`.
 const ELSEWHERE: [(&str, &str); 3] =
@@ -66,7 +62,7 @@ impl Reader {
                 String::new()
             }
             "kerf" | "perl" => {
-                let (code, out, err) = shell::run(self.folder.path(), line, &known);
+                let (code, out, err) = crate::shell::run(self.folder.path(), line, &known);
                 assert_eq!(code, expected, "{line}\n{out}{err}");
                 out
             }

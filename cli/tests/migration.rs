@@ -2,18 +2,13 @@
 //! lines before it would have written, and with an API server that answers as one with Karpenter 1.14 does.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "support/page.rs"]
-mod page;
-#[path = "support/shell.rs"]
-mod shell;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use page::{blocks, copy, here};
+use crate::page::{blocks, copy, here};
 
 /// The lines of all shell blocks of a page.
 fn commands(page: &str) -> Vec<String> {
@@ -115,7 +110,7 @@ fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     });
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    shell::run(folder, line, &[("KUBECONFIG", kubeconfig.to_str().unwrap())])
+    crate::shell::run(folder, line, &[("KUBECONFIG", kubeconfig.to_str().unwrap())])
 }
 
 /// Carries out a page in a copy of a folder. What other programs write must lie there already.

@@ -2,14 +2,11 @@
 //! environment, prices from files, the example that everybody meets first.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
-#[path = "support/kerf.rs"]
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::{Answer, kerf};
 use cli::desk::Conditions;
 use serde_json::Value;
-use support::{Answer, kerf};
 
 fn cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")

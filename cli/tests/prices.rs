@@ -1,14 +1,11 @@
 //! `kerf prices` against a price list on loopback: a whole one, a broken one, none.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "support/kerf.rs"]
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
-use support::{Answer, kerf};
+use crate::support::{Answer, kerf};
 
 const HEADING: &str = "\"SKU\",\"TermType\",\"PricePerUnit\",\"Currency\",\"Unit\",\"Product Family\",\"Instance Type\",\
     \"Tenancy\",\"Operating System\",\"License Model\",\"Pre Installed S/W\",\"CapacityStatus\",\"Region Code\",\

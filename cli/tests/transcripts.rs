@@ -2,12 +2,9 @@
 //! built program answered when someone last reviewed it. `BLESS=1` writes the transcripts anew.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "support/kerf.rs"]
-mod support;
-
 use std::path::{Path, PathBuf};
 
-use support::kerf;
+use crate::support::kerf;
 
 fn cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")

@@ -1,14 +1,11 @@
 //! `kerf types -o json` from a clean clone: its shape, and what upstream's published table says of forty types.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
-
-#[path = "support/kerf.rs"]
-mod support;
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::support::kerf;
 use serde::Deserialize;
-use support::kerf;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,10 +40,7 @@ fn listed(arguments: &[&str]) -> Vec<Entry> {
 }
 
 fn examples() -> BTreeMap<String, Example> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/instance-type-examples.json");
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("the published table is expected at {}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_str(include_str!("../../crates/cloud/tests/published-types.json")).unwrap()
 }
 
 /// Types with a fact that is another in EC2's answer than in the table, which is older; `crates/cloud/tests/types.rs` has

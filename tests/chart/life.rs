@@ -24,7 +24,7 @@ const NAMESPACE: &str = "karpenter";
 const RELEASE: &str = "karpenter";
 const OURS: &str = "registry.example/kerf";
 const THEIRS: &str = "mirror.example.com/karpenter/controller";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 /// One Helm, one cluster, and the page that says what to do.
 struct Life<'a> {

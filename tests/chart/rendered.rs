@@ -47,6 +47,22 @@ fn both_helms_find_nothing_to_complain_about_and_render_the_same() -> Result<()>
     Ok(())
 }
 
+/// Control planes of tests and demo take the chart's rights from a file, so that they need no Helm.
+#[test]
+fn rights_of_control_planes_are_those_of_the_chart() -> Result<()> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("world/controlplane/rights.json");
+    let rendered = world::controlplane::render_rights()?;
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &rendered)?;
+    }
+    let found = std::fs::read_to_string(&path)?;
+    ensure!(
+        found == rendered,
+        "tests/world/controlplane/rights.json is stale: run `make bless` and review the difference"
+    );
+    Ok(())
+}
+
 /// What an upgrade may not change, and what others refer to by name.
 #[test]
 fn names_and_selectors_are_those_of_karpenters_release() -> Result<()> {

@@ -11,7 +11,7 @@ use cloud::{
 
 use world::ec2wire::{Ec2Wire, Fault};
 
-use crate::{Line, fake, launchable, settings, subnets};
+use super::{Line, fake, launchable, settings, subnets};
 
 fn text(text: &str) -> String {
     text.to_owned()

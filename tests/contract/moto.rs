@@ -23,7 +23,7 @@ use world::eventually;
 use world::judges;
 use world::process::{Process, RunFolder};
 
-use crate::REGION;
+use super::REGION;
 
 /// moto listens after a second; on a busy machine Python takes its time.
 const START: Duration = Duration::from_secs(60);

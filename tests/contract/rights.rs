@@ -12,8 +12,8 @@ use controller::interruption::message::{Message, parse};
 use serde_json::{Value, json};
 use world::judges;
 
-use crate::moto::Moto;
-use crate::{REGION, settings};
+use super::moto::Moto;
+use super::{REGION, settings};
 
 const ACCOUNT: &str = "123456789012";
 const CLUSTER: &str = "kerf";
@@ -171,7 +171,7 @@ async fn cloudformation_knows_irsa_and_leaves_the_queue_out() {
 async fn terraform_makes_what_the_tables_say() {
     let Some((terraform, plugins)) = judges::on_path("terraform").zip(std::env::var_os("KERF_TERRAFORM_PLUGINS"))
     else {
-        println!("left out: no terraform on the path, or no KERF_TERRAFORM_PLUGINS");
+        skip::report("no terraform on the path, or KERF_TERRAFORM_PLUGINS is not set");
         return;
     };
     let moto = Moto::start_with_managed_policies().await.unwrap();

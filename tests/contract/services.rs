@@ -11,8 +11,8 @@ use cloud::{
 use serde_json::json;
 use world::ec2wire::Fault;
 
-use crate::moto::Moto;
-use crate::{Line, discovery, launchable, settings, subnets};
+use super::moto::Moto;
+use super::{Line, discovery, launchable, settings, subnets};
 
 fn text(text: &str) -> String {
     text.to_owned()
@@ -152,7 +152,11 @@ async fn instances_that_ail() {
     let line = Line::new().await;
     let request = FleetRequest { target: 3, ..launchable(&line.fake, "ill").await };
     let ids: Vec<_> = line.fake.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let all_run = async || {
+        line.fake.tick();
+        Ok(line.fake.machines().iter().all(|it| it.instance.state == "running").then_some(()))
+    };
+    world::eventually("three running instances", std::time::Duration::from_secs(120), all_run).await.unwrap();
     let event = StatusEvent {
         code: text("instance-retirement"),
         description: text("going"),

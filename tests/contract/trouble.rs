@@ -7,7 +7,7 @@ use cloud::{Cloud, CloudError, Instance, Kind};
 use http::StatusCode;
 use world::ec2wire::Fault;
 
-use crate::{Line, launchable, settings};
+use super::{Line, launchable, settings};
 
 const LAUNCH: &str = "CreateFleet";
 

@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 /// Claims of a pool that stay.
 async fn claims_of(scene: &Scene, pool: &str) -> Result<Vec<NodeClaim>> {

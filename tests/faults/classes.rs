@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 fn class(name: &str, spec: &Value) -> Value {
     let tags = json!([{"tags": {"karpenter.sh/discovery": "kerf-demo"}}]);

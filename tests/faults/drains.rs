@@ -14,7 +14,7 @@ use serde_json::json;
 use world::controlplane::{CONTROLLER, Ending};
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 const BUDGET: &str = "stays";
 /// Questions about the instance of one node that drains: one when the drain is over, and then one a second or less until the

@@ -11,7 +11,7 @@ use serde_json::json;
 use world::ec2wire::Fault;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 /// More than once: what fails is tried again under the same token, later each time.
 const OFTEN: u64 = 4;

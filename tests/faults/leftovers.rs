@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, instance_of, play};
+use super::scene::{LIMIT, Scene, instance_of, play};
 
 async fn claim_in(scene: &Scene, zone: &str) -> Result<NodeClaim> {
     let claims = scene.claims().await?;

@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostPa
 use serde_json::json;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 /// A node with a pod, of which a controller that died wanted to be rid.
 struct Condemned {

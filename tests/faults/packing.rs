@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 const POOL: &str = "lowering";
 /// What the pod that stays requests, in thousandths of a CPU, and what it uses.

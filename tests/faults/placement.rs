@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 /// Zones of the nodes of running pods of `app`, one entry a pod, once so many run.
 async fn zones_of(scene: &Scene, app: &str, count: usize) -> Result<BTreeMap<String, String>> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use world::ec2wire::Fault;
 use world::eventually;
 
-use crate::scene::{LIMIT, QUEUE, Scene, instance_of, play};
+use super::scene::{LIMIT, QUEUE, Scene, instance_of, play};
 
 /// What stands for the controller in events.
 const LEASE: &str = "karpenter-leader-election";

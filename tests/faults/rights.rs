@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use world::controlplane::Asked;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
-use crate::{packing, surge};
+use super::scene::{LIMIT, Scene, play};
+use super::{packing, surge};
 
 const POOL: &str = "rightful";
 /// Of a node that never was.
@@ -156,7 +156,7 @@ async fn open_pool(scene: &Scene) -> Result<()> {
         "spec": {
             "disruption": {"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]},
             "template": {"spec": {
-                "terminationGracePeriod": "20s",
+                "terminationGracePeriod": "40s",
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
                 "requirements": types,
             }},
@@ -165,7 +165,8 @@ async fn open_pool(scene: &Scene) -> Result<()> {
     scene.stage.apply_value(pool).await
 }
 
-/// A budget holds a pod, its agent is deaf, and the claim's grace ends: the controller asks, and then deletes.
+/// A budget holds a pod, its agent is deaf, and the claim's grace ends: the controller asks, and then deletes. The grace is longer than
+/// the 25 s after which the controller may ask for the pods of a deaf agent.
 async fn forced_out(scene: &Scene) -> Result<()> {
     let app = "rightful";
     scene.pod(app, "1", json!({label::NODEPOOL: POOL})).await?;

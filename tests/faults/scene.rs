@@ -1,7 +1,7 @@
-//! One stage for all scenarios of this file, one scenario at a time, each beginning with nothing launched.
+//! A few stages for all scenarios of this folder: each scenario has one for itself meanwhile, and begins with nothing launched.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +16,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Semaphore;
 use world::eventually;
 use world::stage::Stage;
 
@@ -28,7 +28,11 @@ pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// Everything of the stage belongs to the runtime that set it, which therefore outlives each test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
-static SCENE: OnceCell<Mutex<Scene>> = OnceCell::const_new();
+/// How many stages there are at most: scenarios wait more than they compute, but a stage takes 1 GB of memory.
+const STAGES: usize = 3;
+static FREE: Semaphore = Semaphore::const_new(STAGES);
+/// Stages between two scenarios.
+static IDLE: Mutex<Vec<Scene>> = Mutex::new(Vec::new());
 
 /// The stage with a controller at work, and what the scenarios ask of it.
 pub struct Scene {
@@ -42,10 +46,15 @@ pub struct Scene {
     told_before: BTreeSet<String>,
 }
 
-/// Plays one scenario on the shared stage; its logs stay if it fails.
+/// Plays one scenario on a stage of its own for that time; its logs stay if it fails.
 pub fn play(scenario: impl AsyncFnOnce(&mut Scene) -> Result<()>) {
     let outcome = RUNTIME.block_on(async {
-        let mut scene = SCENE.get_or_try_init(Scene::set).await?.lock().await;
+        let _permit = FREE.acquire().await?;
+        let idle = IDLE.lock().unwrap().pop();
+        let mut scene = match idle {
+            Some(scene) => scene,
+            None => Scene::set().await?,
+        };
         let begin = Instant::now();
         scene.clear().await.context("the stage cannot be cleared for this scenario")?;
         println!("cleared the stage in {:.1?}", begin.elapsed());
@@ -54,7 +63,9 @@ pub fn play(scenario: impl AsyncFnOnce(&mut Scene) -> Result<()>) {
         if outcome.is_err() {
             scene.stage.keep_logs();
         }
-        outcome.with_context(|| format!("logs are in {}", scene.stage.folder().display()))
+        let outcome = outcome.with_context(|| format!("logs are in {}", scene.stage.folder().display()));
+        IDLE.lock().unwrap().push(scene);
+        outcome
     });
     if let Err(error) = outcome {
         panic!("{error:?}");
@@ -62,7 +73,7 @@ pub fn play(scenario: impl AsyncFnOnce(&mut Scene) -> Result<()>) {
 }
 
 impl Scene {
-    async fn set() -> Result<Mutex<Self>> {
+    async fn set() -> Result<Self> {
         let mut stage = Stage::set().await?;
         for file in ["ec2nodeclass.yaml", "nodepool.yaml", "aws-node.yaml"] {
             stage.apply(&format!("getting-started/{file}")).await?;
@@ -80,7 +91,7 @@ impl Scene {
             Ok(pool.is_true(condition::READY).then_some(()))
         })
         .await?;
-        Ok(Mutex::new(scene))
+        Ok(scene)
     }
 
     /// What the last scenario left starts to go the regular way; of all before it nothing may be left by now.

@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
 use world::eventually;
 
-use crate::scene::{LIMIT, Scene, play};
+use super::scene::{LIMIT, Scene, play};
 
 async fn deploy(scene: &Scene, app: &str) -> Result<()> {
     let labels = json!({"app": app});

@@ -12,7 +12,7 @@ use serde_json::Value;
 use world::eventually;
 use world::machines::{Machine, Phase};
 
-use crate::{LIMIT, Stage};
+use super::{LIMIT, Stage};
 
 /// What only bootstrap writes, and kubelet reads.
 const KUBELETS: [&str; 4] = [

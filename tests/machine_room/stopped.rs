@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use world::eventually;
 use world::imds::Interruption;
 
-use crate::{LIMIT, Stage, condition_of};
+use super::{LIMIT, Stage, condition_of};
 
 /// Cordoned, kept from load balancers, with a deadline: what an interruption does to a Node besides its conditions.
 fn marks(node: &Node) -> [bool; 3] {

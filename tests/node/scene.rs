@@ -32,7 +32,7 @@ impl Scene {
     /// Applies classes, pools and pods, and returns when EC2 has started the real machine for them.
     pub async fn set() -> Result<Self> {
         let parts = tokio::task::spawn_blocking(Parts::find).await??;
-        let mut stage = Stage::set_with(Some(parts)).await?;
+        let mut stage = Stage::set_with(Arc::new(parts.into())).await?;
         let client = stage.client.clone();
         let observer = Observer::start(&client);
         stage.start_controller()?;

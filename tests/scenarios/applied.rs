@@ -1,5 +1,7 @@
 //! A cluster shortly after its plan was acted on: claims without instances, promises remembered, removed nodes leaving.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::sync::Arc;
 
 use planner::{

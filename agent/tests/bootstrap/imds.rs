@@ -1,5 +1,7 @@
 //! A metadata service with a script: real IMDSv2 rules (tokens, 401, 404), and faults that are used up in order.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

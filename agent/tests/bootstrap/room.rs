@@ -1,5 +1,7 @@
 //! A machine for one test: a root folder, a fake `systemctl` on a search path of its own, and scripted metadata.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

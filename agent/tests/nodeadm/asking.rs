@@ -11,9 +11,9 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
-use crate::ec2::{FakeEc2, Fault, NAME, Proxy};
+use super::ec2::{FakeEc2, Fault, NAME, Proxy};
+use super::stage::Stage;
 use crate::imds::Fault as ImdsFault;
-use crate::stage::Stage;
 
 const INSTANCE: &str = "i-1234567890abcdef0";
 

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-use crate::ec2::{Fault, NAME, Proxy};
+use super::ec2::{Fault, NAME, Proxy};
+use super::program;
+use super::stage::{Stage, node_config};
 use crate::imds::FakeImds;
-use crate::program;
 use crate::room::{USER_DATA, metadata};
-use crate::stage::{Stage, node_config};
 
 const CACHE: &str = "run/eks/nodeadm/config.json";
 const KUBELET: &str = "etc/kubernetes/kubelet/config.json";

@@ -8,9 +8,9 @@ use agent::nodeadm::command::{Action, Internal, UdevNetManager};
 use agent::nodeadm::link::hook::{Link, Links, awaited_of};
 use agent::nodeadm::run_internal;
 
+use super::program;
+use super::stage::Stage;
 use crate::imds::Fault;
-use crate::program;
-use crate::stage::Stage;
 
 const PRIMARY: &str = "0e:49:61:0f:c3:11";
 const SECONDARY: &str = "02:00:00:00:00:02";

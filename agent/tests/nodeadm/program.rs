@@ -5,8 +5,8 @@ use std::process::Output;
 
 use tokio::process::Command;
 
+use super::stage::Stage;
 use crate::room::USER_DATA;
-use crate::stage::Stage;
 
 /// Runs the program under another name on the machine of `stage`.
 pub async fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Output {
@@ -44,7 +44,7 @@ async fn config_check_tells_good_from_bad() {
 #[tokio::test]
 async fn config_dump_prints_the_sum() {
     let stage = Stage::new(USER_DATA).await;
-    stage.room.write("drop-ins/a.yaml", &crate::stage::node_config("{kubelet: {flags: [--v=4]}}"));
+    stage.room.write("drop-ins/a.yaml", &super::stage::node_config("{kubelet: {flags: [--v=4]}}"));
     let sources = ["config", "dump", "-c", "imds://user-data", "-c", "file:///drop-ins"];
     let output = run(&stage, "nodeadm", &sources).await;
     assert!(output.status.success(), "{}", said(&output));

@@ -4,8 +4,8 @@ use agent::nodeadm::chain::{Gathered, gather};
 use agent::nodeadm::source::Source;
 use machine::nodeconfig::NodeConfig;
 
+use super::stage::{Stage, base64, gzip, mime, node_config};
 use crate::imds::Fault;
-use crate::stage::{Stage, base64, gzip, mime, node_config};
 
 const CONFIG: &str = "application/node.eks.aws";
 const SHELL: &str = "text/x-shellscript; charset=\"us-ascii\"";

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::ec2::FakeEc2;
+use super::ec2::FakeEc2;
 use crate::imds::FakeImds;
 use crate::room::{Room, metadata};
 

@@ -12,7 +12,7 @@ use agent::bootstrap::plan::plan;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::facts::Machine;
+use super::facts::Machine;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

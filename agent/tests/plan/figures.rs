@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use agent::bootstrap::plan::plan;
 
-use crate::facts::{CLUSTER, Machine};
+use super::facts::{CLUSTER, Machine};
 
 fn config(machine: &Machine, user_data: &str) -> Value {
     let plan = plan(&machine.facts(user_data)).unwrap();

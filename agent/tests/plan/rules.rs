@@ -9,7 +9,7 @@ use agent::bootstrap::plan::{Part, plan};
 use machine::nodeconfig::{DisabledMount, LocalStorageStrategy};
 use serde_json::{Value, json};
 
-use crate::facts::{CLUSTER, Machine};
+use super::facts::{CLUSTER, Machine};
 
 fn planned(machine: &Machine, rest: &str) -> Plan {
     plan(&machine.facts(&format!("{CLUSTER}{rest}"))).unwrap()

@@ -1,5 +1,7 @@
 //! A scripted API server: plain HTTP on loopback, one Node, a few pods, and eviction replies that a test lays out beforehand.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -142,7 +144,10 @@ impl Api {
     }
 }
 
-/// Waits until `there` gives something; fails the test after 20 s.
+/// How long a test waits for something that takes milliseconds: long enough for a machine that does much else.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `there` gives something; fails the test after [`PATIENCE`].
 pub async fn until<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {
@@ -152,9 +157,7 @@ pub async fn until<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waiting)
-        .await
-        .unwrap_or_else(|_| unreachable!("waited in vain for {what}"))
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| unreachable!("waited in vain for {what}"))
 }
 
 impl State {

@@ -10,8 +10,8 @@ use drain::{Action, Millis, PodOnNode, Reply};
 use hyper::Method;
 use serde_json::{Value, json};
 
+use super::decisions::{T0, at, carried_on, node_with, pod, settle, short, spot, started};
 use crate::api::{Api, until};
-use crate::decisions::{T0, at, carried_on, node_with, pod, settle, short, spot, started};
 use crate::machine::{self, Machine};
 
 const OURS: &str = "aws:///us-west-2a/i-0abc";

@@ -185,15 +185,16 @@ async fn a_command_without_a_token_is_named() {
 async fn nobody_there_is_unreachable() {
     let api = Api::start().await;
     let cluster = client(&api);
+    let address = api.url.trim_start_matches("http://").to_owned();
     drop(api);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    crate::api::until("a closed port", || std::net::TcpStream::connect(&address).err()).await;
     let error = cluster.evict("default", "pod-a", "a", None, By::EVER).await.unwrap_err();
     assert_eq!((error.status(), error.reply()), (None, Reply::Unreachable));
 }
 
 /// The UIDs in the next news, or the status of its trouble.
 async fn next(heard: &mut Receiver<Heard<Pod>>) -> Result<Vec<String>, Option<u16>> {
-    let waited = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await;
+    let waited = tokio::time::timeout(crate::api::PATIENCE, heard.recv()).await;
     match waited.expect("news in time").expect("followed on") {
         Heard::All(pods) => Ok(pods.into_iter().map(|pod| pod.metadata.uid).collect()),
         Heard::Trouble(error) => Err(error.status()),

@@ -368,7 +368,7 @@ fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     life.take(Input::Node(None), T0);
     let acts = settle(&mut life, T0);
     assert_eq!(short(&acts), ["tell BootstrapFailed"]);
-    let Some(Act::Tell(tiding)) = acts.first() else { return };
+    let Some(Act::Tell(tiding)) = acts.first() else { unreachable!("{acts:?}") };
     let event = tiding.event(NAME, None, T0);
     assert_eq!(event["involvedObject"]["name"], NAME);
     assert_eq!(event["metadata"]["namespace"], "default");
@@ -377,7 +377,7 @@ fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     let acts = settle(&mut life, at(30));
     let said = short(&acts);
     assert_eq!(said, ["save", "heartbeat", "Bootstrap,CNI=False"]);
-    let Act::PatchStatus(patch) = &acts[2] else { return };
+    let Act::PatchStatus(patch) = &acts[2] else { unreachable!("{acts:?}") };
     let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.contains("user data holds no NodeConfig"), "{message}");
 }

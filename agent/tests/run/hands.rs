@@ -6,8 +6,8 @@ use drain::{FORSAKEN, First, READING_HOLDS, Reply};
 use hyper::Method;
 use serde_json::json;
 
+use super::decisions::{INSTANCE, T0, at, carried_on, node_with, pod, read, settle, short, spot, started};
 use crate::api::{Api, until};
-use crate::decisions::{INSTANCE, T0, at, carried_on, node_with, pod, read, settle, short, spot, started};
 use crate::machine::{self, Machine};
 
 const OURS: &str = "aws:///us-west-2a/i-0abc";
@@ -167,7 +167,7 @@ fn without_a_sign_of_life_on_the_node_nobody_could_know_of_this_agent() {
     settle(&mut life, T0);
     life.take(Input::Pods(vec![pod("a")]), T0);
     assert_eq!(requests(&life.step(T0)), ["read"]);
-    let Input::Node(node) = heard(None) else { return };
+    let Input::Node(node) = heard(None) else { unreachable!("a Node was asked for") };
     life.take(Input::NodeRead(T0, node), T0);
     assert_eq!(requests(&life.step(at(1))), Vec::<String>::new());
     assert_eq!(requests(&life.step(at(2))), ["read"]);

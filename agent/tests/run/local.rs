@@ -111,7 +111,7 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), counted).await.expect("the failures are counted");
+    tokio::time::timeout(crate::api::PATIENCE, counted).await.expect("the failures are counted");
 
     drop(running);
     let left = status(&machine).await;

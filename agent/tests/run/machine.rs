@@ -1,5 +1,7 @@
 //! A machine for the whole loop: a root folder as bootstrap leaves it, a scripted metadata service, and the agent in between.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
@@ -119,6 +121,23 @@ impl Machine {
     pub fn journal(&self) -> Option<serde_json::Value> {
         let text = fs::read(self.root.path().join("var/lib/kerf/journal.json")).ok()?;
         serde_json::from_slice(&text).ok()
+    }
+
+    /// Waits until an agent runs here and reports a phase that contains `text`.
+    pub async fn until_phase(&self, text: &str) {
+        let mut last = String::new();
+        let reported = async {
+            loop {
+                match agent::admin::ask(self.root.path()).await {
+                    Ok(status) if status.phase.contains(text) => return,
+                    Ok(status) => last = status.phase,
+                    Err(error) => last = error.to_string(),
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = tokio::time::timeout(crate::api::PATIENCE, reported).await;
+        assert!(waited.is_ok(), "no agent reports a phase with `{text}`, but `{last}`");
     }
 
     /// Where its metadata service answers.

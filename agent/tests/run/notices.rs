@@ -1,7 +1,5 @@
 //! Watching the metadata service: what counts as a notice, what does not, and that nothing ends the watch.
 
-use std::time::Duration;
-
 use agent::notices::{News, Reading, Said, Watcher, watch};
 use drain::Millis;
 use tokio::sync::mpsc::{self, Receiver};
@@ -25,7 +23,7 @@ async fn said(news: &mut Receiver<News>) -> Said {
             }
         }
     };
-    timeout(Duration::from_secs(20), next).await.expect("news in time")
+    timeout(crate::api::PATIENCE, next).await.expect("news in time")
 }
 
 fn terminate(said: &Said) -> bool {
@@ -38,7 +36,7 @@ async fn an_on_demand_machine_has_no_interruption_but_all_else() {
     machine.answer("meta-data/instance-life-cycle", 200, "on-demand");
     let mut news = watched(&machine);
     loop {
-        let told = timeout(Duration::from_secs(20), news.recv()).await.expect("news in time");
+        let told = timeout(crate::api::PATIENCE, news.recv()).await.expect("news in time");
         if matches!(told, Some(News::Reach(reach)) if reach.watcher == Watcher::Spot && reach.failed == 0) {
             break;
         }

@@ -8,10 +8,10 @@ use api::{DrainRequest, annotation};
 use drain::{Action, Millis, PodOnNode, Reply};
 use serde_json::{Value, json};
 
-use crate::decisions::{INSTANCE, NAME, carried_on, read, spot};
-use crate::play::story::{Cause, T0};
-use crate::play::world::Player;
-use crate::play::{self, Story, Telling};
+use super::decisions::{INSTANCE, NAME, carried_on, read, spot};
+use super::play::story::{Cause, T0};
+use super::play::world::Player;
+use super::play::{self, Story, Telling};
 
 /// An agent whose API server takes everything at once.
 struct Agent {

@@ -26,7 +26,7 @@ async fn gates_open_once_kubeconfig_node_and_cni_are_there() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.start();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    machine.until_phase("").await;
     machine.join(&api);
     until("the list of our Node", || api.requests(&Method::GET, "/api/v1/nodes").pop()).await;
     assert_eq!(writes(&api), 0, "there is no Node yet, and it is not ours to create");
@@ -171,8 +171,7 @@ async fn another_machines_node_is_left_alone() {
     api.put_pod("a", 1);
     machine.start();
     until("the journal", || machine.journal().filter(|it| it["notices"]["spot"].is_object())).await;
-    until("the list of our Node", || api.requests(&Method::GET, "/api/v1/nodes").pop()).await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    machine.until_phase("is another machine's (aws:///us-west-2a/i-0fedcba9876543210): doing nothing").await;
     assert_eq!(writes(&api), 0);
 }
 

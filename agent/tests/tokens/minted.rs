@@ -11,9 +11,9 @@ use agent::imds::Imds;
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 
+use super::judge::{Ear, Session};
 use crate::api::{Api, status};
 use crate::imds::{FakeImds, Fault};
-use crate::judge::{Ear, Session};
 
 const ROLES: &str = "meta-data/iam/security-credentials/";
 const KEYS: &str = "meta-data/iam/security-credentials/node";

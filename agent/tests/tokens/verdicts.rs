@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-use crate::judge::{Ear, Session};
+use super::judge::{Ear, Session};
 
 fn noon() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use systemd_room::System;
 
+use super::{BOOTSTRAP, DISKS, USER_DATA, layer};
 use crate::api::until;
 use crate::machine::Machine;
-use crate::{BOOTSTRAP, DISKS, USER_DATA, layer};
 
 /// What an image's own program does, with memory for disks: it mounts them, moves kubelet's folder there, and does nothing the second
 /// time.
@@ -40,7 +40,7 @@ fn mounts(system: &System, unit: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_mounted_for_the_disks_is_there_for_containerd_and_kubelet() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let machine = Machine::told_to_join().await;
@@ -65,7 +65,7 @@ async fn what_is_mounted_for_the_disks_is_there_for_containerd_and_kubelet() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let machine = Machine::told_to_join().await;
@@ -87,7 +87,7 @@ async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_bootstrap_writes_once_disks_are_mounted_is_written_there() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let machine = Machine::told_to_join().await;

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::tree::uid;
+use super::tree::uid;
 
 const INSTANCE: &str = "i-0123456789abcdef0";
 const PODS: usize = 110;

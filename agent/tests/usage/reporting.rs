@@ -10,8 +10,8 @@ use hyper::Method;
 use machine::agent::span::Span;
 use machine::agent::usage::UsageSettings;
 
+use super::tree::{Counters, Kind, PodTree, Tree, uid};
 use crate::api::{Api, Seen, status, until};
-use crate::tree::{Counters, Kind, PodTree, Tree, uid};
 
 const INSTANCE: &str = "i-0123456789abcdef0";
 const PATH: &str = "/apis/kerf.sh/v1alpha1/nodeusages/n";

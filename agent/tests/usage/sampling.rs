@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::tree::{Counters, KINDS, Kind, PodTree, Tree, uid, write};
+use super::tree::{Counters, KINDS, Kind, PodTree, Tree, uid, write};
 
 const MIB: u64 = 1 << 20;
 

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
+use super::{manifests, names, read, read_file};
 use crate::page::here;
-use crate::{manifests, names, read, read_file};
 
 /// Kubernetes' own kinds that the pages ask for, beside those of our definitions.
 const KINDS: [&str; 8] = ["deployment", "deployments", "events", "jobs", "node", "nodes", "pods", "statefulset"];

@@ -1,5 +1,7 @@
 //! Runs the built program in a world of its own: no settings from the environment, an empty home folder.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,7 @@
 //! A page of the documentation as its reader meets it: blocks of code, and the text that one is followed by.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::path::{Path, PathBuf};
 
 /// A file of the repository.

@@ -1,5 +1,7 @@
 //! A line of a page as its reader's shell runs it, with the built program as `kerf` and nothing of this machine's settings.
 
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
+
 use std::path::Path;
 use std::process::Command;
 

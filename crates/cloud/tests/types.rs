@@ -1,5 +1,5 @@
 //! Capacity, allocatable and labels of instance types, against upstream's published table and known values.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
+#![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, MicroDollars, Resources};
 use serde::Deserialize;
 
-const EXAMPLES: &str = "../../../shared/data/instance-type-examples.json";
+/// Rows of the table "Instance Types" of Karpenter's documentation.
+const PUBLISHED: &str = include_str!("published-types.json");
 
 #[derive(Deserialize)]
 struct Example {
@@ -22,11 +23,7 @@ struct Example {
 }
 
 fn examples() -> BTreeMap<String, Example> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(EXAMPLES);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
-        panic!("the oracle of instance types is expected at {} (beside the checkout): {error}", path.display())
-    });
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_str(PUBLISHED).unwrap()
 }
 
 fn settings() -> Settings {

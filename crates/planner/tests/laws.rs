@@ -4,12 +4,6 @@
 //! Few cases by default, so that the whole package is tested in seconds; `PROPTEST_CASES` asks for more.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "../../../tests/scenarios/applied.rs"]
-mod applied;
-#[path = "plans/canonical.rs"]
-mod canonical;
-#[path = "plans/clusters.rs"]
-mod clusters;
 #[path = "laws/crowds.rs"]
 mod crowds;
 #[path = "laws/first_fit.rs"]
@@ -30,7 +24,9 @@ mod tiny;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clusters::Cluster;
+use crate::applied;
+use crate::clusters;
+use crate::clusters::Cluster;
 use planner::{
     Effect, Millis, MoveReason, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Rest,
     Snapshot, Taint, Toleration, TolerationOperator, check, plan,

@@ -1,12 +1,6 @@
 //! Laws of every plan, tried on random small clusters.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
-#[path = "../../../tests/scenarios/applied.rs"]
-mod applied;
-#[path = "plans/canonical.rs"]
-mod canonical;
-#[path = "plans/clusters.rs"]
-mod clusters;
 #[path = "plans/judged.rs"]
 mod judged;
 #[path = "plans/large.rs"]
@@ -20,8 +14,9 @@ mod spoilt_moves;
 
 use std::sync::Arc;
 
-use canonical::canonical;
-use clusters::{Cluster, cluster, giant};
+use crate::applied;
+use crate::canonical::canonical;
+use crate::clusters::{Cluster, cluster, giant};
 use planner::{Launch, Miss, Plan, PodVerdict, Purpose, Resources, Snapshot, Why, check, plan};
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};

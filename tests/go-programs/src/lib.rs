@@ -6,20 +6,26 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Builds what `folder`, below the tests, describes, and gives where it is: a program, or a folder of programs. Blocks: a first
-/// build takes minutes, and what it says about its progress goes to our standard error.
+/// How many lines of a failed build an error shows.
+const LAST_LINES: usize = 30;
+
+/// Builds the program or the programs that `folder`, below the tests, describes, and returns their path. Blocks: a first build takes
+/// minutes, at low priority, since the caller may run a cluster meanwhile.
 ///
 /// # Errors
-/// When the build fails, for want of Go perhaps.
+/// When the build fails, for want of Go perhaps; with the end of its output.
 pub fn go_program(folder: &str) -> Result<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let output = Command::new(tests.join("steps/go-program"))
+    let output = Command::new("nice")
+        .arg(tests.join("steps/go-program"))
         .arg(tests.join(folder))
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
         .output()
         .context("cannot run tests/steps/go-program")?;
-    ensure!(output.status.success(), "building {folder} failed ({}); it needs Go", output.status);
+    let log = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
+    let end: Vec<&str> = last.into_iter().rev().collect();
+    ensure!(output.status.success(), "building {folder} failed ({}); it needs Go:\n{}", output.status, end.join("\n"));
     let path = String::from_utf8(output.stdout).context("a path that is not UTF-8")?;
     Ok(PathBuf::from(path.trim_end()))
 }

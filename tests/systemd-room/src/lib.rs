@@ -9,13 +9,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
-/// Leaves out the tests that need it, on a machine where nobody can become root.
-pub const LEAVE_OUT: &str = "KERF_WITHOUT_SYSTEMD";
+/// Leaves out what needs it.
+const LEAVE_OUT: &str = "KERF_WITHOUT_SYSTEMD";
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systemd");
 const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/enter");
 /// How long anything here may take; a boot takes a second or two, unless the machine does much else.
@@ -117,25 +118,21 @@ impl Layer {
 }
 
 impl System {
-    /// Whether this computer can boot one at all, and may.
+    /// Returns why this machine cannot boot one, `None` where it can.
     #[must_use]
-    pub fn is_possible() -> bool {
-        let left_out = std::env::var_os(LEAVE_OUT).is_some();
-        !left_out && Path::new("/usr/lib/systemd/systemd").exists() && geteuid().is_root()
+    pub fn obstacle() -> Option<String> {
+        static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
+        OBSTACLE.get_or_init(find_obstacle).clone()
     }
 
-    /// Whether this machine can have one; it fails the test when it should but cannot.
+    /// Whether this machine can boot one. Where it cannot, the calling test is reported as skipped.
     #[must_use]
-    pub fn wanted() -> bool {
-        if std::env::var_os(LEAVE_OUT).is_some() {
-            eprintln!("{LEAVE_OUT} is set: systemd is not tested");
-            return false;
+    pub fn is_available() -> bool {
+        let obstacle = Self::obstacle();
+        if let Some(reason) = &obstacle {
+            skip::report(reason);
         }
-        assert!(
-            Self::is_possible(),
-            "these tests boot a real systemd: run them as root with systemd and dbus installed, or set {LEAVE_OUT}=1"
-        );
-        true
+        obstacle.is_none()
     }
 
     /// Boots with `layer` and waits until systemd is up.
@@ -261,6 +258,44 @@ impl Drop for System {
     }
 }
 
+/// What a system is made of, and the Debian package that has it.
+const PARTS: [(&str, &str); 4] =
+    [("systemd", "systemd"), ("dbus-daemon", "dbus"), ("nsenter", "util-linux"), ("unshare", "util-linux")];
+
+fn find_obstacle() -> Option<String> {
+    if std::env::var_os(LEAVE_OUT).is_some() {
+        return Some(format!("{LEAVE_OUT} is set"));
+    }
+    if !geteuid().is_root() {
+        return Some("a real systemd needs root".to_owned());
+    }
+    if let Some((program, package)) = PARTS.iter().find(|(program, _)| !is_installed(program)) {
+        return Some(format!("{program} is missing: install the package {package}"));
+    }
+    if !fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.lines().any(|line| line.ends_with("\toverlay"))) {
+        return Some("the kernel has no overlay file system".to_owned());
+    }
+    let arguments =
+        ["--pid", "--fork", "--mount", "--uts", "--ipc", "--cgroup", "mount", "-t", "tmpfs", "none", "/mnt"];
+    let entered = Command::new("unshare").args(arguments).stdin(Stdio::null()).output();
+    match entered {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            Some(format!("namespaces are not allowed here: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
+        Err(error) => Some(format!("unshare cannot be started: {error}")),
+    }
+}
+
+/// Whether a program is on the path, or in a folder where Debian puts programs that are not.
+#[must_use]
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/lib/systemd", "/usr/sbin"].map(PathBuf::from));
+    folders.iter().any(|folder| folder.join(program).is_file())
+}
+
 fn remove_groups(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
@@ -314,7 +349,7 @@ mod tests {
 
     #[test]
     fn it_does_not_outlive_the_test() {
-        if !System::wanted() {
+        if !System::is_available() {
             return;
         }
         let mut system = System::boot(Layer::new(Path::new("/bin/true"), "http://127.0.0.1:1"));

@@ -24,6 +24,7 @@ pub struct Builder {
     kubernetes: String,
     zones: Vec<String>,
     seed: u64,
+    network: u8,
     clock: Arc<dyn Clock>,
     timing: Timing,
     furnished: bool,
@@ -47,6 +48,7 @@ impl Builder {
             kubernetes: "1.36".to_owned(),
             zones: ["a", "b", "c"].map(|letter| format!("{region}{letter}")).to_vec(),
             seed: 1,
+            network: 0,
             clock: Arc::new(SystemClock),
             timing: Timing::default(),
             furnished: true,
@@ -88,6 +90,13 @@ impl Builder {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// The second octet of instances' private addresses, which begin with 10; default 0.
+    #[must_use]
+    pub fn network(mut self, network: u8) -> Self {
+        self.network = network;
         self
     }
 
@@ -225,6 +234,7 @@ impl Builder {
             types: types.collect(),
             region: self.region,
             seed: self.seed,
+            network: self.network,
             timing: self.timing,
             subnets: self.subnets,
             security_groups: self.security_groups,

@@ -220,7 +220,7 @@ impl Candidate<'_> {
 
 fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, now: Timestamp) -> FleetInstance {
     let id = world.new_id("i");
-    let (host, net) = (world.made % 256, world.made / 256 % 256);
+    let (network, host, net) = (world.network, world.made % 256, world.made / 256 % 256);
     let image_id = candidate.image_id().to_owned();
     let instance = Instance {
         id: id.clone(),
@@ -231,8 +231,8 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         image_id: image_id.clone(),
         spot: request.capacity_type == "spot",
         launched: now.to_string(),
-        private_dns_name: format!("ip-10-0-{net}-{host}.{}.compute.internal", world.region),
-        private_ip: format!("10.0.{net}.{host}"),
+        private_dns_name: format!("ip-10-{network}-{net}-{host}.{}.compute.internal", world.region),
+        private_ip: format!("10.{network}.{net}.{host}"),
         security_group_ids: candidate.template.security_group_ids.clone(),
         capacity_reservation_id: places::occupy(world, &candidate.template, &candidate.pool),
         capacity_reservation_preference: preference(&candidate.template),

@@ -106,6 +106,8 @@ pub struct Machine {
 #[derive(Default)]
 pub(super) struct World {
     pub(super) region: String,
+    /// The second octet of private addresses.
+    pub(super) network: u8,
     pub(super) seed: u64,
     pub(super) timing: Timing,
     pub(super) types: BTreeMap<String, InstanceTypeInfo>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drain::{Action, Drain, Millis, Order, Orders, Outcome, PodOnNode, Reply, Settings};
 
-use crate::server::{Held, Server};
+use super::server::{Held, Server};
 
 /// What happens beside the drain itself.
 #[derive(Clone, Debug)]

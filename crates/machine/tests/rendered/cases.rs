@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use api::nodeclass::KubeletConfiguration;
 use machine::userdata::{AmiFamily, Bootstrap};
 
-use crate::support::{document, input, taint, whole_kubelet, with};
+use super::support::{document, input, taint, whole_kubelet, with};
 
 const NODE_CONFIG: &str = "apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig

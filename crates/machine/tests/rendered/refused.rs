@@ -5,7 +5,7 @@ use machine::userdata::{
     AmiFamily, Bootstrap, LIMIT, NODE_CONFIG_TYPE, RenderError, Warning, check_size, encode, parse, render,
 };
 
-use crate::support::{chain, document, input, with};
+use super::support::{chain, document, input, with};
 
 #[test]
 fn refusals_name_the_field_and_the_cure() {

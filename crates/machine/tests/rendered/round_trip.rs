@@ -12,7 +12,7 @@ use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use serde_json::{Value, json};
 use toml::Table;
 
-use crate::support::{document, input};
+use super::support::{document, input};
 
 const AGENT: &str = "units: [kubelet.service]\ngates: {csiDrivers: [ebs.csi.aws.com]}\n";
 const SHELL: &str = "text/x-shellscript";

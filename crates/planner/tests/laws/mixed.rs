@@ -6,8 +6,8 @@ use planner::{CapacityType, Mix, Operator, Plan, PodShape, PodVerdict, Requireme
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option};
 
+use super::crowds;
 use crate::clusters::Cluster;
-use crate::crowds;
 
 /// Crowds in which pods of one shape are a workload, and most workloads ask for a base, a share or both.
 pub fn mixed() -> impl Strategy<Value = Cluster> {

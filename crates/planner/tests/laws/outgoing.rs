@@ -12,8 +12,8 @@ use planner::{
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
 
+use super::crowds;
 use crate::clusters::{Cluster, NOW};
-use crate::crowds;
 
 /// What varies about a pod that runs: what holds it, which workload that asks for rest it is of, what its eviction counts for, what CPU it uses.
 type Hold = (Option<bool>, Option<usize>, i64, Option<i64>);

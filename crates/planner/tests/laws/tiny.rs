@@ -5,8 +5,8 @@ use std::sync::Arc;
 use planner::Requirement;
 use proptest::prelude::Strategy;
 
+use super::crowds::crowd;
 use crate::clusters::{ARCH, CPUS, Cluster};
-use crate::crowds::crowd;
 
 /// Clusters so small that every way can be tried. A daemon that comes with some zones of a type only is counted for all
 /// of them, so such daemons are left out.

@@ -7,7 +7,7 @@ use planner::{
     PodVerdict, Pool, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
-use crate::large;
+use super::large;
 
 /// Ten pods over ten types, with one empty node that goes and one that is full enough to stay.
 fn cluster() -> Snapshot {

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use super::stage::Stage;
 
 /// A CreateFleet bought and its reply was lost; the next one, under the same token, is not allowed. What was bought is the claim's.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_does_not_speak_of_the_call_before_it() {
     let stage = Stage::set(SignedDuration::from_secs(10));
     stage.ec2.fail("CreateFleet", 1, Fault::Lost);
@@ -21,7 +21,7 @@ async fn a_refusal_does_not_speak_of_the_call_before_it() {
 
 /// A launch is tried for longer than a minute; the call that buys at last is the last deed of its controller. The next one finds a
 /// token that is old and an instance that does not show yet: it is not to launch anew.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_token_may_be_old_for_its_launch_and_young_for_its_controller() {
     let stage = Stage::set(SignedDuration::from_secs(30));
     for call in 1..=5 {

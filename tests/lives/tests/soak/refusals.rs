@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::stage::Stage;
 use super::trouble::addresses_under_way;
 
-/// Generous: it takes milliseconds.
+/// Generous: it takes milliseconds of the paused clock.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn noon() -> Timestamp {
@@ -16,7 +16,7 @@ fn noon() -> Timestamp {
 }
 
 /// On a clock that stands, so that time gives nothing back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn the_addresses_of_a_refused_launch_are_free_again() {
     let stage = Stage::set(SignedDuration::ZERO);
     for call in 1..=100 {
@@ -25,7 +25,7 @@ async fn the_addresses_of_a_refused_launch_are_free_again() {
     let life = stage.begin_at(noon).await;
     let story = async {
         while stage.ec2.count("CreateFleet") == 0 || addresses_under_way(&life, &stage.ec2, noon()).await > 0 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(LIMIT, story).await.expect("a refused launch keeps its addresses");
@@ -33,7 +33,7 @@ async fn the_addresses_of_a_refused_launch_are_free_again() {
 
 /// The account never bought spot, and the controller may not make the role for it: the claim is on-demand a moment later, somebody reads
 /// what to do, and the next claim does not ask for spot at all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn without_its_role_all_of_spot_is_left_alone_and_the_cure_is_said() {
     let stage = Stage::set(SignedDuration::ZERO);
     stage.ec2.take_spot_role_away();

@@ -10,9 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use lives::api_server::{ApiServer, CLAIMS};
 use lives::chance::Chance;
+use lives::clock::{OfTokio, of_tokio};
 use lives::life::Life;
 
-use super::trouble::{self, FastClock, fast_now};
+use super::trouble;
 use super::{TYPES, claim, judge, one_of, settle};
 
 /// An EC2 and an API server without bad luck.
@@ -25,9 +26,9 @@ pub struct Stage {
 impl Stage {
     /// EC2 shows what it launched after so long; one claim waits.
     pub fn set(invisible: SignedDuration) -> Self {
-        let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(FastClock);
+        let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(OfTokio);
         let ec2 = ec2.invisible_for(invisible).build().unwrap();
-        let (server, chance) = (Arc::new(ApiServer::new(fast_now)), Arc::new(Chance::new(1)));
+        let (server, chance) = (Arc::new(ApiServer::new(of_tokio)), Arc::new(Chance::new(1)));
         chance.calm_down();
         let stage = Self { ec2, server, chance };
         stage.wants(0);

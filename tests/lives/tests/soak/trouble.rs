@@ -1,12 +1,12 @@
-//! Lives of the controller under bad luck: calls are slow, refused or never answered, and the clock runs twenty times as fast.
+//! Lives of the controller under bad luck: calls are slow, refused or never answered.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cloud::fake::{Clock, FakeCloud};
+use cloud::fake::FakeCloud;
 use cloud::guard::{Guard, Guarded};
 use cloud::{Cloud, CloudError, Kind};
 use controller::act::{Act, Step};
@@ -15,32 +15,14 @@ use controller::garbage;
 use controller::market::Market;
 use controller::settings::Gates;
 use http::{Request, Response, StatusCode};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::client::Body;
 use lives::api_server::{ApiServer, refused};
 use lives::chance::Chance;
 use lives::classes::learn;
+use lives::clock::of_tokio;
 use lives::life::{Life, Place};
 use lives::way::{Way, client};
-
-/// How much faster the clock runs.
-const SPEED: u32 = 20;
-static START: LazyLock<(Instant, Timestamp)> = LazyLock::new(|| (Instant::now(), Timestamp::now()));
-
-/// The time of the soak.
-pub fn fast_now() -> Timestamp {
-    let passed = START.0.elapsed() * SPEED;
-    START.1 + SignedDuration::try_from(passed).unwrap()
-}
-
-/// The same for the fake.
-pub struct FastClock;
-
-impl Clock for FastClock {
-    fn now(&self) -> Timestamp {
-        fast_now()
-    }
-}
 
 /// EC2 as a life sees it: slow, refusing, silent; and gone once the life is over.
 struct Trouble {
@@ -55,7 +37,7 @@ impl Guard for Trouble {
                 std::future::pending::<()>().await;
             }
             if self.chance.strikes(10) {
-                tokio::time::sleep(Duration::from_millis(self.chance.below(200) as u64)).await;
+                tokio::time::sleep(Duration::from_millis(self.chance.below(4000) as u64)).await;
             }
             let error =
                 |kind, code: &str| CloudError { call, kind, code: code.to_owned(), message: "bad luck".to_owned() };
@@ -89,7 +71,7 @@ impl Way for Rough {
             std::future::pending::<()>().await;
         }
         if self.chance.strikes(50) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         if self.chance.strikes(50) {
             return refused(StatusCode::INTERNAL_SERVER_ERROR);
@@ -99,12 +81,12 @@ impl Way for Rough {
     }
 }
 
-/// Starts one under bad luck and the fast clock: it lists what there is and goes on from there.
+/// Starts one under bad luck: it lists what there is and goes on from there.
 pub async fn begin(ec2: &FakeCloud, server: &Arc<ApiServer>, chance: &Arc<Chance>) -> Life {
     let alive = Arc::new(AtomicBool::new(true));
     let trouble = Trouble { alive: Arc::clone(&alive), chance: Arc::clone(chance) };
     let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(ec2.clone()), Arc::new(trouble)));
-    on((cloud, ec2), (server, chance), fast_now, alive).await
+    on((cloud, ec2), (server, chance), of_tokio, alive).await
 }
 
 /// The same on any cloud, under any clock. The second cloud tells of the class, so that this costs no calls of the first.
@@ -155,10 +137,10 @@ pub fn unresolve(life: &Life) {
     life.market.forget("default");
 }
 
-/// The collector's loop at the clock's pace.
+/// The collector's loop.
 async fn collect(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
     loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
         let Ok(instances) = market.own_instances().await else { continue };
         for step in cluster.read(|index| garbage::decide(index, &instances, cluster.now())) {
             // What fails is decided again at the next look.

@@ -5,9 +5,7 @@
 
 mod behaviour;
 mod host;
-mod imds;
 mod metadata;
 mod observed;
 mod process;
 mod rendered;
-mod room;

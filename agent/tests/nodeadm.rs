@@ -6,13 +6,7 @@ mod asking;
 mod boot;
 mod choice;
 mod ec2;
-#[path = "../bootstrap/imds.rs"]
-#[expect(dead_code, reason = "the tests of bootstrap use the rest")]
-mod imds;
 mod links;
 mod program;
-#[path = "../bootstrap/room.rs"]
-#[expect(dead_code, reason = "the tests of bootstrap use the rest")]
-mod room;
 mod sources;
 mod stage;

@@ -1,0 +1,20 @@
+//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+
+mod completions;
+mod convert;
+mod disruption;
+mod how_to;
+#[cfg(feature = "live")]
+mod migration;
+#[path = "support/page.rs"]
+mod page;
+mod plan;
+mod prices;
+mod reading;
+#[path = "support/shell.rs"]
+mod shell;
+#[path = "support/kerf.rs"]
+mod support;
+mod transcripts;
+mod types;
+mod workloads;

@@ -1,0 +1,13 @@
+//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+
+mod agent_settings;
+mod document;
+mod expression;
+mod gzip;
+mod json;
+mod merging;
+mod mime;
+mod nodeconfig;
+mod pods;
+mod rendered;
+mod userdata;

@@ -1,0 +1,14 @@
+//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+
+#[path = "../../../tests/scenarios/applied.rs"]
+mod applied;
+#[path = "plans/canonical.rs"]
+mod canonical;
+#[path = "plans/clusters.rs"]
+mod clusters;
+mod inventory;
+mod laws;
+mod packing;
+mod plans;
+mod requirements;
+mod turns;

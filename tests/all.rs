@@ -1,0 +1,16 @@
+//! All tests of the whole system as one program: linking one takes as long as compiling its tests.
+
+mod chart;
+mod contract;
+mod crds;
+mod faults;
+mod machine_room;
+mod monitoring;
+mod node;
+mod node_identity;
+mod node_usage;
+mod pace;
+mod switch;
+mod tidy;
+mod tokens;
+mod world;

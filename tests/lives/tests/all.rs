@@ -1,0 +1,4 @@
+//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+
+mod moves;
+mod soak;

@@ -1,0 +1,6 @@
+//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+
+mod bound;
+mod peers;
+mod policies;
+mod referee;
