@@ -17,7 +17,7 @@ use world::controlplane::{Component, ControlPlane, Options};
 use world::eventually;
 use world::process::{Process, RunFolder};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(120);
 
 /// Set by [`a_killed_parent_takes_its_children_along`] for the copy of this program that it kills.
 const VICTIM: &str = "KERF_TEST_VICTIM";
@@ -118,7 +118,7 @@ fn a_missing_program_is_named() {
 #[tokio::test]
 async fn a_killed_parent_takes_its_children_along() -> Result<()> {
     let mut victim = Command::new(std::env::current_exe()?)
-        .args(["--exact", "victim", "--nocapture"])
+        .args(["--exact", "world::victim", "--nocapture"])
         .env(VICTIM, "1")
         .stdout(Stdio::piped())
         .process_group(0)

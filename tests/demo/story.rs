@@ -35,19 +35,23 @@ pub struct Told {
     pub look: Look,
     /// What happened so far.
     pub observer: Observer,
-    /// Whether this computer can boot a real machine.
-    pub real: bool,
+    /// The parts of a real machine, built while the story runs.
+    pub real: real::Building,
 }
 
 /// Tells the story once, or leaves the stage standing with `keep`.
 pub async fn tell(keep: bool) -> ExitCode {
     println!("Setting the stage (10 to 20 s): Kubernetes 1.36, EC2 on the wire, a machine room");
-    let (stage, real) = match set().await {
-        Ok(set) => set,
+    let mut real = real::Building::new();
+    let stage = match Stage::set_with(real.parts()).await {
+        Ok(stage) => stage,
         Err(error) => return Teller::new().end(&Err(error), &PathBuf::from("the message above")),
     };
     let folder = stage.folder().to_owned();
     println!("Logs of this run: {}", folder.display());
+    if let Err(error) = real.start(&folder) {
+        return Teller::new().end(&Err(error), &folder);
+    }
     let look = Look(stage.client.clone());
     let observer = Observer::start(&stage.client);
     let mut told = Told { teller: Teller::new(), stage, look, observer, real };
@@ -67,12 +71,6 @@ pub async fn tell(keep: bool) -> ExitCode {
         println!("The stage could not be struck in order: {error:#}");
     }
     teller.end(&result, &folder)
-}
-
-async fn set() -> Result<(Stage, bool)> {
-    let parts = real::parts().await?;
-    let real = parts.is_some();
-    Ok((Stage::set_with(parts).await?, real))
 }
 
 async fn chapters(told: &mut Told, keep: bool) -> Result<()> {

@@ -13,12 +13,13 @@ pub struct Teller {
     passed: u32,
     failed: u32,
     figures: Vec<(&'static str, String)>,
+    left_out: Vec<String>,
 }
 
 impl Teller {
     /// A teller whose clock starts now.
     pub fn new() -> Self {
-        Self { started: Instant::now(), passed: 0, failed: 0, figures: Vec::new() }
+        Self { started: Instant::now(), passed: 0, failed: 0, figures: Vec::new(), left_out: Vec::new() }
     }
 
     /// A heading.
@@ -48,6 +49,12 @@ impl Teller {
         println!("{:15}{text}", "");
     }
 
+    /// Records a part of the story that cannot run on this machine, with the reason.
+    pub fn left_out(&mut self, what: &str) {
+        self.note(&format!("left out: {what}"));
+        self.left_out.push(what.to_owned());
+    }
+
     /// Remembers a figure for the end.
     pub fn figure(&mut self, name: &'static str, value: Duration) {
         self.figures.push((name, format!("{} ms", value.as_millis())));
@@ -69,7 +76,11 @@ impl Teller {
             }
             println!("\nWhere to look: {} (one log a program, one folder a machine)", logs.display());
         }
-        println!("\ndemo: {} passed, {failed} failed", self.passed);
+        println!();
+        for what in &self.left_out {
+            println!("left out  {what}");
+        }
+        println!("demo: {} passed, {failed} failed, {} skipped", self.passed, self.left_out.len());
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -30,6 +30,7 @@ use binaries::Binaries;
 use flags::Layout;
 use ports::Ports;
 
+pub use chart::render_rights;
 pub use ledger::{Asked, Ending};
 
 /// How long each step of the start may take; generous, because the machine may be building something else.

@@ -14,6 +14,7 @@ pub mod kubelet;
 pub mod load;
 pub mod machines;
 pub mod measure;
+pub mod network;
 pub mod observer;
 pub mod pki;
 pub mod process;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -71,8 +71,8 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// How long an agent may take to end after SIGTERM when its instance shuts down.
     pub grace: Duration,
-    /// What machines of the NodePool [`real::POOL`] are made of; without it they are like all others.
-    pub real: Option<real::Parts>,
+    /// What machines of the NodePool [`real::POOL`] are made of, once that is built; without it they are like all others.
+    pub real: Arc<OnceLock<real::Parts>>,
 }
 
 impl Options {
@@ -89,7 +89,7 @@ impl Options {
             timing: Timing::default(),
             environment: BTreeMap::new(),
             grace: Duration::from_millis(500),
-            real: None,
+            real: Arc::default(),
         }
     }
 }
@@ -222,7 +222,7 @@ impl Room {
 
     fn boot(&mut self, id: &str, instance: cloud::fake::Machine, lives: &mut JoinSet<()>) {
         let blueprint = Blueprint::new(&self.options, &self.types, &instance);
-        let parts = self.options.real.clone().filter(|_| real::wanted(&instance));
+        let parts = self.options.real.get().cloned().filter(|_| real::wanted(&instance));
         let machine = Arc::new(Machine::new(id, &blueprint));
         lock(&self.machines).insert(id.to_owned(), Arc::clone(&machine));
         let (told, hears) = watch::channel(Some(instance));

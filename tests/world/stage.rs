@@ -3,7 +3,7 @@
 //! The demo tells its story on it, and tests break it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::ccm::CloudController;
@@ -13,6 +13,7 @@ use crate::ec2wire::Ec2Wire;
 use crate::eks::Eks;
 use crate::machines::real::Parts;
 use crate::machines::{MachineRoom, Options as RoomOptions, Programs, signer};
+use crate::network::Network;
 use crate::process::Process;
 use anyhow::{Context, Result};
 use cloud::Cloud;
@@ -44,6 +45,7 @@ pub struct Stage {
     gates: String,
     queue: String,
     ports: Ports,
+    _network: Network,
 }
 
 impl Stage {
@@ -52,20 +54,22 @@ impl Stage {
     /// # Errors
     /// When a part does not start.
     pub async fn set() -> Result<Self> {
-        Self::set_with(None).await
+        Self::set_with(Arc::default()).await
     }
 
-    /// As [`Stage::set`], and machines of the NodePool [`crate::machines::real::POOL`] are made of `real`.
+    /// As [`Stage::set`], and machines of the NodePool [`crate::machines::real::POOL`] are made of `real`, once that is built.
     ///
     /// # Errors
     /// When a part does not start.
-    pub async fn set_with(real: Option<Parts>) -> Result<Self> {
+    pub async fn set_with(real: Arc<OnceLock<Parts>>) -> Result<Self> {
+        let network = Network::take()?;
         let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
         let control_plane = Arc::new(ControlPlane::start(eks.asked_by(Options::full("demo"))).await?);
         control_plane.apply_crds().await?;
         control_plane.apply_rights().await?;
         let client = control_plane.admin().await?;
-        let ec2 = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36").build()?;
+        let described = FakeCloud::builder(REGION).cluster(CLUSTER).kubernetes("1.36");
+        let ec2 = described.network(network.number()).build()?;
         let folder = control_plane.folder().to_owned();
         let cloud: Arc<dyn Cloud> = Arc::new(ec2.clone());
         let wire = Ec2Wire::start(cloud, Some(&folder.join("ec2-wire.log"))).await?;
@@ -76,7 +80,20 @@ impl Stage {
         let room = MachineRoom::start(options).await?;
         let ports = Ports::choose()?;
         let (gates, queue) = (String::new(), String::new());
-        Ok(Self { control_plane, client, ec2, wire, eks, room, ccm, controller: None, gates, queue, ports })
+        Ok(Self {
+            control_plane,
+            client,
+            ec2,
+            wire,
+            eks,
+            room,
+            ccm,
+            controller: None,
+            gates,
+            queue,
+            ports,
+            _network: network,
+        })
     }
 
     /// The folder with every log.

@@ -1,6 +1,7 @@
 //! One machine is real from PID 1 up: the user data that the controller rendered makes systemd, containerd, runc and kubelet a node.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, ensure};
 use api::objects::Node;
@@ -9,10 +10,10 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use systemd_room::System;
 use world::eventually;
-use world::machines::real::{POOL, Parts, install_cni};
+use world::machines::real::{POOL, Parts, Slot, install_cni};
 use world::machines::{Machine, Phase};
+use world::process::Process;
 
 use super::{PATIENCE, Told};
 
@@ -23,26 +24,67 @@ const CLASS_AND_POOL: &str = include_str!("../../node/class.yaml");
 /// The one image that such a machine has.
 const IMAGE: &str = "localhost/kubernetes/pause:latest";
 
-/// What real machines are made of, where this computer can boot one.
-pub async fn parts() -> Result<Option<Parts>> {
-    if !System::is_possible() {
-        return Ok(None);
+/// The parts of a real machine: they are built while the story runs, since it takes minutes the first time.
+pub struct Building {
+    parts: Arc<OnceLock<Parts>>,
+    /// The build, while it runs; it ends with the demo, however that ends.
+    process: Option<Process>,
+    obstacle: Option<String>,
+}
+
+impl Building {
+    /// Finds out whether this computer can boot a real machine.
+    pub fn new() -> Self {
+        Self { parts: Arc::default(), process: None, obstacle: Parts::obstacle() }
     }
-    Ok(Some(tokio::task::spawn_blocking(Parts::find).await??))
+
+    /// Starts the build, with its log in `folder`.
+    pub fn start(&mut self, folder: &Path) -> Result<()> {
+        if self.obstacle.is_none() {
+            self.process =
+                Some(Process::spawn("the build of containerd and kubelet", Parts::build(), &folder.join("build.log"))?);
+        }
+        Ok(())
+    }
+
+    /// The parts, empty until [`Building::finish`].
+    pub fn parts(&self) -> Arc<OnceLock<Parts>> {
+        Arc::clone(&self.parts)
+    }
+
+    async fn finish(&mut self) -> Result<()> {
+        let mut process = self.process.take().context("the build was not started")?;
+        ensure!(process.wait().await?.success(), "{}", process.obituary());
+        let parts = tokio::task::spawn_blocking(Parts::find).await??;
+        ensure!(self.parts.set(parts).is_ok(), "the parts were built twice");
+        Ok(())
+    }
 }
 
 pub async fn tell(told: &mut Told) -> Result<()> {
     told.teller.chapter("8. One machine is real");
-    if !told.real {
-        told.teller.note("left out: it takes root, systemd, runc and containernetworking-plugins (README.md)");
+    if let Some(reason) = &told.real.obstacle {
+        told.teller.left_out(&format!("chapter 8, one real machine: {reason}"));
         return Ok(());
     }
+    told.teller.line("its containerd and kubelet are built", told.real.finish()).await?;
+    let _slot = slot(told).await?;
     let machine = started(told).await?;
     let name = machine.node_name().to_owned();
     waits_for_a_network(told, &name).await?;
     install_cni(machine.system().context("the machine is down")?.as_ref());
     takes_pods(told, &name).await?;
     goes(told, &machine).await
+}
+
+/// The one real machine that this computer's ports bear at a time; another demo may have it.
+async fn slot(told: &mut Told) -> Result<Slot> {
+    if let Some(holder) = Slot::holder()? {
+        told.teller.note(&format!(
+            "waiting for the real machine of process {holder}: this computer's ports bear one at a time"
+        ));
+    }
+    eventually("the real machine of the other process to end", PATIENCE, async || Slot::take()).await
 }
 
 async fn started(told: &mut Told) -> Result<Arc<Machine>> {

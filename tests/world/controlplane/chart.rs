@@ -1,5 +1,5 @@
-//! What the chart grants and forbids, rendered by Helm and applied: in every test the controller and the nodes may do what the chart
-//! lets them do, and nothing else.
+//! The rights that the chart grants, applied: in every test the controller and the nodes may do what the chart lets them do, and nothing
+//! else. `rights.json` holds them as Helm renders them, so that nobody needs Helm for a control plane; a test of the chart keeps it fresh.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const RIGHTS: [&str; 7] = [
 const VALUES: [&str; 2] = ["--set=settings.clusterName=kerf", "--set=kerf.image.repository=kerf"];
 
 /// How long the API server may take to hear of its own new roles.
-const HEARD: Duration = Duration::from_secs(30);
+const HEARD: Duration = Duration::from_secs(120);
 
 /// One right of each role that is bound.
 const ONE_OF_EACH: [(&str, &str, &str); 3] = [
@@ -37,16 +37,25 @@ const ONE_OF_EACH: [(&str, &str, &str); 3] = [
     ("coordination.k8s.io", "leases", "create"),
 ];
 
-/// Server-side applies the chart's objects of these kinds, as release `karpenter` in kube-system, and waits until the controller's
-/// roles hold.
+/// The chart's objects of these kinds, as Helm renders them for release `karpenter` in kube-system.
+const RENDERED: &str = include_str!("rights.json");
+
+/// Returns the text of `rights.json`, as Helm renders the chart now.
+///
+/// # Errors
+/// When Helm cannot be built or refuses the chart.
+pub fn render_rights() -> Result<String> {
+    let mut objects = Helm::find(Version::Four)?.render(&Helm::chart("chart"), &VALUES)?;
+    objects.retain(|object| object.types.as_ref().is_some_and(|types| RIGHTS.contains(&types.kind.as_str())));
+    Ok(serde_json::to_string_pretty(&objects)? + "\n")
+}
+
+/// Server-side applies the rights of the chart and waits until the controller's roles hold.
 pub(super) async fn apply_rights(client: &Client) -> Result<()> {
-    let render = || Helm::find(Version::Four)?.render(&Helm::chart("chart"), &VALUES);
-    let objects = tokio::task::spawn_blocking(render).await.context("Helm was cut short")??;
+    let objects: Vec<DynamicObject> = serde_json::from_str(RENDERED).context("rights.json holds no objects")?;
     for object in objects {
         let kind = object.types.as_ref().context("a document without kind")?;
-        if RIGHTS.contains(&kind.kind.as_str()) {
-            apply(client, &object, &GroupVersionKind::try_from(kind)?).await?;
-        }
+        apply(client, &object, &GroupVersionKind::try_from(kind)?).await?;
     }
     for (group, resource, verb) in ONE_OF_EACH {
         eventually(&format!("the right to {verb} {resource}"), HEARD, async || {

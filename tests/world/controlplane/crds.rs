@@ -11,7 +11,7 @@ use kube::{Client, ResourceExt};
 
 use crate::eventually;
 
-const SERVED: Duration = Duration::from_secs(60);
+const SERVED: Duration = Duration::from_secs(120);
 
 /// Server-side applies all of `definitions`, then waits until objects of each served version can be listed.
 pub(super) async fn apply(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {

@@ -1,6 +1,8 @@
 //! A machine that is real from PID 1 up: systemd boots Kerf's units, and what they configure and start is the real containerd, runc
 //! and kubelet. Only the hardware below is shared with the test, so its kubelet reports this computer and not the instance type.
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use api::label;
 use cloud::fake;
 use go_programs::go_program;
-use systemd_room::{Layer, System};
+use systemd_room::{Layer, System, is_installed};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -56,6 +58,9 @@ const IMAGE: &str = "pod.tar";
 /// The one network plugin, where Debian puts it.
 const LOOPBACK: &str = "/usr/lib/cni/loopback";
 
+/// The folders of containerd and of kubelet, below the tests.
+const PROGRAMS: [&str; 2] = ["node/containerd", "node/kubelet"];
+
 /// What a real machine is made of besides the agent.
 #[derive(Clone, Debug)]
 pub struct Parts {
@@ -65,21 +70,79 @@ pub struct Parts {
     image: Arc<TempDir>,
 }
 
-impl Parts {
-    /// Builds what is not built yet, which takes minutes once.
+/// The right to run the one real machine that this computer's ports bear at a time: kubelet and containerd listen where they always do.
+/// Other processes wait until this value is dropped.
+#[derive(Debug)]
+pub struct Slot {
+    _locked: File,
+}
+
+impl Slot {
+    /// Takes it; `None` while another process has it.
     ///
     /// # Errors
-    /// When Go, gcc, runc or Debian's CNI plugins are missing; says so.
-    pub fn find() -> Result<Self> {
-        for (path, package) in [("/usr/sbin/runc", "runc"), (LOOPBACK, "containernetworking-plugins")] {
-            ensure!(Path::new(path).exists(), "a real node needs {path}: install the package {package}");
+    /// When the lock file cannot be made.
+    pub fn take() -> Result<Option<Self>> {
+        let mut file = Self::open()?;
+        if file.try_lock().is_err() {
+            return Ok(None);
         }
+        file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).context("cannot write the lock file")?;
+        Ok(Some(Self { _locked: file }))
+    }
+
+    /// The id of the process that has it, if one has.
+    ///
+    /// # Errors
+    /// When the lock file cannot be made.
+    pub fn holder() -> Result<Option<String>> {
+        let mut file = Self::open()?;
+        if file.try_lock().is_ok() {
+            return Ok(None);
+        }
+        let mut holder = String::new();
+        file.read_to_string(&mut holder).context("cannot read the lock file")?;
+        Ok(Some(holder))
+    }
+
+    fn open() -> Result<File> {
+        let path = std::env::temp_dir().join("kerf-real-machine.lock");
+        let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        opened.with_context(|| format!("cannot open {}", path.display()))
+    }
+}
+
+impl Parts {
+    /// Returns why this machine cannot boot a real one, `None` where it can.
+    #[must_use]
+    pub fn obstacle() -> Option<String> {
+        let missing = |what: &str, package: &str| Some(format!("{what} is missing: install the package {package}"));
+        System::obstacle().or_else(|| if is_installed("runc") { None } else { missing("runc", "runc") }).or_else(|| {
+            if Path::new(LOOPBACK).exists() { None } else { missing(LOOPBACK, "containernetworking-plugins") }
+        })
+    }
+
+    /// The command that builds the programs which are not built yet, at low priority; it takes minutes the first time.
+    #[must_use]
+    pub fn build() -> Command {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut command = Command::new("nice");
+        command.args(["sh", "-ec", r#"for folder; do "$0" "$folder"; done"#]).arg(tests.join("steps/go-program"));
+        command.args(PROGRAMS.map(|folder| tests.join(folder)));
+        command
+    }
+
+    /// Finds the parts, and builds those that are not built yet.
+    ///
+    /// # Errors
+    /// When Go or gcc is missing, or a build fails.
+    pub fn find() -> Result<Self> {
         let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
         let image = Arc::new(tempfile::tempdir().context("cannot make a folder for the image")?);
         let file = image.path().join(IMAGE);
         let built = Command::new(node.join("image/build")).arg(file).status().context("cannot run image/build")?;
         ensure!(built.success(), "the image of the real node's pods was not built ({built}); it needs gcc");
-        Ok(Self { containerd: go_program("node/containerd")?, kubelet: go_program("node/kubelet")?, image })
+        Ok(Self { containerd: go_program(PROGRAMS[0])?, kubelet: go_program(PROGRAMS[1])?, image })
     }
 
     fn layer(&self, blueprint: &Blueprint, imds: &Imds, certificate: Option<&Credentials>) -> Layer {

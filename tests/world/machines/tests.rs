@@ -20,7 +20,7 @@ use crate::kubelet::{self, Hardware, Timing};
 use crate::pki::Authority;
 use crate::process::RunFolder;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Its first bootstrap fails; its run does not listen to SIGTERM.
 const AGENT: &str = r#"#!/bin/sh
