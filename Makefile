@@ -1,127 +1,142 @@
-# The verbs of this project. Each only calls programs; what they do is written in those programs.
-# Build caches live outside the checkout; nothing depends on what is in them.
+# The verbs of this project. Each first checks what it needs (tests/steps/prepare), then only calls programs.
+# Build caches live outside the checkout; nothing depends on their content.
 
 export KERF_CACHE ?= $(HOME)/.cache/kerf
 export CARGO_TARGET_DIR ?= $(KERF_CACHE)/target
 export AWS_EC2_METADATA_DISABLED = true
+# Verbs build whole crates, so incremental state would only take disk.
+export CARGO_INCREMENTAL ?= 0
 
-.PHONY: help demo test e2e amis judges lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node nodeparts moto helm images \
-	packer release publish packages
+RUN = tests/steps/run
+GO = tests/steps/go-program
+# Prerequisites are steps in an order: the first one checks the machine.
+.NOTPARALLEL:
+
+.PHONY: help demo test bare e2e amis judges lint soak pace bench fidelity fuzz day pictures peers peers-live bless controlplane agent node \
+	nodeparts moto helm images packer release publish
 
 help: ## Shows this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: controlplane agent helm $(if $(KERF_WITHOUT_SYSTEMD),,nodeparts) ## Tells the whole story on real parts; KEEP=1 leaves it running.
-	@tests/steps/run "building the controller and the demo" "5 to 9 minutes cold, seconds when warm" \
-		cargo build --workspace --locked
-	@KEEP="$(KEEP)" tests/demo/run
+# `prepare-VERB` checks the machine for that verb, and installs missing Debian packages as root.
+prepare-%:
+	@tests/steps/prepare $* "$(or $(ARCH),$(PARTS))"
 
-# The same code gets the same answer; other cases by PROPTEST_RNG_SEED=N, more by PROPTEST_CASES=N.
+demo: prepare-demo ## Runs the whole story on real parts; KEEP=1 leaves it running.
+	@tests/steps/demo-build
+	@KEEP="$(KEEP)" tests/demo/run
+	@tests/steps/prepare --done demo
+
+# The same code gives the same result; other cases by PROPTEST_RNG_SEED=N, more by PROPTEST_CASES=N.
 test: export PROPTEST_RNG_SEED ?= 1
-test: controlplane agent moto helm judges ## Runs every test.
-	@tests/steps/run "building and running all tests" "6 to 10 minutes cold, 2 to 4 when warm" \
-		cargo test --workspace --locked
+test: prepare-test programs ## Runs every test.
+	@tests/steps/test
+	@tests/steps/prepare --done test
+
+# What tests run beside our own programs.
+.PHONY: programs
+programs: controlplane moto helm judges
+	@$(RUN) aemm "building the simulator of instance metadata" "first time: 10 s" $(GO) tests/aemm
+
+bare: prepare-bare ## Runs `make demo` and `make test` in a throwaway root without packages and caches; KINDS="disk tmpfs" of /tmp.
+	@tests/steps/bare $(KINDS)
 
 e2e: RELEASE = 1
-e2e: controlplane agent images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, a release, a switch of ten minutes, rights by Terraform.
-	@tests/steps/run "images, machine images and a release" "2 to 4 minutes, after the build; 10 to 20 for the command when cold" \
-		cargo test --workspace --locked --test images --test ami --test release -- --ignored
-	@KERF_SWITCH_SECONDS=600 tests/steps/run "a cluster changes hands for ten minutes" "14 minutes, after the build" \
-		cargo test --workspace --locked --test switch
-	@tests/steps/run "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are at hand" "2 minutes, after the build" \
-		cargo test --workspace --locked --test contract terraform -- --ignored --nocapture
+e2e: prepare-e2e controlplane agent images packer moto ## Runs the tests that are too slow for `make test`: images by runc, machine images by Packer, a release, a switch of ten minutes, rights by Terraform.
+	@$(RUN) e2e-release "images, machine images and a release" "2 to 4 minutes; 10 to 20 more for the command when cold" \
+		cargo test --workspace --locked --test all -- --ignored images:: ami:: release::
+	@KERF_SWITCH_SECONDS=600 $(RUN) e2e-switch "a switch from Karpenter and back within ten minutes" "14 minutes" \
+		cargo test -p tests --locked --test all -- switch::
+	@$(RUN) e2e-terraform "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are set" "2 minutes" \
+		cargo test -p tests --locked --test all -- --ignored --nocapture terraform
 
-amis: agent packer moto ## Of `make e2e` what the EC2 SDK is not needed for: machine images by Packer, the agent's images by runc.
+amis: prepare-amis agent packer moto ## Runs the tests of `make e2e` that need no EC2 SDK: machine images by Packer, the agent's images by runc.
 	@tests/steps/agent arm64
-	@tests/steps/run "machine images and the agent's images" "2 minutes, after the build" \
-		cargo test --workspace --locked --test images --test ami -- --ignored --skip the_controllers_image
+	@$(RUN) amis "machine images and the agent's images" "first time: 5 minutes" \
+		cargo test -p ship --locked -- --ignored images:: ami:: --skip the_controllers_image
 
-lint: ## Checks format, warnings, each crate alone, licences and sources.
+lint: prepare-lint ## Checks format, warnings, each crate alone, licences and sources.
 	@tests/steps/lint
 
-soak: ## Launches 2,000 claims under faults of every kind and 20 kills; SEED=N for other luck.
-	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) tests/steps/run "2,000 claims, 20 kills" \
-		"2 to 5 minutes, after the build" cargo test --workspace --locked -p lives --test soak -- --nocapture
+soak: prepare-soak ## Launches 2,000 claims under faults of every kind and 20 kills; SEED=N for other luck.
+	@KERF_SOAK_CLAIMS=2000 KERF_SOAK_KILLS=20 KERF_SOAK_SEED=$(or $(SEED),1) $(RUN) soak "2,000 claims, 20 kills" \
+		"2 to 5 minutes, after the build" cargo test --workspace --locked --test all -- --nocapture soak::
 
-pace: ## Launches 1,000 claims on the wire at EC2's pace; wants a quiet machine.
-	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) tests/steps/run "1,000 launches at EC2's pace" \
-		"4 to 5 minutes, after the build" cargo test --workspace --locked -p tests --test pace claims_are -- --nocapture
+pace: prepare-pace ## Launches 1,000 claims on the wire at EC2's pace; needs a quiet machine.
+	@KERF_PACE_CLAIMS=$(or $(CLAIMS),1000) $(RUN) pace "1,000 launches at EC2's pace" \
+		"4 to 5 minutes, after the build" cargo test --workspace --locked --test all -- --nocapture pace::claims_are
 
-bench: ## Runs the planner's benchmarks.
+bench: prepare-bench ## Runs the planner's benchmarks.
 	cargo bench --locked -p planner --bench provisioning
 
-fidelity: ## Has the real kube-scheduler judge 10,000 random clusters.
-	@KERF_FIDELITY_CLUSTERS=10000 tests/steps/run "judging 10,000 clusters" "5 to 10 minutes" \
-		cargo test --release --locked -p peers --test referee -- --nocapture
+fidelity: prepare-fidelity ## Compares plans with the real kube-scheduler on 10,000 random clusters.
+	@KERF_FIDELITY_CLUSTERS=10000 $(RUN) fidelity "10,000 clusters before kube-scheduler" "5 to 10 minutes" \
+		cargo test --release --locked -p peers --test all -- --nocapture referee::
 
-fuzz: ## Fuzzes what the agent reads from outside, each target for SECONDS (600); TARGETS="journal ..." for some of them.
+fuzz: prepare-fuzz ## Fuzzes the readers of the agent, each target for SECONDS (600); TARGETS="journal ..." for some of them.
 	@tests/steps/fuzz $(or $(SECONDS),600) $(TARGETS)
 
-day: ## Plays a day of 24 hours with 1,000 faults, judged at every step, and puts its cost beside the hourly lower bound; SEED=N for other luck.
-	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
-	@tests/steps/run "a day with 1,000 faults" "1 to 3 minutes" $(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
+day: prepare-day ## Simulates a day with 1,000 faults, validates every step, and compares its cost with the hourly lower bound; SEED=N for other luck.
+	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
+	@$(CARGO_TARGET_DIR)/release/peers day $(or $(SEED),1)
 
-pictures: ## Plays the day without faults and draws it into docs/pictures.
-	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
+pictures: prepare-pictures ## Simulates the day without faults and draws it into docs/pictures.
+	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers pictures
 
-peers: controlplane agent ## Puts planner and agent beside their peers and a lower bound; writes docs/performance.md. Wants a quiet machine.
-	@tests/steps/run "building the agent's peer" "1 to 3 minutes cold" tests/steps/go-program tests/peers/nth
-	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
-	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent tests/steps/run "the agent's figures" "5 to 10 minutes" \
-		$(CARGO_TARGET_DIR)/debug/agent-numbers
-	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
+peers: prepare-peers controlplane agent ## Compares planner and agent with their peers and a lower bound; writes docs/performance.md. Needs a quiet machine.
+	@$(RUN) nth "building the agent's peer" "first time: 1 to 3 minutes" $(GO) tests/peers/nth
+	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
+	@KERF_AGENT=$(KERF_CACHE)/agent/kerf-agent $(CARGO_TARGET_DIR)/debug/agent-numbers
+	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers
 
-peers-live: controlplane helm ## Puts the controller beside the real Karpenter on the same control plane; wants a quiet machine for an hour; SCENARIOS=wide for one.
-	@tests/steps/run "building Karpenter" "1 to 3 minutes cold" tests/steps/go-program tests/peers/live
-	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
+peers-live: prepare-peers-live controlplane ## Compares the controller with the real Karpenter on the same control plane; needs a quiet machine for an hour; SCENARIOS=wide for one.
+	@$(RUN) karpenter "building Karpenter" "first time: 1 to 3 minutes" $(GO) tests/peers/live
+	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
 	@tests/steps/static controller
-	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller tests/steps/run "both controllers, scenario by scenario" "an hour" \
-		$(CARGO_TARGET_DIR)/debug/live-numbers $(SCENARIOS)
-	@tests/steps/run "building the comparison" "5 to 10 minutes cold" cargo build --release --locked -p peers --bin peers
+	@KERF_CONTROLLER=$(KERF_CACHE)/controller/kerf-controller $(CARGO_TARGET_DIR)/debug/live-numbers $(SCENARIOS)
+	@$(RUN) peers-build "building the comparison" "first time: 5 to 10 minutes" cargo build --release --locked -p peers --bin peers
 	@$(CARGO_TARGET_DIR)/release/peers live
 
-bless: ## Writes generated files and transcripts anew; review the difference.
-	BLESS=1 cargo test --workspace --locked --test generated --test policy --test scenarios --test transcripts --test how_to
+bless: prepare-bless ## Writes generated files and transcripts anew; review the difference.
+	BLESS=1 cargo test --workspace --locked --test all --test scenarios -- generated:: policy:: transcripts:: how_to:: rights_of_control_planes /
 
-controlplane: ## Builds the real Kubernetes control plane once into the cache.
-	@tests/steps/go-program tests/controlplane
+controlplane: prepare-controlplane ## Builds the real Kubernetes control plane once into the cache.
+	@$(RUN) controlplane "building etcd, kube-apiserver, kube-controller-manager and kube-scheduler" "first time: 4 to 10 minutes" \
+		$(GO) tests/controlplane
 
-agent: ## Builds the agent as one static program; ARCH=arm64 for the other architecture.
+agent: prepare-agent ## Builds the agent as one static program; ARCH=arm64 for the other architecture.
 	@tests/steps/agent $(ARCH)
 
-node: controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
-	@tests/steps/run "building the world" "5 to 9 minutes cold, seconds when warm" cargo build --workspace --locked
-	@tests/steps/run "a real node from CreateFleet to power off" "2 minutes" \
-		cargo test --workspace --locked --test node -- --ignored --nocapture
+node: prepare-node controlplane nodeparts ## Boots a real node: systemd, containerd, runc and kubelet under our own units.
+	@$(RUN) workspace "building the workspace" "first time: 5 to 9 minutes" cargo build --workspace --locked
+	@$(RUN) node "a real node from CreateFleet to power off" "2 minutes, after the build" \
+		cargo test --workspace --locked --test all -- --ignored --nocapture node::
 
-nodeparts: ## Builds the real containerd and kubelet once into the cache.
-	@tests/steps/go-program tests/node/containerd
-	@tests/steps/go-program tests/node/kubelet
+nodeparts: prepare-nodeparts ## Builds the real containerd and kubelet once into the cache.
+	@$(RUN) containerd "building containerd" "first time: 1 to 2 minutes" $(GO) tests/node/containerd
+	@$(RUN) kubelet "building kubelet" "first time: 1 to 4 minutes" $(GO) tests/node/kubelet
 
-moto: ## Installs the independent judge of EC2's wire format into the cache.
-	@tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
+moto: prepare-moto ## Installs moto, the independent emulation of EC2's wire format, into the cache.
+	@$(RUN) moto "installing moto" "first time: 1 minute" tests/steps/python-programs tests/moto/requirements.txt $(KERF_CACHE)/moto
 
-judges: ## Installs the linters of rights and boards, and builds Prometheus' promtool unless this machine has one.
-	@tests/steps/python-programs tests/judges/requirements.txt $(KERF_CACHE)/judges
-	@command -v promtool >/dev/null || GOFLAGS=-tags=remove_all_sd tests/steps/go-program tests/promtool >/dev/null
+judges: prepare-judges ## Installs the linters of rights and boards, and builds Prometheus' promtool unless this machine has one.
+	@$(RUN) judges "installing linters" "first time: 1 minute" tests/steps/python-programs tests/judges/requirements.txt $(KERF_CACHE)/judges
+	@command -v promtool >/dev/null || GOFLAGS=-tags=remove_all_sd $(RUN) promtool "building promtool" "first time: 1 to 3 minutes" $(GO) tests/promtool
 
-helm: ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
-	@tests/steps/go-program tests/helm/helm3
-	@tests/steps/go-program tests/helm/helm4
+helm: prepare-helm ## Builds Helm 3 and Helm 4, which render the chart, once into the cache.
+	@$(RUN) helm3 "building Helm 3" "first time: 1 to 4 minutes" $(GO) tests/helm/helm3
+	@$(RUN) helm4 "building Helm 4" "first time: 1 to 4 minutes" $(GO) tests/helm/helm4
 
-images: ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
+images: prepare-images ## Builds container images with their bills of materials; RELEASE=1 the controller's for arm64 too.
 	@images/all $(if $(RELEASE),arm64)
 
-release: ## Makes everything that a release hands out, with sums; PARTS="charts agent cli images" for some of it (docs/release.md).
+release: prepare-release ## Makes everything that a release hands out, with sums; PARTS="charts agent cli images" for some of it (docs/release.md).
 	@images/release/build $(KERF_CACHE)/release $(PARTS)
 
-publish: ## Uploads what `make release` made to the forge, as a draft, by gh.
+publish: prepare-publish ## Uploads what `make release` made to the forge, as a draft, by gh.
 	@images/release/publish $(KERF_CACHE)/release
 
-packages: ## Installs the Debian packages that the verbs need; FOR=release or FOR=e2e those of images, releases and `make e2e` too.
-	@tests/steps/packages $(FOR)
-
-packer: ## Builds Packer and its plugin from Go modules, once into the cache.
-	@tests/steps/go-program tests/packer
+packer: prepare-packer ## Builds Packer and its plugin from Go modules, once into the cache.
+	@$(RUN) packer "building Packer" "first time: 3 to 6 minutes" $(GO) tests/packer

@@ -200,7 +200,7 @@ fn found(moto: &Moto, filters: &[(&str, &str)]) -> String {
 #[test]
 #[ignore = "builds Packer: make e2e"]
 fn a_whole_build_ends_in_an_image_that_the_selectors_find() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let images = [
@@ -233,7 +233,7 @@ fn a_whole_build_ends_in_an_image_that_the_selectors_find() {
 #[test]
 #[ignore = "builds Packer: make e2e"]
 fn a_machine_with_a_fault_becomes_no_image() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let images = [("amazon-eks-node-al2023-x86_64-standard-1.36-v20260101", "x86_64")];
@@ -251,7 +251,7 @@ fn a_machine_with_a_fault_becomes_no_image() {
 #[test]
 #[ignore = "builds Packer: make e2e"]
 fn container_images_are_fetched_onto_bottlerockets_data_volume() {
-    if !System::wanted() {
+    if !System::is_available() {
         return;
     }
     let published = [("bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-0123abcd", "x86_64")];

@@ -1,0 +1,9 @@
+//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+
+mod ami;
+mod bottlerocket;
+mod forge;
+mod images;
+mod prepare;
+mod progress;
+mod release;
