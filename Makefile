@@ -29,7 +29,7 @@ demo: prepare-demo ## Runs the whole story on real parts; KEEP=1 leaves it runni
 
 # The same code gives the same result; other cases by PROPTEST_RNG_SEED=N, more by PROPTEST_CASES=N.
 test: export PROPTEST_RNG_SEED ?= 1
-test: prepare-test programs ## Runs every test.
+test: prepare-test ## Runs every test.
 	@tests/steps/test
 	@tests/steps/prepare --done test
 

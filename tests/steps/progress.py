@@ -41,6 +41,8 @@ GO_TOTAL = re.compile(r"^packages to compile: (\d+)$")
 GO_PACKAGE = re.compile(r"^[a-z0-9][\w.-]*(?:/[\w.~-]+)*$")
 TESTS_BEGIN = re.compile(r"^running (\d+) tests?$")
 TEST_DONE = re.compile(r"^test .* \.\.\. (?:ok|FAILED|ignored.*)$")
+# A step of a verb that this step runs.
+STEP_BEGIN = re.compile(r"^==> (.*) \([^()]*\)$")
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -69,12 +71,14 @@ class Progress:
             self.total += int(match[1])
         elif TEST_DONE.match(line):
             self.done += 1
+        elif match := STEP_BEGIN.match(line):
+            self.current = match[1]
         return True
 
     def text(self):
-        """Returns the counts as words, empty while nothing is known."""
+        """Returns the counts as words, or the name of the inner step; empty while nothing is known."""
         if not self.unit:
-            return ""
+            return self.current
         counts = f"{self.done}/{self.total} {self.unit}" if self.total else f"{self.done} {self.unit}"
         return f"{counts}  {self.current}".rstrip()
 

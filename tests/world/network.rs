@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 
 /// How many networks there are: 127.64.0.0/10 holds as many.
 const NETWORKS: u8 = 64;
-/// Whoever listens here has the network; no machine has this port.
+/// The process that listens on this address and port owns the network; no simulated machine uses the port.
 const PORT: u16 = 9191;
 
-/// A network that nobody else on this computer has while this value lives.
+/// A network that no other process on this computer uses while this value lives.
 #[derive(Debug)]
 pub struct Network {
     number: u8,

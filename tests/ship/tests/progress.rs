@@ -83,8 +83,8 @@ fn run_stops_the_step_when_it_is_terminated() {
     assert_eq!(fs::read_to_string(log).unwrap(), "ready\nstopped\n");
 }
 
-/// A cargo that has built two test programs: one of them fails, and one skips a test.
-fn with_cargo(cache: &TempDir) -> String {
+/// A `cargo` that has built two test programs, one that fails and one that skips a test, and a `make` that has nothing to build.
+fn with_builders(cache: &TempDir) -> String {
     let script = |name: &str, text: &str| {
         let path = cache.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -107,6 +107,7 @@ fn with_cargo(cache: &TempDir) -> String {
         serde_json::json!({"reason": "compiler-artifact", "executable": path, "profile": {"test": true}, "target": {"name": name},
             "manifest_path": cache.path().join("Cargo.toml")})
     };
+    script("make", "exit 0");
     script("cargo", &format!("echo '{}'; echo '{}'", artifact("good", &good), artifact("bad", &bad)));
     format!("{}:{}", cache.path().display(), std::env::var("PATH").unwrap())
 }
@@ -115,7 +116,7 @@ fn with_cargo(cache: &TempDir) -> String {
 fn test_counts_passed_failed_and_skipped_tests() {
     let cache = tempfile::tempdir().unwrap();
     let mut command = Command::new(root().join("tests/steps/test"));
-    command.env("PATH", with_cargo(&cache)).env("KERF_CACHE", cache.path()).env_remove("KERF_FORBID_SKIPS");
+    command.env("PATH", with_builders(&cache)).env("KERF_CACHE", cache.path()).env_remove("KERF_FORBID_SKIPS");
     let Outcome { well, said } = run(&mut command);
     assert!(!well, "{said}");
     for expected in ["FAILED   made-up bad: c", "         left is not right", "skipped  made-up b: not root"] {
@@ -127,7 +128,7 @@ fn test_counts_passed_failed_and_skipped_tests() {
 #[test]
 fn test_fails_when_skips_are_forbidden() {
     let cache = tempfile::tempdir().unwrap();
-    let path = with_cargo(&cache);
+    let path = with_builders(&cache);
     fs::copy(cache.path().join("good"), cache.path().join("bad")).unwrap();
     let run_test = |forbid: &str| {
         let mut command = Command::new(root().join("tests/steps/test"));

@@ -1,5 +1,5 @@
 //! The rights that the chart grants, applied: in every test the controller and the nodes may do what the chart lets them do, and nothing
-//! else. `rights.json` holds them as Helm renders them, so that nobody needs Helm for a control plane; a test of the chart keeps it fresh.
+//! else. `rights.json` holds them as Helm renders them, so that a control plane needs no Helm; a test of the chart keeps it fresh.
 
 use std::time::Duration;
 
