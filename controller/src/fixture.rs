@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::act::{Step, Target};
-use crate::market::Market;
+use crate::write::writer::{Step, Target};
+use crate::capacity::offerings::Market;
 use crate::settings::Gates;
 
 /// The provider id of the claim and the node.

@@ -1,9 +1,13 @@
 //! The controller's metrics: the one place where their names, labels and meanings stand.
 
 mod aws;
+pub mod collector;
 pub mod conditions;
+pub mod counters;
+mod disruption;
 pub mod fleet;
-mod moves;
+pub mod gauge_set;
+pub mod node_conditions;
 
 use daemon::metric::{Kind, Metric};
 
@@ -12,7 +16,7 @@ pub use aws::{
     MESSAGES_DELETED, MESSAGES_RECEIVED, PRICE_REFRESHES, PRICE_SOURCE, PRICE_TIME, PRICES, QUEUE_REACHABLE,
     STATUS_UNHEALTHY,
 };
-pub use moves::{CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DECISIONS, DECISIONS_BY_POOL};
+pub use disruption::{CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DECISIONS, DECISIONS_BY_POOL};
 
 /// Karpenter's buckets for durations, in seconds.
 const DURATIONS: &[f64] = &[

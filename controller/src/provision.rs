@@ -2,11 +2,13 @@
 //!
 //! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
 
-mod consequences;
-mod looks;
+mod actions;
+pub mod batcher;
+mod node_events;
+pub mod nodeclaims;
 mod problems;
+mod replan;
 mod scores;
-mod stays;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,22 +21,22 @@ use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::act::{Act, Step};
-use crate::batch::{Batch, Trigger, Window};
-use crate::cluster::Cluster;
-use crate::index::Index;
-use crate::interruption::Notices;
-use crate::lifecycle;
-use crate::market::Market;
+use crate::write::writer::{Act, Step};
+use crate::provision::batcher::{Batch, Trigger, Window};
+use crate::state::cluster::Cluster;
+use crate::state::index::Index;
+use crate::informer::interruption::Notices;
+use crate::reconcile::nodeclaim;
+use crate::capacity::offerings::Market;
 use crate::metrics;
-use crate::moves::{Kind, Mover, Order};
-use crate::nominations::{self, Nominations};
-use crate::resizes::{Adviser, Resizer};
-use crate::verdicts::{Findings, Generations, Verdicts};
-use crate::work::Work;
-use looks::{Looks, Next};
+use crate::reconcile::disruption::{Kind, Mover, Order};
+use crate::state::nominations::{self, Nominations};
+use crate::reconcile::resize::{Adviser, Resizer};
+use crate::state::plan_results::{Findings, Generations, Verdicts};
+use crate::reconcile::work::Work;
+use replan::{Looks, Next};
 use scores::Scores;
-use stays::Gauges;
+use node_events::Gauges;
 
 /// When to plan, and how.
 #[derive(Clone, Copy, Debug)]
@@ -146,8 +148,8 @@ impl Provisioner {
             self.cluster.queue.add(work);
         }
         let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
-        let pause = looks::pause_after(took);
-        let look = looks::next_look(&built, &plan, &ripe, pause, rests_until);
+        let pause = replan::pause_after(took);
+        let look = replan::next_look(&built, &plan, &ripe, pause, rests_until);
         Next { look, pause: pause.max(self.rules.window.idle) }
     }
 
@@ -228,7 +230,7 @@ impl Provisioner {
 
     /// Everything but the claims is of no consequence if it fails: the next pass says it again.
     async fn carry_out(&self, built: &Built, plan: &Plan, ripe: &Ripe, now: Timestamp) {
-        let outcome = self.cluster.read(|index| consequences::of(index, built, plan, &ripe.begin));
+        let outcome = self.cluster.read(|index| actions::of(index, built, plan, &ripe.begin));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
         self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
         for (node, pods) in &outcome.nominations {
@@ -249,7 +251,7 @@ impl Provisioner {
         self.cluster.decisions.note(&built.snapshot, plan, &self.metrics, now);
         self.gauges.set(&self.metrics, built, plan, &self.cluster);
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
-        let stays = self.cluster.read(|index| stays::notes(index, plan, ripe));
+        let stays = self.cluster.read(|index| node_events::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
             self.metrics.add(&metrics::FAILED_VALIDATIONS, &[Kind::of(dropped).consolidation()], 1.0);
         }
@@ -279,7 +281,7 @@ impl Provisioner {
 
     async fn create(&self, claim: NodeClaim, pods: Vec<String>, now: Timestamp) {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        let pool = lifecycle::pool(&claim).to_owned();
+        let pool = nodeclaim::pool(&claim).to_owned();
         match self.act.run(Step::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
                 self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);

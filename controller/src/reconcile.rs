@@ -2,6 +2,19 @@
 //!
 //! This is the only place where deciding and acting meet: no rule stands here.
 
+pub mod buffer;
+pub mod disruption;
+pub mod hashes;
+pub mod node;
+pub mod nodeclaim;
+pub mod nodeclass;
+pub mod nodepool;
+pub mod overlay;
+pub mod queue;
+pub mod resize;
+pub mod usage;
+pub mod work;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,21 +29,22 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::act::{Act, ActError};
-use crate::class;
-use crate::cluster::Cluster;
-use crate::health::{Registration, Registrations, Verdict};
-use crate::index::{Index, provider_id};
-use crate::interruption::Notices;
-use crate::launch::Launcher;
-use crate::lifecycle::{self, Instance};
-use crate::market::Market;
-use crate::moves::Mover;
-use crate::nominations::Nominations;
-use crate::queue::Next;
-use crate::verdicts::Verdicts;
-use crate::work::Work;
-use crate::{buffer, metrics, overlay, pool, tally, termination, usage};
+use crate::write::writer::{Act, ActError};
+use crate::reconcile::nodeclass;
+use crate::state::cluster::Cluster;
+use crate::state::registration_health::{Registration, Registrations, Verdict};
+use crate::state::index::{Index, provider_id};
+use crate::informer::interruption::Notices;
+use crate::capacity::launch::Launcher;
+use crate::reconcile::nodeclaim::{self, Instance};
+use crate::capacity::offerings::Market;
+use crate::reconcile::disruption::Mover;
+use crate::state::nominations::Nominations;
+use crate::reconcile::queue::Next;
+use crate::state::plan_results::Verdicts;
+use crate::reconcile::work::Work;
+use crate::metrics::{self, counters};
+use crate::reconcile::{buffer, node, nodepool, overlay, usage};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;
@@ -124,12 +138,12 @@ impl Reconciler {
     }
 
     async fn class(&self, name: &str) -> Result<Next, ActError> {
-        let Some(view) = self.cluster.read(|index| class::view(index, name, self.cluster.now())) else {
+        let Some(view) = self.cluster.read(|index| nodeclass::view(index, name, self.cluster.now())) else {
             self.market.forget(name);
             self.metrics.forget(&metrics::USER_DATA_BYTES, &[name]);
             return Ok(Next::Wait);
         };
-        let decision = class::decide(&view, &self.market, &self.act).await;
+        let decision = nodeclass::decide(&view, &self.market, &self.act).await;
         self.market.judged(name);
         let decision = decision?;
         if let Some(bytes) = decision.user_data {
@@ -144,11 +158,11 @@ impl Reconciler {
             return Ok(Next::Wait);
         };
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();
-        if pool::is_renewed(&view) {
+        if nodepool::is_renewed(&view) {
             self.registrations.reset(&uid);
         }
         view.registrations = self.registrations.verdict(&uid);
-        self.act.run_all(pool::decide(&view)).await?;
+        self.act.run_all(nodepool::decide(&view)).await?;
         Ok(Next::Wait)
     }
 
@@ -159,12 +173,12 @@ impl Reconciler {
         };
         view.notice = self.notices.of(name);
         view.expected = self.expected(&view);
-        if lifecycle::asks(&view) {
+        if nodeclaim::asks(&view) {
             view.instance = self.instance(provider_id(&view.claim)).await?;
         }
-        let decision = lifecycle::decide(&view);
+        let decision = nodeclaim::decide(&view);
         let next = decision.next();
-        let pool = lifecycle::pool(&view.claim).to_owned();
+        let pool = nodeclaim::pool(&view.claim).to_owned();
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let (disrupted, released) = (decision.disrupted, decision.released);
         if let Some(scope) = decision.short {
@@ -178,23 +192,23 @@ impl Reconciler {
             self.cluster.queue.add(work);
         }
         if registration == Some(Registration::Good) {
-            tally::registered(&self.metrics, &view.claim);
+            counters::registered(&self.metrics, &view.claim);
         }
         if let Some((owner, registration)) = owner.zip(registration) {
             self.registrations.record(&owner, registration);
             self.cluster.queue.add(Work::Pool(pool.clone()));
         }
         if let Some(reason) = disrupted {
-            tally::disrupted(&self.metrics, &view.claim, reason);
+            counters::disrupted(&self.metrics, &view.claim, reason);
         }
         if released {
-            tally::claim_gone(&self.metrics, &view.claim, self.cluster.now());
+            counters::claim_gone(&self.metrics, &view.claim, self.cluster.now());
         }
         Ok(next)
     }
 
     /// The pods that were promised a place on the claim's node and still wait.
-    fn expected(&self, view: &lifecycle::View) -> Vec<Arc<Pod>> {
+    fn expected(&self, view: &nodeclaim::View) -> Vec<Arc<Pod>> {
         let claim = view.claim.metadata.name.as_deref().unwrap_or_default();
         let Some(node) = view.nodes.first() else { return Vec::new() };
         let promised = self.nominations.lock().unwrap_or_else(PoisonError::into_inner).of([claim, node.name()]);
@@ -203,13 +217,13 @@ impl Reconciler {
 
     async fn node(&self, name: &str) -> Result<Next, ActError> {
         let view = self.cluster.read(|index| node_view(index, name, self.cluster.now()));
-        let Some(mut view) = view.filter(|view| termination::concerns(&view.node)) else {
+        let Some(mut view) = view.filter(|view| node::concerns(&view.node)) else {
             self.drains().remove(name);
             return Ok(Next::Wait);
         };
         let drain = self.drains().remove(name);
-        let mut drain = drain.unwrap_or_else(|| termination::start_drain(&view));
-        if termination::asks(&view, &mut drain) {
+        let mut drain = drain.unwrap_or_else(|| node::start_drain(&view));
+        if node::asks(&view, &mut drain) {
             match self.instance(Some(view.node.spec.provider_id.as_str())).await {
                 Ok(instance) => view.instance = instance,
                 Err(error) => {
@@ -218,14 +232,14 @@ impl Reconciler {
                 }
             }
         }
-        let mut decision = termination::decide(&view, &mut drain);
+        let mut decision = node::decide(&view, &mut drain);
         let steps = self.act.run_all(decision.steps).await;
         let asked = decision.requests.into_iter().map(|request| self.ask(request));
         for (uid, reply) in join_all(asked).await {
             drain.reply(self.millis(), &uid, &reply);
             // The answers say when to ask again.
             view.now = self.cluster.now();
-            decision.after = Some(termination::next_moment(&view, &drain));
+            decision.after = Some(node::next_moment(&view, &drain));
         }
         let (drained, progress) = (drain.is_done(), drain.progress());
         if !decision.released {
@@ -233,10 +247,10 @@ impl Reconciler {
         }
         steps?;
         if decision.released {
-            tally::node_gone(&self.metrics, &view.node, drained, self.cluster.now());
-            let said = termination::said(&view.node);
-            tally::pods_drained(&self.metrics, termination::why(&view), progress, said.as_ref());
-            tally::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
+            counters::node_gone(&self.metrics, &view.node, drained, self.cluster.now());
+            let said = node::said(&view.node);
+            counters::pods_drained(&self.metrics, node::why(&view), progress, said.as_ref());
+            counters::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
         }
         Ok(decision.after.map_or(Next::Wait, Next::After))
     }
@@ -263,8 +277,8 @@ impl Reconciler {
     }
 
     /// Sends one request of a drain, and waits no longer than it may take to arrive. It may be too late to send it, after what came before.
-    async fn ask(&self, request: termination::Request) -> (String, Reply) {
-        let termination::Request { uid, step, by } = request;
+    async fn ask(&self, request: node::Request) -> (String, Reply) {
+        let node::Request { uid, step, by } = request;
         if self.millis() >= by {
             return (uid, Reply::Unreachable);
         }
@@ -318,14 +332,14 @@ fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
     (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()))
 }
 
-fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<pool::View> {
+fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::View> {
     let pool = Arc::clone(index.pools.get(name)?);
-    let of_pool = |claim: &&Arc<api::NodeClaim>| lifecycle::pool(claim) == name;
+    let of_pool = |claim: &&Arc<api::NodeClaim>| nodeclaim::pool(claim) == name;
     let claims = index.claims.values().filter(of_pool).map(|claim| {
         let node = index.nodes_of(provider_id(claim).unwrap_or_default()).first().map(|node| Arc::clone(node));
         (Arc::clone(claim), node)
     });
-    Some(pool::View {
+    Some(nodepool::View {
         class: index.classes.get(&pool.spec.template.spec.node_class_ref.name).cloned(),
         claims: claims.collect(),
         daemonsets: index.daemonsets.values().cloned().collect(),
@@ -341,10 +355,10 @@ fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
     owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone())
 }
 
-fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<lifecycle::View> {
+fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::View> {
     let claim = Arc::clone(index.claims.get(name)?);
     let nodes: Vec<_> = index.nodes_of(provider_id(&claim).unwrap_or_default()).into_iter().cloned().collect();
-    Some(lifecycle::View {
+    Some(nodeclaim::View {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
         gates: gate_limit(index, &claim, now),
         pool: index.pool_of(&claim).cloned(),
@@ -358,25 +372,25 @@ fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<lifecycle::Vi
 }
 
 /// What the claim's class says of gates; only for claims that wait for them.
-fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<lifecycle::Limit> {
+fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<nodeclaim::Limit> {
     let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
     let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
     let timeout = class.gate_timeout().ok().flatten()?;
-    let of_pool = index.claims.values().filter(|other| lifecycle::pool(other) == lifecycle::pool(claim));
+    let of_pool = index.claims.values().filter(|other| nodeclaim::pool(other) == nodeclaim::pool(claim));
     let pool: Vec<_> = of_pool
         .map(|other| {
             let node = index.nodes_of(provider_id(other).unwrap_or_default()).into_iter().next();
             (other.as_ref(), node.map(AsRef::as_ref))
         })
         .collect();
-    Some(lifecycle::Limit::of(claim, timeout, &pool, now))
+    Some(nodeclaim::Limit::of(claim, timeout, &pool, now))
 }
 
-fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<termination::View> {
+fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<node::View> {
     let node = Arc::clone(index.nodes.get(name)?);
     let claim = index.claim_of(&node).cloned();
-    Some(termination::View {
-        surging: termination::surging(index, &node, claim.as_deref()),
+    Some(node::View {
+        surging: node::surging(index, &node, claim.as_deref()),
         claim,
         pods: index.pods_on(name).cloned().collect(),
         attached: index.detaching(name),

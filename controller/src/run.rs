@@ -20,25 +20,29 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 
-use crate::act::Act;
-use crate::cluster::Cluster;
-use crate::event::{self, Notes, Object};
-use crate::fleet::Fleet;
-use crate::index::{Index, Kept};
-use crate::interruption::queue::Listener;
-use crate::interruption::{Notices, health};
+use crate::write::writer::Act;
+use crate::state::cluster::Cluster;
+use crate::write::events::{self, Notes, Object};
+use crate::metrics::collector::Fleet;
+use crate::state::index::{Index, Kept};
+use crate::informer::interruption::queue::Listener;
+use crate::informer::interruption::{Notices, status_checks};
 use crate::lease::Keeper;
-use crate::market::Market;
-use crate::moves::Mover;
+use crate::capacity::offerings::Market;
+use crate::reconcile::disruption::Mover;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
-use crate::reexport::Reexport;
-use crate::resizes::Resizer;
+use crate::metrics::node_conditions::Reexport;
+use crate::reconcile::resize::Resizer;
 use crate::settings::{Gates, Settings};
-use crate::told::Told;
-use crate::verdicts::Verdicts;
-use crate::work::Consequences;
-use crate::{drift, eks, garbage, launch, memory, metrics, pace, profiles, tagging, usage, watch};
+use crate::metrics::gauge_set::Told;
+use crate::state::plan_results::Verdicts;
+use crate::reconcile::work::Consequences;
+use crate::metrics;
+use crate::capacity::{launch, memory_overhead, rate_limits};
+use crate::gc::{drift, instances, profiles, tags};
+use crate::informer::{cluster_info, watch};
+use crate::reconcile::usage;
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -58,7 +62,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         ..aws::Settings::default()
     };
     let metrics = Arc::new(Metrics::new(metrics::TABLE));
-    let cloud = pace::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
+    let cloud = rate_limits::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
 
     let (notes, outgoing) = Notes::new();
     let (plan, triggers) = unbounded_channel();
@@ -69,13 +73,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let known_market = Arc::clone(&probes.market);
     serve_admin(&settings, probes, &mut tasks).await?;
     watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
-    tasks.spawn(event::send(clients.0.clone(), outgoing));
+    tasks.spawn(events::send(clients.0.clone(), outgoing));
 
     let mut lease = lead(&settings, &config, &leading).await?;
     let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&market));
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
-    tasks.spawn(eks::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
+    tasks.spawn(cluster_info::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
     follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
     let client = clients.0.clone();
     let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
@@ -94,10 +98,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let resizer = Resizer::new(client, Arc::clone(&cluster), act.clone(), Arc::clone(&metrics));
     let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared, act.clone(), (Arc::clone(&mover), resizer), rules);
-    tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+    tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    tasks.spawn(tagging::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
+    tasks.spawn(tags::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
     listen(&settings, &heard, &mut tasks);
     let (hands, known) = ((launcher, mover), (verdicts, notices, nominations));
@@ -127,7 +131,7 @@ fn follow_market(
         tasks.spawn(Arc::clone(market).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics));
     }
     let namespace = settings.namespace.clone();
-    tasks.spawn(memory::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(market)));
+    tasks.spawn(memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(market)));
 }
 
 /// One client for everything, and one for evictions that must not retry by itself.
@@ -196,7 +200,7 @@ fn listen(settings: &Settings, heard: &Heard<'_>, tasks: &mut JoinSet<()>) {
     let Heard { cluster, market, notices, metrics } = heard;
     let all = || (Arc::clone(cluster), Arc::clone(market), Arc::clone(notices), Arc::clone(metrics));
     let (cluster, market, notices, metrics) = all();
-    tasks.spawn(health::watch_for_ever(cluster, market, notices, metrics));
+    tasks.spawn(status_checks::watch_for_ever(cluster, market, notices, metrics));
     if let Some(queue) = settings.interruption_queue.clone() {
         let (cluster, market, notices, metrics) = all();
         let controller = lease_object(settings);
@@ -253,13 +257,13 @@ async fn market(
     cloud: Arc<dyn Cloud>,
 ) -> anyhow::Result<Market> {
     let has_ca = !settings.cluster_ca_bundle.is_empty() || config.root_cert.is_some();
-    let described = eks::describe(cloud.as_ref(), settings, has_ca).await?;
+    let described = cluster_info::describe(cloud.as_ref(), settings, has_ca).await?;
     let eks_version = described.as_ref().filter(|_| settings.eks_control_plane).map(|found| found.version.clone());
     let version = match eks_version {
         Some(version) => version,
-        None => eks::served_version(client).await?,
+        None => cluster_info::served_version(client).await?,
     };
-    let facts = crate::market::cluster_facts(settings, config, described.unwrap_or_default(), version);
+    let facts = crate::capacity::offerings::cluster_facts(settings, config, described.unwrap_or_default(), version);
     let market = Market::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
     Ok(market.with_class_refresh(settings.class_refresh))
 }
@@ -355,7 +359,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::{Cluster, Gates, watch_all};
-    use crate::event::Notes;
+    use crate::write::events::Notes;
 
     /// What the planner would read of a kind does not change what it decides while the kind's gate is closed: it reads nothing of it.
     #[tokio::test]

@@ -9,7 +9,7 @@ use clap::Parser;
 use inherited::Inherited;
 use planner::{MinValuesPolicy, PreferencePolicy};
 
-use crate::batch::Window;
+use crate::provision::batcher::Window;
 
 pub use gates::Gates;
 

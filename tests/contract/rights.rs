@@ -8,7 +8,7 @@ use std::process::Command;
 use aws::AwsCloud;
 use cloud::Cloud;
 use cloud::policy::{NODE_POLICIES, Policy, RETENTION, RULES, Rule};
-use controller::interruption::message::{Message, parse};
+use controller::informer::interruption::message::{Message, parse};
 use serde_json::{Value, json};
 use world::judges;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::{EC2NodeClass, NodeClaim, NodePool};
-use controller::decisions::Decisions;
-use controller::fleet::Fleet;
-use controller::index::Index;
+use controller::state::pod_decisions::Decisions;
+use controller::metrics::collector::Fleet;
+use controller::state::index::Index;
 use controller::metrics::TABLE;
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};

@@ -7,10 +7,10 @@ use api::{NodeClaim, NodePool, reason};
 use kube::Resource;
 use snapshot::{Built, Problem, Subject};
 
-use crate::event::{Note, Object};
-use crate::index::{Index, Key, Table};
+use crate::write::events::{Note, Object};
+use crate::state::index::{Index, Key, Table};
 use crate::metrics;
-use crate::told::Sample;
+use crate::metrics::gauge_set::Sample;
 
 /// All of it, as events.
 #[must_use]

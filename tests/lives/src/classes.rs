@@ -3,7 +3,7 @@
 use api::{EC2NodeClass, label};
 use cloud::Cloud;
 use cloud::nodeclass::{Memory, fetch, queries, resolve};
-use controller::market::Market;
+use controller::capacity::offerings::Market;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

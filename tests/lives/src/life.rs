@@ -9,23 +9,24 @@ use api::objects::{
 };
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
-use controller::act::Act;
-use controller::batch::Trigger;
-use controller::cluster::{Clock, Cluster};
-use controller::event::Notes;
-use controller::index::{Index, Kept};
-use controller::interruption::{Notices, health};
-use controller::launch::Launcher;
-use controller::market::Market;
-use controller::moves::Mover;
-use controller::nominations::Nominations;
+use controller::write::writer::Act;
+use controller::provision::batcher::Trigger;
+use controller::state::cluster::{Clock, Cluster};
+use controller::write::events::Notes;
+use controller::state::index::{Index, Kept};
+use controller::informer::interruption::{Notices, status_checks};
+use controller::capacity::launch::Launcher;
+use controller::capacity::offerings::Market;
+use controller::reconcile::disruption::Mover;
+use controller::state::nominations::Nominations;
 use controller::provision::{Provisioner, Rules};
 use controller::reconcile::Reconciler;
-use controller::resizes::Resizer;
+use controller::reconcile::resize::Resizer;
 use controller::settings::Gates;
-use controller::verdicts::Verdicts;
-use controller::work::{Consequences, Work};
-use controller::{drift, garbage, metrics};
+use controller::state::plan_results::Verdicts;
+use controller::reconcile::work::{Consequences, Work};
+use controller::metrics;
+use controller::gc::{drift, instances};
 use daemon::metric::Metrics;
 use planner::CapacityType;
 use serde::de::DeserializeOwned;
@@ -153,9 +154,9 @@ impl Life {
             let (market, metrics) = (Arc::clone(&market), Arc::clone(&metrics));
             self.tasks.spawn(market.follow_prices(capacity_type, false, Arc::clone(&cluster), metrics));
         }
-        self.tasks.spawn(garbage::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
+        self.tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
         self.tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
-        self.tasks.spawn(health::watch_for_ever(cluster, market, notices, metrics));
+        self.tasks.spawn(status_checks::watch_for_ever(cluster, market, notices, metrics));
         self.works();
     }
 
@@ -238,7 +239,7 @@ fn take<K: Kept + DeserializeOwned>(cluster: &Cluster, event: Event, live: bool)
     let object: K = serde_json::from_value(event.object).unwrap();
     let now = cluster.now();
     cluster.change(|index| match event.gone {
-        true => index.delete::<K>(&controller::index::key_of(&object), now),
+        true => index.delete::<K>(&controller::state::index::key_of(&object), now),
         false => index.apply(object, now, live),
     });
 }

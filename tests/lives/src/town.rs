@@ -9,7 +9,7 @@ use api::{NodeClaim, condition, label, taint};
 use cloud::Cloud;
 use cloud::fake::FakeCloud;
 use cloud::guard::Guarded;
-use controller::batch::Window;
+use controller::provision::batcher::Window;
 use controller::provision::Rules;
 use controller::settings::Gates;
 use serde_json::{Value, json};

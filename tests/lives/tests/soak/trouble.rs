@@ -9,10 +9,10 @@ use std::time::Duration;
 use cloud::fake::FakeCloud;
 use cloud::guard::{Guard, Guarded};
 use cloud::{Cloud, CloudError, Kind};
-use controller::act::{Act, Step};
-use controller::cluster::Cluster;
-use controller::garbage;
-use controller::market::Market;
+use controller::write::writer::{Act, Step};
+use controller::state::cluster::Cluster;
+use controller::gc::instances;
+use controller::capacity::offerings::Market;
 use controller::settings::Gates;
 use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
@@ -113,7 +113,7 @@ pub async fn addresses_under_way(life: &Life, ec2: &FakeCloud, now: Timestamp) -
 
 /// Has the collector look at launch templates as of `now`.
 pub async fn collect_templates(life: &Life, now: Timestamp) {
-    for step in garbage::unused_templates(&life.cluster, &life.market, now).await {
+    for step in instances::unused_templates(&life.cluster, &life.market, now).await {
         assert!(matches!(step, Step::DeleteLaunchTemplate(_)));
         life.act.run(step).await.unwrap();
     }
@@ -142,7 +142,7 @@ async fn collect(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let Ok(instances) = market.own_instances().await else { continue };
-        for step in cluster.read(|index| garbage::decide(index, &instances, cluster.now())) {
+        for step in cluster.read(|index| instances::decide(index, &instances, cluster.now())) {
             // What fails is decided again at the next look.
             let _ = act.run(step).await;
         }

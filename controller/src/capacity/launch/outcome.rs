@@ -1,0 +1,115 @@
+//! What a launch's end means for its claims. Pure.
+
+use std::collections::BTreeMap;
+
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition, reason};
+use cloud::claim::ClaimParts;
+use cloud::launch::{Choice, Failure, Refusal};
+use cloud::{FleetAnswer, FleetRequest, Instance};
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::write::writer::{Step, Target};
+use crate::write::events::{Note, Object};
+use crate::metrics;
+use crate::write::patches;
+
+/// Karpenter cuts messages of conditions here.
+const MESSAGE: usize = 300;
+
+/// The instances of an answer, with the tags that the request gave them.
+pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &Choice) -> Vec<Instance> {
+    let reservation =
+        |one: &cloud::FleetInstance| choice.reservations.get(&(one.instance_type.clone(), one.zone.clone())).cloned();
+    let launched = |one: &cloud::FleetInstance| Instance {
+        id: one.id.clone(),
+        instance_type: one.instance_type.clone(),
+        zone: one.zone.clone(),
+        subnet_id: one.subnet_id.clone(),
+        image_id: one.image_id.clone(),
+        spot: one.lifecycle == api::label::CAPACITY_SPOT,
+        capacity_reservation_preference: reservation(one).map(|_| "capacity-reservations-only".to_owned()),
+        capacity_reservation_id: reservation(one),
+        tags: request.tags.clone(),
+        ..Instance::default()
+    };
+    answer.instances.iter().map(launched).collect()
+}
+
+/// EC2 named no error and still launched fewer than asked.
+pub(super) fn too_few() -> Failure {
+    Failure::InsufficientCapacity { message: "EC2 launched fewer instances than asked for".to_owned() }
+}
+
+pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
+    for error in &answer.errors {
+        metrics.add(&metrics::LAUNCH_FAILURES, &[&error.zone, &error.lifecycle, &error.code], 1.0);
+    }
+}
+
+/// Something was out of stock; the claim looks elsewhere, and somebody may want to know why.
+pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Step {
+    Step::Note(Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
+}
+
+/// The machine's labels, where the claim's own win, and the instance profile that must stay while the machine runs.
+pub(super) fn metadata(claim: &NodeClaim, parts: &ClaimParts, profile: &str) -> Step {
+    let mut labels: BTreeMap<String, String> = parts.labels.clone();
+    labels.extend(claim.metadata.labels.clone().unwrap_or_default());
+    let mut metadata = json!({"labels": labels});
+    if !profile.is_empty() {
+        metadata["annotations"] = json!({annotation::INSTANCE_PROFILE_NAME: profile});
+    }
+    Step::Patch(target(claim), json!({"metadata": metadata}))
+}
+
+/// The status of a claim that has its instance.
+pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) -> Step {
+    let mut changed = claim.clone();
+    changed.initialize(now);
+    let status = changed.status.get_or_insert_default();
+    status.provider_id.clone_from(&parts.provider_id);
+    status.image_id.clone_from(&parts.image_id);
+    status.capacity.clone_from(&parts.capacity);
+    status.allocatable.clone_from(&parts.allocatable);
+    changed.set_true(condition::LAUNCHED, now);
+    write_status(claim, &changed)
+}
+
+/// A choice could not even be made.
+pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> Vec<Step> {
+    let message = daemon::error::chain(refusal);
+    match refusal {
+        Refusal::InsufficientCapacity(_) => failed(claim, &Failure::InsufficientCapacity { message }, now),
+        Refusal::Class { .. } => failed(claim, &Failure::Create { reason: reason::NODE_CLASS_NOT_READY, message }, now),
+    }
+}
+
+/// A claim without an instance: out of stock, it goes and its pods are planned anew; else it says why and waits.
+pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Vec<Step> {
+    match failure {
+        Failure::InsufficientCapacity { message } => {
+            let note = Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
+            vec![Step::Note(note), Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())]
+        }
+        Failure::Create { reason, message } => {
+            let mut changed = claim.clone();
+            changed.initialize(now);
+            let message: String = message.chars().take(MESSAGE).collect();
+            changed.set_unknown(condition::LAUNCHED, reason, &message, now);
+            let note = Note::warning(Object::of(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
+            // The event first: somebody may have changed the claim meanwhile, and the reason must not be lost.
+            vec![Step::Note(note), write_status(claim, &changed)]
+        }
+    }
+}
+
+fn write_status(before: &NodeClaim, after: &NodeClaim) -> Step {
+    Step::PatchStatus(target(before), patches::status(&before.metadata, &before.status, &after.status))
+}
+
+fn target(claim: &NodeClaim) -> Target {
+    Target::Claim(claim.metadata.name.clone().unwrap_or_default())
+}

@@ -1,0 +1,193 @@
+//! Prices, asked for in the background, each market by itself. A market that does not answer leaves what is known as it
+//! was and is asked again soon.
+
+use std::sync::Arc;
+
+use cloud::CloudError;
+use cloud::prices::{EMBEDDED_REGION, Learned, NoPrices, Origin, Schedule};
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use planner::CapacityType;
+use thiserror::Error;
+
+use super::Market;
+use crate::state::cluster::Cluster;
+use crate::metrics;
+
+/// Why a market's prices are as they were.
+#[derive(Debug, Error)]
+enum Unanswered {
+    #[error("AWS does not answer")]
+    Cloud(#[from] CloudError),
+    #[error(transparent)]
+    Empty(#[from] NoPrices),
+}
+
+impl Market {
+    /// Asks for the prices of one market (spot or on-demand) for ever; plans anew where they are others now.
+    pub async fn follow_prices(
+        self: Arc<Self>,
+        capacity_type: CapacityType,
+        isolated_network: bool,
+        cluster: Arc<Cluster>,
+        metrics: Arc<Metrics>,
+    ) {
+        let name = capacity_type.as_str();
+        let region = &self.settings.region;
+        self.tell_prices(&metrics);
+        if capacity_type == CapacityType::OnDemand && !cloud::prices::has_pricing_api(region, isolated_network) {
+            log::info!(region = region.as_str(), table = EMBEDDED_REGION; "there is no Pricing API here, the embedded on-demand prices count");
+            return;
+        }
+        if capacity_type == CapacityType::OnDemand {
+            log::info!(region = region.as_str(), table = EMBEDDED_REGION; "the embedded on-demand prices count until AWS tells the region's own");
+        }
+        let mut schedule = Schedule::new(seed(&self.settings.cluster_name, name));
+        loop {
+            let answer = self.ask_prices(capacity_type, cluster.now()).await;
+            let outcome = if answer.is_ok() { "success" } else { "failure" };
+            metrics.add(&metrics::PRICE_REFRESHES, &[name, outcome], 1.0);
+            let wait = match answer {
+                Ok(learned) => {
+                    log::info!(capacity_type = name, prices = learned.told as i64, changed = learned.changed as i64; "prices are known");
+                    if learned.changed > 0 {
+                        cluster.ask_for_plan("prices".to_owned());
+                    }
+                    schedule.after_answer()
+                }
+                Err(error) => {
+                    log::warn!(capacity_type = name, error = daemon::error::chain(&error).as_str(); "unable to update prices, the known ones stay; trying again");
+                    schedule.after_failure()
+                }
+            };
+            self.tell_prices(&metrics);
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// One question and what came of it.
+    async fn ask_prices(&self, capacity_type: CapacityType, now: Timestamp) -> Result<Learned, Unanswered> {
+        let learned = if capacity_type == CapacityType::Spot {
+            let prices = self.cloud.spot_prices().await;
+            self.state().spot_asked = true;
+            self.state().prices.prices_mut().learn_spot(prices?, now)?
+        } else {
+            let prices = self.cloud.on_demand_prices().await?;
+            let prices = prices.into_iter().map(|price| (price.instance_type, price.micro_dollars));
+            self.state().prices.prices_mut().learn_on_demand(prices, now)?
+        };
+        if learned.changed > 0 {
+            self.state().renew();
+        }
+        Ok(learned)
+    }
+
+    /// Sources, times and numbers of prices as metrics.
+    fn tell_prices(&self, metrics: &Metrics) {
+        let standings = self.state().prices.prices().standings();
+        for standing in standings {
+            let name = standing.market.as_str();
+            for word in Origin::WORDS {
+                let is = f64::from(u8::from(word == standing.origin.as_str()));
+                metrics.set(&metrics::PRICE_SOURCE, &[name, word], is);
+            }
+            if let Origin::Answer { at } = standing.origin {
+                metrics.set(&metrics::PRICE_TIME, &[name], at.as_second() as f64);
+            }
+            metrics.set(&metrics::PRICES, &[name], standing.prices as f64);
+        }
+    }
+}
+
+/// Controllers of two clusters must not ask at the same moment for ever.
+fn seed(cluster: &str, market: &str) -> u64 {
+    let bytes = cluster.bytes().chain([0]).chain(market.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use std::sync::Arc;
+
+    use cloud::fake::{FakeCloud, Fault};
+    use cloud::settings::Settings as CloudSettings;
+    use daemon::metric::Metrics;
+    use planner::CapacityType;
+
+    use super::seed;
+    use crate::capacity::offerings::Market;
+    use crate::capacity::memory_overhead::Reading;
+    use crate::metrics;
+    use crate::settings::Gates;
+
+    const TYPE: &str = "m5.large";
+    const ZONE: &str = "us-west-2a";
+
+    fn market() -> (FakeCloud, Market) {
+        let fake = FakeCloud::builder("us-west-2").only_types(&[TYPE]).build().unwrap();
+        (fake.clone(), Market::new(Arc::new(fake), CloudSettings::default(), Gates::default()))
+    }
+
+    fn price(market: &Market, capacity_type: CapacityType) -> Option<i64> {
+        market.state().prices.price(capacity_type, TYPE, ZONE).map(|price| price.0)
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_laid_in_and_a_failure_leaves_what_was_known() {
+        let (fake, market) = market();
+        let list = CapacityType::OnDemand;
+        assert_eq!(price(&market, list), Some(96_000), "the embedded table");
+        fake.set_on_demand_price(TYPE, Some(90_000));
+        fake.fail("GetProducts", 1, Fault::throttled());
+        assert!(market.ask_prices(list, Timestamp::now()).await.is_err());
+        assert_eq!(price(&market, list), Some(96_000));
+        assert_eq!(market.ask_prices(list, Timestamp::now()).await.unwrap().changed, 1);
+        assert_eq!(price(&market, list), Some(90_000));
+        assert_eq!(price(&market, CapacityType::Spot), Some(90_000), "no history yet");
+        let metrics = Metrics::new(metrics::TABLE);
+        market.tell_prices(&metrics);
+        let text = metrics.render();
+        for line in [
+            "kerf_prices_source{capacity_type=\"on-demand\",source=\"aws\"} 1.0",
+            "kerf_prices_source{capacity_type=\"on-demand\",source=\"embedded\"} 0.0",
+            "kerf_prices_source{capacity_type=\"spot\",source=\"on-demand\"} 1.0",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert!(!text.contains("kerf_prices_updated_timestamp_seconds{capacity_type=\"spot\"}"));
+    }
+
+    #[tokio::test]
+    async fn a_plan_waits_for_one_answer_about_spot_good_or_bad() {
+        let (fake, market) = market();
+        market.refresh().await.unwrap();
+        assert!(!market.knows([].iter()));
+        fake.fail("DescribeSpotPriceHistory", 1, Fault::server());
+        assert!(market.ask_prices(CapacityType::Spot, Timestamp::now()).await.is_err());
+        assert!(market.knows([].iter()));
+        fake.set_spot_price(TYPE, ZONE, 12_345);
+        assert!(market.ask_prices(CapacityType::Spot, Timestamp::now()).await.unwrap().changed > 0);
+        assert_eq!(price(&market, CapacityType::Spot), Some(12_345));
+    }
+
+    #[test]
+    fn a_reading_waits_until_its_class_is_known() {
+        let (_, market) = market();
+        let reading = Reading {
+            class: "default".to_owned(),
+            instance_type: TYPE.to_owned(),
+            image: "ami-1".to_owned(),
+            memory: 1 << 30,
+        };
+        assert_eq!(market.learn_memory(&reading, Timestamp::UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn clusters_and_markets_have_their_own_chance() {
+        assert_ne!(seed("a", "spot"), seed("b", "spot"));
+        assert_ne!(seed("a", "spot"), seed("a", "on-demand"));
+        assert_eq!(seed("a", "spot"), seed("a", "spot"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Machines that are no longer what their pool and class would launch: the condition Drifted of their claims (core 3.6, aws 1.7).
+//! What only the pool decides is looked at with the claim; a loop compares with what EC2 says, and follows those in reservations.
+
+mod nodepool;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::status::Conditioned;
+use api::{EC2NodeClass, NodeClaim, condition, label, reason};
+use cloud::Instance;
+use cloud::nodeclass::{Drift, Group, ResolvedClass};
+use jiff::{SignedDuration, Timestamp};
+use planner::{CapacityType, Catalogue};
+
+pub use nodepool::{follow_pool, of_pool};
+
+use crate::write::writer::{Act, Step, Target};
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, provider_id};
+use crate::capacity::offerings::Market;
+use crate::capacity::reservations;
+use crate::write::patches;
+
+/// A class changes seldom, and replacing a machine takes minutes.
+const EVERY: Duration = Duration::from_secs(60);
+/// Types and offerings come and go while EC2 is asked: a claim of this age is not concerned by that (core 3.6).
+const SETTLED: SignedDuration = SignedDuration::from_hours(1);
+/// The reasons that are told here; who else finds a claim drifted keeps its own.
+const OURS: [&str; 7] = [
+    reason::INSTANCE_TYPE_NOT_FOUND,
+    reason::NODE_CLASS_DRIFT,
+    reason::AMI_DRIFT,
+    reason::SECURITY_GROUP_DRIFT,
+    reason::SUBNET_DRIFT,
+    reason::CAPACITY_RESERVATION_DRIFT,
+    reason::PLACEMENT_GROUP_DRIFT,
+];
+
+/// Compares for ever.
+pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        if !cluster.read(Index::is_synced) {
+            continue;
+        }
+        let instances: BTreeMap<String, Instance> = match market.own_instances().await {
+            Ok(instances) => instances.into_iter().map(|one| (one.provider_id(), one)).collect(),
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "cannot list our instances to compare them with their classes");
+                continue;
+            }
+        };
+        let mut steps = found(&cluster, &market, &instances);
+        steps.extend(cluster.read(|index| reservations::decide(index, &instances)));
+        for step in steps {
+            // Somebody else has changed the claim meanwhile, or it is gone: the next comparison sees that.
+            if let Err(error) = act.run(step).await {
+                let error = daemon::error::chain(&error);
+                log::debug!(error = error.as_str(); "what the comparison came to was not written");
+            }
+        }
+    }
+}
+
+fn found(cluster: &Cluster, market: &Market, instances: &BTreeMap<String, Instance>) -> Vec<Step> {
+    let now = cluster.now();
+    let resolved = |class: &str| market.class(class);
+    let catalogue = |claim: &NodeClaim| market.catalogue_of(claim, now);
+    let world = World { instances, resolved: &resolved, catalogue: &catalogue };
+    cluster.read(|index| decide(index, &world, now))
+}
+
+/// What claims are compared with.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// EC2's instances by provider id.
+    pub instances: &'a BTreeMap<String, Instance>,
+    /// A class as it is launched now.
+    pub resolved: &'a dyn Fn(&str) -> Option<Arc<ResolvedClass>>,
+    /// What a claim's pool can buy now; `None` while that is not known.
+    pub catalogue: &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>,
+}
+
+/// What to write on claims. Those that have drifted from their pool are left to whoever looks at the claim.
+#[must_use]
+pub fn decide(index: &Index, world: &World<'_>, now: Timestamp) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for claim in index.claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
+        let class = index.classes.get(&claim.spec.node_class_ref.name);
+        let Some(class) = class.filter(|class| class.metadata.deletion_timestamp.is_none()) else { continue };
+        let launched = claim.is_true(condition::LAUNCHED);
+        if launched && index.pool_of(claim).is_some_and(|pool| of_pool(claim, pool).is_some()) {
+            continue;
+        }
+        let found = if launched { compare(claim, class, world, now) } else { Some(None) };
+        steps.extend(found.and_then(|drift| write(claim, drift, now)));
+    }
+    steps
+}
+
+/// `None` where it cannot be told.
+fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &World<'_>, now: Timestamp) -> Option<Option<Drift>> {
+    if let Some(drift) = unknown_type(claim, world, now) {
+        return Some(Some(drift));
+    }
+    let resolved = (world.resolved)(&claim.spec.node_class_ref.name);
+    let group = match &resolved {
+        None => Group::Unknown,
+        Some(class) => class.placement_group.as_ref().map_or(Group::None, |group| Group::Id(&group.id)),
+    };
+    let instance = provider_id(claim).and_then(|id| world.instances.get(id));
+    match cloud::nodeclass::drift(claim, class, instance, group) {
+        Ok(drift) => Some(drift),
+        Err(untold) => {
+            log::debug!("{untold}");
+            None
+        }
+    }
+}
+
+/// Whether a machine is of a type that is not sold any more as it was bought, to be had or not.
+fn unknown_type(claim: &NodeClaim, world: &World<'_>, now: Timestamp) -> Option<Drift> {
+    let created = claim.metadata.creation_timestamp.as_ref()?.0;
+    let label = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let (name, zone) = (label(label::INSTANCE_TYPE)?, label(label::ZONE)?);
+    let sold_as = label(label::CAPACITY_TYPE)?;
+    if now.duration_since(created) < SETTLED {
+        return None;
+    }
+    let catalogue = (world.catalogue)(claim)?;
+    let kind = catalogue.types.iter().find(|kind| kind.name == name);
+    // A reservation ends, and its machines run on as on-demand.
+    let bought = |it: CapacityType| {
+        it.as_str() == sold_as || sold_as == CapacityType::Reserved.as_str() && it == CapacityType::OnDemand
+    };
+    let sold = kind.is_some_and(|kind| kind.offerings.iter().any(|it| it.zone == zone && bought(it.capacity_type)));
+    (!sold).then(|| Drift {
+        reason: reason::INSTANCE_TYPE_NOT_FOUND,
+        message: format!("{name} is not sold any more as {sold_as} in {zone} to machines of its EC2NodeClass"),
+    })
+}
+
+fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Step> {
+    let mut claim = before.clone();
+    let known = api::status::find(before.conditions(), condition::DRIFTED);
+    match drift {
+        Some(drift) => claim.set(condition::DRIFTED, condition::TRUE, drift.reason, &drift.message, now),
+        None if known.is_some_and(|known| OURS.contains(&known.reason.as_str())) => {
+            claim.clear(condition::DRIFTED, now)
+        }
+        None => false,
+    };
+    let name = before.metadata.name.clone().unwrap_or_default();
+    let patch = patches::status(&before.metadata, &before.status, &claim.status);
+    (claim.status != before.status).then_some(Step::PatchStatus(Target::Claim(name), patch))
+}
+
+#[cfg(test)]
+mod tests;

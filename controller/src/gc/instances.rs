@@ -1,0 +1,128 @@
+//! What nobody owns any more: instances without a claim, claims without an instance (core 3.3, aws 7).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, condition};
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use crate::write::writer::{Act, Step, Target};
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, launch_token, provider_id};
+use crate::capacity::offerings::Market;
+
+/// A leak costs money from the first minute, so the first looks come quickly.
+const EARLY: Duration = Duration::from_secs(10);
+const EARLY_LOOKS: u32 = 20;
+const LATER: Duration = Duration::from_secs(120);
+/// Launch templates cost nothing; there may be 5,000 of them in a region.
+const TEMPLATES: Duration = Duration::from_secs(600);
+/// An instance this young may belong to a claim whose status is still being written.
+const GRACE: SignedDuration = SignedDuration::from_secs(30);
+
+/// Looks for ever.
+pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+    let mut looks: u32 = 0;
+    let mut templates_due = Instant::now();
+    loop {
+        tokio::time::sleep(if looks < EARLY_LOOKS { EARLY } else { LATER }).await;
+        if !cluster.read(Index::is_synced) {
+            continue;
+        }
+        let instances = match market.own_instances().await {
+            Ok(instances) => instances,
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "cannot list our instances, trying again");
+                continue;
+            }
+        };
+        looks = looks.saturating_add(1);
+        let mut steps = cluster.read(|index| decide(index, &instances, cluster.now()));
+        if templates_due <= Instant::now() {
+            templates_due = Instant::now() + TEMPLATES;
+            steps.extend(unused_templates(&cluster, &market, cluster.now()).await);
+        }
+        for step in steps {
+            log::info!(step = step.name(); "collecting what nobody owns");
+            if let Err(error) = act.run(step).await {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "cannot collect it now, trying again at the next look");
+            }
+        }
+    }
+}
+
+/// Looks which launch templates there are and which of them nobody uses.
+pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp) -> Vec<Step> {
+    let tags = cloud::launch::cluster_tags(market.settings());
+    match market.cloud().launch_templates(&tags).await {
+        Ok(listed) => {
+            let classes: BTreeSet<String> = cluster.read(|index| index.classes.keys().cloned().collect());
+            market.templates().verify(&listed, now);
+            let unused = market.templates().unused(&classes, now);
+            market.templates().forget(unused.iter());
+            unused.into_iter().map(Step::DeleteLaunchTemplate).collect()
+        }
+        Err(error) => {
+            let error = daemon::error::chain(&error);
+            log::warn!(error = error.as_str(); "cannot list our launch templates, trying again later");
+            Vec::new()
+        }
+    }
+}
+
+/// What to end. `instances` are all instances that carry our cluster's tags.
+#[must_use]
+pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
+    // A claim that has its instance awaits no other: what else its launch brought is nobody's.
+    let waiting = index.claims.values().filter(|claim| provider_id(claim).is_none());
+    let tokens: BTreeSet<&str> = waiting.filter_map(|claim| launch_token(claim)).collect();
+    for instance in instances.iter().filter(|instance| !instance.is_ending()) {
+        let id = instance.provider_id();
+        let awaited =
+            instance.tags.get(cloud::launch::LAUNCH_TOKEN_TAG).is_some_and(|token| tokens.contains(token.as_str()));
+        if claimed.contains(id.as_str()) || awaited || is_young(instance, now) {
+            continue;
+        }
+        steps.push(Step::Terminate(instance.id.clone()));
+        for node in index.nodes_of(&id) {
+            steps.push(Step::Delete(
+                Target::Node(node.name().to_owned()),
+                node.metadata.uid.clone().unwrap_or_default(),
+            ));
+        }
+    }
+    let alive: BTreeSet<String> =
+        instances.iter().filter(|instance| !instance.is_ending()).map(cloud::Instance::provider_id).collect();
+    steps.extend(index.claims.values().filter(|claim| is_orphan(index, claim, &alive, now)).map(|claim| delete(claim)));
+    steps
+}
+
+fn is_young(instance: &cloud::Instance, now: Timestamp) -> bool {
+    // An instance whose age nobody knows is not touched.
+    instance.launched.parse::<Timestamp>().map_or(true, |launched| now.duration_since(launched) < GRACE)
+}
+
+/// A registered claim whose instance is not there. A node that reports Ready is proof of the contrary.
+fn is_orphan(index: &Index, claim: &NodeClaim, alive: &BTreeSet<String>, now: Timestamp) -> bool {
+    let Some(id) = provider_id(claim) else { return false };
+    let registered = api::status::find(claim.conditions(), condition::REGISTERED).filter(|found| found.is_true());
+    let settled = registered.is_some_and(|found| now.duration_since(found.last_transition_time.0) >= GRACE);
+    let ready = index.nodes_of(id).iter().any(|node| Node::is_ready(node));
+    settled && claim.metadata.deletion_timestamp.is_none() && !alive.contains(id) && !ready
+}
+
+fn delete(claim: &NodeClaim) -> Step {
+    let name = claim.metadata.name.clone().unwrap_or_default();
+    Step::Delete(Target::Claim(name), claim.metadata.uid.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What is collected, and above all what is not.
+
+use std::collections::BTreeMap;
+
+use api::condition;
+use cloud::Instance;
+use cloud::launch::LAUNCH_TOKEN_TAG;
+use serde_json::{Value, json};
+
+use super::decide;
+use crate::fixture::{at, claim, condition as cond, merge, node, status, words};
+use crate::state::index::Index;
+
+fn index(claims: &[Value], nodes: &[Value]) -> Index {
+    let mut index = Index::default();
+    for change in claims {
+        drop(index.apply(claim(change).as_ref().clone(), at(0), false));
+    }
+    for change in nodes {
+        drop(index.apply(node(change).as_ref().clone(), at(0), false));
+    }
+    index
+}
+
+fn instance(state: &str, launched: i64, token: &str) -> Instance {
+    Instance {
+        id: "i-1".to_owned(),
+        zone: "us-west-2a".to_owned(),
+        state: state.to_owned(),
+        launched: at(launched).to_string(),
+        tags: BTreeMap::from([(LAUNCH_TOKEN_TAG.to_owned(), token.to_owned())]),
+        ..Instance::default()
+    }
+}
+
+fn registered(since: i64) -> Value {
+    status(&[cond(condition::REGISTERED, "True", since)])
+}
+
+#[test]
+fn instances_that_nobody_claims_end() {
+    let unwritten = json!({});
+    let elsewhere = json!({"status": {"providerID": "aws:///us-west-2a/i-2"}});
+    let silent = Instance { launched: String::new(), ..instance("running", 0, "old") };
+    let rows = [
+        ("nobody's", instance("running", 70, "old"), vec![], true),
+        ("nobody's, pending", instance("pending", 70, "old"), vec![], true),
+        ("young", instance("running", 71, "old"), vec![], false),
+        ("ending already", instance("shutting-down", 0, "old"), vec![], false),
+        ("terminated", instance("terminated", 0, "old"), vec![], false),
+        ("of unknown age", silent, vec![], false),
+        ("claimed", instance("running", 0, "old"), vec![registered(0)], false),
+        ("awaited by its token", instance("running", 0, "kerf-1-2"), vec![unwritten.clone()], false),
+        ("awaited by nobody", instance("running", 0, "kerf-3-4"), vec![unwritten], true),
+        ("its launch's claim has another", instance("running", 0, "kerf-1-2"), vec![elsewhere], true),
+    ];
+    for (what, instance, claims, ends) in rows {
+        let steps = decide(&index(&claims, &[]), &[instance], at(100));
+        assert_eq!(words(&steps).contains(&"terminate i-1".to_owned()), ends, "{what}");
+    }
+}
+
+#[test]
+fn an_instance_takes_its_node_along() {
+    let steps = decide(&index(&[], &[json!({})]), &[instance("running", 0, "old")], at(100));
+    assert_eq!(words(&steps), ["terminate i-1", "delete node node-1 (node-uid)"]);
+}
+
+#[test]
+fn claims_without_an_instance_go() {
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let mut leaving = registered(0);
+    merge(&mut leaving, &json!({"metadata": {"deletionTimestamp": at(90).to_string()}}));
+    let unregistered = status(&[cond(condition::REGISTERED, "Unknown", 0)]);
+    let rows = [
+        ("no node, no instance", registered(0), vec![], vec![], true),
+        ("a silent node", registered(0), vec![silent], vec![], true),
+        ("a node that is ready", registered(0), vec![json!({})], vec![], false),
+        ("a machine that is ending", registered(0), vec![], vec![instance("shutting-down", 0, "old")], true),
+        ("a machine that runs", registered(0), vec![], vec![instance("running", 0, "old")], false),
+        ("registered 29 s ago", registered(71), vec![], vec![], false),
+        ("not registered", unregistered, vec![], vec![], false),
+        ("not launched", json!({}), vec![], vec![], false),
+        ("on its way out", leaving, vec![], vec![], false),
+    ];
+    for (what, claim, nodes, instances, goes) in rows {
+        let steps = decide(&index(&[claim], &nodes), &instances, at(100));
+        assert_eq!(words(&steps).contains(&"delete claim default-1 (claim-uid)".to_owned()), goes, "{what}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Instance profiles that nobody uses any more: a class with another role leaves its old one behind, since machines run
+//! with it (aws 1.6).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::annotation;
+use cloud::nodeclass::{self, Unused};
+
+use crate::write::writer::{Act, Step};
+use crate::state::cluster::Cluster;
+use crate::state::index::Index;
+use crate::capacity::offerings::Market;
+
+const EVERY: Duration = Duration::from_secs(30 * 60);
+
+/// Looks for ever; not at all in an isolated VPC, where IAM cannot be reached.
+pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+    if market.settings().isolated_vpc {
+        return;
+    }
+    let mut unused = Unused::default();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        if !cluster.read(Index::is_synced) {
+            continue;
+        }
+        let path = nodeclass::cluster_path(market.settings());
+        let found = match market.cloud().instance_profiles(&path).await {
+            Ok(found) => found,
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "cannot list our instance profiles, trying again at the next look");
+                continue;
+            }
+        };
+        let used = cluster.read(|index| used(index, &market));
+        for profile in unused.sweep(&found, &used, cluster.now()) {
+            log::info!(profile = profile.name.as_str(); "collecting an instance profile that nobody uses");
+            let steps = nodeclass::removal(profile).into_iter().map(Step::Profile).collect();
+            if let Err(error) = act.run_all(steps).await {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "cannot collect it now, trying again at the next look");
+            }
+        }
+    }
+}
+
+/// Names of the profiles that some class has or is about to have, or some machine was launched with.
+fn used(index: &Index, market: &Market) -> BTreeSet<String> {
+    let classes = index.classes.values().flat_map(|class| {
+        let current = class.status.as_ref().map(|status| status.instance_profile.clone());
+        [current, nodeclass::own_name(class, market.settings())]
+    });
+    let claims = index
+        .claims
+        .values()
+        .map(|claim| claim.metadata.annotations.as_ref()?.get(annotation::INSTANCE_PROFILE_NAME).cloned());
+    classes.chain(claims).flatten().collect()
+}

@@ -1,0 +1,229 @@
+//! Tags that can be written only once a machine is a node: its name, and whose it is (aws 7). Nothing waits for them, so
+//! they go out slowly, and only those that are missing; a `Name` that somebody gave the instance stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition};
+use cloud::launch::{CLUSTER_TAG, ClaimId, ownership_tags};
+use cloud::{Instance, Tags};
+use serde_json::json;
+
+use crate::write::writer::{Act, ActError, Step, Target};
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, provider_id};
+use crate::capacity::offerings::Market;
+
+/// How often we look for nodes without their tags.
+const LOOK: Duration = Duration::from_secs(10);
+/// CreateTags shares its limit with calls that somebody waits for.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The tag that consoles show as an instance's name.
+const NAME: &str = "Name";
+
+/// Looks for ever.
+pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let due = cluster.read(|index| if index.is_synced() { untagged(index) } else { Vec::new() });
+        if due.is_empty() {
+            continue;
+        }
+        let instances = match market.own_instances().await {
+            Ok(instances) => instances,
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "cannot list our instances to tag them, trying again");
+                continue;
+            }
+        };
+        let known: BTreeMap<String, Instance> = instances.into_iter().map(|one| (one.provider_id(), one)).collect();
+        for claim in due {
+            let Some(instance) = provider_id(&claim).and_then(|id| known.get(id)) else { continue };
+            if let Err(error) = tag(&act, decide(&claim, instance, &market.settings().cluster_name)).await {
+                let (name, error) = (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
+                log::warn!(nodeclaim = name, error = error.as_str(); "cannot tag its instance, trying again");
+            }
+        }
+    }
+}
+
+/// Carries the steps out, with a pause after each write to EC2.
+async fn tag(act: &Act, steps: Vec<Step>) -> Result<(), ActError> {
+    for step in steps {
+        let writes_tags = matches!(step, Step::Tag(..));
+        match act.run(step).await {
+            Err(error) if is_gone(&error) => return Ok(()),
+            other => other?,
+        }
+        if writes_tags {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(())
+}
+
+/// An instance that is gone needs no tags, and a claim that is gone need not say that it has them.
+fn is_gone(error: &ActError) -> bool {
+    error.status() == Some(404) || matches!(error, ActError::Cloud(error) if error.kind == cloud::Kind::NotFound)
+}
+
+/// Registered claims that are not said to have their tags.
+fn untagged(index: &Index) -> Vec<Arc<NodeClaim>> {
+    let is_due = |claim: &&Arc<NodeClaim>| {
+        let annotations = claim.metadata.annotations.as_ref();
+        let tagged = annotations.and_then(|all| all.get(annotation::INSTANCE_TAGGED));
+        let named = claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty());
+        claim.metadata.deletion_timestamp.is_none()
+            && claim.is_true(condition::REGISTERED)
+            && named
+            && tagged.is_none_or(|value| value != annotation::TRUE)
+    };
+    index.claims.values().filter(is_due).cloned().collect()
+}
+
+/// Tags that the instance lacks, then the note on the claim that it has them.
+#[must_use]
+pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Step> {
+    let id = ClaimId {
+        name: claim.metadata.name.clone().unwrap_or_default(),
+        uid: claim.metadata.uid.clone().unwrap_or_default(),
+    };
+    let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+    let mut wanted: Tags = ownership_tags(&id);
+    wanted.insert(NAME.to_owned(), node);
+    wanted.insert(CLUSTER_TAG.to_owned(), cluster.to_owned());
+    wanted.retain(|key, value| match instance.tags.get(key) {
+        Some(_) if key == NAME => false,
+        Some(found) => found != value,
+        None => true,
+    });
+    let annotated = json!({"metadata": {"annotations": {
+        annotation::INSTANCE_TAGGED: annotation::TRUE,
+        annotation::CLUSTER_NAME_TAGGED: annotation::TRUE,
+    }}});
+    let write = (!wanted.is_empty()).then(|| Step::Tag(instance.id.clone(), wanted));
+    write.into_iter().chain([Step::Patch(Target::Claim(id.name), annotated)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use api::{annotation, condition};
+    use cloud::Instance;
+    use cloud::fake::FakeCloud;
+    use daemon::metric::Metrics;
+    use jiff::Timestamp;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::{decide, tag, untagged};
+    use crate::write::writer::{Act, Step};
+    use crate::state::cluster::Cluster;
+    use crate::write::events::Notes;
+    use crate::state::index::Index;
+    use crate::{fixture, metrics};
+
+    /// A writer whose API server knows no object, and how often it was asked.
+    fn act(cloud: &FakeCloud) -> (Act, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&asked);
+        let unknown = move |_: http::Request<Body>| {
+            counts.fetch_add(1, Ordering::Relaxed);
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
+            let answer = http::Response::builder().status(404).body(Body::from(status.to_string().into_bytes()));
+            std::future::ready(answer)
+        };
+        let client = Client::new(tower::service_fn(unknown), "default");
+        let (plan, _triggers) = unbounded_channel();
+        let cluster = Cluster::new(plan, Notes::new().0);
+        let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
+        (Act::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
+    }
+
+    /// Neither who has lost its instance nor who is gone itself is a failure, and nothing is said of an instance without tags.
+    #[tokio::test]
+    async fn an_instance_that_is_gone_needs_no_tags_and_a_claim_no_word_of_them() {
+        let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+        let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
+        let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
+        let [Step::Tag(..), Step::Patch(..)] = &steps[..] else { panic!("{steps:?}") };
+        let word = steps[1].clone();
+        let (act, asked) = act(&cloud);
+        tag(&act, steps).await.unwrap();
+        assert_eq!((cloud.count("CreateTags"), asked.load(Ordering::Relaxed)), (1, 0));
+        tag(&act, vec![word]).await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    /// Rows: a change of a registered claim with a node, and whether it is looked at: what says that it has its tags costs no call.
+    #[test]
+    fn whoever_has_its_tags_is_not_looked_at_again() {
+        let registered =
+            |status: &str| json!({"status": {"conditions": [fixture::condition(condition::REGISTERED, status, 1)]}});
+        let tagged = |value: &str| json!({"metadata": {"annotations": {annotation::INSTANCE_TAGGED: value}}});
+        let rows = [
+            ("registered", json!({}), 1),
+            ("said to have them", tagged("true"), 0),
+            ("said to have none", tagged("false"), 1),
+            ("not registered", registered("Unknown"), 0),
+            ("without a node", json!({"status": {"nodeName": ""}}), 0),
+            (
+                "on its way out",
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["f"]}}),
+                0,
+            ),
+        ];
+        for (what, change, expected) in rows {
+            let mut whole = registered("True");
+            fixture::merge(&mut whole, &json!({"status": {"nodeName": "node-1"}}));
+            fixture::merge(&mut whole, &change);
+            let mut index = Index::default();
+            drop(index.apply(fixture::claim(&whole).as_ref().clone(), Timestamp::UNIX_EPOCH, true));
+            assert_eq!(untagged(&index).len(), expected, "{what}");
+        }
+    }
+
+    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
+    /// Rows: tags that the instance has, and those that are written.
+    #[test]
+    fn only_what_is_missing_is_written() {
+        let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
+        let whole = [
+            ("Name", "mine"),
+            ("karpenter.sh/nodeclaim", "default-1"),
+            ("kerf.sh/nodeclaim-uid", "claim-uid"),
+            ("eks:eks-cluster-name", "kerf"),
+        ];
+        let rows: [Row<'_>; 4] = [
+            (&[], &["Name", "eks:eks-cluster-name", "karpenter.sh/nodeclaim", "kerf.sh/nodeclaim-uid"]),
+            (&whole[..1], &["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "kerf.sh/nodeclaim-uid"]),
+            (&whole[1..], &["Name"]),
+            (&whole, &[]),
+        ];
+        assert_eq!(rows[0].1, cloud::policy::LATER_TAGS, "IAM allows these and no others");
+        for (has, written) in rows {
+            let tags = has.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let instance = Instance { id: "i-1".to_owned(), tags, ..Instance::default() };
+            let steps = decide(&claim, &instance, "kerf");
+            let keys: Vec<String> = steps
+                .iter()
+                .filter_map(|step| match step {
+                    Step::Tag(_, tags) => Some(tags.keys().cloned().collect::<Vec<_>>()),
+                    _ => None,
+                })
+                .flatten()
+                .collect();
+            assert_eq!(keys, written, "{has:?}");
+            assert!(matches!(steps.last(), Some(Step::Patch(..))), "the claim says that it is done");
+        }
+    }
+}

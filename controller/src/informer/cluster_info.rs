@@ -1,0 +1,139 @@
+//! What EKS knows of the cluster and nobody has written into the settings: its address, certificates, service addresses and
+//! version (aws 1.4, 7).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use cloud::{Cloud, CloudError, ClusterDescription, Kind};
+use kube::Client;
+
+use crate::state::cluster::Cluster;
+use crate::capacity::offerings::Market;
+use crate::settings::Settings;
+use crate::reconcile::work::Work;
+
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// A control plane that is upgraded is followed after this long (aws 7).
+const VERSION: Duration = Duration::from_secs(5 * 60);
+
+/// Whether something is missing that EKS can tell. `has_ca` says whether a certificate is known already.
+fn is_needed(settings: &Settings, has_ca: bool) -> bool {
+    settings.cluster_endpoint.is_empty() || settings.cluster_cidr.is_empty() || settings.eks_control_plane || !has_ca
+}
+
+/// What EKS says, asked until it answers; `None` when nothing is missing, or only what some classes can do without.
+///
+/// # Errors
+/// When EKS refuses, and nodes could not be told where the cluster is.
+pub async fn describe(
+    cloud: &dyn Cloud,
+    settings: &Settings,
+    has_ca: bool,
+) -> anyhow::Result<Option<ClusterDescription>> {
+    if !is_needed(settings, has_ca) {
+        return Ok(None);
+    }
+    let mut retry = FIRST_RETRY;
+    loop {
+        match cloud.cluster(&settings.cluster_name).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) if is_passing(&error) => {
+                log::warn!(error = daemon::error::chain(&error).as_str(); "EKS does not describe the cluster, trying again");
+                tokio::time::sleep(retry).await;
+                retry = (retry * 2).min(LAST_RETRY);
+            }
+            Err(error) if settings.cluster_endpoint.is_empty() || !has_ca => {
+                let name = &settings.cluster_name;
+                return Err(error).with_context(|| {
+                    format!("EKS does not describe cluster {name:?}: allow eks:DescribeCluster, or set CLUSTER_ENDPOINT, CLUSTER_CA_BUNDLE and CLUSTER_CIDR")
+                });
+            }
+            Err(error) => {
+                log::warn!(error = daemon::error::chain(&error).as_str(); "EKS does not describe the cluster: allow eks:DescribeCluster, or set CLUSTER_CIDR, without which classes of family AL2023 are not ready");
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn is_passing(error: &CloudError) -> bool {
+    matches!(error.kind, Kind::Throttled | Kind::Server | Kind::Transport)
+}
+
+/// The API server's minor version, such as `1.36`.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn served_version(client: &Client) -> anyhow::Result<String> {
+    let version = client.apiserver_version().await.context("the API server does not tell its version")?;
+    let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    Ok(format!("{}.{minor}", version.major))
+}
+
+/// Follows the cluster's version: aliases stand for the images of another one once it changes.
+pub async fn follow_version(settings: Settings, client: Client, market: Arc<Market>, cluster: Arc<Cluster>) {
+    loop {
+        tokio::time::sleep(VERSION).await;
+        let found = match settings.eks_control_plane {
+            true => market.cloud().cluster(&settings.cluster_name).await.map(|found| found.version).map_err(Into::into),
+            false => served_version(&client).await,
+        };
+        match found {
+            Ok(version) if market.follow(&version) => {
+                log::info!(version = version.as_str(); "the cluster has another version");
+                let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
+                classes.into_iter().for_each(|name| cluster.queue.add(Work::Class(name)));
+            }
+            Ok(_) => {}
+            Err(error) => log::warn!("the cluster's version is not known: {error:#}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use cloud::fake::{FakeCloud, Fault};
+
+    use super::describe;
+    use crate::settings::{Args, Settings};
+
+    fn settings(more: &[&str]) -> Settings {
+        let given = ["kerf-controller", "--cluster-name=kerf", "--region=us-west-2"];
+        Args::try_parse_from(given.iter().chain(more)).unwrap().settings()
+    }
+
+    const ENDPOINT: &str = "--cluster-endpoint=https://10.0.0.1";
+    const CIDR: &str = "--cluster-cidr=10.96.0.0/12";
+
+    /// Rows: what is set, whether a certificate is known, and how often EKS is asked.
+    #[tokio::test]
+    async fn eks_is_asked_for_what_is_missing() {
+        let rows: [(&[&str], bool, usize); 5] = [
+            (&[ENDPOINT, CIDR], true, 0),
+            (&[ENDPOINT, CIDR], false, 1),
+            (&[ENDPOINT], true, 1),
+            (&[CIDR], true, 1),
+            (&[ENDPOINT, CIDR, "--eks-control-plane=true"], true, 1),
+        ];
+        for (given, has_ca, asked) in rows {
+            let cloud = FakeCloud::builder("us-west-2").build().unwrap();
+            let found = describe(&cloud, &settings(given), has_ca).await.unwrap();
+            assert_eq!((found.is_some(), cloud.count("DescribeCluster")), (asked > 0, asked), "{given:?} {has_ca}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_eks_refuses_is_an_error_only_where_nodes_would_be_lost() {
+        let cloud = FakeCloud::builder("us-west-2").build().unwrap();
+        cloud.fail("DescribeCluster", 1, Fault::unauthorized());
+        let error = describe(&cloud, &settings(&[CIDR]), true).await.unwrap_err();
+        assert!(format!("{error:#}").contains("allow eks:DescribeCluster, or set CLUSTER_ENDPOINT"), "{error:#}");
+        cloud.fail("DescribeCluster", 1, Fault::unauthorized());
+        assert_eq!(describe(&cloud, &settings(&[ENDPOINT]), true).await.unwrap(), None);
+        cloud.fail("DescribeCluster", 1, Fault::throttled());
+        assert!(describe(&cloud, &settings(&[ENDPOINT]), true).await.unwrap().is_some(), "asked again");
+    }
+}

@@ -1,0 +1,293 @@
+//! The queue's loop: receive, hand over, wait until it is done, delete (aws 6.1).
+//!
+//! A message is deleted once nothing is left to do about it. What fails, or takes longer than the message is hidden, comes
+//! again; a claim that is on its way out by then has nothing to be done. A queue that is not there or not allowed is a
+//! state that is told once and looked at again, never the end of anything.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::{NodeClaim, reason};
+use cloud::{CloudError, Kind as Failure, QueueMessage};
+use daemon::metric::Metrics;
+use futures::future::join_all;
+use jiff::SignedDuration;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::message::{Message, parse};
+use super::{Kind, Notice, Notices};
+use crate::state::cluster::Cluster;
+use crate::write::events::{Note, Object};
+use crate::state::index::{Index, provider_id};
+use crate::capacity::offerings::Market;
+use crate::metrics;
+use crate::reconcile::work::Work;
+
+/// Calls that wait for messages side by side: ten messages a call, and each call waits until its ten are dealt with.
+const RECEIVERS: usize = 4;
+
+/// How long EC2 lets a spot instance live after its notice.
+const SPOT_NOTICE: SignedDuration = SignedDuration::from_mins(2);
+
+/// How long a message may take; it comes again five seconds later.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long to wait after a call failed.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// How long to wait for the first lists of the cluster: before, every instance would be nobody's.
+const UNSYNCED: Duration = Duration::from_millis(100);
+
+/// What the receivers share.
+pub struct Listener {
+    /// The queue's name.
+    pub queue: String,
+    /// What stands for the controller in events.
+    pub controller: Object,
+    /// Whose instances are whose.
+    pub cluster: Arc<Cluster>,
+    /// The calls.
+    pub market: Arc<Market>,
+    /// Where notices are laid.
+    pub notices: Arc<Notices>,
+    /// Where they are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What to do about a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Claims to give up, and why.
+    pub notices: Vec<(String, Notice)>,
+    /// Events.
+    pub notes: Vec<Note>,
+}
+
+/// Decides about a message: instances of nobody, and claims that are on their way out, are left alone.
+#[must_use]
+pub fn decide(message: &Message, index: &Index) -> Decision {
+    let Message::Notice { kind, instances, at } = message else { return Decision::default() };
+    let claims = instances.iter().filter_map(|id| index.claim_of_instance(id));
+    let mut decision = Decision::default();
+    for claim in claims.filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
+        if *kind == Kind::RebalanceRecommendation {
+            decision.notes.extend(advice(claim, index));
+            continue;
+        }
+        let spot = *kind == Kind::SpotInterrupted;
+        let deadline = at.filter(|_| spot).and_then(|at| at.checked_add(SPOT_NOTICE).ok());
+        decision.notices.push((claim.metadata.name.clone().unwrap_or_default(), Notice { kind: *kind, deadline }));
+    }
+    decision
+}
+
+fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Note> {
+    let kind = Kind::RebalanceRecommendation;
+    let nodes = index.nodes_of(provider_id(claim).unwrap_or_default());
+    let objects =
+        std::iter::once(Object::of(claim.as_ref())).chain(nodes.into_iter().map(|node| Object::of(node.as_ref())));
+    objects.map(|object| Note::normal(object, kind.event(), kind.sentence().to_owned())).collect()
+}
+
+impl Listener {
+    /// Receives for ever.
+    pub async fn run(self: Arc<Self>) {
+        while !self.cluster.read(Index::is_synced) {
+            tokio::time::sleep(UNSYNCED).await;
+        }
+        let state = Arc::new(State::default());
+        let mut receivers = JoinSet::new();
+        for _ in 0..RECEIVERS {
+            receivers.spawn(Arc::clone(&self).receive(Arc::clone(&state)));
+        }
+        while receivers.join_next().await.is_some() {}
+    }
+
+    async fn receive(self: Arc<Self>, state: Arc<State>) {
+        let cloud = self.market.cloud();
+        let (mut url, mut retry) = (None, FIRST_RETRY);
+        loop {
+            let known = match url.take() {
+                Some(known) => Ok(known),
+                None => cloud.queue_url(&self.queue).await,
+            };
+            let received = match known {
+                Ok(known) => cloud.receive_messages(&known).await.map(|messages| (known, messages)),
+                Err(error) => Err(error),
+            };
+            match received {
+                Ok((known, messages)) => {
+                    self.works(&state);
+                    self.handle(&known, messages).await;
+                    (url, retry) = (Some(known), FIRST_RETRY);
+                }
+                Err(error) => {
+                    self.fails(&state, &error);
+                    tokio::time::sleep(retry).await;
+                    retry = (retry * 2).min(LAST_RETRY);
+                }
+            }
+        }
+    }
+
+    fn works(&self, state: &State) {
+        if state.turns_to("") {
+            log::info!(queue = self.queue.as_str(); "listening to the interruption queue");
+            let message = format!("listening to the interruption queue {}", self.queue);
+            self.tell(Note::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
+        }
+        self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 1.0);
+    }
+
+    fn fails(&self, state: &State, error: &CloudError) {
+        self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 0.0);
+        if !state.turns_to(&error.code) {
+            return;
+        }
+        let cure = match error.kind {
+            Failure::NotFound => {
+                "there is no such queue in this account and region; create it or unset INTERRUPTION_QUEUE"
+            }
+            Failure::Unauthorized => "allow sqs:GetQueueUrl, sqs:ReceiveMessage and sqs:DeleteMessage on the queue",
+            _ => "trying again",
+        };
+        let (queue, text) = (self.queue.as_str(), daemon::error::chain(error));
+        log::error!(queue, error = text.as_str(), cure; "the interruption queue cannot be read; agents go on without it");
+        let message = format!("cannot read the interruption queue {queue}: {text}; {cure}; agents go on without it");
+        self.tell(Note::warning(self.controller.clone(), reason::INTERRUPTION_QUEUE_UNREADABLE, message));
+    }
+
+    fn tell(&self, note: Note) {
+        self.cluster.notes.publish(note);
+    }
+
+    async fn handle(&self, url: &str, messages: Vec<QueueMessage>) {
+        let done = join_all(messages.iter().map(|message| self.one(message))).await;
+        let receipts: Vec<String> =
+            messages.into_iter().zip(done).filter(|(_, done)| *done).map(|(message, _)| message.receipt).collect();
+        if receipts.is_empty() {
+            return;
+        }
+        match self.market.cloud().delete_messages(url, &receipts).await {
+            Ok(left) => {
+                let deleted = receipts.len().saturating_sub(left.len());
+                self.metrics.add(
+                    &metrics::MESSAGES_DELETED,
+                    &[],
+                    f64::from(u32::try_from(deleted).unwrap_or(u32::MAX)),
+                );
+            }
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "messages could not be deleted and will come again");
+            }
+        }
+    }
+
+    /// Deals with one message; whether it can be deleted.
+    async fn one(&self, message: &QueueMessage) -> bool {
+        let read = match parse(&message.body) {
+            Ok(read) => read,
+            Err(error) => {
+                self.metrics.add(&metrics::MESSAGES_RECEIVED, &["malformed"], 1.0);
+                log::warn!(message = message.id.as_str(), error = error.as_str(); "a message of the interruption queue is dropped");
+                return true;
+            }
+        };
+        self.metrics.add(&metrics::MESSAGES_RECEIVED, &[read.word()], 1.0);
+        let decision = self.cluster.read(|index| decide(&read, index));
+        decision.notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
+        let answers = join_all(decision.notices.into_iter().map(|(claim, notice)| self.post(claim, notice)));
+        let done = timeout(PATIENCE, answers).await.is_ok_and(|answers| answers.iter().all(Result::is_ok));
+        let at = if let Message::Notice { at, .. } = read { at } else { None };
+        if let Some(at) = at.or(message.sent).filter(|_| done) {
+            let seconds = self.cluster.now().duration_since(at).as_secs_f64().max(0.0);
+            self.metrics.observe(&metrics::MESSAGE_DURATION, &[], seconds);
+        }
+        done
+    }
+
+    fn post(&self, claim: String, notice: Notice) -> oneshot::Receiver<()> {
+        log::info!(claim = claim.as_str(), kind = notice.kind.as_str(); "EC2 gave notice of an instance");
+        let answer = self.notices.post(&claim, notice);
+        self.cluster.queue.add(Work::Claim(claim));
+        answer
+    }
+}
+
+/// How it goes with the queue: nothing yet, well (an empty word), or EC2's code for the trouble. Told when it changes.
+#[derive(Default)]
+struct State(Mutex<Option<String>>);
+
+impl State {
+    fn turns_to(&self, word: &str) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = state.as_deref() != Some(word);
+        *state = Some(word.to_owned());
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::condition;
+    use serde_json::json;
+
+    use super::{Decision, Index, Kind, Message, Notice, State, decide};
+    use crate::fixture::{at, claim, condition as cond, merge, status};
+
+    fn index(change: &serde_json::Value) -> Index {
+        let mut index = Index::default();
+        let mut all = status(&[cond(condition::LAUNCHED, "True", 0)]);
+        merge(&mut all, change);
+        drop(index.apply(claim(&all).as_ref().clone(), at(0), true));
+        index
+    }
+
+    fn message(kind: Kind, instances: &[&str]) -> Message {
+        Message::Notice { kind, instances: instances.iter().map(|id| (*id).to_owned()).collect(), at: Some(at(60)) }
+    }
+
+    fn given_up(kind: Kind, deadline: Option<i64>) -> Decision {
+        let notice = Notice { kind, deadline: deadline.map(at) };
+        Decision { notices: vec![("default-1".to_owned(), notice)], notes: Vec::new() }
+    }
+
+    #[test]
+    fn notices_go_to_the_claim_of_the_instance() {
+        let index = index(&json!({}));
+        let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
+        let rows = [
+            (message(Kind::SpotInterrupted, &[&id]), given_up(Kind::SpotInterrupted, Some(180))),
+            (message(Kind::InstanceStopped, &[&id]), given_up(Kind::InstanceStopped, None)),
+            (message(Kind::ScheduledChange, &["i-other", &id]), given_up(Kind::ScheduledChange, None)),
+            (message(Kind::SpotInterrupted, &["i-other"]), Decision::default()),
+            (Message::Nothing, Decision::default()),
+        ];
+        for (message, expected) in rows {
+            assert_eq!(decide(&message, &index), expected, "{message:?}");
+        }
+        let advice = decide(&message(Kind::RebalanceRecommendation, &[&id]), &index);
+        assert_eq!(advice.notices, []);
+        assert_eq!(advice.notes.iter().map(|note| note.reason()).collect::<Vec<_>>(), ["SpotRebalanceRecommendation"]);
+    }
+
+    #[test]
+    fn a_claim_on_its_way_out_is_left_alone() {
+        let index = index(&json!({"metadata": {"deletionTimestamp": at(30).to_string()}}));
+        let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
+        for kind in [Kind::SpotInterrupted, Kind::RebalanceRecommendation, Kind::InstanceTerminated] {
+            assert_eq!(decide(&message(kind, &[&id]), &index), Decision::default(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn trouble_is_told_when_it_changes() {
+        let state = State::default();
+        let told = ["QueueDoesNotExist", "QueueDoesNotExist", "", "", "AccessDenied"].map(|word| state.turns_to(word));
+        assert_eq!(told, [true, false, true, false, true]);
+    }
+}

@@ -1,0 +1,197 @@
+//! What EC2 says of its instances' health, asked for every minute (aws 6.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud::{InstanceStatus, Kind as Failure};
+use daemon::metric::Metrics;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Kind, Notice, Notices};
+use crate::state::cluster::Cluster;
+use crate::state::index::Index;
+use crate::capacity::offerings::Market;
+use crate::metrics;
+use crate::reconcile::work::Work;
+
+/// How often to ask.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// A check that fails ends an instance by itself once it has lasted so long.
+const LASTING: SignedDuration = SignedDuration::from_secs(120);
+
+/// An instance of ours that is unwell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// `i-...`.
+    pub instance: String,
+    /// Its claim.
+    pub claim: String,
+    /// All that ails it, the worst first.
+    pub kinds: Vec<Kind>,
+}
+
+impl Finding {
+    /// What its claim is told. Pods of a machine that fails its checks do not answer: waiting for them helps nobody.
+    #[must_use]
+    pub fn notice(&self, now: Timestamp) -> Option<Notice> {
+        let kind = *self.kinds.first()?;
+        Some(Notice { kind, deadline: (kind != Kind::EventStatus).then_some(now) })
+    }
+}
+
+/// Which of our instances are unwell; those on their way out are not looked at.
+#[must_use]
+pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for status in statuses {
+        let claim = index.claim_of_instance(&status.instance);
+        let Some(claim) = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none()) else { continue };
+        let kinds = ailments(status, now);
+        if !kinds.is_empty() {
+            let claim = claim.metadata.name.clone().unwrap_or_default();
+            found.push(Finding { instance: status.instance.clone(), claim, kinds });
+        }
+    }
+    found
+}
+
+/// Since when instances fail checks, by id: whoever doubts a machine for another reason may doubt it with more right.
+#[must_use]
+pub fn impaired(statuses: &[InstanceStatus]) -> BTreeMap<String, Timestamp> {
+    let since = |status: &InstanceStatus| {
+        [&status.system_impaired_since, &status.instance_impaired_since].into_iter().filter_map(moment).min()
+    };
+    statuses.iter().filter_map(|status| Some((status.instance.clone(), since(status)?))).collect()
+}
+
+fn moment(since: &Option<String>) -> Option<Timestamp> {
+    since.as_ref()?.parse().ok()
+}
+
+fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<Kind> {
+    let lasts = |since: &Option<String>| moment(since).is_some_and(|since| now.duration_since(since) >= LASTING);
+    let rows = [
+        (Kind::SystemStatus, lasts(&status.system_impaired_since)),
+        (Kind::InstanceStatus, lasts(&status.instance_impaired_since)),
+        (Kind::EventStatus, !status.events.is_empty()),
+    ];
+    rows.into_iter().filter(|(_, holds)| *holds).map(|(kind, _)| kind).collect()
+}
+
+/// Asks for ever, unless it is not allowed.
+pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, notices: Arc<Notices>, metrics: Arc<Metrics>) {
+    let mut counted = BTreeSet::new();
+    loop {
+        tokio::time::sleep(PERIOD).await;
+        if !cluster.read(Index::is_synced) {
+            continue;
+        }
+        let statuses = match market.cloud().instance_statuses().await {
+            Ok(statuses) => statuses,
+            Err(error) if error.kind == Failure::Unauthorized => {
+                let error = daemon::error::chain(&error);
+                log::error!(
+                    error = error.as_str(), cure = "allow ec2:DescribeInstanceStatus and restart";
+                    "instances that fail EC2's checks are not replaced: asking for their health is not allowed"
+                );
+                return;
+            }
+            Err(error) => {
+                let error = daemon::error::chain(&error);
+                log::warn!(error = error.as_str(); "EC2 does not tell its instances' health, trying again");
+                continue;
+            }
+        };
+        let now = cluster.now();
+        notices.witness(impaired(&statuses), now);
+        let found = cluster.read(|index| find(&statuses, index, now));
+        count(&found, &mut counted, &metrics);
+        for finding in found {
+            let Some(notice) = finding.notice(now) else { continue };
+            log::info!(claim = finding.claim.as_str(), instance = finding.instance.as_str(), kind = notice.kind.as_str(); "an instance is unwell");
+            // Nobody waits for the answer: the next look a minute later finds the claim on its way out, or says it again.
+            drop(notices.post(&finding.claim, notice));
+            cluster.queue.add(Work::Claim(finding.claim));
+        }
+    }
+}
+
+/// Each ailment of an instance counts once until it is over.
+fn count(found: &[Finding], counted: &mut BTreeSet<(String, Kind)>, metrics: &Metrics) {
+    let now: BTreeSet<(String, Kind)> =
+        found.iter().flat_map(|finding| finding.kinds.iter().map(|kind| (finding.instance.clone(), *kind))).collect();
+    for (_, kind) in now.difference(counted) {
+        metrics.add(&metrics::STATUS_UNHEALTHY, &[kind.as_str()], 1.0);
+    }
+    *counted = now;
+}
+
+#[cfg(test)]
+mod tests {
+    use api::condition;
+    use cloud::{InstanceStatus, StatusEvent};
+
+    use super::{Index, Kind, find, impaired};
+    use crate::fixture::{at, claim, condition as cond, status};
+
+    #[test]
+    fn an_instance_is_doubted_from_the_first_check_that_fails_if_that_is_told() {
+        let since = |seconds: i64| Some(at(seconds).to_string());
+        let rows = [
+            (None, None, None),
+            (since(5), None, Some(at(5))),
+            (None, since(6), Some(at(6))),
+            (since(7), since(6), Some(at(6))),
+            (Some("a while ago".to_owned()), None, None),
+            (Some("a while ago".to_owned()), since(6), Some(at(6))),
+        ];
+        for (system, own, expected) in rows {
+            let status = InstanceStatus {
+                instance: "i-1".to_owned(),
+                system_impaired_since: system,
+                instance_impaired_since: own,
+                ..InstanceStatus::default()
+            };
+            assert_eq!(impaired(std::slice::from_ref(&status)).get("i-1").copied(), expected, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn checks_count_when_they_last_and_events_at_once() {
+        let mut index = Index::default();
+        drop(index.apply(claim(&status(&[cond(condition::LAUNCHED, "True", 0)])).as_ref().clone(), at(0), true));
+        let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
+        let since = |seconds: i64| Some(at(seconds).to_string());
+        let event = StatusEvent { code: "instance-stop".to_owned(), ..StatusEvent::default() };
+        let well = InstanceStatus { instance: id, ..InstanceStatus::default() };
+        let rows = [
+            (well.clone(), vec![], None),
+            (InstanceStatus { system_impaired_since: since(181), ..well.clone() }, vec![], None),
+            (
+                InstanceStatus { system_impaired_since: since(180), ..well.clone() },
+                vec![Kind::SystemStatus],
+                Some(at(300)),
+            ),
+            (
+                InstanceStatus { instance_impaired_since: since(0), ..well.clone() },
+                vec![Kind::InstanceStatus],
+                Some(at(300)),
+            ),
+            (InstanceStatus { events: vec![event.clone()], ..well.clone() }, vec![Kind::EventStatus], None),
+            (
+                InstanceStatus { events: vec![event.clone()], system_impaired_since: since(0), ..well.clone() },
+                vec![Kind::SystemStatus, Kind::EventStatus],
+                Some(at(300)),
+            ),
+            (InstanceStatus { instance: "i-other".to_owned(), events: vec![event], ..well }, vec![], None),
+        ];
+        for (status, kinds, deadline) in rows {
+            let found = find(std::slice::from_ref(&status), &index, at(300));
+            assert_eq!(found.iter().flat_map(|one| one.kinds.clone()).collect::<Vec<_>>(), kinds, "{status:?}");
+            let said = found.first().and_then(|one| one.notice(at(300))).and_then(|notice| notice.deadline);
+            assert_eq!(said, deadline, "{status:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Guarded watches: what the API server shows goes into the index; an object that cannot be read is named
+//! and skipped, and everything else goes on.
+
+mod guarded;
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kube::Client;
+use kube::api::Api;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde::de::DeserializeOwned;
+
+use crate::state::cluster::Cluster;
+use crate::write::events::{Note, Object};
+use crate::state::index::{Kept, key_of};
+use guarded::{Guarded, Malformed};
+
+/// Pods in one page of a list: large enough to be quick, small enough not to hold 100,000 at once.
+const PAGE: u32 = 500;
+
+/// Watches one kind for ever.
+pub async fn watch<K>(client: Client, cluster: Arc<Cluster>)
+where
+    K: Kept + DeserializeOwned,
+{
+    let api: Api<Guarded<K>> = Api::all(client);
+    let mut events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
+    let mut relist: Option<BTreeSet<String>> = None;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => take::<K>(&cluster, event, &mut relist),
+            Err(error) => {
+                log::warn!(kind = K::plural(&()).as_ref(), error = daemon::error::chain(&error).as_str(); "watch failed, trying again");
+            }
+        }
+    }
+}
+
+fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &mut Option<BTreeSet<String>>) {
+    match event {
+        watcher::Event::Init => *relist = Some(BTreeSet::new()),
+        watcher::Event::InitApply(object) => {
+            if let Some(seen) = relist.as_mut() {
+                seen.insert(key_of(&object));
+            }
+            put(cluster, object, false);
+        }
+        watcher::Event::InitDone => {
+            let seen = relist.take().unwrap_or_default();
+            cluster.change(|index| index.finish_relist::<K>(&seen, cluster.now()));
+        }
+        watcher::Event::Apply(object) => put(cluster, object, true),
+        watcher::Event::Delete(object) => {
+            let key = key_of(&object);
+            cluster.change(|index| index.delete::<K>(&key, cluster.now()));
+        }
+    }
+}
+
+/// A broken object leaves the last good version of itself in place: that is the best guess at what it is.
+fn put<K: Kept + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
+    match object.0 {
+        Ok(object) => cluster.change(|index| index.apply(object, cluster.now(), live)),
+        Err(Malformed { metadata, error }) => {
+            let kind = K::kind(&());
+            let name = metadata.name.clone().unwrap_or_default();
+            log::error!(kind = kind.as_ref(), name = name.as_str(), error = error.as_str(); "skipping a malformed object");
+            cluster.notes.publish(Note::warning(
+                Object::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata),
+                api::reason::MALFORMED_OBJECT,
+                format!("Kerf cannot read this {kind} and leaves it aside: {error}"),
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

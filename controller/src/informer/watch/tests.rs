@@ -1,0 +1,103 @@
+//! Broken objects among good ones, over HTTP as an API server sends them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::Pod;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::watch;
+use crate::state::cluster::Cluster;
+use crate::write::events::Notes;
+
+/// Generous: it takes milliseconds.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn pod(name: &str, version: u32, containers: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string()},
+        "spec": {"containers": containers},
+    })
+}
+
+fn good() -> Value {
+    json!([{"name": "app"}])
+}
+
+/// No API server sends this; a bug in a webhook's mutation or in our own types would look like it.
+fn broken() -> Value {
+    json!("none")
+}
+
+/// Answers one connection after the other: a list, then a watch that stays open.
+async fn serve(listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(connection(stream));
+    }
+}
+
+async fn connection(mut stream: TcpStream) {
+    let mut asked = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = stream.read(&mut asked).await {
+        let text = String::from_utf8_lossy(&asked[..read]).into_owned();
+        let answer = if text.contains("watch=true") { watched() } else { listed() };
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let end = if text.contains("watch=true") { "" } else { "0\r\n\r\n" };
+        let whole = format!("{head}{:x}\r\n{answer}\r\n{end}", answer.len());
+        stream.write_all(whole.as_bytes()).await.unwrap();
+    }
+}
+
+fn listed() -> String {
+    let items = [pod("a", 1, &good()), pod("b", 2, &broken()), pod("c", 3, &good())];
+    json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "3"}, "items": items}).to_string()
+}
+
+fn watched() -> String {
+    let changes = [
+        json!({"type": "MODIFIED", "object": pod("a", 4, &broken())}),
+        json!({"type": "ADDED", "object": pod("d", 5, &broken())}),
+        json!({"type": "ADDED", "object": pod("e", 6, &good())}),
+    ];
+    changes.map(|change| format!("{change}\n")).concat()
+}
+
+#[tokio::test]
+async fn a_broken_object_is_named_and_the_rest_goes_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(serve(listener));
+    // kube asks for a provider although the fake speaks plain HTTP; a second installation changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+    let (notes, mut told) = Notes::new();
+    let (plan, _triggers) = unbounded_channel();
+    let cluster = Cluster::new(plan, notes);
+    let watching = tokio::spawn(watch::<Pod>(client, Arc::clone(&cluster)));
+
+    let last = async {
+        while cluster.read(|index| index.pods.get("default/e").is_none()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, last).await.expect("the pod after the broken ones never came");
+    cluster.read(|index| {
+        assert!(index.pods.is_synced(), "a broken object does not keep the list from being complete");
+        assert_eq!(index.pods.keys().collect::<Vec<_>>(), ["default/a", "default/c", "default/e"]);
+        let a = index.pods.get("default/a").unwrap();
+        assert_eq!(a.metadata.resource_version.as_deref(), Some("1"), "the last good version stays");
+    });
+    for name in ["b", "a", "d"] {
+        let note = told.recv().await.unwrap();
+        assert_eq!(note.reason(), api::reason::MALFORMED_OBJECT);
+        assert!(note.message().contains("cannot read this Pod"), "{}", note.message());
+        assert!(format!("{note:?}").contains(&format!("name: {name:?}")), "{note:?} is not about {name}");
+    }
+    watching.abort();
+    server.abort();
+}

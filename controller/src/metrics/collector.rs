@@ -1,0 +1,216 @@
+//! What there is, as metrics: what nodes have and pods ask for, what it costs and for whom, what waits. Decides nothing.
+//!
+//! Everything is told by pool, kind or workload, and what could have many names has a bound (docs/metrics.md): a thousand nodes stay
+//! below two thousand series. Counted anew at each scrape, and only by the replica that leads, so that sums over replicas are right.
+
+mod conditions;
+mod costs;
+mod pods;
+mod types;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::objects::{Node, ResourceList};
+use api::quantity::CPU;
+use api::{NodeClaim, label};
+use daemon::metric::{Metric, Metrics};
+use jiff::Timestamp;
+use planner::Catalogue;
+
+use crate::state::pod_decisions::Decisions;
+use crate::state::index::Index;
+use crate::metrics::fleet as metrics;
+use crate::metrics::gauge_set::{Sample, Told};
+
+pub use pods::Waits;
+
+/// Amounts by resource: cores for CPU, whole units for the rest.
+type Amounts = BTreeMap<String, f64>;
+
+/// What is told of; other resources would be a name each.
+const RESOURCES: [&str; 5] = [CPU, "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
+
+/// Where prices come from: what can be bought for a claim, if that is known.
+pub type Prices<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
+
+/// The fleet's gauges, with what was told last.
+#[derive(Debug)]
+pub struct Fleet {
+    told: Told,
+    waits: Waits,
+}
+
+impl Fleet {
+    /// A fleet of which nothing was told; pods from before `since` are not measured.
+    #[must_use]
+    pub fn new(since: Timestamp) -> Self {
+        Self { told: Told::default(), waits: Waits::new(since) }
+    }
+
+    /// Tells what there is.
+    pub fn tell(
+        &self,
+        (index, decisions): (&Index, &Decisions),
+        prices: Prices<'_>,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) {
+        self.told.replace(metrics, samples((index, decisions), prices, now));
+        self.waits.observe(index, decisions, metrics);
+        conditions::count(index.turns.take(), metrics);
+    }
+}
+
+/// A node of ours with all that is told of it.
+struct Machine<'a> {
+    node: &'a Node,
+    pool: &'a str,
+    kind: &'a str,
+    capacity_type: &'a str,
+    zone: &'a str,
+    /// What can be bought for its claim.
+    catalogue: Option<Arc<Catalogue>>,
+    /// In dollars an hour.
+    price: Option<f64>,
+    allocatable: Amounts,
+}
+
+/// All gauges of the fleet at `now`.
+#[must_use]
+pub fn samples((index, decisions): (&Index, &Decisions), prices: Prices<'_>, now: Timestamp) -> Vec<Sample> {
+    let machines: Vec<Machine<'_>> =
+        index.nodes.values().filter_map(|node| machine(index, node.as_ref(), prices)).collect();
+    let mut samples = resources(index, &machines);
+    samples.extend(ages(&machines, now));
+    samples.extend(pools(index));
+    samples.extend(conditions::samples(index, now));
+    samples.extend(costs::samples(index, &machines));
+    samples.extend(types::samples(&machines));
+    samples.extend(pods::samples(index, decisions, now));
+    samples
+}
+
+fn machine<'a>(index: &'a Index, node: &'a Node, prices: Prices<'_>) -> Option<Machine<'a>> {
+    let pool = node.label(label::NODEPOOL)?;
+    let word = |key: &str| node.label(key).unwrap_or_default();
+    let catalogue = index.claim_of(node).and_then(|claim| prices(claim));
+    let mut machine = Machine {
+        node,
+        pool,
+        kind: word(label::INSTANCE_TYPE),
+        capacity_type: word(label::CAPACITY_TYPE),
+        zone: word(label::ZONE),
+        catalogue,
+        price: None,
+        allocatable: amounts(&node.status.allocatable),
+    };
+    machine.price = types::price(&machine);
+    Some(machine)
+}
+
+/// What cannot be read is none: the API server lets no such quantity in.
+fn amounts(list: &ResourceList) -> Amounts {
+    let known = list.iter().filter(|(name, _)| RESOURCES.contains(&name.as_str()));
+    known.filter_map(|(name, quantity)| Some((name.clone(), units(name, quantity.amount(name).ok()?)))).collect()
+}
+
+fn units(resource: &str, amount: i64) -> f64 {
+    if resource == CPU { amount as f64 / 1000.0 } else { amount as f64 }
+}
+
+fn add(total: &mut Amounts, more: &Amounts) {
+    for (resource, amount) in more {
+        *total.entry(resource.clone()).or_default() += amount;
+    }
+}
+
+/// What nodes of a pool have, and what is asked of them.
+#[derive(Default)]
+struct Sums {
+    allocatable: Amounts,
+    overhead: Amounts,
+    requests: Amounts,
+    limits: Amounts,
+    daemon_requests: Amounts,
+    daemon_limits: Amounts,
+}
+
+impl Sums {
+    fn add(&mut self, index: &Index, machine: &Machine<'_>) {
+        add(&mut self.allocatable, &machine.allocatable);
+        for (resource, capacity) in amounts(&machine.node.status.capacity) {
+            let left = machine.allocatable.get(&resource).copied().unwrap_or_default();
+            *self.overhead.entry(resource).or_default() += capacity - left;
+        }
+        for pod in index.pods_on(machine.node.name()).filter(|pod| !pod.is_terminal()) {
+            let (requests, limits) = (pods::requests(pod), pods::limits(pod));
+            if pod.is_daemon() {
+                add(&mut self.daemon_requests, &requests);
+                add(&mut self.daemon_limits, &limits);
+            }
+            add(&mut self.requests, &requests);
+            add(&mut self.limits, &limits);
+        }
+    }
+
+    fn samples(&self, pool: &str) -> Vec<Sample> {
+        let figures: [(&'static Metric, &Amounts); 6] = [
+            (&metrics::ALLOCATABLE, &self.allocatable),
+            (&metrics::OVERHEAD, &self.overhead),
+            (&metrics::POD_REQUESTS, &self.requests),
+            (&metrics::POD_LIMITS, &self.limits),
+            (&metrics::DAEMON_REQUESTS, &self.daemon_requests),
+            (&metrics::DAEMON_LIMITS, &self.daemon_limits),
+        ];
+        let each = figures.into_iter().flat_map(|(metric, all)| all.iter().map(move |one| (metric, one)));
+        each.map(|(metric, (resource, amount))| Sample::new(metric, &[pool, resource], *amount)).collect()
+    }
+}
+
+fn resources(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
+    let mut by_pool: BTreeMap<&str, Sums> = BTreeMap::new();
+    for machine in machines {
+        by_pool.entry(machine.pool).or_default().add(index, machine);
+    }
+    let (mut requested, mut available) = (Amounts::new(), Amounts::new());
+    for sums in by_pool.values() {
+        add(&mut requested, &sums.requests);
+        add(&mut available, &sums.allocatable);
+    }
+    let used = available.iter().filter(|(_, amount)| **amount > 0.0).map(|(resource, amount)| {
+        let share = requested.get(resource).copied().unwrap_or_default() / amount;
+        Sample::new(&metrics::UTILIZATION, &[resource], 100.0 * share)
+    });
+    by_pool.iter().flat_map(|(pool, sums)| sums.samples(pool)).chain(used).collect()
+}
+
+/// How old the oldest are.
+fn ages(machines: &[Machine<'_>], now: Timestamp) -> Vec<Sample> {
+    let mut oldest: BTreeMap<&str, f64> = BTreeMap::new();
+    for machine in machines {
+        if let Some(created) = &machine.node.metadata.creation_timestamp {
+            let age = oldest.entry(machine.pool).or_default();
+            *age = age.max(since(created.0, now));
+        }
+    }
+    oldest.iter().map(|(pool, age)| Sample::new(&metrics::OLDEST_NODE, &[pool], *age)).collect()
+}
+
+fn since(moment: Timestamp, now: Timestamp) -> f64 {
+    now.duration_since(moment).as_secs_f64().max(0.0)
+}
+
+fn pools(index: &Index) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for pool in index.pools.values() {
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let limits = pool.spec.limits.iter().map(|limits| (&metrics::POOL_LIMIT, limits));
+        let usage = pool.status.iter().map(|status| (&metrics::POOL_USAGE, &status.resources));
+        for (metric, list) in limits.chain(usage) {
+            let told = amounts(list).into_iter();
+            samples.extend(told.map(|(resource, amount)| Sample::new(metric, &[&resource, name], amount)));
+        }
+    }
+    samples
+}

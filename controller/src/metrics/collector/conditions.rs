@@ -1,0 +1,69 @@
+//! Conditions: how many objects say what, since when, and how often that has turned; and how long objects take to go.
+
+use std::collections::BTreeMap;
+
+use api::objects::Node;
+use api::{EC2NodeClass, NodeClaim, NodePool};
+use daemon::metric::{Metric, Metrics};
+use jiff::Timestamp;
+
+use super::since;
+use crate::state::index::{End, Index, Kept, Said, Speaker, Turn};
+use crate::metrics::conditions::{self as metrics, Conditions};
+use crate::metrics::gauge_set::Sample;
+
+fn of(speaker: Speaker) -> &'static Conditions {
+    match speaker {
+        Speaker::Claim => &metrics::CLAIMS,
+        Speaker::Node => &metrics::NODES,
+        Speaker::Pool => &metrics::POOLS,
+        Speaker::Class => &metrics::CLASSES,
+    }
+}
+
+/// What is so now, of all kinds.
+pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
+    let mut samples = of_kind::<NodeClaim>(index, now);
+    samples.extend(of_kind::<Node>(index, now));
+    samples.extend(of_kind::<NodePool>(index, now));
+    samples.extend(of_kind::<EC2NodeClass>(index, now));
+    samples
+}
+
+/// Objects by condition, for how long the first of them says so, and for how long the slowest is going.
+fn of_kind<K: Kept>(index: &Index, now: Timestamp) -> Vec<Sample> {
+    let Some(told) = K::SPEAKER.map(of) else { return Vec::new() };
+    let mut found: BTreeMap<[String; 3], (f64, f64)> = BTreeMap::new();
+    let mut slowest = 0.0;
+    for object in K::table(index).values() {
+        let said = object.said();
+        for Said { type_, status, reason, since: moment } in &said {
+            let (count, longest) = found.entry([type_, status, reason].map(|it| (*it).to_owned())).or_default();
+            *count += 1.0;
+            *longest = longest.max(moment.map_or(0.0, |moment| since(moment, now)));
+        }
+        let deleted = object.meta().deletion_timestamp.as_ref().filter(|_| !said.is_empty());
+        slowest = deleted.map_or(slowest, |moment| since(moment.0, now).max(slowest));
+    }
+    let each = |(labels, (count, longest)): (&[String; 3], &(f64, f64))| {
+        let one = |metric: &'static Metric, value| Sample { metric, labels: labels.to_vec(), value };
+        [one(&told.count, *count), one(&told.current, *longest)]
+    };
+    let mut samples: Vec<Sample> = found.iter().flat_map(each).collect();
+    samples.push(Sample::new(&told.ending, &[], slowest));
+    samples
+}
+
+/// Counts conditions that have turned, and objects that have ended.
+pub(super) fn count((turned, ended): (Vec<Turn>, Vec<End>), metrics: &Metrics) {
+    for turn in turned {
+        let told = of(turn.speaker);
+        metrics.add(&told.transitions, &[&turn.type_, &turn.status, &turn.reason], 1.0);
+        if let Some((status, seconds)) = &turn.before {
+            metrics.observe(&told.held, &[&turn.type_, status], *seconds);
+        }
+    }
+    for End { speaker, took } in ended {
+        metrics.observe(&of(speaker).ended, &[], took);
+    }
+}

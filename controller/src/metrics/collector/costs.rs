@@ -1,0 +1,121 @@
+//! What nodes cost and for whom. A node's price is shared out among its pods by what they ask for, so that the costs of all workloads
+//! add up to what is paid, idle room included.
+
+use std::collections::BTreeMap;
+
+use api::label;
+use api::objects::Pod;
+use api::quantity::{CPU, MEMORY};
+
+use super::{Amounts, Machine, pods};
+use crate::state::index::Index;
+use crate::metrics::fleet as metrics;
+use crate::metrics::gauge_set::Sample;
+
+/// Workloads that are told by name.
+const WORKLOADS: usize = 50;
+/// Combinations of pool, instance type and capacity type that are told one by one.
+const KINDS: usize = 100;
+/// Who stands for the rest.
+const OTHER: &str = "other";
+/// Who pays for a node without pods.
+const IDLE: &str = "idle";
+
+/// A namespace and a workload in it.
+type Workload = (String, String);
+
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    dollars: f64,
+    pods: f64,
+}
+
+pub(super) fn samples(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
+    let mut by_pool: BTreeMap<&str, f64> = BTreeMap::new();
+    for machine in machines {
+        *by_pool.entry(machine.pool).or_default() += machine.price.unwrap_or_default();
+    }
+    let unpriced = machines.iter().filter(|machine| machine.price.is_none()).count();
+    let mut samples: Vec<Sample> =
+        by_pool.iter().map(|(pool, dollars)| Sample::new(&metrics::POOL_COST, &[pool], *dollars)).collect();
+    samples.push(Sample::new(&metrics::UNPRICED, &[], unpriced as f64));
+    samples.extend(kinds(machines));
+    for ((namespace, workload), cost) in dearest(workloads(index, machines)) {
+        let labels = [namespace.as_str(), workload.as_str()];
+        samples.push(Sample::new(&metrics::WORKLOAD_COST, &labels, cost.dollars));
+        samples.push(Sample::new(&metrics::WORKLOAD_PODS, &labels, cost.pods));
+    }
+    samples
+}
+
+/// Nodes by pool, instance type and capacity type; the rarest, the last names among equals, are told together.
+fn kinds(machines: &[Machine<'_>]) -> Vec<Sample> {
+    let mut counts: BTreeMap<[&str; 3], f64> = BTreeMap::new();
+    for machine in machines {
+        *counts.entry([machine.pool, machine.kind, machine.capacity_type]).or_default() += 1.0;
+    }
+    let mut kinds: Vec<_> = counts.into_iter().collect();
+    kinds.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let rest = kinds.split_off(kinds.len().min(KINDS));
+    let mut others: BTreeMap<[&str; 3], f64> = BTreeMap::new();
+    for ([pool, _, capacity_type], count) in rest {
+        *others.entry([pool, OTHER, capacity_type]).or_default() += count;
+    }
+    kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, &labels, count)).collect()
+}
+
+fn workloads(index: &Index, machines: &[Machine<'_>]) -> BTreeMap<Workload, Cost> {
+    let mut costs: BTreeMap<Workload, Cost> = BTreeMap::new();
+    for machine in machines {
+        let pods: Vec<&Pod> =
+            index.pods_on(machine.node.name()).filter(|pod| !pod.is_terminal()).map(AsRef::as_ref).collect();
+        let weights: Vec<f64> = pods.iter().map(|pod| weight(pod, &machine.allocatable)).collect();
+        let (price, whole) = (machine.price.unwrap_or_default(), weights.iter().sum::<f64>());
+        if whole <= 0.0 {
+            costs.entry((String::new(), IDLE.to_owned())).or_default().dollars += price;
+        }
+        for (pod, weight) in pods.iter().zip(weights) {
+            let cost = costs.entry((pod.namespace().to_owned(), workload(pod))).or_default();
+            cost.pods += 1.0;
+            if whole > 0.0 {
+                cost.dollars += price * weight / whole;
+            }
+        }
+    }
+    costs
+}
+
+/// How much of the node the pod asks for: CPU and memory count alike.
+fn weight(pod: &Pod, allocatable: &Amounts) -> f64 {
+    let asked = pods::requests(pod);
+    let share = |resource: &str| {
+        let whole = allocatable.get(resource).copied().filter(|whole| *whole > 0.0)?;
+        Some(asked.get(resource)? / whole)
+    };
+    [CPU, MEMORY].into_iter().filter_map(share).sum()
+}
+
+/// The owner in people's words: a ReplicaSet stands for its Deployment, whose name it carries with a hash.
+fn workload(pod: &Pod) -> String {
+    let Some(owner) = pod.controller() else { return "Pod".to_owned() };
+    let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label::POD_TEMPLATE_HASH));
+    let deployment = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+    match deployment {
+        Some(name) if owner.kind == "ReplicaSet" => format!("Deployment/{name}"),
+        _ => format!("{}/{}", owner.kind, owner.name),
+    }
+}
+
+fn dearest(costs: BTreeMap<Workload, Cost>) -> Vec<(Workload, Cost)> {
+    let mut all: Vec<_> = costs.into_iter().collect();
+    all.sort_by(|one, other| other.1.dollars.total_cmp(&one.1.dollars));
+    let rest = all.split_off(all.len().min(WORKLOADS));
+    if !rest.is_empty() {
+        let sum = rest.iter().fold(Cost::default(), |sum, (_, cost)| Cost {
+            dollars: sum.dollars + cost.dollars,
+            pods: sum.pods + cost.pods,
+        });
+        all.push(((String::new(), OTHER.to_owned()), sum));
+    }
+    all
+}

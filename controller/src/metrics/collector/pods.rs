@@ -1,0 +1,167 @@
+//! Pods: what they ask for, in which state they are, which wait longest, and how long those took that wait no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use api::condition;
+use api::label;
+use api::objects::{Pod, PodCondition, ResourceList, pod_requests};
+use daemon::metric::{Metric, Metrics};
+use jiff::Timestamp;
+
+use super::{Amounts, RESOURCES, add, amounts, since, units};
+use crate::state::pod_decisions::Decisions;
+use crate::state::index::Index;
+use crate::metrics::fleet as metrics;
+use crate::metrics::gauge_set::Sample;
+
+/// Pods of which it is told how long they wait.
+const TOLD: usize = 10;
+
+/// The pod itself is one of what a node has room for.
+fn with_itself(mut asked: Amounts) -> Amounts {
+    asked.insert("pods".to_owned(), 1.0);
+    asked
+}
+
+pub(super) fn requests(pod: &Pod) -> Amounts {
+    let asked = pod_requests(&pod.spec).unwrap_or_default().into_iter();
+    let known = asked.filter(|(name, _)| RESOURCES.contains(&name.as_str()));
+    with_itself(known.map(|(name, amount)| (name.clone(), units(&name, amount))).collect())
+}
+
+pub(super) fn limits(pod: &Pod) -> Amounts {
+    let sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());
+    let mut total = Amounts::new();
+    for container in pod.spec.containers.iter().chain(sidecars) {
+        add(&mut total, &amounts(&container.resources.limits));
+    }
+    let whole: Option<&ResourceList> = pod.spec.resources.as_ref().map(|resources| &resources.limits);
+    total.extend(whole.map(amounts).unwrap_or_default());
+    with_itself(total)
+}
+
+pub(super) fn samples(index: &Index, decisions: &Decisions, now: Timestamp) -> Vec<Sample> {
+    let mut states: BTreeMap<[&str; 4], f64> = BTreeMap::new();
+    let mut waiting = Waiting::default();
+    for pod in index.pods.values() {
+        *states.entry(state(index, pod)).or_default() += 1.0;
+        if !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running" {
+            waiting.look(pod, decisions, now);
+        }
+    }
+    let states = states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, labels, *count));
+    states.chain(waiting.samples()).collect()
+}
+
+/// Pods that wait longest, by what they wait for.
+#[derive(Default)]
+struct Waiting<'a> {
+    unbound: Longest<'a>,
+    unstarted: Longest<'a>,
+    undecided: Longest<'a>,
+    placed_unbound: Longest<'a>,
+    placed_unstarted: Longest<'a>,
+}
+
+impl<'a> Waiting<'a> {
+    fn look(&mut self, pod: &'a Pod, decisions: &Decisions, now: Timestamp) {
+        let (Some(created), Some(uid)) = (&pod.metadata.creation_timestamp, &pod.metadata.uid) else { return };
+        let (age, placed) = (since(created.0, now), decisions.placed(uid).map(|moment| since(moment, now)));
+        self.unstarted.offer(pod, age);
+        placed.into_iter().for_each(|seconds| self.placed_unstarted.offer(pod, seconds));
+        if pod.is_bound() {
+            return;
+        }
+        self.unbound.offer(pod, age);
+        placed.into_iter().for_each(|seconds| self.placed_unbound.offer(pod, seconds));
+        if !decisions.has(uid) {
+            self.undecided.offer(pod, age);
+        }
+    }
+
+    fn samples(self) -> impl Iterator<Item = Sample> {
+        let told = [
+            (self.unbound, &metrics::UNBOUND),
+            (self.unstarted, &metrics::UNSTARTED),
+            (self.undecided, &metrics::UNDECIDED),
+            (self.placed_unbound, &metrics::PLACED_UNBOUND),
+            (self.placed_unstarted, &metrics::PLACED_UNSTARTED),
+        ];
+        told.into_iter().flat_map(|(longest, metric)| longest.samples(metric))
+    }
+}
+
+fn state<'a>(index: &'a Index, pod: &'a Pod) -> [&'a str; 4] {
+    let node = index.nodes.get(&pod.spec.node_name);
+    let pool = node.and_then(|node| node.label(label::NODEPOOL)).unwrap_or_default();
+    let word = |is: bool| if is { "true" } else { "false" };
+    [pool, &pod.status.phase, word(pod.is_bound()), word(pod.is_ready())]
+}
+
+/// Those that wait longest, the first names among equals.
+#[derive(Default)]
+struct Longest<'a>(Vec<(f64, &'a Pod)>);
+
+impl<'a> Longest<'a> {
+    fn offer(&mut self, pod: &'a Pod, seconds: f64) {
+        let before = self.0.partition_point(|(other, _)| *other >= seconds);
+        if before < TOLD {
+            self.0.insert(before, (seconds, pod));
+            self.0.truncate(TOLD);
+        }
+    }
+
+    fn samples(self, metric: &'static Metric) -> impl Iterator<Item = Sample> {
+        let told = self.0.into_iter();
+        told.map(move |(seconds, pod)| Sample::new(metric, &[pod.name(), pod.namespace()], seconds))
+    }
+}
+
+/// Measures how long pods took, once each. The moments stand in the pods' conditions, so it does not matter when anybody looks.
+#[derive(Debug)]
+pub struct Waits {
+    /// Pods from before this life of the controller were measured by an earlier one.
+    since: Timestamp,
+    measured: Mutex<[BTreeSet<String>; 2]>,
+}
+
+impl Waits {
+    /// Measures pods that were created after `since`.
+    #[must_use]
+    pub fn new(since: Timestamp) -> Self {
+        Self { since, measured: Mutex::default() }
+    }
+
+    /// Measures those that were not measured yet and have come so far.
+    pub fn observe(&self, index: &Index, decisions: &Decisions, metrics: &Metrics) {
+        let alive: BTreeSet<&str> = index.pods.values().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let steps = [
+            (&metrics::BOUND, &metrics::PLACED_BOUND, condition::POD_SCHEDULED),
+            (&metrics::STARTUP, &metrics::PLACED_STARTUP, condition::READY),
+        ];
+        for (former, (metric, placed, type_)) in measured.iter_mut().zip(steps) {
+            let mut present = BTreeSet::new();
+            for (uid, created, reached) in index.pods.values().filter_map(|pod| self.took(pod, type_)) {
+                if !former.contains(uid) {
+                    metrics.observe(metric, &[], since(created, reached));
+                    let from = decisions.placed(uid);
+                    from.into_iter().for_each(|moment| metrics.observe(placed, &[], since(moment, reached)));
+                }
+                present.insert(uid.to_owned());
+            }
+            // Who is gone needs no memory. A pod that was ready once may be unready for a while, and is not measured again.
+            former.retain(|uid| alive.contains(uid.as_str()));
+            former.append(&mut present);
+        }
+    }
+
+    fn took<'a>(&self, pod: &'a Pod, type_: &str) -> Option<(&'a str, Timestamp, Timestamp)> {
+        let created = pod.metadata.creation_timestamp.as_ref()?.0;
+        let found: &PodCondition = pod.condition(type_).filter(|found| found.status == condition::TRUE)?;
+        let reached = found.last_transition_time.as_ref()?.0;
+        let uid = pod.metadata.uid.as_deref()?;
+        (created >= self.since).then_some((uid, created, reached))
+    }
+}

@@ -1,0 +1,62 @@
+//! Instance types in use: what they have, where they can be had and for how much.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use planner::{InstanceType, Offering};
+
+use super::{Machine, units};
+use crate::metrics::fleet as metrics;
+use crate::metrics::gauge_set::Sample;
+
+/// Types that are told of.
+const TYPES: usize = 10;
+
+/// What the machine costs at the moment, in dollars an hour; `None` when nobody knows.
+pub(super) fn price(machine: &Machine<'_>) -> Option<f64> {
+    let offered = |offering: &&Offering| {
+        offering.zone == machine.zone && offering.capacity_type.as_str() == machine.capacity_type
+    };
+    entry(machine)?.offerings.iter().find(offered).map(dollars)
+}
+
+fn dollars(offering: &Offering) -> f64 {
+    offering.price.0 as f64 / 1e6
+}
+
+fn entry<'a>(machine: &'a Machine<'_>) -> Option<&'a InstanceType> {
+    let types = &machine.catalogue.as_ref()?.types;
+    let position = types.binary_search_by(|one| one.name.as_str().cmp(machine.kind)).ok()?;
+    types.get(position)
+}
+
+pub(super) fn samples(machines: &[Machine<'_>]) -> Vec<Sample> {
+    let mut counts: BTreeMap<&str, (usize, &InstanceType)> = BTreeMap::new();
+    for machine in machines {
+        if let Some(found) = entry(machine) {
+            counts.entry(machine.kind).or_insert((0, found)).0 += 1;
+        }
+    }
+    let mut used: Vec<(usize, &InstanceType)> = counts.into_values().collect();
+    used.sort_by_key(|(count, _)| Reverse(*count));
+    used.iter().take(TYPES).flat_map(|(_, kind)| of_type(kind)).collect()
+}
+
+fn of_type(kind: &InstanceType) -> Vec<Sample> {
+    let name = kind.name.as_str();
+    let mut samples = vec![
+        Sample::new(&metrics::TYPE_CORES, &[name], units("cpu", kind.capacity.get("cpu"))),
+        Sample::new(&metrics::TYPE_MEMORY, &[name], units("memory", kind.capacity.get("memory"))),
+    ];
+    let mut told = BTreeSet::new();
+    for offering in &kind.offerings {
+        let labels = [name, offering.capacity_type.as_str(), offering.zone.as_str()];
+        // Several reservations are one offering here: the first, which is bought first.
+        if told.insert(labels) {
+            samples.push(Sample::new(&metrics::OFFERING_PRICE, &labels, dollars(offering)));
+            let available = f64::from(u8::from(offering.available));
+            samples.push(Sample::new(&metrics::OFFERING_AVAILABLE, &labels, available));
+        }
+    }
+    samples
+}

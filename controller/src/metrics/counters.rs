@@ -1,0 +1,184 @@
+//! Counts what became of claims and nodes. Called once a step that ends something is done; decides nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{DrainSaid, NodeClaim, condition, label};
+use daemon::metric::Metrics;
+use drain::Progress;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::reconcile::nodeclaim::pool;
+use crate::metrics;
+use crate::reconcile::disruption::Kind;
+
+/// A claim's node has registered.
+pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
+    let zone = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::ZONE));
+    metrics.add(&metrics::NODES_CREATED, &[pool(claim), zone.map_or("", String::as_str)], 1.0);
+}
+
+/// A claim is given up, for a reason in Karpenter's words.
+pub fn disrupted(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
+    let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
+    let capacity_type = capacity_type.map_or("", String::as_str);
+    metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, pool(claim), capacity_type], 1.0);
+}
+
+/// A claim was let go: nothing of it is left.
+pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
+    let pool = pool(claim);
+    let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
+    metrics.add(&metrics::CLAIMS_TERMINATED, &[pool, label(label::CAPACITY_TYPE), label(label::ZONE)], 1.0);
+    if let Some(seconds) = since(claim.metadata.deletion_timestamp.as_ref(), now) {
+        metrics.observe(&metrics::CLAIM_TERMINATION, &[pool], seconds);
+    }
+    let ending = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING);
+    if let Some(seconds) = since(ending.map(|found| &found.last_transition_time), now) {
+        metrics.observe(&metrics::INSTANCE_TERMINATION, &[pool], seconds);
+    }
+}
+
+/// A node was let go.
+pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) {
+    let pool = node.label(label::NODEPOOL).unwrap_or_default();
+    metrics.add(&metrics::NODES_TERMINATED, &[pool, node.label(label::ZONE).unwrap_or_default()], 1.0);
+    if drained {
+        metrics.add(&metrics::NODES_DRAINED, &[pool], 1.0);
+    }
+    if let Some(seconds) = since(node.metadata.deletion_timestamp.as_ref(), now) {
+        metrics.observe(&metrics::NODE_TERMINATION, &[pool], seconds);
+    }
+    if let Some(seconds) = since(node.metadata.creation_timestamp.as_ref(), now) {
+        metrics.observe(&metrics::NODE_LIFETIME, &[pool], seconds);
+    }
+}
+
+/// How a node's drain ended, by the controller's hand and the agent's.
+pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress, agents: Option<&DrainSaid>) {
+    let forced = ours.forced > 0 || agents.is_some_and(|said| said.forced > 0);
+    let outcome = match (drained, forced) {
+        (false, _) => "cut_short",
+        (true, true) => "forced",
+        (true, false) => "clean",
+    };
+    metrics.add(&metrics::DRAINS, &[node.label(label::NODEPOOL).unwrap_or_default(), outcome], 1.0);
+}
+
+/// Pods that the controller and the node's own agent made leave, once the node is let go.
+pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainSaid>) {
+    let by_agent = agents.map_or(0, |said| said.evicted + said.forced);
+    let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
+    if pods > 0 {
+        metrics.add(&metrics::PODS_DRAINED, &[reason], f64::from(pods));
+    }
+}
+
+/// A move of `claims` has begun; `replacements` were created for it.
+pub fn move_begun(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>], replacements: &[NodeClaim]) {
+    let reason = kind.label();
+    let labels = [kind.decision(), &reason, kind.consolidation()];
+    metrics.add(&metrics::DECISIONS, &labels, 1.0);
+    for pool in claims.iter().map(|claim| pool(claim)).collect::<BTreeSet<_>>() {
+        let [decision, reason, consolidation] = labels;
+        metrics.add(&metrics::DECISIONS_BY_POOL, &[pool, decision, reason, consolidation], 1.0);
+    }
+    for claim in replacements {
+        metrics.add(&metrics::CLAIMS_CREATED, &[&reason, pool(claim)], 1.0);
+    }
+}
+
+/// These claims of a move are being deleted.
+pub fn move_done(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>]) {
+    claims.iter().for_each(|claim| disrupted(metrics, claim, &kind.label()));
+}
+
+/// A claim goes because its node is sick, as this condition says.
+pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
+    let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
+    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+    let labels = [condition, pool(claim), capacity_type.map_or("", String::as_str), image];
+    metrics.add(&metrics::UNHEALTHY_DISRUPTED, &labels, 1.0);
+}
+
+/// The nodes of a move stay after all, though replacements were bought; so many of them never came up.
+pub fn move_rolled_back(metrics: &Metrics, kind: &Kind, unready: usize) {
+    let labels = [kind.decision(), &kind.label(), kind.consolidation()];
+    metrics.add(&metrics::QUEUE_FAILURES, &labels, u32::try_from(unready).unwrap_or(u32::MAX).into());
+}
+
+fn since(start: Option<&Time>, now: Timestamp) -> Option<f64> {
+    Some(now.duration_since(start?.0).as_secs_f64().max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::metric::Metrics;
+    use serde_json::json;
+
+    use super::{claim_gone, drain_ended, move_begun, node_gone, pods_drained, registered};
+    use crate::fixture::{at, claim, node};
+    use crate::metrics::TABLE;
+    use crate::reconcile::disruption::Kind;
+    use api::DrainSaid;
+    use drain::Progress;
+
+    #[test]
+    fn a_move_counts_once_and_once_for_each_of_its_pools() {
+        let metrics = Metrics::new(TABLE);
+        let of = |pool: &str| claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: pool}}}));
+        let kind = Kind { reason: "Underutilized".to_owned(), replaces: true, nodes: 3 };
+        move_begun(&metrics, &kind, &[of("one"), of("other"), of("one")], &[]);
+        let text = metrics.render();
+        let counted: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("karpenter_voluntary_disruption_decisions")).collect();
+        let labels = r#"decision="replace",reason="underutilized",consolidation_type="multi""#;
+        let expected = [
+            format!("karpenter_voluntary_disruption_decisions_total{{{labels}}} 1.0"),
+            format!("karpenter_voluntary_disruption_decisions_by_nodepool_total{{nodepool=\"one\",{labels}}} 1.0"),
+            format!("karpenter_voluntary_disruption_decisions_by_nodepool_total{{nodepool=\"other\",{labels}}} 1.0"),
+        ];
+        assert!(expected.iter().all(|line| counted.contains(&line.as_str())), "{counted:?}");
+        assert_eq!(counted.len(), expected.len(), "{counted:?}");
+    }
+
+    #[test]
+    fn an_end_is_counted_with_how_long_it_took() {
+        let metrics = Metrics::new(TABLE);
+        let deleted = json!({"metadata": {"deletionTimestamp": at(10).to_string()}});
+        registered(&metrics, &claim(&json!({})));
+        claim_gone(&metrics, &claim(&deleted), at(13));
+        node_gone(&metrics, &node(&deleted), true, at(15));
+        let ours = Progress { evicted: 2, forced: 1, ..Progress::default() };
+        let agents = DrainSaid { evicted: 4, ..DrainSaid::default() };
+        pods_drained(&metrics, "Drifted", ours, Some(&agents));
+        pods_drained(&metrics, "Empty", Progress::default(), None);
+        drain_ended(&metrics, &node(&deleted), true, ours, None);
+        drain_ended(&metrics, &node(&deleted), true, Progress::default(), Some(&agents));
+        drain_ended(&metrics, &node(&deleted), false, ours, None);
+        let text = metrics.render();
+        for outcome in ["clean", "forced", "cut_short"] {
+            let line = format!(r#"kerf_drains_total{{nodepool="",outcome="{outcome}"}} 1.0"#);
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
+        for line in [
+            "karpenter_nodes_created_total{",
+            "karpenter_nodeclaims_terminated_total{",
+            "karpenter_nodeclaims_termination_duration_seconds_sum{",
+            "karpenter_nodes_drained_total{",
+            "karpenter_nodes_termination_duration_seconds_sum{",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        let drained: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("karpenter_pods_drained_total{")).collect();
+        assert_eq!(drained, [r#"karpenter_pods_drained_total{reason="Drifted"} 7.0"#]);
+        assert!(
+            text.lines().any(|line| line.starts_with("karpenter_nodeclaims_termination_duration_seconds_sum")
+                && line.ends_with(" 3.0"))
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! What nodes say of themselves, as metrics of the controller: nobody has to scrape nodes for it. Counted anew at each scrape.
+
+use std::collections::BTreeMap;
+
+use api::objects::Node;
+use api::{condition, label};
+use daemon::metric::{Metric, Metrics};
+
+use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
+use crate::metrics::gauge_set::{Sample, Told};
+
+/// The conditions of the machine's health.
+const HEALTH: [&str; 5] = [
+    condition::KERNEL_READY,
+    condition::STORAGE_READY,
+    condition::CONTAINER_RUNTIME_READY,
+    condition::NETWORKING_READY,
+    condition::ACCELERATED_HARDWARE_READY,
+];
+
+/// Counts and tells.
+#[derive(Debug, Default)]
+pub struct Reexport(Told);
+
+impl Reexport {
+    /// Counts what these nodes say.
+    pub fn count<'n>(&self, nodes: impl Iterator<Item = &'n Node>, metrics: &Metrics) {
+        let samples = counts(nodes).into_iter();
+        self.0
+            .replace(metrics, samples.map(|((_, labels), (metric, value))| Sample { metric, labels, value }).collect());
+    }
+}
+
+type Counts = BTreeMap<(&'static str, Vec<String>), (&'static Metric, f64)>;
+
+fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Counts {
+    let mut counts = Counts::new();
+    let mut count = |metric: &'static Metric, labels: &[&str]| {
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        counts.entry((metric.name, labels)).or_insert((metric, 0.0)).1 += 1.0;
+    };
+    for node in nodes {
+        let pool = node.label(label::NODEPOOL).unwrap_or_default();
+        for found in node.status.conditions.iter().filter(|found| found.status == condition::FALSE) {
+            let kind = found.type_.as_str();
+            let reasons = found.reason.split(',').filter(|reason| !reason.is_empty());
+            if kind == condition::AGENT_READY {
+                reasons.for_each(|gate| count(&GATES_CLOSED, &[pool, gate]));
+            } else if HEALTH.contains(&kind) {
+                reasons.for_each(|reason| count(&NODES_UNHEALTHY, &[pool, kind, reason]));
+            }
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture;
+    use crate::metrics::TABLE;
+
+    fn node(conditions: &Value) -> Arc<Node> {
+        let labels = json!({"karpenter.sh/nodepool": "blue"});
+        fixture::node(&json!({"metadata": {"labels": labels}, "status": {"conditions": conditions}}))
+    }
+
+    #[test]
+    fn what_nodes_say_is_counted_and_forgotten_when_they_do_not_say_it_any_more() {
+        let (metrics, reexport) = (Metrics::new(TABLE), Reexport::default());
+        let closed = json!([{"type": "kerf.sh/Ready", "status": "False", "reason": "CNI,Probe"}]);
+        let ill = json!([
+            {"type": "kerf.sh/Ready", "status": "False", "reason": "CNI"},
+            {"type": "StorageReady", "status": "False", "reason": "DiskFull"},
+            {"type": "KernelReady", "status": "True", "reason": "KernelIsReady"},
+            {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure"},
+        ]);
+        let nodes = [node(&closed), node(&ill)];
+        reexport.count(nodes.iter().map(AsRef::as_ref), &metrics);
+        let told = |text: &str, line: &str| text.contains(line);
+        let text = metrics.render();
+        assert!(told(&text, r#"kerf_nodes_gate_closed{nodepool="blue",gate="CNI"} 2.0"#), "{text}");
+        assert!(told(&text, r#"kerf_nodes_gate_closed{nodepool="blue",gate="Probe"} 1.0"#), "{text}");
+        let disk = r#"kerf_nodes_unhealthy{nodepool="blue",condition="StorageReady",reason="DiskFull"} 1.0"#;
+        assert!(told(&text, disk), "{text}");
+        assert!(!told(&text, "DiskPressure") && !told(&text, "KernelIsReady"), "{text}");
+        reexport.count(std::iter::empty(), &metrics);
+        assert!(!told(&metrics.render(), "blue"));
+    }
+}

@@ -1,0 +1,212 @@
+//! What a plan means for the cluster: claims to create, promises to keep, moves to begin, reasons to tell. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, NodePool, RiskSaid, annotation, reason};
+use planner::{Destination, Plan, PodVerdict, Preference, Purpose, WhyMove};
+use serde_json::json;
+use snapshot::{Built, Problem};
+
+use super::problems;
+use crate::write::writer::{Step, Target};
+use crate::write::events::{Note, Object};
+use crate::state::index::{Index, key_of};
+use crate::reconcile::disruption::Order;
+use crate::provision::nodeclaims;
+use crate::reconcile::disruption;
+
+/// What a plan means.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Claims to create, with the UIDs of their pods.
+    pub launches: Vec<(NodeClaim, Vec<String>)>,
+    /// UIDs of pods by the node that has room for them.
+    pub nominations: BTreeMap<String, Vec<String>>,
+    /// Moves to begin.
+    pub orders: Vec<Order>,
+    /// Nodes whose agents may drain now.
+    pub approvals: Vec<Step>,
+    /// What a crash between two steps left behind.
+    pub repairs: Vec<Step>,
+    /// Events.
+    pub notes: Vec<Note>,
+    /// Pods without a place.
+    pub unschedulable: usize,
+}
+
+/// What `plan` means in the cluster of `index`. Of its moves those at the positions `begin` are begun; the others wait, and so do
+/// their replacements.
+#[must_use]
+pub fn of(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> Outcome {
+    let mut claims = claims(index, built, plan);
+    let name = |claim: &NodeClaim| claim.metadata.name.clone().unwrap_or_default();
+    let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
+    let mut outcome = Outcome { orders: orders(plan, begin, &mut claims, &names), ..Outcome::default() };
+    claims.retain(|position, _| plan.launches[*position].purpose != Purpose::Replacement);
+    outcome.launches = claims.into_iter().map(|(position, claim)| (claim, pods(built, plan, position))).collect();
+    for nomination in &plan.nominations {
+        let pod = &built.snapshot.pods[nomination.pod];
+        if pod.buffer.is_none() {
+            outcome.nominations.entry(nomination.node.clone()).or_default().push(pod.uid.clone());
+        }
+    }
+    tell_pods(index, built, plan, &names, &mut outcome);
+    tell_ignored(index, built, &mut outcome);
+    outcome.notes.extend(problems::notes(index, built));
+    tell_pools(index, built, plan, &mut outcome);
+    outcome.approvals = approvals(index, built, plan);
+    let going: BTreeSet<&str> = outcome.orders.iter().flat_map(|order| &order.claims).map(String::as_str).collect();
+    outcome.repairs = disruption::stale(index, &going);
+    outcome
+}
+
+/// The claim of each launch, by position.
+fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClaim> {
+    let claim = |(position, launch): (usize, &planner::Launch)| {
+        let pool = index.pools.get(&launch.pool)?;
+        let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
+        let origin = nodeclaims::Origin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
+        Some((position, nodeclaims::claim(launch, &origin, pool, class)))
+    };
+    plan.launches.iter().enumerate().filter_map(claim).collect()
+}
+
+/// UIDs of the pods that wait for a launch.
+fn pods(built: &Built, plan: &Plan, launch: usize) -> Vec<String> {
+    let pods = plan.launches[launch].pods.iter().map(|pod| &built.snapshot.pods[*pod]);
+    pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect()
+}
+
+/// The moves to begin, each with its replacements; one whose pool or class has gone meanwhile is left out.
+fn orders(
+    plan: &Plan,
+    begin: &[usize],
+    claims: &mut BTreeMap<usize, NodeClaim>,
+    names: &BTreeMap<usize, String>,
+) -> Vec<Order> {
+    let order = |planned: &planner::Move| {
+        let place = |it: &planner::Relocation| match &it.to {
+            Destination::Node(name) => Some((it.uid.clone(), name.clone())),
+            Destination::Launch(launch) => Some((it.uid.clone(), names.get(launch)?.clone())),
+        };
+        Some(Order {
+            reason: planned.reason,
+            claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
+            sick: match &planned.why {
+                WhyMove::Sick { condition } => Some(condition.clone()),
+                _ => None,
+            },
+            replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
+            places: planned.pods.iter().filter_map(place).collect(),
+        })
+    };
+    begin.iter().filter_map(|position| plan.moves.get(*position)).filter_map(order).collect()
+}
+
+/// Each pod's event: where it should go and without what, or what stands in its way in every pool. Pods that stand for a
+/// buffer's room exist for nobody but the planner.
+fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usize, String>, outcome: &mut Outcome) {
+    let absent = absent_pools(index, built);
+    let all = built.snapshot.pods.iter().zip(&plan.report.pods);
+    for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
+        let Some(object) = index.pods.get(&pod.name).map(|pod| Object::of::<Pod>(pod.as_ref())) else { continue };
+        let nominated = |place: String, dropped: &[Preference]| {
+            let message = format!("Pod should schedule on: {place}{}", without(dropped));
+            Note::normal(object.clone(), reason::NOMINATED, message)
+        };
+        match verdict {
+            PodVerdict::Existing { node, dropped, .. } => {
+                outcome.notes.push(nominated(format!("node/{node}"), dropped));
+            }
+            PodVerdict::Launch { launch, dropped, .. } => {
+                let name = launches.get(launch).map_or("", String::as_str);
+                outcome.notes.push(nominated(format!("nodeclaim/{name}"), dropped));
+            }
+            PodVerdict::Unschedulable { .. } => {
+                outcome.unschedulable += 1;
+                let message = format!("Failed to schedule pod, {verdict}{absent}");
+                outcome.notes.push(Note::warning(object, reason::FAILED_SCHEDULING, message));
+            }
+            PodVerdict::Postponed => {}
+        }
+    }
+}
+
+/// Wishes that had to be dropped, as the end of a sentence.
+fn without(dropped: &[Preference]) -> String {
+    let wishes: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+    if wishes.is_empty() { String::new() } else { format!("; dropped: {}", wishes.join(", ")) }
+}
+
+/// Pools that the plan did not see, each with its own reason, as the end of a sentence.
+fn absent_pools(index: &Index, built: &Built) -> String {
+    if index.pools.is_empty() {
+        return "; there is no NodePool: create one".to_owned();
+    }
+    let seen = |name: &str| built.snapshot.pools.iter().any(|pool| pool.name == name);
+    let absent = index.pools.values().map(|pool| (key_of(pool.as_ref()), pool));
+    let absent = absent.filter(|(name, pool)| !seen(name) && pool.spec.replicas.is_none());
+    absent.map(|(name, pool)| format!("; pool {name}: {}", why_absent(&name, pool, built))).collect()
+}
+
+fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
+    if pool.metadata.deletion_timestamp.is_some() {
+        return "it is being deleted".to_owned();
+    }
+    let problem = built.problems.iter().find(|one| matches!(one, Problem::NoCatalogue { pool, .. } if pool == name));
+    // Only these decide about Ready; others, such as the health of registrations, are there to be read.
+    let decisive = |found: &&api::Condition| NodePool::DEPENDENTS.contains(&found.type_.as_str());
+    let missing = pool.conditions().iter().filter(decisive).find(|found| !found.is_true());
+    match (missing, problem) {
+        (Some(found), _) => format!("not ready, {}={}: {}", found.type_, found.status, found.message),
+        (None, Some(_)) => {
+            let class = &pool.spec.template.spec.node_class_ref.name;
+            format!("its node class {class} has no instance types yet, EC2 has not told them")
+        }
+        (None, None) => "not ready, nobody has looked at it yet".to_owned(),
+    }
+}
+
+/// Pods that opted out, or that run and only wait, are left in peace; all others are told why they get no node.
+fn tell_ignored(index: &Index, built: &Built, outcome: &mut Outcome) {
+    for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
+        if let Some(pod) = index.pods.get(&ignored.pod) {
+            let message = format!("Failed to schedule pod, {}", ignored.reason);
+            outcome.notes.push(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
+        }
+    }
+}
+
+/// Pools that could not buy a machine for any pod. Nobody misses one while no pod looks for a place.
+fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut Outcome) {
+    let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
+    for pool in barren.filter_map(|name| index.pools.get(name)) {
+        let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
+        let pool = Object::of::<NodePool>(pool.as_ref());
+        outcome.notes.push(Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
+    }
+}
+
+/// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
+/// the agent told to go on.
+fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Step> {
+    let is_up = |node: &String| index.nodes.get(node).is_some_and(|node| node.is_initialized());
+    let placed: BTreeSet<usize> =
+        plan.nominations.iter().filter(|found| is_up(&found.node)).map(|found| found.pod).collect();
+    let waits =
+        |(position, pod): (usize, &planner::Pod)| pod.leaving_node.clone().filter(|_| !placed.contains(&position));
+    let waiting: BTreeSet<String> = built.snapshot.pods.iter().enumerate().filter_map(waits).collect();
+    let approve = |node: &Arc<Node>| {
+        let risk = RiskSaid::of(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
+        let annotations = json!({annotation::REPLACEMENT_APPROVED: risk.id});
+        let patch = json!({"metadata": {"annotations": annotations}});
+        (!waiting.contains(node.name())).then(|| Step::Patch(Target::Node(node.name().to_owned()), patch))
+    };
+    index.nodes.values().filter_map(approve).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! What pods are told, and what pods that stand for a buffer's room are not.
+
+use api::{annotation, label, reason};
+use jiff::Timestamp;
+use planner::{
+    Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Nomination, Plan, PodVerdict, Preference, Purpose,
+    Relocation, Report, Resources, Snapshot, Why, WhyMove,
+};
+use serde_json::json;
+use snapshot::Built;
+
+use super::{Outcome, of};
+use crate::fixture::{class, node, pod, pool, words};
+use crate::state::index::Index;
+
+/// The pod `default/web` waits; so does room that a buffer of another name keeps under the same pod name.
+fn waiting(buffer: bool) -> planner::Pod {
+    planner::Pod {
+        uid: "pod-uid".to_owned(),
+        name: "default/web".to_owned(),
+        buffer: buffer.then(|| "default/spare".to_owned()),
+        ..planner::Pod::default()
+    }
+}
+
+fn outcome(buffer: bool, verdict: PodVerdict) -> Outcome {
+    let mut index = Index::default();
+    let now = Timestamp::UNIX_EPOCH;
+    drop(index.apply(pod(&json!({"spec": {"nodeName": null}})).as_ref().clone(), now, true));
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    drop(index.apply(class(&json!({})).as_ref().clone(), now, true));
+    let launched = matches!(verdict, PodVerdict::Launch { .. });
+    let existing = matches!(verdict, PodVerdict::Existing { .. });
+    let launch = Launch {
+        pool: "default".to_owned(),
+        requirements: Vec::new(),
+        instance_types: vec!["m5.large".to_owned()].into(),
+        requests: Resources::default(),
+        min_instance_types: None,
+        pods: vec![0],
+        price: MicroDollars(1),
+        purpose: Purpose::Provision,
+        min_values_relaxed: false,
+    };
+    let plan = Plan {
+        launches: launched.then_some(launch).into_iter().collect(),
+        nominations: existing.then(|| Nomination { pod: 0, node: "node-1".to_owned() }).into_iter().collect(),
+        report: Report { pods: vec![verdict], ..Report::default() },
+        ..Plan::default()
+    };
+    let snapshot = Snapshot { pods: vec![waiting(buffer)], ..Snapshot::default() };
+    of(&index, &Built { snapshot, ..Built::default() }, &plan, &[])
+}
+
+fn told(outcome: &Outcome) -> Vec<(&str, &str)> {
+    outcome.notes.iter().map(|note| (note.reason(), note.message())).collect()
+}
+
+fn spread() -> Vec<Preference> {
+    vec![Preference::Spread { key: "zone".to_owned() }, Preference::SoftTaints]
+}
+
+#[test]
+fn a_pod_hears_where_it_should_go_and_without_what() {
+    let node = "node-1".to_owned();
+    let rows = [
+        (Vec::new(), "Pod should schedule on: node/node-1"),
+        (
+            spread(),
+            "Pod should schedule on: node/node-1; dropped: an even spread by zone, keeping off PreferNoSchedule taints",
+        ),
+    ];
+    for (dropped, message) in rows {
+        let outcome = outcome(false, PodVerdict::Existing { node: node.clone(), why: Why::Room, dropped });
+        assert_eq!(told(&outcome), [(reason::NOMINATED, message)]);
+        assert_eq!(outcome.nominations["node-1"], ["pod-uid"]);
+    }
+    let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: spread() });
+    let name = outcome.launches[0].0.metadata.name.clone().unwrap_or_default();
+    let [(reason::NOMINATED, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
+    assert!(message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: an even")), "{message}");
+    assert_eq!(outcome.launches[0].1, ["pod-uid"]);
+}
+
+#[test]
+fn room_that_a_buffer_keeps_is_bought_but_nobody_hears_of_it() {
+    let rows = [
+        (PodVerdict::Existing { node: "node-1".to_owned(), why: Why::Room, dropped: Vec::new() }, 0),
+        (PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: Vec::new() }, 1),
+        (PodVerdict::Unschedulable { pools: Vec::new() }, 0),
+    ];
+    for (verdict, launches) in rows {
+        let seen = outcome(false, verdict.clone());
+        assert_eq!(seen.notes.len(), 1, "{verdict}");
+        let outcome = outcome(true, verdict);
+        assert_eq!(outcome.launches.len(), launches);
+        assert!(outcome.launches.iter().all(|(_, pods)| pods.is_empty()));
+        assert!(outcome.notes.is_empty() && outcome.nominations.is_empty(), "{:?}", outcome.notes);
+        assert_eq!(outcome.unschedulable, 0);
+    }
+}
+
+#[test]
+fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut index = Index::default();
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    let report = Report { pods: vec![PodVerdict::Postponed], barren: vec!["default".to_owned()], ..Report::default() };
+    for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
+        let plan = Plan { report: report.clone(), ..Plan::default() };
+        let snapshot = Snapshot { pods, ..Snapshot::default() };
+        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]);
+        let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
+        assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
+    }
+}
+
+/// The pod `default/web` runs on the node `node-1`, which EC2 recommends to leave; `place` is where a plan puts it.
+fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_json::Value) -> Vec<String> {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut index = Index::default();
+    let said = json!({
+        "type": "kerf.sh/Interrupted", "status": "True", "reason": "RebalanceRecommendation", "message": message,
+    });
+    let at_risk = json!({"metadata": {"annotations": annotations}, "status": {"conditions": [said]}});
+    let other = json!({"metadata": {"name": "node-2", "labels": {label::INITIALIZED: up.to_string()}}});
+    drop(index.apply(node(&at_risk).as_ref().clone(), now, true));
+    drop(index.apply(node(&other).as_ref().clone(), now, true));
+    let leaving = planner::Pod { leaving_node: Some("node-1".to_owned()), ..waiting(false) };
+    let plan = Plan {
+        nominations: place.map(|node| Nomination { pod: 0, node: node.to_owned() }).into_iter().collect(),
+        report: Report { pods: vec![PodVerdict::Postponed], ..Report::default() },
+        ..Plan::default()
+    };
+    let snapshot = Snapshot { pods: vec![leaving], ..Snapshot::default() };
+    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]).approvals)
+}
+
+#[test]
+fn a_replacement_is_approved_once_each_pod_has_a_place_on_a_node_that_is_up() {
+    let (asks, none) = ("id=rebalance-1 policy=replace EC2 sees a risk", json!({}));
+    assert_eq!(approved(Some("node-2"), true, asks, &none), ["patch node node-1"]);
+    assert!(approved(Some("node-2"), false, asks, &none).is_empty(), "it is still on its way");
+    assert!(approved(Some("claim-3"), true, asks, &none).is_empty(), "it is no node yet");
+    assert!(approved(None, true, asks, &none).is_empty(), "there is no place at all");
+    assert!(approved(Some("node-2"), true, "id=rebalance-1 EC2 sees a risk", &none).is_empty(), "nobody asks");
+    let done = |id: &str| json!({annotation::REPLACEMENT_APPROVED: id});
+    assert!(approved(Some("node-2"), true, asks, &done("rebalance-1")).is_empty(), "once is enough");
+    assert_eq!(approved(Some("node-2"), true, asks, &done("rebalance-0")).len(), 1, "that was another one");
+}
+
+/// A plan with one launch for a pod that waits and one that a move waits for; the pod of `node-1` has room on the latter.
+fn moving(begin: &[usize]) -> Outcome {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut index = Index::default();
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    drop(index.apply(class(&json!({})).as_ref().clone(), now, true));
+    let launch = |purpose, pods| Launch {
+        pool: "default".to_owned(),
+        requirements: Vec::new(),
+        instance_types: vec!["m5.large".to_owned()].into(),
+        requests: Resources::default(),
+        min_instance_types: None,
+        pods,
+        price: MicroDollars(1),
+        purpose,
+        min_values_relaxed: false,
+    };
+    let place = |uid: &str, to| Relocation {
+        uid: uid.to_owned(),
+        pod: uid.to_owned(),
+        from: "node-1".to_owned(),
+        to,
+        surge: false,
+    };
+    let planned = Move {
+        reason: MoveReason::Underutilized,
+        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+        replacements: vec![0],
+        pods: vec![place("there", Destination::Node("node-2".to_owned())), place("new", Destination::Launch(0))],
+        saving: None,
+        cost: 0,
+        why: WhyMove::Cheaper,
+    };
+    let plan = Plan {
+        launches: vec![launch(Purpose::Replacement, Vec::new()), launch(Purpose::Provision, vec![0])],
+        moves: vec![planned],
+        report: Report { pods: vec![PodVerdict::Postponed], ..Report::default() },
+        ..Plan::default()
+    };
+    let snapshot = Snapshot { pods: vec![waiting(false)], ..Snapshot::default() };
+    of(&index, &Built { snapshot, ..Built::default() }, &plan, begin)
+}
+
+#[test]
+fn what_replaces_nodes_is_bought_with_its_move_and_not_before() {
+    let waits = moving(&[]);
+    assert!(waits.orders.is_empty());
+    let [(provisioned, pods)] = waits.launches.as_slice() else { panic!("{:?}", waits.launches) };
+    assert_eq!(pods, &["pod-uid"], "pods that wait get their node, whatever the moves do");
+    let begins = moving(&[0]);
+    assert_eq!(begins.launches.len(), 1);
+    assert_eq!(begins.launches[0].0.metadata.name, provisioned.metadata.name);
+    let [order] = begins.orders.as_slice() else { panic!("{:?}", begins.orders) };
+    let new = order.replacements[0].metadata.name.clone().unwrap_or_default();
+    assert_ne!(Some(&new), provisioned.metadata.name.as_ref());
+    assert_eq!((order.claims.as_slice(), order.id()), (["default-1".to_owned()].as_slice(), Some(new.clone())));
+    let places: Vec<(&str, &str)> = order.places.iter().map(|(pod, to)| (pod.as_str(), to.as_str())).collect();
+    assert_eq!(places, [("there", "node-2"), ("new", new.as_str())]);
+}

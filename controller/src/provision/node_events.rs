@@ -1,0 +1,216 @@
+//! Why nodes stay, and how many could go: what people hear of it and what is measured. Decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use api::objects::Node;
+use api::{NodeClaim, NodePool, reason};
+use daemon::metric::Metrics;
+use planner::{MoveReason, NodeVerdict, Plan, Ripe, Stage};
+use snapshot::Built;
+
+use super::problems;
+use crate::state::cluster::Cluster;
+use crate::state::pod_decisions::by_zone;
+use crate::write::events::{Note, Object};
+use crate::state::index::Index;
+use crate::metrics;
+use crate::reconcile::disruption::{named, said_of};
+use crate::metrics::gauge_set::{Sample, Told};
+
+/// The reasons that budgets may name.
+const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized, MoveReason::Drifted];
+
+/// What a plan says of nodes: those that will go if nothing changes, those that do not after all, and why the rest stays.
+#[must_use]
+pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Note> {
+    let verdicts: BTreeMap<&str, &NodeVerdict> =
+        plan.report.nodes.iter().map(|(name, verdict)| (name.as_str(), verdict)).collect();
+    let mut notes = Vec::new();
+    for planned in ripe.candidates.iter().filter_map(|position| plan.moves.get(*position)) {
+        let nodes: Vec<String> = planned.nodes.iter().map(|leaver| leaver.node.clone()).collect();
+        let message = format!("To be taken away if nothing changes: {} ({})", named(&nodes), planned.reason);
+        nodes.iter().for_each(|node| notes.extend(of_node(index, node, reason::CONSOLIDATION_CANDIDATE, &message)));
+    }
+    for node in ripe.dropped.iter().flat_map(|dropped| &dropped.nodes) {
+        let said = verdicts.get(node.as_str()).map(ToString::to_string);
+        let message = format!("This node {}", said.unwrap_or_else(|| "is not the plan's any more".to_owned()));
+        notes.extend(of_node(index, node, reason::CONSOLIDATION_REJECTED, &message));
+    }
+    for (name, verdict) in &plan.report.nodes {
+        if let Some((reason, message)) = said(index, name, verdict) {
+            notes.extend(of_node(index, name, reason, &message));
+        }
+    }
+    notes.extend(blocked_pools(index, plan));
+    notes.extend(blocked_repairs(index, plan));
+    notes
+}
+
+/// Only what lasts is told: a node that was in use a moment ago is none of anybody's business.
+fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static str, String)> {
+    let sentence = || format!("This node {verdict}");
+    match verdict {
+        NodeVerdict::DoNotDisrupt
+        | NodeVerdict::PodDoNotDisrupt { .. }
+        | NodeVerdict::PodHeld { .. }
+        | NodeVerdict::NoReplica
+        | NodeVerdict::NoPool => Some((reason::DISRUPTION_BLOCKED, sentence())),
+        // The words that people look for.
+        NodeVerdict::Cheapest { .. } => {
+            Some((reason::UNCONSOLIDATABLE, "Can't replace with a cheaper node".to_owned()))
+        }
+        NodeVerdict::ConsolidationDisabled => {
+            let pool = pool(index, name).unwrap_or_default();
+            Some((reason::UNCONSOLIDATABLE, format!("NodePool {pool:?} has consolidation disabled")))
+        }
+        NodeVerdict::NoPlace { .. }
+        | NodeVerdict::AboveCeiling { .. }
+        | NodeVerdict::CheaperIsBusy { .. }
+        | NodeVerdict::NotWorthIt { .. }
+        | NodeVerdict::Scattered { .. }
+        | NodeVerdict::SpotToSpot { .. }
+        | NodeVerdict::Unbalanced { .. }
+        | NodeVerdict::InUse { .. }
+        | NodeVerdict::UnknownPrice
+        | NodeVerdict::Busy { .. } => Some((reason::UNCONSOLIDATABLE, sentence())),
+        NodeVerdict::Remove(_)
+        | NodeVerdict::Leaving
+        | NodeVerdict::NotInitialized
+        | NodeVerdict::Nominated
+        | NodeVerdict::Watched
+        | NodeVerdict::Quiet { .. }
+        | NodeVerdict::Static
+        | NodeVerdict::ByTurns { .. }
+        | NodeVerdict::Resting { .. }
+        | NodeVerdict::Disturbed { .. }
+        | NodeVerdict::AfterResize { .. }
+        | NodeVerdict::AfterMove { .. }
+        | NodeVerdict::LeftOut { .. }
+        | NodeVerdict::Budget { .. }
+        | NodeVerdict::ManySick { .. }
+        | NodeVerdict::Postponed => None,
+    }
+}
+
+/// Pools whose budgets keep nodes that could go.
+fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Note> {
+    let held = plan.report.nodes.iter().filter_map(|(name, verdict)| match verdict {
+        NodeVerdict::Budget { reason } => Some((pool(index, name)?, *reason)),
+        _ => None,
+    });
+    let held: BTreeSet<(&str, MoveReason)> = held.collect();
+    let note = |(pool, why): (&str, MoveReason)| {
+        let pool = Object::of::<NodePool>(index.pools.get(pool)?.as_ref());
+        let message = format!("No allowed disruptions for disruption reason {why} due to blocking budget");
+        Some(Note::normal(pool, reason::DISRUPTION_BLOCKED, message))
+    };
+    held.into_iter().filter_map(note).collect()
+}
+
+/// Sick nodes that stay, for so many of their pool are sick at once that a person should look: told on each of them, on its claim
+/// and on the pool.
+fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Note> {
+    let many = |(name, verdict): &(String, NodeVerdict)| match verdict {
+        NodeVerdict::ManySick { sick, nodes } => Some((index.nodes.get(name)?, *sick, *nodes)),
+        _ => None,
+    };
+    let mut notes = BTreeSet::new();
+    for (node, sick, nodes) in plan.report.nodes.iter().filter_map(many) {
+        let pool = node.label(api::label::NODEPOOL).and_then(|pool| index.pools.get(pool));
+        let objects = [
+            Some(Object::of::<Node>(node.as_ref())),
+            index.claim_of(node).map(|claim| Object::of::<NodeClaim>(claim.as_ref())),
+            pool.map(|pool| Object::of::<NodePool>(pool.as_ref())),
+        ];
+        let message = format!(
+            "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): none is repaired until it is clear why; \
+             look at what they share, and delete NodeClaims that should go all the same"
+        );
+        let note = |object| Note::warning(object, reason::NODE_REPAIR_BLOCKED, message.clone());
+        notes.extend(objects.into_iter().flatten().map(note));
+    }
+    notes.into_iter().collect()
+}
+
+fn pool<'a>(index: &'a Index, node: &str) -> Option<&'a str> {
+    index.nodes.get(node)?.label(api::label::NODEPOOL)
+}
+
+fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Vec<Note> {
+    let Some(node) = index.nodes.get(name) else { return Vec::new() };
+    match index.claim_of(node) {
+        Some(claim) => said_of(claim, Some(node.as_ref()), reason, message),
+        None => vec![Note::normal(Object::of::<Node>(node.as_ref()), reason, message.to_owned())],
+    }
+}
+
+/// Gauges by pool, and the pools that they speak of.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    pools: Mutex<BTreeSet<String>>,
+    zones: Told,
+    held: Told,
+}
+
+impl Gauges {
+    /// Says how many nodes could go and how many may; pools that are gone are forgotten.
+    pub fn set(&self, metrics: &Metrics, built: &Built, plan: &Plan, cluster: &Cluster) {
+        for (reason, count) in eligible(plan) {
+            metrics.set(&metrics::ELIGIBLE_NODES, &[&reason.as_str().to_lowercase()], f64::from(count));
+        }
+        let zones = by_zone(&built.snapshot).into_iter();
+        let zones = zones.map(|(zone, pods)| Sample::new(&metrics::PENDING_BY_ZONE, &[&zone], f64::from(pods)));
+        self.zones.replace(metrics, zones.collect());
+        self.held.replace(metrics, problems::samples(built));
+        if plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::Postponed)) {
+            metrics.add(&metrics::CONSOLIDATION_TIMEOUTS, &["multi"], 1.0);
+        }
+        let consuming = cluster.read(|index| consuming(index, built));
+        let present: BTreeSet<String> = built.snapshot.pools.iter().map(|pool| pool.name.clone()).collect();
+        let former =
+            std::mem::replace(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner), present.clone());
+        for pool in former.difference(&present) {
+            for reason in BUDGETED {
+                metrics.forget(&metrics::ALLOWED_DISRUPTIONS, &[pool, reason.as_str()]);
+                metrics.forget(&metrics::CONSUMING_BUDGETS, &[pool, reason.as_str()]);
+            }
+        }
+        for pool in &built.snapshot.pools {
+            let budgets = pool.disruption.budgets;
+            let allowed = [budgets.empty, budgets.underutilized, budgets.drifted];
+            let consuming = consuming.get(pool.name.as_str()).copied().unwrap_or_default();
+            for (reason, allowed) in BUDGETED.into_iter().zip(allowed) {
+                metrics.set(&metrics::ALLOWED_DISRUPTIONS, &[&pool.name, reason.as_str()], f64::from(allowed));
+                metrics.set(&metrics::CONSUMING_BUDGETS, &[&pool.name, reason.as_str()], f64::from(consuming));
+            }
+        }
+    }
+}
+
+/// Nodes that go or that only a budget or a fault of the plan keeps, by reason.
+fn eligible(plan: &Plan) -> BTreeMap<MoveReason, u32> {
+    let mut counts: BTreeMap<MoveReason, u32> = BUDGETED.into_iter().map(|reason| (reason, 0)).collect();
+    for (_, verdict) in &plan.report.nodes {
+        if let NodeVerdict::Remove(reason) | NodeVerdict::Budget { reason } | NodeVerdict::LeftOut { reason, .. } =
+            verdict
+        {
+            *counts.entry(*reason).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Nodes on their way out or not ready, by pool.
+fn consuming<'a>(index: &Index, built: &'a Built) -> BTreeMap<&'a str, u32> {
+    let ready = |name: &str| index.nodes.get(name).is_some_and(|node| node.is_ready());
+    let mut counts = BTreeMap::new();
+    let managed = built.snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage == Stage::Initialized);
+    for node in managed.filter(|node| node.leaving.is_some() || !ready(&node.name)) {
+        *counts.entry(node.pool.as_deref().unwrap_or_default()).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What people hear of nodes that stay, and what is measured.
+
+use api::{label, reason};
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use planner::{
+    Budgets, Disruption, Dropped, Leaver, Leaving, Move, MoveReason, NodeVerdict, Plan, Pool, Report, Ripe, Snapshot,
+    WhyMove,
+};
+use serde_json::json;
+use snapshot::Built;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{Gauges, notes};
+use crate::state::cluster::Cluster;
+use crate::write::events::{Note, Notes};
+use crate::fixture::{claim, node, pool, status};
+use crate::state::index::Index;
+use crate::metrics::TABLE;
+
+/// The node `node-1` of the claim `default-1` and the pool `default`.
+fn index() -> Index {
+    let mut index = Index::default();
+    let now = Timestamp::UNIX_EPOCH;
+    drop(index.apply(claim(&status(&[])).as_ref().clone(), now, true));
+    let labels = json!({"metadata": {"labels": {label::NODEPOOL: "default"}}});
+    drop(index.apply(node(&labels).as_ref().clone(), now, true));
+    drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
+    index
+}
+
+fn plan(verdict: NodeVerdict) -> Plan {
+    Plan { report: Report { nodes: vec![("node-1".to_owned(), verdict)], ..Report::default() }, ..Plan::default() }
+}
+
+fn left_out() -> NodeVerdict {
+    NodeVerdict::LeftOut { reason: MoveReason::Empty, finding: "node node-1: goes twice".to_owned() }
+}
+
+fn told(notes: &[Note]) -> Vec<(&str, &str)> {
+    notes.iter().map(|note| (note.reason(), note.message())).collect()
+}
+
+#[test]
+fn who_could_do_something_about_it_hears_why_a_node_stays() {
+    let (pod, one) = ("default/web".to_owned(), MoveReason::Underutilized);
+    let rows = [
+        (
+            NodeVerdict::DoNotDisrupt,
+            reason::DISRUPTION_BLOCKED,
+            "This node stays, since it asks not to be disrupted",
+            2,
+        ),
+        (
+            NodeVerdict::PodHeld { pod, budgets: vec!["one".to_owned()] },
+            reason::DISRUPTION_BLOCKED,
+            "This node stays, since pod default/web may not be evicted now (PodDisruptionBudget one)",
+            2,
+        ),
+        (NodeVerdict::Cheapest { pods: 3 }, reason::UNCONSOLIDATABLE, "Can't replace with a cheaper node", 2),
+        (
+            NodeVerdict::ConsolidationDisabled,
+            reason::UNCONSOLIDATABLE,
+            "NodePool \"default\" has consolidation disabled",
+            2,
+        ),
+        (
+            NodeVerdict::Budget { reason: one },
+            reason::DISRUPTION_BLOCKED,
+            "No allowed disruptions for disruption reason Underutilized due to blocking budget",
+            1,
+        ),
+        (
+            NodeVerdict::ManySick { sick: 3, nodes: 10 },
+            reason::NODE_REPAIR_BLOCKED,
+            "More than 20% nodes are unhealthy in the nodepool (3 of 10): none is repaired until it is clear why; \
+             look at what they share, and delete NodeClaims that should go all the same",
+            3,
+        ),
+    ];
+    for (verdict, reason, message, objects) in rows {
+        let notes = notes(&index(), &plan(verdict), &Ripe::default());
+        assert_eq!(told(&notes), vec![(reason, message); objects]);
+    }
+    let later = NodeVerdict::AfterMove { node: "node-2".to_owned() };
+    for silent in
+        [NodeVerdict::Quiet { remaining: 5 }, NodeVerdict::Nominated, NodeVerdict::Remove(one), later, left_out()]
+    {
+        assert!(notes(&index(), &plan(silent.clone()), &Ripe::default()).is_empty(), "{silent}");
+    }
+}
+
+#[test]
+fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
+    let planned = Move {
+        reason: MoveReason::Empty,
+        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+        replacements: Vec::new(),
+        pods: Vec::new(),
+        saving: None,
+        cost: 0,
+        why: WhyMove::NothingRuns,
+    };
+    let goes = Plan { moves: vec![planned], ..plan(NodeVerdict::Remove(MoveReason::Empty)) };
+    let candidate = Ripe { candidates: vec![0], ..Ripe::default() };
+    let message = "To be taken away if nothing changes: node-1 (Empty)";
+    let expected = vec![(reason::CONSOLIDATION_CANDIDATE, message); 2];
+    assert_eq!(told(&notes(&index(), &goes, &candidate)), expected);
+    let ripe = Ripe {
+        dropped: vec![Dropped {
+            reason: MoveReason::Empty,
+            replaces: false,
+            size: 1,
+            nodes: vec!["node-1".to_owned()],
+        }],
+        ..Ripe::default()
+    };
+    let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
+    assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "This node is expecting pods"); 2]);
+    let left_out = notes(&index(), &plan(left_out()), &ripe);
+    let message = "This node is empty, but waits for the next plan: the moves of this one break a rule together (node node-1: goes twice)";
+    assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
+}
+
+/// The page of metrics after one plan that says this of `node-1`.
+fn measured(verdict: NodeVerdict) -> String {
+    let (plan_for, _asked) = unbounded_channel();
+    let (way_in, _told) = Notes::new();
+    let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(TABLE));
+    Gauges::default().set(&metrics, &Built::default(), &plan(verdict), &cluster);
+    metrics.render()
+}
+
+#[test]
+fn a_node_whose_move_was_left_out_could_go_and_is_no_timeout() {
+    let timeout = "karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type=\"multi\"} 1";
+    assert!(measured(NodeVerdict::Postponed).contains(timeout));
+    let page = measured(left_out());
+    assert!(!page.contains(timeout), "{page}");
+    assert!(page.contains("karpenter_voluntary_disruption_eligible_nodes{reason=\"empty\"} 1"), "{page}");
+}
+
+#[test]
+fn budgets_are_measured_by_pool_until_the_pool_is_gone() {
+    let (plan_for, _asked) = unbounded_channel();
+    let (way_in, _told) = Notes::new();
+    let cluster = Cluster::new(plan_for, way_in);
+    let (metrics, gauges) = (Metrics::new(TABLE), Gauges::default());
+    let budgets = Budgets { empty: 1, underutilized: 2, drifted: 3, expired: 4 };
+    let own = Pool {
+        name: "default".to_owned(),
+        disruption: Disruption { budgets, ..Disruption::default() },
+        ..Pool::default()
+    };
+    let leaving = planner::Node {
+        claim: Some("default-1".to_owned()),
+        pool: Some("default".to_owned()),
+        leaving: Some(Leaving::Deleting),
+        ..planner::Node::default()
+    };
+    let snapshot = Snapshot { pools: vec![own], nodes: vec![leaving.into()], ..Snapshot::default() };
+    let held = NodeVerdict::Budget { reason: MoveReason::Drifted };
+    gauges.set(&metrics, &Built { snapshot, ..Built::default() }, &plan(held), &cluster);
+    let page = metrics.render();
+    for line in [
+        "karpenter_nodepools_allowed_disruptions{nodepool=\"default\",reason=\"Drifted\"} 3",
+        "karpenter_nodepools_nodes_consuming_budgets{nodepool=\"default\",reason=\"Empty\"} 1",
+        "karpenter_voluntary_disruption_eligible_nodes{reason=\"drifted\"} 1",
+        "karpenter_voluntary_disruption_eligible_nodes{reason=\"empty\"} 0",
+    ] {
+        assert!(page.contains(line), "{line} is not in\n{page}");
+    }
+    gauges.set(&metrics, &Built::default(), &Plan::default(), &cluster);
+    assert!(!metrics.render().contains("nodepool=\"default\""), "{}", metrics.render());
+}

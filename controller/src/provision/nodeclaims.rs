@@ -1,0 +1,184 @@
+//! A planned launch becomes NodeClaim objects (core 2.13). Pure, and the same launch always gives the same names,
+//! so that creating them twice creates them once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
+use api::{
+    EC2NodeClass, NodeClaim, NodePool, Quantity, Requirement, Taint, annotation, finalizer, hash, label, quantity,
+    taint,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::ObjectMeta;
+use planner::{Launch, Purpose};
+use snapshot::Overlaid;
+
+use crate::reconcile::hashes;
+
+/// Letters for name endings: no vowels, so that no words come out, and nothing that looks like something else.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const ENDING: usize = 6;
+/// A node's name may have 63 characters, and the pool's name is its front.
+const POOL_LETTERS: usize = 63 - 1 - ENDING;
+
+/// Where a launch comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The plan's id.
+    pub plan: u64,
+    /// The launch's position in that plan.
+    pub position: usize,
+    /// What overlays say of the pool's types, if any does.
+    pub overlaid: Option<&'a Overlaid>,
+}
+
+/// The NodeClaim of one launch.
+#[must_use]
+pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2NodeClass) -> NodeClaim {
+    let template = &pool.spec.template;
+    let spec = NodeClaimSpec {
+        taints: template.spec.taints.clone(),
+        startup_taints: startup_taints(pool, class),
+        requirements: match launch.purpose {
+            // Word for word, unless pods count on less than all of it.
+            Purpose::Static if launch.pods.is_empty() => pool.template_requirements().into(),
+            Purpose::Replacement if pool.spec.replicas.is_some() && launch.requests.is_empty() => {
+                pool.template_requirements().into()
+            }
+            Purpose::Provision | Purpose::Static | Purpose::Replacement => requirements(launch).into(),
+        },
+        resources: ResourceRequirements { requests: quantities(&launch.requests) },
+        node_class_ref: template.spec.node_class_ref.clone(),
+        termination_grace_period: template.spec.termination_grace_period.clone(),
+        expire_after: template.spec.expire_after.clone(),
+    };
+    let mut claim = NodeClaim::new(&name(&launch.pool, origin.plan, origin.position), spec);
+    claim.metadata.labels = Some(labels(launch, pool));
+    claim.metadata.annotations = Some(annotations(launch, origin, pool, class));
+    claim.metadata.finalizers = Some(vec![finalizer::TERMINATION.to_owned()]);
+    claim.metadata.owner_references = Some(vec![owner(pool)]);
+    claim
+}
+
+/// Short, readable and the same whenever the same launch is written.
+fn name(pool: &str, plan: u64, index: usize) -> String {
+    let front: String = pool.chars().take(POOL_LETTERS).collect();
+    // FNV-1a: spreads well, needs no state and never changes.
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in format!("{pool}/{plan}/{index}").bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let mut ending = String::new();
+    for _ in 0..ENDING {
+        let letter = usize::try_from(hash % LETTERS.len() as u64).unwrap_or_default();
+        ending.push(char::from(LETTERS[letter]));
+        hash /= LETTERS.len() as u64;
+    }
+    format!("{front}-{ending}")
+}
+
+fn owner(pool: &NodePool) -> OwnerReference {
+    let ObjectMeta { name, uid, .. } = pool.metadata.clone();
+    OwnerReference {
+        api_version: "karpenter.sh/v1".to_owned(),
+        kind: "NodePool".to_owned(),
+        name: name.unwrap_or_default(),
+        uid: uid.unwrap_or_default(),
+        block_owner_deletion: Some(true),
+        controller: None,
+    }
+}
+
+/// The pool's startup taints, and ours when the class's machines run the agent.
+fn startup_taints(pool: &NodePool, class: &EC2NodeClass) -> Option<Vec<Taint>> {
+    let mut taints = pool.spec.template.spec.startup_taints.clone().unwrap_or_default();
+    if class.has_agent() {
+        taints.push(Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE));
+    }
+    (!taints.is_empty()).then_some(taints)
+}
+
+fn labels(launch: &Launch, pool: &NodePool) -> BTreeMap<String, String> {
+    let template = &pool.spec.template;
+    let mut labels = template.metadata.labels.clone().unwrap_or_default();
+    for wanted in &launch.requirements {
+        let own = !label::is_well_known(&wanted.key) && !label::is_restricted(&wanted.key);
+        if own && wanted.operator == planner::Operator::In && wanted.values.len() == 1 {
+            labels.entry(wanted.key.clone()).or_insert_with(|| wanted.values[0].clone());
+        }
+    }
+    let class = &template.spec.node_class_ref;
+    labels.insert(label::NODEPOOL.to_owned(), launch.pool.clone());
+    labels.insert(label::node_class_key(&class.group, &class.kind), class.name.clone());
+    labels
+}
+
+/// The template's annotations, the hashes of pool and class by which the claim will be found to drift, and what the plan did that
+/// the launch must know of. The pool's hash is that of the template which the claim is made from: the one on the pool may be older.
+fn annotations(
+    launch: &Launch,
+    origin: &Origin<'_>,
+    pool: &NodePool,
+    class: &EC2NodeClass,
+) -> BTreeMap<String, String> {
+    let mut annotations = pool.spec.template.metadata.annotations.clone().unwrap_or_default();
+    for key in [annotation::EC2_NODE_CLASS_HASH, annotation::EC2_NODE_CLASS_HASH_VERSION] {
+        let value = class.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        annotations.extend(value.map(|value| (key.to_owned(), value.clone())));
+    }
+    if let Ok(hash) = hash::node_pool(pool) {
+        annotations.extend(hashes::OF_POOL.stamp(Some(&hash)).into_iter().map(|(key, value)| (key.to_owned(), value)));
+    }
+    let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
+    if launch.purpose != Purpose::Static {
+        set(annotation::MIN_VALUES_RELAXED, launch.min_values_relaxed.to_string());
+    }
+    let spoken_of = |names: &BTreeSet<String>| launch.instance_types.iter().any(|name| names.contains(name));
+    if let Some(overlaid) = origin.overlaid {
+        for (key, names) in [
+            (annotation::PRICE_OVERLAY_APPLIED, &overlaid.price),
+            (annotation::CAPACITY_OVERLAY_APPLIED, &overlaid.capacity),
+        ] {
+            if spoken_of(names) {
+                set(key, annotation::TRUE.to_owned());
+            }
+        }
+    }
+    annotations
+}
+
+fn requirements(launch: &Launch) -> Vec<Requirement> {
+    let mut all: Vec<Requirement> = launch
+        .requirements
+        .iter()
+        .map(|wanted| {
+            let mut requirement = Requirement::new(&wanted.key, operator(wanted.operator), wanted.values.clone());
+            requirement.min_values = wanted.min_values.and_then(|count| i32::try_from(count).ok());
+            requirement
+        })
+        .collect();
+    let mut types = Requirement::new(label::INSTANCE_TYPE, api::Operator::In, launch.instance_types.iter().cloned());
+    types.min_values = launch.min_instance_types.and_then(|count| i32::try_from(count).ok());
+    all.push(types);
+    all
+}
+
+fn operator(operator: planner::Operator) -> api::Operator {
+    match operator {
+        planner::Operator::In => api::Operator::In,
+        planner::Operator::NotIn => api::Operator::NotIn,
+        planner::Operator::Exists => api::Operator::Exists,
+        planner::Operator::DoesNotExist => api::Operator::DoesNotExist,
+        planner::Operator::Gt => api::Operator::Gt,
+        planner::Operator::Lt => api::Operator::Lt,
+        planner::Operator::Gte => api::Operator::Gte,
+        planner::Operator::Lte => api::Operator::Lte,
+    }
+}
+
+fn quantities(resources: &planner::Resources) -> BTreeMap<String, Quantity> {
+    resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! CapacityBuffers: what they were resolved to and whether their room is there, as the last plan found (core 6.4).
+
+use std::sync::Arc;
+
+use api::capacitybuffer::{CapacityBufferStatus, LocalObjectRef};
+use api::status::{Wanted, set_plain};
+use api::{CapacityBuffer, condition, reason};
+use jiff::Timestamp;
+
+use crate::write::writer::{Step, Target};
+use crate::write::patches;
+use crate::state::plan_results::{BufferFinding, BufferVerdict};
+
+/// All that a decision about a buffer depends on.
+pub struct View {
+    /// The buffer.
+    pub buffer: Arc<CapacityBuffer>,
+    /// What the last plan found; `None` before the first, and for buffers of other programs.
+    pub finding: Option<BufferFinding>,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// Decides about one buffer. A plan that judged an older generation says nothing of this one; the next one will.
+#[must_use]
+pub fn decide(view: &View) -> Vec<Step> {
+    let meta = &view.buffer.metadata;
+    let generation = meta.generation.unwrap_or_default();
+    let Some(finding) = view.finding.as_ref().filter(|finding| finding.generation == generation) else {
+        return Vec::new();
+    };
+    if meta.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
+    let mut status = view.buffer.status.clone().unwrap_or_default();
+    tell_size(&mut status, &finding.verdict, &view.buffer);
+    for (type_, truth, reason, message) in [resolution(&finding.verdict), provisioning(&finding.verdict)] {
+        let wanted = Wanted { type_, status: truth, reason, message: &message };
+        set_plain(&mut status.conditions, wanted, generation, view.now);
+    }
+    let target = Target::Buffer {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+    };
+    let changed = view.buffer.status.as_ref() != Some(&status);
+    let patch = || patches::status(meta, &view.buffer.status, &Some(status));
+    changed.then(|| Step::PatchStatus(target, patch())).into_iter().collect()
+}
+
+/// What is not known any more is taken out of the status.
+fn tell_size(status: &mut CapacityBufferStatus, verdict: &BufferVerdict, buffer: &CapacityBuffer) {
+    let size = verdict.state.resolved.as_ref().ok();
+    status.pod_template_ref = size.and_then(|size| size.pod_template.clone()).map(|name| LocalObjectRef { name });
+    status.pod_template_generation = size.and_then(|size| size.pod_template_generation);
+    status.replicas = size.map(|size| size.replicas);
+    status.provisioning_strategy = Some(buffer.spec.provisioning_strategy.clone());
+}
+
+/// Type, status, reason and message of a condition.
+type Told = (&'static str, &'static str, &'static str, String);
+
+fn resolution(verdict: &BufferVerdict) -> Told {
+    match &verdict.state.resolved {
+        Ok(_) => (condition::READY_FOR_PROVISIONING, condition::TRUE, reason::RESOLVED, String::new()),
+        Err(trouble) => (condition::READY_FOR_PROVISIONING, condition::FALSE, trouble.reason(), trouble.to_string()),
+    }
+}
+
+fn provisioning(verdict: &BufferVerdict) -> Told {
+    let found = verdict.provisioning;
+    let status = if found.is_true() { condition::TRUE } else { condition::FALSE };
+    (condition::PROVISIONING, status, found.reason(), found.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::{CapacityBuffer, condition, reason};
+    use serde_json::{Value, json};
+    use snapshot::{BufferSize, BufferState, BufferTrouble, Provisioning};
+
+    use super::{View, decide};
+    use crate::fixture::{at, body, buffer, words, written};
+    use crate::state::plan_results::{BufferVerdict, Judged};
+
+    fn resolved(replicas: i32) -> Result<BufferSize, BufferTrouble> {
+        let template = Some("web".to_owned());
+        Ok(BufferSize { replicas, pod_template: template, pod_template_generation: Some(3) })
+    }
+
+    fn look(
+        buffer: Arc<CapacityBuffer>,
+        resolved: Result<BufferSize, BufferTrouble>,
+        provisioning: Provisioning,
+    ) -> View {
+        let state = BufferState { buffer: "default/spare".to_owned(), resolved };
+        let verdict = BufferVerdict { state, provisioning };
+        View { buffer, finding: Some(Judged { generation: 1, verdict }), now: at(60) }
+    }
+
+    #[test]
+    fn a_buffer_says_what_it_is_and_whether_its_room_is_there() {
+        let missing = || Err(BufferTrouble::TemplateMissing { name: "web".to_owned() });
+        let some = Provisioning::RequiresNewCapacity { missing: 1, of: 2 };
+        let not_ready = Provisioning::NotReadyForProvisioning;
+        let rows = [
+            (
+                resolved(2),
+                Provisioning::FitsExistingCapacity,
+                ["True", reason::RESOLVED],
+                ["True", reason::FITS_EXISTING_CAPACITY],
+            ),
+            (resolved(2), some, ["True", reason::RESOLVED], ["False", reason::REQUIRES_NEW_CAPACITY]),
+            (resolved(0), Provisioning::BufferEmpty, ["True", reason::RESOLVED], ["False", reason::BUFFER_EMPTY]),
+            (
+                missing(),
+                not_ready,
+                ["False", reason::POD_TEMPLATE_NOT_FOUND],
+                ["False", reason::NOT_READY_FOR_PROVISIONING],
+            ),
+        ];
+        for (resolved, provisioning, ready, there) in rows {
+            let steps = decide(&look(buffer(&json!({})), resolved.clone(), provisioning));
+            assert_eq!(words(&steps), ["status of buffer default/spare"]);
+            for (type_, expected) in [(condition::READY_FOR_PROVISIONING, ready), (condition::PROVISIONING, there)] {
+                let (status, reason, _) = written(&steps, type_).unwrap();
+                assert_eq!([status.as_str(), reason.as_str()], expected, "{provisioning:?}");
+            }
+            let status = &body(&steps)["status"];
+            let size = resolved.ok();
+            assert_eq!(status["replicas"], json!(size.as_ref().map(|size| size.replicas)));
+            assert_eq!(status["podTemplateGeneration"], json!(size.as_ref().map(|_| 3)));
+            assert_eq!(status["podTemplateRef"], size.map_or(Value::Null, |_| json!({"name": "web"})));
+        }
+    }
+
+    #[test]
+    fn what_is_said_already_known_of_an_older_one_or_not_known_is_not_said() {
+        let fits = Provisioning::FitsExistingCapacity;
+        let steps = decide(&look(buffer(&json!({})), resolved(2), fits));
+        let mut settled = buffer(&json!({})).as_ref().clone();
+        settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
+        let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string()}});
+        let changed = json!({"metadata": {"generation": 2}});
+        let rows: [(&str, View); 4] = [
+            ("said already", look(Arc::new(settled), resolved(2), fits)),
+            ("an older one", look(buffer(&changed), resolved(2), fits)),
+            ("on its way out", look(buffer(&gone), resolved(2), fits)),
+            ("not known", View { finding: None, ..look(buffer(&json!({})), resolved(2), fits) }),
+        ];
+        for (what, view) in rows {
+            assert!(decide(&view).is_empty(), "{what}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Nodes that go together: a move's way from its begin to the end of its claims, or back where it cannot go on.
+//!
+//! What a move has to know of itself stands on its claims: the condition `DisruptionReason` says why and since when, the
+//! annotation [`annotation::REPLACED_BY`] what must be initialized before. So whoever looks next can go on, after a crash too.
+//! All of this is pure but `carry_out`.
+
+mod start;
+mod execute;
+mod labels;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, Taint, annotation, condition, reason, taint};
+use jiff::Timestamp;
+use planner::MoveReason;
+use serde_json::json;
+
+pub use start::{Order, begin, stale};
+pub use execute::Mover;
+pub use labels::{Kind, named, said_of};
+
+use crate::write::writer::{Step, Target};
+use crate::write::events::{Note, Object};
+use crate::state::index::Index;
+use crate::write::patches;
+use crate::reconcile::node::surges;
+
+/// How long a move waits for its replacements: so much for each node that goes in any move, within these bounds (core 4.13).
+const PATIENCE_EACH: Duration = Duration::from_millis(80);
+const LEAST_PATIENCE: Duration = Duration::from_secs(10 * 60);
+const MOST_PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// A claim that is to go, with what stands in the way of that.
+#[derive(Clone, Debug)]
+pub struct Leaver {
+    /// The claim.
+    pub claim: Arc<NodeClaim>,
+    /// Its node, while there is one.
+    pub node: Option<Arc<Node>>,
+    /// Why a pod there keeps it: it asks not to be disrupted, or no eviction will ever take it.
+    pub held_by: Option<String>,
+    /// Whether pods run there that would need another place.
+    pub in_use: bool,
+}
+
+/// All that a look at a move which is under way depends on.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The claims that go.
+    pub leavers: Vec<Leaver>,
+    /// What must be initialized before, by name; `None` where it is gone.
+    pub replacements: Vec<(String, Option<Arc<NodeClaim>>)>,
+    /// Claims that go in any move.
+    pub queued: usize,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// What to do about a move that is under way.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// When to look again although nothing changed.
+    pub after: Option<Duration>,
+    /// Counted once the steps are done.
+    pub end: Option<End>,
+}
+
+/// How a move ends.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// These claims are being deleted.
+    Done {
+        /// What it was.
+        kind: Kind,
+        /// As they were.
+        claims: Vec<Arc<NodeClaim>>,
+    },
+    /// The nodes stay.
+    RolledBack {
+        /// What it was.
+        kind: Kind,
+        /// Why.
+        why: String,
+        /// Replacements that were not initialized.
+        unready: usize,
+    },
+}
+
+/// The move with this list of replacements, as the cluster shows it; `None` when no claim carries the list.
+#[must_use]
+pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<View> {
+    let moving = || index.claims.values().filter(|claim| claim.replaced_by().is_some());
+    let of_move = moving().filter(|claim| claim.replaced_by() == Some(id));
+    let leavers: Vec<Leaver> = of_move.map(|claim| leaver(index, claim, now)).collect();
+    let replacements = id.split(',').map(|name| (name.to_owned(), index.claims.get(name).cloned())).collect();
+    (!leavers.is_empty()).then(|| View { leavers, replacements, queued: moving().count(), now })
+}
+
+fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> Leaver {
+    let nodes = index.nodes_of(crate::state::index::provider_id(claim).unwrap_or_default());
+    let node = nodes.first().map(|node| Arc::clone(node));
+    let pods = || nodes.iter().take(1).flat_map(|node| index.pods_on(node.name())).filter(|pod| !pod.is_terminal());
+    Leaver {
+        claim: Arc::clone(claim),
+        held_by: pods().find_map(|pod| hold(index, claim, pod, now)),
+        in_use: pods().any(|pod| !pod.is_daemon() && !pod.is_static() && (!pod.is_terminating() || pod.is_stateful())),
+        node,
+    }
+}
+
+/// Why the pod keeps its node, if it does. A budget that lets nobody go just now does not: in a moment it may.
+fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<String> {
+    let name = || format!("pod {}/{}", pod.namespace(), pod.name());
+    if pod.is_do_not_disrupt(now) {
+        return Some(format!("{} asks not to be disrupted since", name()));
+    }
+    let own = index.budgets_of(pod);
+    let surges = !own.is_empty() && surges(index, claim, pod);
+    Some(format!("{} will never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
+}
+
+/// Decides about one move.
+#[must_use]
+pub fn decide(view: &View) -> Decision {
+    let staying: Vec<&Leaver> = view.leavers.iter().filter(|leaver| !is_going(&leaver.claim)).collect();
+    if staying.is_empty() {
+        return Decision::default();
+    }
+    let kind = kind(view, &staying);
+    if let Some(why) = obstacle(view, &staying, &kind) {
+        return roll_back(view, &staying, kind, why);
+    }
+    let mut decision =
+        Decision { steps: staying.iter().filter_map(|leaver| close(leaver)).collect(), ..Decision::default() };
+    if is_ready(view) || !kind.waits() {
+        let reason = kind.reason.clone();
+        decision.steps.extend(staying.iter().flat_map(|leaver| give_back(leaver, &reason, view.now)));
+        let claims = staying.iter().map(|leaver| Arc::clone(&leaver.claim)).collect();
+        decision.end = Some(End::Done { kind, claims });
+    } else {
+        decision.steps.extend(view.replacements.iter().filter_map(|(_, found)| tell_of(found.as_ref()?, &kind.reason)));
+        decision.after = begun(&staying).map(|begun| left(begun, patience(view.queued), view.now));
+    }
+    decision
+}
+
+fn is_going(claim: &NodeClaim) -> bool {
+    claim.metadata.deletion_timestamp.is_some()
+}
+
+fn why(claim: &NodeClaim) -> Option<&api::Condition> {
+    api::status::find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true())
+}
+
+fn begun(leavers: &[&Leaver]) -> Option<Timestamp> {
+    leavers.iter().filter_map(|leaver| Some(why(&leaver.claim)?.last_transition_time.0)).min()
+}
+
+fn kind(view: &View, staying: &[&Leaver]) -> Kind {
+    let reason = staying.iter().find_map(|leaver| Some(why(&leaver.claim)?.reason.clone())).unwrap_or_default();
+    Kind { reason, replaces: !view.replacements.is_empty(), nodes: view.leavers.len() }
+}
+
+fn is_ready(view: &View) -> bool {
+    let ready = |claim: &Arc<NodeClaim>| claim.is_true(condition::INITIALIZED);
+    view.replacements.iter().all(|(_, found)| found.as_ref().is_some_and(ready))
+}
+
+/// Why the move cannot go on.
+fn obstacle(view: &View, staying: &[&Leaver], kind: &Kind) -> Option<String> {
+    if let Some(half) = staying.iter().find(|leaver| why(&leaver.claim).is_none()) {
+        return Some(format!("the move was not begun in full: {} does not say why it goes", name(&half.claim)));
+    }
+    let lost = view.replacements.iter().find(|(_, found)| found.as_ref().is_none_or(|claim| is_going(claim)));
+    if let Some((name, _)) = lost.filter(|_| kind.waits()) {
+        return Some(format!("its replacement {name} is gone"));
+    }
+    let held = staying.iter().filter(|leaver| heeds(&leaver.claim, kind)).find_map(|leaver| leaver.held_by.clone());
+    if held.is_some() {
+        return held;
+    }
+    let patience = patience(view.queued);
+    let late = begun(staying).is_some_and(|begun| left(begun, patience, view.now).is_zero());
+    (late && !is_ready(view)).then(|| format!("its replacements were not ready within {} s", patience.as_secs()))
+}
+
+/// Whether what holds a pod holds the move too: drift and expiry go on where the drain has an end (core 4.14).
+fn heeds(claim: &NodeClaim, kind: &Kind) -> bool {
+    let forced = [MoveReason::Drifted, MoveReason::Expired].iter().any(|reason| kind.is(*reason));
+    kind.waits() && !(forced && claim.spec.termination_grace_period.is_some())
+}
+
+fn patience(queued: usize) -> Duration {
+    let all = PATIENCE_EACH.saturating_mul(u32::try_from(queued).unwrap_or(u32::MAX));
+    all.clamp(LEAST_PATIENCE, MOST_PATIENCE)
+}
+
+fn left(begun: Timestamp, patience: Duration, now: Timestamp) -> Duration {
+    patience.saturating_sub(Duration::try_from(now.duration_since(begun)).unwrap_or_default())
+}
+
+/// The nodes open again. The list goes last: as long as it is there, whoever looks next does the rest.
+fn roll_back(view: &View, staying: &[&Leaver], kind: Kind, why: String) -> Decision {
+    let mut steps: Vec<Step> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
+    steps.extend(staying.iter().filter_map(|leaver| unsay(&leaver.claim, view.now)));
+    let notes = staying.iter().flat_map(|leaver| {
+        said_of(&leaver.claim, leaver.node.as_deref(), reason::DISRUPTION_BLOCKED, &format!("This node stays: {why}"))
+    });
+    steps.extend(notes.map(Step::Note));
+    let unmark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: null}}});
+    steps.extend(staying.iter().map(|leaver| Step::Patch(target(&leaver.claim), unmark.clone())));
+    let ready = |claim: &Arc<NodeClaim>| claim.is_true(condition::INITIALIZED);
+    let unready = view.replacements.iter().filter(|(_, found)| !found.as_ref().is_some_and(ready)).count();
+    Decision { steps, end: Some(End::RolledBack { kind, why, unready }), after: None }
+}
+
+/// The claim goes; termination does the rest. A sick node's pods are not waited for (core 6.1).
+fn give_back(leaver: &Leaver, reason: &str, now: Timestamp) -> Vec<Step> {
+    let claim = &leaver.claim;
+    let mut steps = Vec::new();
+    if reason == MoveReason::Unhealthy.as_str() && !is_overdue(claim, now) {
+        let annotations = json!({annotation::TERMINATION_TIMESTAMP: now.to_string()});
+        steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
+    }
+    steps.push(Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()));
+    let message = format!("Disrupting Node: {reason}");
+    let notes = said_of(claim, leaver.node.as_deref(), reason::DISRUPTION_TERMINATING, &message);
+    steps.extend(notes.into_iter().map(Step::Note));
+    steps
+}
+
+/// Whether the moment is over at which its pods had to be gone.
+fn is_overdue(claim: &NodeClaim, now: Timestamp) -> bool {
+    let deadline = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP));
+    deadline.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|deadline| deadline <= now)
+}
+
+/// What people hear of a replacement that is on its way.
+fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Step> {
+    let note = |reason, message| Some(Step::Note(Note::normal(Object::of(claim.as_ref()), reason, message)));
+    match (claim.is_true(condition::LAUNCHED), claim.is_true(condition::INITIALIZED)) {
+        (_, true) => None,
+        (false, false) => note(reason::DISRUPTION_LAUNCHING, format!("Launching NodeClaim: {why}")),
+        (true, false) => {
+            let message = "The nodes that it replaces go as soon as it is initialized".to_owned();
+            note(reason::DISRUPTION_WAITING_READINESS, message)
+        }
+    }
+}
+
+/// Keeps new pods away from a node, in the version that was looked at.
+fn close(leaver: &Leaver) -> Option<Step> {
+    let node = leaver.node.as_ref().filter(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE))?;
+    let mut taints = others(node);
+    taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
+    Some(set_taints(node, &taints))
+}
+
+/// Lets pods come to a node again.
+fn open(node: &Arc<Node>) -> Option<Step> {
+    let closed = node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) && node.metadata.deletion_timestamp.is_none();
+    closed.then(|| set_taints(node, &others(node)))
+}
+
+fn others(node: &Node) -> Vec<Taint> {
+    node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect()
+}
+
+fn set_taints(node: &Node, taints: &[Taint]) -> Step {
+    let patch = json!({
+        "metadata": {"resourceVersion": node.metadata.resource_version},
+        "spec": {"taints": taints},
+    });
+    Step::Patch(Target::Node(node.name().to_owned()), patch)
+}
+
+/// Says on the claim why it goes.
+fn say(claim: &NodeClaim, why: &str, now: Timestamp) -> Option<Step> {
+    change_status(claim, |claim| claim.set(condition::DISRUPTION_REASON, condition::TRUE, why, "", now))
+}
+
+fn unsay(claim: &NodeClaim, now: Timestamp) -> Option<Step> {
+    change_status(claim, |claim| claim.clear(condition::DISRUPTION_REASON, now))
+}
+
+fn change_status(before: &NodeClaim, change: impl FnOnce(&mut NodeClaim) -> bool) -> Option<Step> {
+    let mut claim = before.clone();
+    let patch = |claim: &NodeClaim| patches::status(&before.metadata, &before.status, &claim.status);
+    change(&mut claim).then(|| Step::PatchStatus(target(before), patch(&claim)))
+}
+
+fn target(claim: &NodeClaim) -> Target {
+    Target::Claim(name(claim).to_owned())
+}
+
+fn name(claim: &NodeClaim) -> &str {
+    claim.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Carries moves out: begins those that a plan orders, and looks at those that are under way.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use daemon::metric::Metrics;
+
+use super::{End, Kind, Order, begin, decide, named, view};
+use crate::write::writer::{Act, ActError};
+use crate::state::cluster::Cluster;
+use crate::reconcile::queue::Next;
+use crate::metrics::counters;
+use crate::reconcile::work::Work;
+
+/// Carries moves out.
+pub struct Mover {
+    cluster: Arc<Cluster>,
+    act: Act,
+    metrics: Arc<Metrics>,
+    /// Moves that are just being begun: whoever looked at them now would take them for half done.
+    beginning: Mutex<BTreeSet<String>>,
+}
+
+impl Mover {
+    /// Nothing is being begun.
+    #[must_use]
+    pub fn new(cluster: Arc<Cluster>, act: Act, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, act, metrics, beginning: Mutex::default() }
+    }
+
+    /// Begins a move. One that fails half way is rolled back by the next look, or by the next plan.
+    pub async fn begin(&self, order: &Order) {
+        let id = order.id();
+        self.beginning().extend(id.clone());
+        let outcome = self.begin_now(order).await;
+        if let Some(id) = id {
+            self.beginning().remove(&id);
+            self.cluster.queue.add(Work::Move(id));
+        }
+        if let Err(error) = outcome {
+            let (claims, error) = (named(&order.claims), daemon::error::chain(&error));
+            log::warn!(nodeclaims = claims.as_str(), error = error.as_str(); "cannot begin to take nodes away, the next plan looks again");
+        }
+    }
+
+    async fn begin_now(&self, order: &Order) -> Result<(), ActError> {
+        let (steps, claims) = self.cluster.read(|index| {
+            let claims = order.claims.iter().filter_map(|name| index.claims.get(name));
+            (begin(index, order, self.cluster.now()), claims.cloned().collect::<Vec<_>>())
+        });
+        let Some(steps) = steps else { return Ok(()) };
+        self.act.run_all(steps).await?;
+        let kind = order.kind();
+        log::info!(
+            nodeclaims = named(&order.claims).as_str(), reason = kind.reason.as_str(),
+            replacements = order.replacements.len() as i64;
+            "taking nodes away"
+        );
+        counters::move_begun(&self.metrics, &kind, &claims, &order.replacements);
+        if !kind.replaces {
+            counters::move_done(&self.metrics, &kind, &claims);
+        }
+        for (condition, claim) in order.sick.iter().flat_map(|condition| claims.iter().map(move |it| (condition, it))) {
+            counters::sick(&self.metrics, condition, claim);
+        }
+        Ok(())
+    }
+
+    /// Looks at a move that is under way.
+    ///
+    /// # Errors
+    /// When a step did not happen.
+    pub async fn look(&self, id: &str) -> Result<Next, ActError> {
+        if self.beginning().contains(id) {
+            return Ok(Next::Wait);
+        }
+        let found = self.cluster.read(|index| view(index, id, self.cluster.now()));
+        let Some(decision) = found.map(|view| decide(&view)) else { return Ok(Next::Wait) };
+        self.act.run_all(decision.steps).await?;
+        match &decision.end {
+            Some(End::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
+            Some(End::RolledBack { kind, why, unready }) => self.rolled_back(id, kind, why, *unready),
+            None => {}
+        }
+        Ok(decision.after.map_or(Next::Wait, Next::After))
+    }
+
+    fn rolled_back(&self, id: &str, kind: &Kind, why: &str, unready: usize) {
+        log::warn!(replacements = id, reason = kind.reason.as_str(), why = why; "nodes that were to go stay");
+        counters::move_rolled_back(&self.metrics, kind, unready);
+        self.cluster.ask_for_plan(format!("move/{id}"));
+    }
+
+    fn beginning(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

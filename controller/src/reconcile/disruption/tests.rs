@@ -1,0 +1,524 @@
+//! A move step by step, with a crash after each of them: what is begun goes on or is rolled back, and nothing happens twice.
+
+use std::collections::BTreeSet;
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition, reason, taint};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use planner::MoveReason;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Decision, End, Order, begin, decide, stale, view};
+use crate::write::writer::{Step, Target};
+use crate::fixture::{at, claim, condition as said, merge, node, pod, status, words};
+use crate::state::index::{Index, Kept};
+
+const ID: &str = "new-1,new-2";
+
+/// The cluster as the API server keeps it, with the index that follows it.
+struct World {
+    index: Index,
+    versions: u64,
+    now: Timestamp,
+}
+
+impl World {
+    /// Two nodes with their claims, both in use.
+    fn settled() -> Self {
+        let mut world = Self { index: Index::default(), versions: 100, now: at(1000) };
+        for number in [1, 2] {
+            world.add(initialized(&format!("old-{number}"), number).as_ref().clone());
+            let name = format!("node-{number}");
+            let spec = json!({"providerID": provider(number), "taints": [{"key": "own", "effect": "NoSchedule"}]});
+            world.add(node(&json!({"metadata": {"name": name, "uid": name}, "spec": spec})).as_ref().clone());
+        }
+        world
+    }
+
+    fn add<K: Kept>(&mut self, mut object: K) {
+        self.versions += 1;
+        object.meta_mut().resource_version = Some(self.versions.to_string());
+        drop(self.index.apply(object, self.now, true));
+    }
+
+    fn change<K: Kept + Serialize + DeserializeOwned>(&mut self, object: &K, change: &Value) {
+        if let Some(version) = change.pointer("/metadata/resourceVersion") {
+            assert_eq!(Some(version.as_str().unwrap()), object.meta().resource_version.as_deref(), "an old version");
+        }
+        let mut body = serde_json::to_value(object).unwrap();
+        merge(&mut body, change);
+        self.add(serde_json::from_value::<K>(body).unwrap());
+    }
+
+    fn claim(&self, name: &str) -> Option<NodeClaim> {
+        self.index.claims.get(name).map(|claim| claim.as_ref().clone())
+    }
+
+    fn run(&mut self, step: &Step) {
+        match step {
+            Step::CreateClaim(claim) => self.add(claim.as_ref().clone()),
+            Step::Patch(Target::Claim(name), body) | Step::PatchStatus(Target::Claim(name), body) => {
+                let claim = self.claim(name).unwrap();
+                self.change(&claim, body);
+            }
+            Step::Patch(Target::Node(name), body) => {
+                let node = self.index.nodes.get(name).unwrap().as_ref().clone();
+                self.change(&node, body);
+            }
+            Step::Delete(Target::Claim(name), uid) => {
+                let claim = self.claim(name).unwrap();
+                assert_eq!(claim.metadata.uid.as_deref(), Some(uid.as_str()));
+                self.change(&claim, &json!({"metadata": {"deletionTimestamp": self.now.to_string()}}));
+            }
+            Step::Note(_) => {}
+            other => panic!("a move does not {other:?}"),
+        }
+    }
+
+    fn run_all(&mut self, steps: &[Step]) {
+        steps.iter().for_each(|step| self.run(step));
+    }
+
+    fn look(&self) -> Decision {
+        view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default()
+    }
+
+    fn begin(&mut self) {
+        let steps = begin(&self.index, &order(), self.now).unwrap();
+        self.run_all(&steps);
+    }
+
+    /// The replacement is up.
+    fn initialize(&mut self, name: &str) {
+        let claim = self.claim(name).unwrap();
+        let conditions = [said(condition::LAUNCHED, "True", 1001), said(condition::INITIALIZED, "True", 1060)];
+        self.change(&claim, &json!({"status": {"conditions": conditions}}));
+    }
+
+    fn going(&self) -> Vec<String> {
+        let going = self.index.claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_some());
+        going.map(|claim| claim.name_any()).collect()
+    }
+
+    /// Whether node and claim look as if no move had ever been.
+    fn is_open(&self, number: usize) -> bool {
+        let claim = self.claim(&format!("old-{number}")).unwrap();
+        let node = self.index.nodes.get(&format!("node-{number}")).unwrap();
+        let taints: Vec<&str> = node.spec.taints.iter().map(|taint| taint.key.as_str()).collect();
+        let said = api::status::find(claim.conditions(), condition::DISRUPTION_REASON);
+        taints == ["own"] && said.is_none() && claim.replaced_by().is_none()
+    }
+
+    fn is_closed(&self, number: usize) -> bool {
+        let node = self.index.nodes.get(&format!("node-{number}")).unwrap();
+        node.has_taint("own", taint::NO_SCHEDULE) && node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
+    }
+
+    /// What a new process comes to that finds this cluster; replacements that exist come up meanwhile if they may.
+    fn recover(&mut self, replacements_come_up: bool) {
+        for _ in 0..4 {
+            let found = view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default();
+            self.run_all(&found.steps);
+            let left = stale(&self.index, &BTreeSet::new());
+            self.run_all(&left);
+            let made: Vec<String> = self.index.claims.keys().filter(|name| name.starts_with("new")).cloned().collect();
+            made.iter().filter(|_| replacements_come_up).for_each(|name| self.initialize(name));
+        }
+    }
+}
+
+fn provider(number: usize) -> String {
+    format!("aws:///us-west-2a/i-{number}")
+}
+
+fn initialized(name: &str, number: usize) -> std::sync::Arc<NodeClaim> {
+    let mut change = status(&[said(condition::LAUNCHED, "True", 1), said(condition::INITIALIZED, "True", 60)]);
+    let own = json!({"status": {"providerID": provider(number), "nodeName": format!("node-{number}")}});
+    merge(&mut change, &own);
+    merge(&mut change, &json!({"metadata": {"name": name, "uid": name}}));
+    claim(&change)
+}
+
+fn replacement(name: &str) -> NodeClaim {
+    claim(&json!({"metadata": {"name": name, "uid": name, "annotations": null}})).as_ref().clone()
+}
+
+fn order() -> Order {
+    Order {
+        reason: MoveReason::Underutilized,
+        claims: vec!["old-1".to_owned(), "old-2".to_owned()],
+        sick: None,
+        replacements: vec![replacement("new-1"), replacement("new-2")],
+        places: Vec::new(),
+    }
+}
+
+fn alone(reason: MoveReason) -> Order {
+    Order { reason, replacements: Vec::new(), ..order() }
+}
+
+#[test]
+fn a_move_closes_its_nodes_first_then_buys_then_waits_then_lets_go() {
+    let mut world = World::settled();
+    let steps = begin(&world.index, &order(), world.now).unwrap();
+    assert_eq!(
+        words(&steps),
+        [
+            "status of claim old-1",
+            "status of claim old-2",
+            "patch node node-1",
+            "patch node node-2",
+            "patch claim old-1",
+            "patch claim old-2",
+            "create",
+            "create"
+        ]
+    );
+    world.run_all(&steps);
+    assert!(world.is_closed(1) && world.is_closed(2));
+    for (new, old) in [("new-1", "old-1"), ("new-2", "old-2")] {
+        assert_eq!(world.claim(new).unwrap().replaces().collect::<Vec<_>>(), ["old-1", "old-2"]);
+        assert_eq!(world.claim(old).unwrap().replaced_by(), Some(ID));
+    }
+    let why = world.claim("old-1").unwrap();
+    let why = api::status::find(why.conditions(), condition::DISRUPTION_REASON).unwrap();
+    assert_eq!((why.status.as_str(), why.reason.as_str()), ("True", "Underutilized"));
+
+    let waiting = world.look();
+    assert_eq!(words(&waiting.steps), vec![format!("event {}", reason::DISRUPTION_LAUNCHING); 2]);
+    assert!(waiting.end.is_none() && waiting.after.is_some());
+    world.initialize("new-1");
+    assert!(world.look().end.is_none(), "one of two is not enough");
+    world.initialize("new-2");
+    let done = world.look();
+    let deletions: Vec<String> = words(&done.steps).into_iter().filter(|word| !word.starts_with("event")).collect();
+    assert_eq!(deletions, ["delete claim old-1 (old-1)", "delete claim old-2 (old-2)"]);
+    world.run_all(&done.steps);
+    assert!(world.look().steps.is_empty() && world.look().end.is_none(), "nothing is left to do");
+}
+
+#[test]
+fn looking_twice_does_nothing_twice() {
+    let mut world = World::settled();
+    world.begin();
+    for _ in 0..3 {
+        let decision = world.look();
+        assert!(decision.steps.iter().all(|step| matches!(step, Step::Note(_))), "{:?}", words(&decision.steps));
+        world.run_all(&decision.steps);
+    }
+    assert!(
+        stale(&world.index, &BTreeSet::new()).is_empty(),
+        "a move that is under way is not left over from anything"
+    );
+    assert!(begin(&world.index, &order(), world.now).is_none(), "what is under way does not begin again");
+}
+
+/// After each step of the begin the process dies. Nothing may go before all replacements are up, and in the end either
+/// everything goes or everything is as it was.
+#[test]
+fn a_crash_between_any_two_steps_leaves_a_move_that_goes_on_or_none() {
+    let steps = begin(&World::settled().index, &order(), at(1000)).unwrap();
+    for survived in 0..=steps.len() {
+        for come_up in [true, false] {
+            let mut world = World::settled();
+            let steps = begin(&world.index, &order(), world.now).unwrap();
+            world.run_all(&steps[..survived]);
+            world.recover(come_up);
+            let whole = survived == steps.len();
+            match (whole, come_up) {
+                (true, true) => assert_eq!(world.going(), ["old-1", "old-2"], "after {survived} steps"),
+                (true, false) => assert!(world.going().is_empty() && world.is_closed(1) && world.is_closed(2)),
+                (false, _) => {
+                    assert!(world.going().is_empty(), "after {survived} steps {:?} go", world.going());
+                    assert!(world.is_open(1) && world.is_open(2), "after {survived} steps something is left");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crash_between_two_deletions_does_not_keep_the_second() {
+    let mut world = World::settled();
+    world.begin();
+    world.initialize("new-1");
+    world.initialize("new-2");
+    let first = world.look().steps.into_iter().find(|step| matches!(step, Step::Delete(..))).unwrap();
+    world.run(&first);
+    world.recover(false);
+    assert_eq!(world.going(), ["old-1", "old-2"]);
+}
+
+/// A move that is under way and cannot go on.
+fn doomed(late: bool) -> World {
+    let mut world = World::settled();
+    world.begin();
+    if late {
+        world.now = at(1700);
+    } else {
+        drop(world.index.delete::<NodeClaim>("new-2", world.now));
+    }
+    world
+}
+
+#[test]
+fn a_crash_in_the_middle_of_a_rollback_does_not_keep_nodes_closed() {
+    for late in [true, false] {
+        let steps = doomed(late).look().steps.len();
+        assert!(steps > 4, "{steps}");
+        for survived in 0..=steps {
+            let mut world = doomed(late);
+            let steps = world.look().steps;
+            world.run_all(&steps[..survived]);
+            world.recover(true);
+            let open = world.is_open(1) && world.is_open(2);
+            assert!(open && world.going().is_empty(), "late: {late}, after {survived} steps");
+            assert!(world.claim("new-1").is_some(), "what was launched stays as capacity");
+        }
+    }
+}
+
+fn rolled_back(decision: &Decision) -> Option<(String, usize)> {
+    match &decision.end {
+        Some(End::RolledBack { why, unready, .. }) => Some((why.clone(), *unready)),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_move_is_rolled_back_when_a_replacement_is_gone_or_going() {
+    let going = json!({"metadata": {"deletionTimestamp": at(1100).to_string()}});
+    for gone in [true, false] {
+        let mut world = World::settled();
+        world.begin();
+        world.initialize("new-1");
+        world.initialize("new-2");
+        if gone {
+            drop(world.index.delete::<NodeClaim>("new-2", world.now));
+        } else {
+            let claim = world.claim("new-2").unwrap();
+            world.change(&claim, &going);
+        }
+        let decision = world.look();
+        let unready = usize::from(gone);
+        assert_eq!(rolled_back(&decision), Some(("its replacement new-2 is gone".to_owned(), unready)));
+        world.run_all(&decision.steps);
+        assert!(world.is_open(1) && world.is_open(2));
+        assert!(world.look().steps.is_empty(), "once");
+    }
+}
+
+#[test]
+fn patience_grows_with_what_is_under_way_within_bounds() {
+    for (queued, seconds) in [(2, 600), (7500, 600), (10_000, 800), (45_000, 3600), (100_000, 3600)] {
+        let mut world = World::settled();
+        world.begin();
+        for (passed, expected) in [(seconds - 1, false), (seconds, true)] {
+            world.now = at(1000 + passed);
+            let mut view = view(&world.index, ID, world.now).unwrap();
+            view.queued = queued;
+            let decision = decide(&view);
+            assert_eq!(rolled_back(&decision).is_some(), expected, "{queued} queued, after {passed} s");
+            if !expected {
+                assert_eq!(decision.after, Some(std::time::Duration::from_secs(1)), "the timeout itself wakes it");
+            }
+        }
+    }
+}
+
+#[test]
+fn replacements_that_came_late_but_came_are_used() {
+    let mut world = World::settled();
+    world.begin();
+    world.now = at(1000 + 700);
+    world.initialize("new-1");
+    world.initialize("new-2");
+    assert!(matches!(world.look().end, Some(End::Done { .. })));
+}
+
+/// A pod of the node `node-1` asks not to be disrupted after the move has begun.
+fn held(reason: MoveReason, grace: bool) -> Decision {
+    let mut world = World::settled();
+    if grace {
+        for name in ["old-1", "old-2"] {
+            let claim = world.claim(name).unwrap();
+            world.change(&claim, &json!({"spec": {"terminationGracePeriod": "5m"}}));
+        }
+    }
+    let steps = begin(&world.index, &Order { reason, ..order() }, world.now).unwrap();
+    world.run_all(&steps);
+    world.initialize("new-1");
+    world.initialize("new-2");
+    let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    world.add(pod(&asks).as_ref().clone());
+    world.look()
+}
+
+#[test]
+fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_the_node_unless_the_drain_has_an_end() {
+    let why = || Some(("pod default/web asks not to be disrupted since".to_owned(), 0));
+    for (reason, grace, stays) in [
+        (MoveReason::Underutilized, false, true),
+        (MoveReason::Underutilized, true, true),
+        (MoveReason::Drifted, false, true),
+        (MoveReason::Drifted, true, false),
+        (MoveReason::Expired, true, false),
+        (MoveReason::Unhealthy, false, false),
+    ] {
+        let decision = held(reason, grace);
+        assert_eq!(rolled_back(&decision), why().filter(|_| stays), "{reason}, grace period: {grace}");
+    }
+}
+
+#[test]
+fn a_node_that_somebody_opened_is_closed_again() {
+    let mut world = World::settled();
+    world.begin();
+    let node = world.index.nodes.get("node-2").unwrap().as_ref().clone();
+    world.change(&node, &json!({"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}}));
+    let steps = world.look().steps;
+    assert_eq!(words(&steps)[0], "patch node node-2");
+    world.run_all(&steps);
+    assert!(world.is_closed(2));
+}
+
+#[test]
+fn a_claim_that_somebody_deletes_meanwhile_does_not_hold_up_the_other() {
+    let mut world = World::settled();
+    world.begin();
+    let claim = world.claim("old-1").unwrap();
+    world.change(&claim, &json!({"metadata": {"deletionTimestamp": at(1001).to_string()}}));
+    world.recover(true);
+    assert_eq!(world.going(), ["old-1", "old-2"]);
+}
+
+#[test]
+fn what_needs_no_replacement_goes_at_once() {
+    let mut world = World::settled();
+    let order = alone(MoveReason::Empty);
+    let steps = begin(&world.index, &order, world.now).unwrap();
+    let acts: Vec<String> = words(&steps).into_iter().filter(|word| !word.starts_with("event")).collect();
+    assert_eq!(
+        acts,
+        [
+            "status of claim old-1",
+            "status of claim old-2",
+            "patch node node-1",
+            "patch node node-2",
+            "delete claim old-1 (old-1)",
+            "delete claim old-2 (old-2)"
+        ]
+    );
+    for survived in 0..=steps.len() {
+        let mut world = World::settled();
+        let steps = begin(&world.index, &order, world.now).unwrap();
+        world.run_all(&steps[..survived]);
+        let going = world.going();
+        world.recover(true);
+        assert_eq!(world.going(), going, "a plan decides anew about the rest");
+        for number in [1, 2].into_iter().filter(|number| !going.contains(&format!("old-{number}"))) {
+            assert!(world.is_open(number), "after {survived} steps");
+        }
+    }
+    world.run_all(&steps);
+    assert_eq!(world.going(), ["old-1", "old-2"]);
+    assert!(begin(&world.index, &order, world.now).is_none());
+}
+
+#[test]
+fn a_sick_node_goes_at_once_with_a_deadline_that_is_over() {
+    for replacements in [Vec::new(), order().replacements] {
+        let mut world = World::settled();
+        let order = Order { replacements, ..alone(MoveReason::Unhealthy) };
+        let steps = begin(&world.index, &order, world.now).unwrap();
+        world.run_all(&steps);
+        let look = world.look();
+        world.run_all(&look.steps);
+        assert_eq!(world.going(), ["old-1", "old-2"], "it waits for nobody");
+        let annotations = world.claim("old-1").unwrap().metadata.annotations.unwrap();
+        assert_eq!(annotations[annotation::TERMINATION_TIMESTAMP], at(1000).to_string());
+    }
+}
+
+#[test]
+fn a_sick_node_whose_deadline_is_over_already_keeps_it() {
+    let mut world = World::settled();
+    for (name, deadline) in [("old-1", at(900)), ("old-2", at(2000))] {
+        let claim = world.claim(name).unwrap();
+        let annotations = json!({annotation::TERMINATION_TIMESTAMP: deadline.to_string()});
+        world.change(&claim, &json!({"metadata": {"annotations": annotations}}));
+    }
+    let steps = begin(&world.index, &alone(MoveReason::Unhealthy), world.now).unwrap();
+    world.run_all(&steps);
+    let deadline = |name: &str| {
+        world.claim(name).unwrap().metadata.annotations.unwrap()[annotation::TERMINATION_TIMESTAMP].clone()
+    };
+    assert_eq!(deadline("old-1"), at(900).to_string());
+    assert_eq!(deadline("old-2"), at(1000).to_string(), "one that is still ahead is brought forward");
+}
+
+#[test]
+fn a_claim_that_has_gone_since_the_plan_calls_the_move_off() {
+    let mut world = World::settled();
+    drop(world.index.delete::<NodeClaim>("old-2", world.now));
+    assert!(begin(&world.index, &order(), world.now).is_none());
+}
+
+#[test]
+fn a_pod_that_has_come_since_the_plan_calls_the_move_off() {
+    let daemon = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni", "uid": "cni", "controller": true},
+    ]}});
+    let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    for (what, guest, reason, begins) in [
+        ("a guest on an empty node", json!({}), MoveReason::Empty, false),
+        ("a daemon's pod", daemon, MoveReason::Empty, true),
+        ("a guest that can move", json!({}), MoveReason::Underutilized, true),
+        ("one that asks to be left alone", asks.clone(), MoveReason::Underutilized, false),
+        ("one that asks, on a sick node", asks, MoveReason::Unhealthy, true),
+    ] {
+        let mut world = World::settled();
+        world.add(pod(&guest).as_ref().clone());
+        assert_eq!(begin(&world.index, &alone(reason), world.now).is_some(), begins, "{what}");
+    }
+}
+
+#[test]
+fn what_goes_now_is_not_left_over() {
+    let mut world = World::settled();
+    let steps = begin(&world.index, &alone(MoveReason::Empty), world.now).unwrap();
+    world.run_all(&steps[..4]);
+    assert_eq!(stale(&world.index, &BTreeSet::from(["old-1", "old-2"])).len(), 0);
+    assert_eq!(stale(&world.index, &BTreeSet::from(["old-1"])).len(), 2, "taint and condition of the other");
+}
+
+#[test]
+fn a_clock_that_is_set_back_gives_a_move_its_whole_patience_again_and_no_more() {
+    let mut world = World::settled();
+    world.begin();
+    world.now = at(100);
+    let decision = world.look();
+    assert!(decision.end.is_none(), "{:?}", decision.end);
+    assert_eq!(decision.after, Some(super::LEAST_PATIENCE));
+}
+
+#[test]
+fn a_node_without_a_claim_is_left_alone_and_a_claim_without_a_node_goes_all_the_same() {
+    let mut world = World::settled();
+    let closed = json!([{"key": taint::DISRUPTED, "effect": taint::NO_SCHEDULE}]);
+    let alone =
+        json!({"metadata": {"name": "alone", "uid": "alone"}, "spec": {"providerID": provider(9), "taints": closed}});
+    world.add(node(&alone).as_ref().clone());
+    assert!(stale(&world.index, &BTreeSet::new()).is_empty(), "nobody knows who closed it");
+    drop(world.index.delete::<Node>("node-1", world.now));
+    world.begin();
+    assert!(world.is_closed(2));
+    ["new-1", "new-2"].iter().for_each(|name| world.initialize(name));
+    let steps = world.look().steps;
+    world.run_all(&steps);
+    assert_eq!(world.going(), ["old-1", "old-2"]);
+}

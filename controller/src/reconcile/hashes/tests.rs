@@ -1,0 +1,82 @@
+//! Which hashes are written on owners and claims, and which ones are compared.
+
+use api::{annotation, condition, hash};
+use serde_json::{Value, json};
+
+use super::{OF_CLASS, OF_POOL, Recipe};
+use crate::write::writer::{Step, Target};
+use crate::fixture::{body, claim, condition as cond, merge, pool, words};
+
+fn hashed(recipe: Recipe, version: Option<&str>, hash: Option<&str>) -> Value {
+    json!({"metadata": {"annotations": {recipe.hash: hash, recipe.version: version}}})
+}
+
+/// Rows: version and hash on the owner, version and hash on a claim, whether the claim has drifted, and what is written on the
+/// claim (version, hash) and on the owner; the hash is "new" now.
+#[test]
+fn hashes_of_others_are_migrated_and_never_compared() {
+    for (recipe, foreign) in [(OF_CLASS, "v5"), (OF_POOL, "v2")] {
+        let (foreign, ours) = (Some(foreign), Some(recipe.ours));
+        let rows = [
+            ("a switch", (foreign, Some("1")), (foreign, Some("1")), false, Some(json!("new")), true),
+            ("a switch, changed before", (foreign, Some("2")), (foreign, Some("1")), false, Some(json!("new")), true),
+            (
+                "a drifted claim stays drifted",
+                (foreign, Some("2")),
+                (foreign, Some("1")),
+                true,
+                Some(Value::Null),
+                true,
+            ),
+            ("a claim without any", (foreign, Some("1")), (None, None), false, Some(json!("new")), true),
+            ("an owner without any", (None, None), (None, None), false, Some(json!("new")), true),
+            ("a claim that came late", (ours, Some("new")), (foreign, Some("1")), false, Some(json!("new")), false),
+            ("a claim planned too early", (ours, Some("new")), (None, None), false, None, false),
+            ("a changed owner", (ours, Some("old")), (ours, Some("old")), false, None, true),
+            ("nothing new", (ours, Some("new")), (ours, Some("new")), false, None, false),
+            ("crashed between claims and owner", (foreign, Some("1")), (ours, Some("new")), false, None, true),
+        ];
+        for (what, of_owner, of_claim, drifted, on_claim, on_owner) in rows {
+            let status = if drifted { vec![cond(condition::DRIFTED, "True", 5)] } else { Vec::new() };
+            let mut change = hashed(recipe, of_claim.0, of_claim.1);
+            merge(&mut change, &json!({"status": {"conditions": status}}));
+            let owner = pool(&hashed(recipe, of_owner.0, of_owner.1));
+            let target = Target::Pool("default".to_owned());
+            let steps = recipe.steps((&owner.metadata, target), &[claim(&change)], "new");
+            let expected: Vec<&str> =
+                [on_claim.is_some().then_some("patch claim default-1"), on_owner.then_some("patch pool default")]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+            assert_eq!(words(&steps), expected, "{what}");
+            if let Some(hash) = on_claim {
+                let written = &body(&steps)["metadata"]["annotations"];
+                assert_eq!(written[recipe.version], recipe.ours, "{what}");
+                assert_eq!(written[recipe.hash], hash, "{what}");
+            }
+            if let (true, Some(Step::Patch(_, body))) = (on_owner, steps.last()) {
+                assert_eq!(*body, hashed(recipe, ours, Some("new")), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_hashes_of_our_recipe_differ() {
+    let ours = Some(hash::NODEPOOL_VERSION);
+    let rows = [
+        (ours, Some("old"), true),
+        (ours, Some("new"), false),
+        (ours, None, false),
+        (Some("v2"), Some("old"), false),
+        (Some("v4"), Some("old"), false),
+        (None, Some("old"), false),
+        (None, None, false),
+    ];
+    for (version, hash, expected) in rows {
+        let claim = claim(&hashed(OF_POOL, version, hash));
+        assert_eq!(OF_POOL.differs(&claim, "new"), expected, "{version:?} {hash:?}");
+    }
+    let names = (annotation::NODEPOOL_HASH, annotation::NODEPOOL_HASH_VERSION);
+    assert_eq!((OF_POOL.hash, OF_POOL.version), names);
+}

@@ -1,0 +1,394 @@
+//! A node goes: no new pods, the old ones asked to leave, the instance ended, the name let go (core 5).
+//!
+//! A live agent is asked to empty its own node, and the controller only watches; it takes over when the agent
+//! does not acknowledge that, or has not been heard of for a while, and never beside it ([`handover`]).
+
+mod drain_owner;
+mod surge;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::{Node, Pod};
+use api::status::Conditioned;
+use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
+use drain::{Drain, Millis, PodOnNode};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::write::writer::{PodRef, Step, Target};
+use crate::write::events::{Note, Object};
+use crate::reconcile::nodeclaim::{Instance, next_look, pool};
+use crate::write::patches;
+
+use drain_owner::Hands;
+pub use drain_owner::said;
+pub use surge::{Surging, of as surging, surges};
+
+/// What upstream calls a termination that nobody planned.
+const FORCEFUL: &str = "Forceful Termination";
+/// Even an empty node waits this long after its taint, so that a pod that was bound meanwhile is seen.
+const LEAST_DRAIN: Duration = Duration::from_secs(5);
+/// A look that nothing but time calls for: not sooner, or a node whose pods are asked all at once would keep a worker busy,
+const SOONEST: Duration = Duration::from_millis(100);
+/// and not later, for a few rules, such as do-not-disrupt for a while, depend on time and say so nowhere.
+const LATEST: Duration = Duration::from_secs(5);
+
+/// All that a decision about a node depends on.
+pub struct View {
+    /// The node.
+    pub node: Arc<Node>,
+    /// Its only claim, if there is exactly one.
+    pub claim: Option<Arc<NodeClaim>>,
+    /// Pods bound to it.
+    pub pods: Vec<Arc<Pod>>,
+    /// Those of them that ask for a copy before they go.
+    pub surging: Vec<Surging>,
+    /// Volumes that are still attached to it although no pod that is left there uses them.
+    pub attached: Vec<String>,
+    /// What EC2 says of the instance.
+    pub instance: Instance,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// What to do about a node.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// Requests to pods; their answers go back to the drain.
+    pub requests: Vec<Request>,
+    /// When to look again although nothing changed.
+    pub after: Option<Duration>,
+    /// Whether the node's name is let go.
+    pub released: bool,
+}
+
+/// One request to a pod on behalf of the drain.
+#[derive(Debug)]
+pub struct Request {
+    /// The pod's UID, by which the drain knows it.
+    pub uid: String,
+    /// What to send.
+    pub step: Step,
+    /// From then on it must not be sent any more: the node may be in other hands.
+    pub by: Millis,
+}
+
+/// Whether the node is ours to take away and on its way.
+#[must_use]
+pub fn concerns(node: &Node) -> bool {
+    node.metadata.deletion_timestamp.is_some() && patches::has_finalizer(&node.metadata, finalizer::TERMINATION)
+}
+
+/// A fresh drain for the node, with the deadline that its claim carries.
+#[must_use]
+pub fn start_drain(view: &View) -> Drain {
+    let seed = view.node.name().bytes().fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    Drain::new(drain::Settings::for_termination(deadline(view), seed), millis(view.now))
+}
+
+/// Whether what becomes of the node depends on its instance now: once the drain is over, or while kubelet is silent, for a
+/// machine that is gone lets its node go (core 5.1.2). EC2 need not be asked about all others.
+#[must_use]
+pub fn asks(view: &View, drain: &mut Drain) -> bool {
+    let over = |drain| view.claim.is_some() && is_closed(&view.node) && matches!(stage(view, drain), Stage::Over);
+    !view.node.is_ready() || over(drain)
+}
+
+/// How far an emptying has come.
+enum Stage {
+    /// Copies of pods come up first.
+    Surging(Vec<Step>),
+    /// Pods are left that have to go.
+    Draining,
+    /// None are left, but one may have been bound meanwhile: time until that would have shown.
+    Late(Duration),
+    /// Volumes are still attached.
+    Detaching,
+    /// It is the instance's turn.
+    Over,
+}
+
+fn stage(view: &View, drain: &mut Drain) -> Stage {
+    let now = millis(view.now);
+    let deadline = deadline(view);
+    deadline.into_iter().for_each(|deadline| drain.tighten(deadline));
+    drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
+    if !drain.is_done() {
+        return surge::before_draining(view).map_or(Stage::Draining, Stage::Surging);
+    }
+    let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
+    if waited < LEAST_DRAIN {
+        return Stage::Late(LEAST_DRAIN.saturating_sub(waited));
+    }
+    let patient = deadline.is_none_or(|deadline| now < deadline);
+    if patient && !view.attached.is_empty() { Stage::Detaching } else { Stage::Over }
+}
+
+fn is_closed(node: &Node) -> bool {
+    node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
+}
+
+/// When to look again at a node that drains, after the answers to its requests have come: at the drain's own next moment, or
+/// when its agent has had its time. Pods that leave and what an agent says call for a look themselves.
+#[must_use]
+pub fn next_moment(view: &View, drain: &Drain) -> Duration {
+    let ours = || drain.poll_timeout(millis(view.now)).map(|due| due.since(millis(view.now)));
+    drain_owner::patience(view).or_else(ours).unwrap_or(LATEST).clamp(SOONEST, LATEST)
+}
+
+/// Decides about a node that [`concerns`] us.
+#[must_use]
+pub fn decide(view: &View, drain: &mut Drain) -> Decision {
+    let mut decision = Decision::default();
+    if let Some(claim) = view.claim.as_ref().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
+        let uid = claim.metadata.uid.clone().unwrap_or_default();
+        decision.steps.push(Step::Delete(claim_target(claim), uid));
+    }
+    if !view.node.is_ready() && view.instance == Instance::Gone {
+        release(view, &mut decision);
+    } else if !is_closed(&view.node) {
+        decision.steps.push(close(view, drain));
+    } else {
+        empty(view, drain, &mut decision);
+    }
+    decision
+}
+
+/// No new pods and no new traffic. Where an agent listens, it is asked to see to the rest in the same breath; where none does, the
+/// controller signs for that.
+fn close(view: &View, drain: &mut Drain) -> Step {
+    let node = &view.node;
+    let mut taints: Vec<Taint> =
+        node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
+    taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
+    let mut patch = json!({
+        "metadata": {
+            "resourceVersion": node.metadata.resource_version,
+            "labels": {label::EXCLUDE_BALANCERS: label::KARPENTER},
+        },
+        "spec": {"taints": taints},
+    });
+    if !drain_owner::is_heard(view) {
+        drain.sign();
+        let signature = drain_owner::signature(view, drain_owner::UNHEARD);
+        patch["metadata"]["annotations"] = json!({annotation::DRAIN_TAKEN_OVER: signature});
+    } else if surge::before_draining(view).is_none() {
+        patch["metadata"]["annotations"] = json!({annotation::DRAIN: drain_owner::request(view).to_string()});
+    }
+    Step::Patch(Target::Node(node.name().to_owned()), patch)
+}
+
+fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
+    match stage(view, drain) {
+        Stage::Surging(steps) => {
+            decision.steps.extend(steps);
+            decision.after = Some(surge::LOOK);
+            say_draining(view, format!("waiting for copies of {}", surge::waited_for(view)), decision);
+        }
+        Stage::Draining => {
+            ask_to_leave(view, drain, decision);
+            decision.after = Some(next_moment(view, drain));
+            report_draining(view, drain, decision);
+        }
+        Stage::Late(left) => {
+            report_draining(view, drain, decision);
+            decision.after = Some(left);
+        }
+        Stage::Detaching => await_detachment(view, decision),
+        Stage::Over => end_instance(view, decision),
+    }
+}
+
+/// A volume that is still attached when its instance ends cannot be attached elsewhere for minutes.
+fn await_detachment(view: &View, decision: &mut Decision) {
+    let message = format!("waiting for volumes to detach: {}", view.attached.join(", "));
+    if let Some(claim) = &view.claim {
+        let mut changed = NodeClaim::clone(claim);
+        changed.set_true(condition::DRAINED, view.now);
+        changed.set_unknown(condition::VOLUMES_DETACHED, reason::AWAITING_VOLUME_DETACHMENT, &message, view.now);
+        push_status(claim, &changed, decision);
+    }
+    let note = Note::normal(Object::of(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
+    decision.steps.push(Step::Note(note));
+    let left = deadline(view).map_or(LATEST, |deadline| deadline.since(millis(view.now)));
+    decision.after = Some(left.clamp(SOONEST, LATEST));
+}
+
+/// How long the condition has said that the node drains; once it is drained, there is nothing left to wait for.
+fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
+    match api::status::find(claim.conditions(), condition::DRAINED) {
+        Some(found) if found.is_true() => Duration::MAX,
+        Some(found) => Duration::try_from(now.duration_since(found.last_transition_time.0)).unwrap_or_default(),
+        None => Duration::ZERO,
+    }
+}
+
+fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
+    let progress = drain.progress();
+    let message = match progress.remaining() {
+        0 => "waiting for late pods".to_owned(),
+        left => format!("{left} pods left"),
+    };
+    say_draining(view, message, decision);
+    if progress.blocked > 0 {
+        let blocked: Vec<String> = drain.refusals().map(|refused| refused.to_string()).collect();
+        let message = format!("cannot evict {}", blocked.join("; "));
+        decision.steps.push(Step::Note(Note::warning(
+            Object::of(view.node.as_ref()),
+            reason::FAILED_DRAINING,
+            message,
+        )));
+    }
+}
+
+fn say_draining(view: &View, message: String, decision: &mut Decision) {
+    let Some(claim) = &view.claim else { return };
+    let mut changed = NodeClaim::clone(claim);
+    changed.set_unknown(condition::DRAINED, reason::DRAINING, &message, view.now);
+    push_status(claim, &changed, decision);
+}
+
+fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {
+    if before.status != after.status {
+        let patch = patches::status(&before.metadata, &before.status, &after.status);
+        decision.steps.push(Step::PatchStatus(claim_target(before), patch));
+    }
+}
+
+fn end_instance(view: &View, decision: &mut Decision) {
+    let id = view.node.spec.provider_id.rsplit('/').next().unwrap_or_default();
+    match view.instance {
+        Instance::Gone => return release(view, decision),
+        Instance::Alive if view.claim.is_some() => decision.steps.push(Step::Terminate(id.to_owned())),
+        Instance::Alive | Instance::Ending | Instance::Unknown => {}
+    }
+    let Some(claim) = &view.claim else { return release(view, decision) };
+    let mut changed = NodeClaim::clone(claim);
+    changed.set_true(condition::DRAINED, view.now);
+    if view.attached.is_empty() {
+        changed.set_true(condition::VOLUMES_DETACHED, view.now);
+    } else {
+        let message = format!("still attached at the deadline: {}", view.attached.join(", "));
+        let reason = reason::TERMINATION_GRACE_PERIOD_ELAPSED;
+        changed.set_false(condition::VOLUMES_DETACHED, reason, &message, view.now);
+    }
+    changed.set_true(condition::INSTANCE_TERMINATING, view.now);
+    push_status(claim, &changed, decision);
+    decision.after = Some(next_look(claim, view.now));
+}
+
+/// Lets the node's name go; Kubernetes removes the object.
+fn release(view: &View, decision: &mut Decision) {
+    let patch = patches::without_finalizer(&view.node.metadata, finalizer::TERMINATION);
+    decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
+    decision.released = true;
+}
+
+/// By the hands in which the node is.
+fn ask_to_leave(view: &View, drain: &mut Drain, decision: &mut Decision) {
+    let why = match drain_owner::whose(view) {
+        Hands::Agent => return,
+        Hands::Ask(request) => {
+            let patch = json!({"metadata": {"annotations": {annotation::DRAIN: request.to_string()}}});
+            decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
+            return;
+        }
+        Hands::Ours(why) => why,
+    };
+    let until = drain_owner::relieve(view, drain);
+    if until.is_none() {
+        decision.steps.push(drain_owner::sign(view, &why));
+    }
+    if drain_owner::is_asked(view) {
+        let message = format!("the controller drains this node: {why}");
+        let note = Note::warning(Object::of(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
+        decision.steps.push(Step::Note(note));
+    }
+    if let Some(by) = until {
+        let actions = drain.step(millis(view.now)).into_iter();
+        decision.requests = actions.filter_map(|action| request(action, by)).collect();
+    }
+}
+
+/// Why the node goes, as its claim says.
+#[must_use]
+pub fn why(view: &View) -> &str {
+    let conditions = view.claim.as_ref().map(|claim| claim.conditions()).unwrap_or_default();
+    let found = api::status::find(conditions, condition::DISRUPTION_REASON).filter(|found| found.is_true());
+    found.map_or(FORCEFUL, |found| found.reason.as_str())
+}
+
+/// The moment at which every pod must be gone: the one that the claim carries, or that of a notice which has come since.
+fn deadline(view: &View) -> Option<Millis> {
+    let annotations = view.claim.as_ref().and_then(|claim| claim.metadata.annotations.as_ref());
+    let carried = annotations.and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP)).map(String::as_str);
+    let told = view.node.interruption().and_then(|_| view.node.annotation(annotation::INTERRUPTION_DEADLINE));
+    let moments = [carried, told].into_iter().flatten().filter_map(|text| text.parse::<Timestamp>().ok());
+    moments.map(millis).min()
+}
+
+fn millis(moment: Timestamp) -> Millis {
+    Millis(u64::try_from(moment.as_millisecond()).unwrap_or_default())
+}
+
+fn claim_target(claim: &NodeClaim) -> Target {
+    Target::Claim(claim.metadata.name.clone().unwrap_or_default())
+}
+
+fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
+    let disrupted = Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
+    PodOnNode {
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        namespace: pod.namespace().to_owned(),
+        name: pod.name().to_owned(),
+        owner_kind: pod.controller().map(|owner| owner.kind.clone()),
+        critical: PodOnNode::is_critical(&pod.spec.priority_class_name, pod.spec.priority.unwrap_or_default()),
+        priority: pod.spec.priority.unwrap_or_default(),
+        size: size(pod),
+        claims: 0,
+        grace_seconds: pod.spec.termination_grace_period_seconds.and_then(|grace| grace.try_into().ok()).unwrap_or(30),
+        terminal: pod.is_terminal(),
+        deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| millis(time.0)),
+        tolerates_disrupted: pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted)),
+        mirror: pod.is_static(),
+        do_not_disrupt: pod.is_do_not_disrupt(now),
+    }
+}
+
+/// What its containers request together; how much init containers ask for does not decide an order.
+fn size(pod: &Pod) -> u64 {
+    let requested = |resource: &str| {
+        let each =
+            pod.spec.containers.iter().filter_map(|it| it.resources.requests.get(resource)?.amount(resource).ok());
+        each.fold(0, i64::saturating_add)
+    };
+    PodOnNode::size(requested("cpu"), requested("memory"))
+}
+
+fn request(action: drain::Action, by: Millis) -> Option<Request> {
+    let of = |namespace, name, uid: &String| PodRef { namespace, name, uid: uid.clone() };
+    match action {
+        drain::Action::Evict { namespace, pod, uid, grace } => {
+            Some(Request { step: Step::Evict(of(namespace, pod, &uid), grace), uid, by })
+        }
+        drain::Action::Delete { namespace, pod, uid, grace } => {
+            Some(Request { step: Step::DeletePod(of(namespace, pod, &uid), grace), uid, by })
+        }
+        // The index follows the API server by a watch: the next look is as fresh as a list.
+        drain::Action::List => None,
+    }
+}
+
+/// The pool whose counters a node's end belongs to.
+#[must_use]
+pub fn pool_of(view: &View) -> &str {
+    view.claim.as_deref().map_or("", pool)
+}
+
+#[cfg(test)]
+mod stories;
+#[cfg(test)]
+mod tests;

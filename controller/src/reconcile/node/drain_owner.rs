@@ -1,0 +1,160 @@
+//! Who empties a node: its own agent where there is one that listens, the controller where not, never both and never nobody. The agent
+//! is asked by an annotation and answers with a condition; here is how long it is waited for, and why it is not any more. Then the
+//! controller signs on the node, and asks for pods once nothing of the agent's can arrive any more (`drain::Drain::relieve`).
+
+use std::time::Duration;
+
+use api::objects::Node;
+use api::{DrainRequest, DrainSaid, DrainTaken, annotation, condition, reason};
+use drain::{Drain, Millis};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::{View, millis};
+use crate::write::writer::{Step, Target};
+
+/// An agent that has not reported for this long does not count as alive.
+const SILENCE: SignedDuration = SignedDuration::from_mins(3);
+/// While it drains it reports every few seconds.
+const SILENCE_DRAINING: SignedDuration = SignedDuration::from_secs(30);
+/// Within this time it acknowledges what it is asked for.
+const ACKNOWLEDGES: SignedDuration = SignedDuration::from_secs(5);
+/// Why a drain is the controller's from the beginning.
+pub(super) const UNHEARD: &str = "no agent has been heard of for 3 minutes";
+
+/// Whose hands a node is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Hands {
+    /// Its agent is to be asked for this, or for something else than before.
+    Ask(DrainRequest),
+    /// Its agent drains it, or may still say that it will.
+    Agent,
+    /// The controller's, and why. It stays so until an agent takes the controller's signature away.
+    Ours(String),
+}
+
+/// Decides whose hands the node of `view` is in, as long as pods are left that have to go.
+pub(super) fn whose(view: &View) -> Hands {
+    if view.node.annotation(annotation::DRAIN_TAKEN_OVER).is_some() {
+        return Hands::Ours(taken(&view.node).map_or_else(|| UNHEARD.to_owned(), |taken| taken.reason));
+    }
+    let wanted = request(view);
+    let standing = standing(&view.node).filter(|standing| standing.id == wanted.id);
+    let silence = view.now.duration_since(heard(&view.node).unwrap_or(Timestamp::MIN));
+    match standing {
+        None if silence < SILENCE => Hands::Ask(wanted),
+        None => Hands::Ours(UNHEARD.to_owned()),
+        Some(standing) => asked(view, &wanted, &standing, silence),
+    }
+}
+
+fn asked(view: &View, wanted: &DrainRequest, standing: &DrainRequest, silence: SignedDuration) -> Hands {
+    let since = view.now.duration_since(standing.asked.unwrap_or(Timestamp::MIN));
+    let ours = |why: &str| Hands::Ours(why.to_owned());
+    let same = (standing.deadline, standing.termination) == (wanted.deadline, wanted.termination);
+    match answer(&view.node, &standing.id) {
+        None if since < ACKNOWLEDGES => Hands::Agent,
+        None => ours("its agent has not acknowledged the drain within 5 s"),
+        Some(_) if silence >= SILENCE_DRAINING => ours("its agent has been silent for 30 s"),
+        Some(Answer::Over) => ours("its agent is done, but pods are left"),
+        Some(Answer::Drains) if !same => Hands::Ask(wanted.clone()),
+        Some(Answer::Drains) => Hands::Agent,
+    }
+}
+
+/// Until when the controller may ask for pods, now that it is its turn; `None` asks it to sign first.
+pub(super) fn relieve(view: &View, drain: &mut Drain) -> Option<Millis> {
+    let signed = taken(&view.node).map(|taken| millis(taken.at));
+    drain.relieve(millis(view.now), signed, view.node.annotation(annotation::AGENT_HEARTBEAT).is_some())
+}
+
+/// Signs on the node as it was seen: whatever was written there since is seen first.
+pub(super) fn sign(view: &View, why: &str) -> Step {
+    let metadata = json!({
+        "resourceVersion": view.node.metadata.resource_version,
+        "annotations": {annotation::DRAIN_TAKEN_OVER: signature(view, why)},
+    });
+    Step::Patch(Target::Node(view.node.name().to_owned()), json!({"metadata": metadata}))
+}
+
+/// What the controller signs with.
+pub(super) fn signature(view: &View, why: &str) -> String {
+    DrainTaken { id: id(view), reason: why.to_owned(), at: view.now }.to_string()
+}
+
+/// How long the node's agent has left before it is not waited for any more; `None` while it is not in its hands.
+pub(super) fn patience(view: &View) -> Option<Duration> {
+    let left = match whose(view) {
+        Hands::Ask(_) => ACKNOWLEDGES,
+        Hands::Agent => {
+            let standing = standing(&view.node)?;
+            match answer(&view.node, &standing.id) {
+                None => ACKNOWLEDGES - view.now.duration_since(standing.asked?),
+                Some(_) => SILENCE_DRAINING - view.now.duration_since(heard(&view.node)?),
+            }
+        }
+        Hands::Ours(_) => return None,
+    };
+    Duration::try_from(left).ok()
+}
+
+/// What an agent on this node would be asked for. The moment of the first wish stays.
+pub(super) fn request(view: &View) -> DrainRequest {
+    let id = id(view);
+    let asked = standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.asked);
+    DrainRequest {
+        id,
+        reason: super::why(view).to_owned(),
+        deadline: super::deadline(view).and_then(|at| Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()),
+        daemon_sets: true,
+        termination: true,
+        asked: Some(asked.unwrap_or(view.now)),
+    }
+}
+
+/// What agent and controller call the drain.
+fn id(view: &View) -> String {
+    format!("termination-{}", view.node.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// Whether the node's agent has been asked for this drain.
+pub(super) fn is_asked(view: &View) -> bool {
+    standing(&view.node).is_some_and(|standing| standing.id == id(view))
+}
+
+/// Whether somebody on the machine would hear a wish.
+pub(super) fn is_heard(view: &View) -> bool {
+    heard(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
+}
+
+/// What the node's agent said of the drain that we asked for.
+#[must_use]
+pub fn said(node: &Node) -> Option<DrainSaid> {
+    let standing = standing(node)?;
+    let found = node.condition(condition::NODE_DRAINED)?;
+    Some(DrainSaid::parse(&found.message)).filter(|said| said.ids.contains(&standing.id))
+}
+
+enum Answer {
+    Drains,
+    Over,
+}
+
+fn answer(node: &Node, id: &str) -> Option<Answer> {
+    let found = node.condition(condition::NODE_DRAINED)?;
+    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| said == id);
+    let drains = found.status == condition::FALSE && found.reason == reason::DRAINING;
+    ours.then_some(if drains { Answer::Drains } else { Answer::Over })
+}
+
+fn standing(node: &Node) -> Option<DrainRequest> {
+    DrainRequest::parse(node.annotation(annotation::DRAIN)?).ok()
+}
+
+fn taken(node: &Node) -> Option<DrainTaken> {
+    DrainTaken::parse(node.annotation(annotation::DRAIN_TAKEN_OVER)?)
+}
+
+fn heard(node: &Node) -> Option<Timestamp> {
+    node.annotation(annotation::AGENT_HEARTBEAT)?.parse().ok()
+}

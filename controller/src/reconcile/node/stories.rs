@@ -1,0 +1,262 @@
+//! Stories of nodes that end (`stories/NAME.txt`), with what becomes of node, claim and instance second by second; and the stories of
+//! drains once more, as this controller drives them.
+
+use api::{NodeClaim, annotation, condition};
+use drain::{Action, Drain, Millis, PodOnNode, Reply};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Instance, View, asks, decide, start_drain};
+use crate::write::writer::{PodRef, Step, Target};
+use crate::fixture::{PROVIDER_ID, merge, pod};
+use play::story::{Cause, T0};
+use play::world::Player;
+use play::{Story, Telling};
+
+#[path = "../../../crates/drain/tests/stories/play.rs"]
+mod play;
+
+const FOLDER: &str = "controller/src/termination/stories";
+/// Conditions that are told of.
+const TOLD: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
+
+/// A controller whose API server and EC2 take everything at once; there is no agent.
+struct Terminating {
+    node: Value,
+    claim: Value,
+    pods: Vec<PodOnNode>,
+    /// `vol-NAME` is the pod's of that name.
+    volumes: Vec<String>,
+    instance: Instance,
+    drain: Option<Drain>,
+    released: bool,
+    next: Option<Millis>,
+    /// What it did, where a story tells more than what is asked of pods.
+    did: Option<Vec<String>>,
+    /// Events that were told.
+    events: Vec<String>,
+}
+
+fn timestamp(at: Millis) -> Timestamp {
+    Timestamp::from_millisecond(at.0.try_into().unwrap()).unwrap()
+}
+
+fn at_once() -> String {
+    timestamp(T0).to_string()
+}
+
+impl Terminating {
+    fn of_drains(story: &Story) -> Self {
+        let deadline = story.deadline.map(|at| timestamp(at).to_string());
+        let annotations = deadline.map(|at| json!({annotation::TERMINATION_TIMESTAMP: at}));
+        let node = json!({
+            "metadata": {
+                "name": "node-1", "uid": "node-uid", "resourceVersion": "9", "creationTimestamp": at_once(),
+                "deletionTimestamp": at_once(), "finalizers": ["karpenter.sh/termination"],
+            },
+            "spec": {"providerID": PROVIDER_ID},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        let claim = json!({
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": {
+                "name": "default-1", "uid": "claim-uid", "resourceVersion": "7", "generation": 1,
+                "creationTimestamp": at_once(), "deletionTimestamp": at_once(),
+                "finalizers": ["karpenter.sh/termination"], "annotations": annotations,
+            },
+            "spec": {
+                "requirements": [], "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "expireAfter": "Never",
+            },
+            "status": {"providerID": PROVIDER_ID, "nodeName": "node-1"},
+        });
+        Self {
+            node,
+            claim,
+            pods: Vec::new(),
+            volumes: Vec::new(),
+            instance: Instance::Alive,
+            drain: None,
+            released: false,
+            next: None,
+            did: None,
+            events: Vec::new(),
+        }
+    }
+
+    fn of_ends(story: &Story) -> Self {
+        Self { did: Some(Vec::new()), ..Self::of_drains(story) }
+    }
+
+    fn view(&self, now: Millis) -> View {
+        let uses = |volume: &String| self.pods.iter().any(|pod| *volume == format!("vol-{}", pod.name));
+        View {
+            node: serde_json::from_value(self.node.clone()).unwrap(),
+            claim: Some(serde_json::from_value(self.claim.clone()).unwrap()),
+            pods: self.pods.iter().map(|it| pod(&written(it))).collect(),
+            surging: Vec::new(),
+            attached: self.volumes.iter().filter(|volume| !uses(volume)).cloned().collect(),
+            instance: Instance::Unknown,
+            now: timestamp(now),
+        }
+    }
+
+    fn look(&mut self, now: Millis) -> Vec<Action> {
+        let mut view = self.view(now);
+        let mut drain = self.drain.take().unwrap_or_else(|| start_drain(&view));
+        if asks(&view, &mut drain) {
+            view.instance = self.instance;
+        }
+        let decision = decide(&view, &mut drain);
+        self.drain = Some(drain);
+        self.next = decision.after.map(|after| now + after);
+        decision.steps.into_iter().for_each(|step| self.carry_out(step));
+        if decision.released && !self.released {
+            self.tell("the node is let go".to_owned());
+        }
+        self.released |= decision.released;
+        decision.requests.into_iter().filter_map(|request| action(request.step)).collect()
+    }
+
+    fn carry_out(&mut self, step: Step) {
+        match step {
+            Step::Patch(Target::Node(_), body) => {
+                if body["spec"]["taints"].is_array() {
+                    self.tell("the node is closed".to_owned());
+                }
+                merge(&mut self.node, &body);
+            }
+            Step::PatchStatus(Target::Claim(_), body) => {
+                let before = self.conditions();
+                merge(&mut self.claim, &json!({"status": body["status"]}));
+                let news: Vec<String> = self.conditions().into_iter().filter(|it| !before.contains(it)).collect();
+                news.into_iter().for_each(|it| self.tell(it));
+            }
+            Step::Terminate(_) => {
+                self.instance = Instance::Ending;
+                self.tell("the instance is told to end".to_owned());
+            }
+            Step::Note(note) => {
+                let event = format!("event {}", note.reason());
+                if !self.events.contains(&event) {
+                    self.events.push(event.clone());
+                    self.tell(event);
+                }
+            }
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn conditions(&self) -> Vec<String> {
+        let claim: NodeClaim = serde_json::from_value(self.claim.clone()).unwrap();
+        let conditions = claim.status.map(|status| status.conditions).unwrap_or_default();
+        let told = conditions.iter().filter(|it| TOLD.contains(&it.type_.as_str())).map(|it| {
+            let why =
+                if it.status == condition::TRUE { String::new() } else { format!(" ({}: {})", it.reason, it.message) };
+            format!("{} is {}{why}", it.type_, it.status)
+        });
+        told.collect()
+    }
+
+    fn tell(&mut self, what: String) {
+        self.did.iter_mut().for_each(|did| did.push(what.clone()));
+    }
+}
+
+/// The pod as the API has it.
+fn written(pod: &PodOnNode) -> Value {
+    let owner = pod
+        .owner_kind
+        .as_ref()
+        .map(|kind| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true}]));
+    let bears = json!([{"key": api::taint::DISRUPTED, "operator": "Exists"}]);
+    let annotations = [(annotation::MIRROR_POD, pod.mirror), (annotation::DO_NOT_DISRUPT, pod.do_not_disrupt)];
+    let annotations: Value =
+        annotations.iter().filter(|(_, holds)| *holds).map(|(key, _)| ((*key).to_owned(), json!("true"))).collect();
+    let class = if pod.critical { "system-cluster-critical" } else { "" };
+    json!({
+        "metadata": {
+            "name": pod.name, "uid": pod.uid, "ownerReferences": owner, "annotations": annotations,
+            "deletionTimestamp": pod.deletion.map(|at| timestamp(at).to_string()),
+        },
+        "spec": {
+            "terminationGracePeriodSeconds": pod.grace_seconds, "priority": pod.priority, "priorityClassName": class,
+            "tolerations": if pod.tolerates_disrupted { bears } else { Value::Null },
+        },
+        "status": {"phase": if pod.terminal { "Succeeded" } else { "Running" }},
+    })
+}
+
+fn action(step: Step) -> Option<Action> {
+    match step {
+        Step::Evict(PodRef { namespace, name, uid }, grace) => Some(Action::Evict { namespace, pod: name, uid, grace }),
+        Step::DeletePod(PodRef { namespace, name, uid }, grace) => {
+            Some(Action::Delete { namespace, pod: name, uid, grace })
+        }
+        _ => None,
+    }
+}
+
+impl Player for Terminating {
+    fn hear(&mut self, _: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>) {
+        (self.pods, self.volumes) = (pods, volumes);
+    }
+
+    fn reply(&mut self, now: Millis, uid: &str, reply: &Reply) {
+        let drain = self.drain.as_mut().expect("it has asked");
+        drain.reply(now, uid, reply);
+        self.next = Some(now + super::next_moment(&self.view(now), self.drain.as_ref().expect("it has asked")));
+    }
+
+    fn step(&mut self, now: Millis) -> Vec<Action> {
+        // What was written calls for another look at once.
+        for _ in 0..20 {
+            let before = (self.node.clone(), self.claim.clone(), self.instance);
+            let asked = if self.released { Vec::new() } else { self.look(now) };
+            if !asked.is_empty() || before == (self.node.clone(), self.claim.clone(), self.instance) {
+                return asked;
+            }
+        }
+        unreachable!("it never comes to rest")
+    }
+
+    fn next(&self, _: Millis) -> Option<Millis> {
+        self.next.filter(|_| !self.released)
+    }
+
+    fn restart(&mut self, _: Millis) {
+        self.drain = None;
+    }
+
+    fn is_done(&self) -> bool {
+        match self.did {
+            Some(_) => self.released,
+            None => self.drain.as_ref().is_some_and(Drain::is_done),
+        }
+    }
+
+    fn learn(&mut self, who: &str, what: &str) {
+        match (who, what) {
+            ("instance", "gone") => self.instance = Instance::Gone,
+            ("kubelet", "silent") => self.node["status"]["conditions"][0]["status"] = json!("Unknown"),
+            _ => unreachable!("{who} is {what}"),
+        }
+    }
+
+    fn did(&mut self) -> Vec<String> {
+        self.did.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+#[test]
+fn every_story_of_an_end_ends_as_blessed() {
+    let bless = std::env::var_os("BLESS").is_some();
+    play::all(FOLDER, Telling { bless, anothers: false }, |_| true, Terminating::of_ends);
+}
+
+#[test]
+fn the_controller_ends_every_story_of_a_drain_as_blessed() {
+    let telling = Telling { bless: false, anothers: true };
+    play::all(play::SHARED, telling, |story| story.cause == Cause::Termination, Terminating::of_drains);
+}

@@ -1,0 +1,156 @@
+//! Pods that go only once a copy of them is up: each is let go by its ReplicaSet, which makes another, and is evicted when that is
+//! ready. Which pod waits for which copies stands on the pod ([`api::objects::Surged`]), so whoever looks next can go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::{Node, Pod, Surged};
+use api::{NodeClaim, annotation, label, reason};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::{View, concerns, deadline, millis};
+use crate::write::writer::{PodRef, Step};
+use crate::write::events::{Note, Object};
+use crate::state::index::Index;
+
+/// Copies come up elsewhere, and nothing of that calls for a look at this node.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// A ReplicaSet that has made no pod for so long wants none: its Deployment was scaled down, rolled out or deleted.
+const UNWANTED: SignedDuration = SignedDuration::from_mins(5);
+/// After so long people hear of a copy that is not ready.
+const SLOW: SignedDuration = SignedDuration::from_mins(1);
+/// What is left for evictions when copies are not waited for any more.
+const HURRY: Duration = Duration::from_secs(60);
+/// How far the clocks of the API server and of the controller may be apart.
+const CLOCKS: SignedDuration = SignedDuration::from_secs(30);
+/// The API server cuts names that it makes up before their last five letters.
+const NAME_FRONT: usize = 58;
+
+/// A pod of the node that asks for a copy.
+#[derive(Clone, Debug)]
+pub struct Surging {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Whose pod it was and since when not; `None` until it is let go.
+    pub surged: Option<Surged>,
+    /// What its ReplicaSet has made since.
+    pub copies: Vec<Arc<Pod>>,
+}
+
+/// The pods of a node on its way out that ask for a copy.
+#[must_use]
+pub fn of(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging> {
+    if !concerns(node) {
+        return Vec::new();
+    }
+    let pool_asks = claim.is_some_and(|claim| pool_asks(index, claim));
+    let surging =
+        index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()).filter_map(|pod| {
+            let surged = pod.surged();
+            let asks = surged.is_some() || pod.surges(pool_asks, || is_alone(index, pod));
+            let copies = surged.as_ref().map(|surged| copies(index, pod, surged)).unwrap_or_default();
+            asks.then(|| Surging { pod: Arc::clone(pod), surged, copies })
+        });
+    surging.collect()
+}
+
+/// Whether a copy of the pod is to be up before it goes from the claim's node.
+#[must_use]
+pub fn surges(index: &Index, claim: &NodeClaim, pod: &Pod) -> bool {
+    pod.surges(pool_asks(index, claim), || is_alone(index, pod))
+}
+
+fn pool_asks(index: &Index, claim: &NodeClaim) -> bool {
+    index.pool_of(claim).is_some_and(|pool| pool.surges() == Ok(true))
+}
+
+fn is_alone(index: &Index, pod: &Pod) -> bool {
+    let Some(owner) = pod.replica_set() else { return false };
+    made_by(index, pod.namespace(), &owner.name, &owner.uid).filter(|it| it.is_bound()).count() == 1
+}
+
+fn copies(index: &Index, pod: &Pod, surged: &Surged) -> Vec<Arc<Pod>> {
+    let since = surged.since.saturating_sub(CLOCKS).unwrap_or(surged.since);
+    let newer = |it: &&Arc<Pod>| it.metadata.creation_timestamp.as_ref().is_some_and(|made| made.0 >= since);
+    made_by(index, pod.namespace(), &surged.name, &surged.owner).filter(newer).cloned().collect()
+}
+
+/// Live pods that a ReplicaSet calls its own.
+fn made_by<'a>(index: &'a Index, namespace: &str, name: &str, uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let front: String = format!("{name}-").chars().take(NAME_FRONT).collect();
+    let own = move |pod: &Pod| pod.controller().is_some_and(|owner| owner.uid == uid);
+    let named = index.pods.starting_with(format!("{namespace}/{front}"));
+    named.filter(move |pod| own(pod) && !pod.is_terminal() && !pod.is_terminating())
+}
+
+/// What is to be done before any pod is asked to leave; `None` where nothing is waited for.
+pub(super) fn before_draining(view: &View) -> Option<Vec<Step>> {
+    if !is_patient(view) || super::drain_owner::is_asked(view) {
+        return None;
+    }
+    let waiting: Vec<&Surging> = view.surging.iter().filter(|it| waits(it, view)).collect();
+    let letting_go = waiting.iter().filter_map(|it| let_go(it, view.now)).flatten();
+    let slow = waiting.iter().filter_map(|it| tell_of(it, view));
+    (!waiting.is_empty()).then(|| letting_go.chain(slow).collect())
+}
+
+/// In whose names the node waits.
+pub(super) fn waited_for(view: &View) -> String {
+    let waiting = view.surging.iter().filter(|it| waits(it, view));
+    let names: Vec<String> = waiting.map(|it| format!("{}/{}", it.pod.namespace(), it.pod.name())).collect();
+    names.join(", ")
+}
+
+/// Whether the node's deadline leaves time for copies. One that is taken back within minutes has none to spare.
+fn is_patient(view: &View) -> bool {
+    let grace = view.pods.iter().filter_map(|pod| pod.spec.termination_grace_period_seconds).max().unwrap_or(30);
+    let needed = Duration::from_secs(u64::try_from(grace).unwrap_or_default()) + HURRY;
+    deadline(view).is_none_or(|deadline| deadline.since(millis(view.now)) > needed)
+}
+
+/// Each pod that was let go needs a copy of its own.
+fn waits(surging: &Surging, view: &View) -> bool {
+    let Some(surged) = &surging.surged else { return true };
+    let same = |it: &&Surging| it.surged.as_ref().is_some_and(|other| other.owner == surged.owner);
+    let needed = view.surging.iter().filter(same).count();
+    let ready = surging.copies.iter().filter(|copy| copy.is_ready()).count();
+    let unwanted = surging.copies.is_empty() && view.now.duration_since(surged.since) >= UNWANTED;
+    ready < needed && !unwanted
+}
+
+fn let_go(surging: &Surging, now: Timestamp) -> Option<[Step; 2]> {
+    let pod = &surging.pod;
+    let owner = pod.replica_set().filter(|_| surging.surged.is_none())?;
+    let since = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let surged = Surged { owner: owner.uid.clone(), name: owner.name.clone(), since };
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    let metadata = json!({
+        "uid": uid,
+        "resourceVersion": pod.metadata.resource_version,
+        "labels": {label::POD_TEMPLATE_HASH: null},
+        "annotations": {annotation::SURGED: surged.to_string()},
+    });
+    let target = PodRef { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid };
+    let message = "Its node goes; it stays until a copy of it is ready elsewhere".to_owned();
+    let note = Note::normal(Object::of::<Pod>(pod.as_ref()), reason::SURGING, message);
+    Some([Step::PatchPod(target, json!({"metadata": metadata})), Step::Note(note)])
+}
+
+fn tell_of(surging: &Surging, view: &View) -> Option<Step> {
+    let since = surging.surged.as_ref()?.since;
+    let pod = &surging.pod;
+    let unready =
+        surging.copies.iter().find(|copy| !copy.is_ready()).map_or("its ReplicaSet has made none", |it| it.name());
+    let message = format!(
+        "pod {}/{} stays until a copy of it is ready, for {} s now: {unready}",
+        pod.namespace(),
+        pod.name(),
+        view.now.duration_since(since).as_secs()
+    );
+    let slow = view.now.duration_since(since) >= SLOW;
+    slow.then(|| Step::Note(Note::warning(Object::of(view.node.as_ref()), reason::FAILED_DRAINING, message)))
+}
+
+#[cfg(test)]
+mod tests;

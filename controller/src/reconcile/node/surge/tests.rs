@@ -1,0 +1,200 @@
+//! Copies first, evictions then, and never for ever.
+
+use std::sync::Arc;
+
+use api::objects::{Node, Pod};
+use api::{annotation, condition, label, reason};
+use serde_json::{Value, json};
+
+use super::super::{Decision, View, decide, start_drain};
+use super::of;
+use crate::fixture::{at, body, claim, merge, node, pod, pool, status, words, written};
+use crate::state::index::Index;
+use crate::reconcile::nodeclaim::Instance;
+
+const STATUS: &str = "status of claim default-1";
+
+/// A pod of the Deployment `web`, changed: on the node, ready and as old as that.
+fn of_web(name: &str, change: &Value) -> Arc<Pod> {
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9", "uid": "rs", "controller": true});
+    let mut all = json!({
+        "metadata": {
+            "name": name, "uid": name, "ownerReferences": [owner], "creationTimestamp": at(0).to_string(),
+            "labels": {"app": "web", label::POD_TEMPLATE_HASH: "7d9"},
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    merge(&mut all, change);
+    pod(&all)
+}
+
+fn asks() -> Value {
+    json!({"metadata": {"annotations": {annotation::SURGE: "true"}}})
+}
+
+/// A pod that was let go so many seconds after the creation of its node.
+fn let_go(name: &str, since: i64) -> Arc<Pod> {
+    let surged = format!("rs web-7d9 {}", at(since));
+    let annotations = json!({annotation::SURGE: "true", annotation::SURGED: surged});
+    of_web(
+        name,
+        &json!({"metadata": {
+            "annotations": annotations, "ownerReferences": null, "labels": {label::POD_TEMPLATE_HASH: null},
+        }}),
+    )
+}
+
+/// What its ReplicaSet made elsewhere then.
+fn copy(name: &str, made: i64, ready: &str) -> Arc<Pod> {
+    of_web(
+        name,
+        &json!({
+            "metadata": {"creationTimestamp": at(made).to_string()},
+            "spec": {"nodeName": "node-2"},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }),
+    )
+}
+
+/// A node that goes since its hundredth second.
+struct Scene {
+    index: Index,
+    node: Arc<Node>,
+    claim: Value,
+}
+
+impl Scene {
+    fn with(pods: &[Arc<Pod>]) -> Self {
+        let node = node(&json!({
+            "metadata": {
+                "deletionTimestamp": at(100).to_string(), "finalizers": ["karpenter.sh/termination"],
+                "annotations": {annotation::AGENT_HEARTBEAT: at(100).to_string()},
+            },
+            "spec": {"taints": [{"key": api::taint::DISRUPTED, "effect": "NoSchedule"}]},
+        }));
+        let mut ending = status(&[]);
+        merge(&mut ending, &json!({"metadata": {"deletionTimestamp": at(100).to_string()}}));
+        let mut index = Index::default();
+        for pod in pods {
+            drop(index.apply(pod.as_ref().clone(), at(0), true));
+        }
+        Self { index, node, claim: ending }
+    }
+
+    fn with_pool(mut self, annotations: &Value) -> Self {
+        let pool = pool(&json!({"metadata": {"annotations": annotations}}));
+        drop(self.index.apply(pool.as_ref().clone(), at(0), true));
+        self
+    }
+
+    fn ending_by(mut self, seconds: i64) -> Self {
+        let deadline = json!({annotation::TERMINATION_TIMESTAMP: at(seconds).to_string()});
+        merge(&mut self.claim, &json!({"metadata": {"annotations": deadline}}));
+        self
+    }
+
+    fn view(&self, seconds: i64) -> View {
+        let claim = claim(&self.claim);
+        View {
+            surging: of(&self.index, &self.node, Some(&claim)),
+            claim: Some(claim),
+            pods: self.index.pods_on("node-1").cloned().collect(),
+            attached: Vec::new(),
+            instance: Instance::Alive,
+            now: at(seconds),
+            node: Arc::clone(&self.node),
+        }
+    }
+
+    fn look(&self, seconds: i64) -> Decision {
+        let view = self.view(seconds);
+        decide(&view, &mut start_drain(&view))
+    }
+}
+
+/// Whether pods are asked to leave, by the agent or by us.
+fn drains(decision: &Decision) -> bool {
+    words(&decision.steps).contains(&"patch node node-1".to_owned()) || !decision.requests.is_empty()
+}
+
+#[test]
+fn a_pod_is_let_go_before_anybody_is_asked_to_leave() {
+    let decision = Scene::with(&[of_web("web-7d9-a", &asks()), pod(&json!({}))]).look(110);
+    assert_eq!(words(&decision.steps), ["patch pod web-7d9-a", "event Surging", STATUS]);
+    assert!(decision.requests.is_empty(), "others wait too");
+    assert_eq!(decision.after.map(|after| after.as_secs()), Some(1));
+    let change = &body(&decision.steps)["metadata"];
+    assert_eq!(change["labels"], json!({label::POD_TEMPLATE_HASH: null}));
+    assert_eq!(change["annotations"][annotation::SURGED], format!("rs web-7d9 {}", at(110)));
+    let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::DRAINING));
+    assert_eq!(message, "waiting for copies of default/web-7d9-a");
+}
+
+#[test]
+fn it_leaves_when_its_copy_is_ready() {
+    let gone = let_go("web-7d9-a", 110);
+    let rows = [
+        ("nothing was made yet", vec![], 111, false),
+        ("made and not ready", vec![copy("web-7d9-b", 110, "False")], 112, false),
+        ("ready", vec![copy("web-7d9-b", 110, "True")], 113, true),
+        ("ready, by a clock that is late", vec![copy("web-7d9-b", 95, "True")], 113, true),
+        ("another was ready long before", vec![copy("web-7d9-b", 10, "True")], 113, false),
+        ("its ReplicaSet wants none", vec![], 410, true),
+        ("wanted and not ready for an hour", vec![copy("web-7d9-b", 110, "False")], 3700, false),
+    ];
+    for (what, copies, seconds, expected) in rows {
+        let pods: Vec<_> = copies.into_iter().chain([Arc::clone(&gone)]).collect();
+        assert_eq!(drains(&Scene::with(&pods).look(seconds)), expected, "{what}");
+    }
+}
+
+#[test]
+fn each_of_several_has_a_copy_of_its_own() {
+    let two = [let_go("web-7d9-a", 110), let_go("web-7d9-b", 110)];
+    let one_up = [copy("web-7d9-c", 110, "True"), copy("web-7d9-d", 110, "False")];
+    let both_up = [copy("web-7d9-c", 110, "True"), copy("web-7d9-d", 110, "True")];
+    for (copies, expected) in [(one_up, false), (both_up, true)] {
+        let pods: Vec<_> = two.iter().cloned().chain(copies).collect();
+        assert_eq!(drains(&Scene::with(&pods).look(120)), expected);
+    }
+}
+
+#[test]
+fn a_copy_that_is_slow_is_named_to_people() {
+    let pods = [let_go("web-7d9-a", 110), copy("web-7d9-b", 110, "False")];
+    assert_eq!(words(&Scene::with(&pods).look(169).steps), [STATUS]);
+    assert_eq!(words(&Scene::with(&pods).look(170).steps), ["event FailedDraining", STATUS]);
+}
+
+#[test]
+fn a_deadline_is_kept() {
+    let pods = [of_web("web-7d9-a", &asks())];
+    assert!(!drains(&Scene::with(&pods).ending_by(300).look(209)), "30 s of grace and a minute for evictions are left");
+    assert!(drains(&Scene::with(&pods).ending_by(300).look(210)));
+    assert!(drains(&Scene::with(&[let_go("web-7d9-a", 110)]).ending_by(300).look(210)));
+}
+
+#[test]
+fn a_pool_asks_for_single_pods() {
+    let single = || vec![of_web("web-7d9-a", &json!({}))];
+    let pair = || vec![of_web("web-7d9-a", &json!({})), copy("web-7d9-b", 0, "True")];
+    let asks = json!({annotation::SURGE: "true"});
+    for (pods, annotations, expected) in [(single(), &asks, 1), (pair(), &asks, 0), (single(), &json!({}), 0)] {
+        let scene = Scene::with(&pods).with_pool(annotations);
+        assert_eq!(scene.view(110).surging.len(), expected, "{annotations}");
+    }
+}
+
+#[test]
+fn what_was_handed_over_stays_handed_over() {
+    let scene = Scene::with(&[of_web("web-7d9-a", &asks())]);
+    let mut view = scene.view(110);
+    view.surging.clear();
+    let asked = decide(&view, &mut start_drain(&view));
+    let mut changed = serde_json::to_value(scene.node.as_ref()).unwrap();
+    merge(&mut changed, &body(&asked.steps));
+    let view = View { node: Arc::new(serde_json::from_value(changed).unwrap()), ..scene.view(111) };
+    assert!(!words(&decide(&view, &mut start_drain(&view)).steps).contains(&"patch pod web-7d9-a".to_owned()));
+}

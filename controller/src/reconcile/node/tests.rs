@@ -1,0 +1,437 @@
+//! A node's end, decision by decision.
+
+use api::status::Conditioned;
+use api::{DrainRequest, DrainTaken, annotation, condition, label, reason, taint};
+use serde_json::{Value, json};
+
+use super::{Decision, Instance, Request, View, asks, concerns, decide, next_moment, start_drain};
+use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, status, words, written};
+
+const TERMINATE: &str = "terminate i-1";
+const STATUS: &str = "status of claim default-1";
+const RELEASE: &str = "patch node node-1";
+
+/// A node that was told to go 100 s after its creation, and is closed already.
+fn leaving(change: &Value) -> Value {
+    let mut all = json!({
+        "metadata": {"deletionTimestamp": at(100).to_string(), "finalizers": ["other", "karpenter.sh/termination"]},
+        "spec": {"taints": [{"key": taint::DISRUPTED, "effect": "NoSchedule"}]},
+    });
+    merge(&mut all, change);
+    all
+}
+
+/// Its claim, that goes as well, with these conditions.
+fn ending(conditions: &[Value]) -> Value {
+    let mut all = status(conditions);
+    merge(&mut all, &json!({"metadata": {"deletionTimestamp": at(100).to_string()}}));
+    all
+}
+
+fn drained(word: &str, since: i64) -> Value {
+    ending(&[cond(condition::DRAINED, word, since)])
+}
+
+fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Instance, seconds: i64) -> View {
+    View {
+        node: node(node_change),
+        claim: Some(claim(claim_change)),
+        pods: pods.iter().map(pod).collect(),
+        surging: Vec::new(),
+        attached: Vec::new(),
+        instance,
+        now: at(seconds),
+    }
+}
+
+/// By a controller that signs itself.
+fn fresh(view: &View) -> Decision {
+    let mut drain = start_drain(view);
+    drain.sign();
+    decide(view, &mut drain)
+}
+
+/// The node once the controller has signed for its drain at that moment.
+fn signed(change: &Value, seconds: i64) -> Value {
+    let taken = DrainTaken { id: "termination-node-uid".into(), reason: "its agent sleeps".into(), at: at(seconds) };
+    let mut all = change.clone();
+    merge(&mut all, &json!({"metadata": {"annotations": {annotation::DRAIN_TAKEN_OVER: taken.to_string()}}}));
+    all
+}
+
+/// What the controller signs with in the first patch.
+fn signature(decision: &Decision) -> Option<DrainTaken> {
+    let body = body(&decision.steps);
+    assert!(body["metadata"]["resourceVersion"].is_string() || body["metadata"]["annotations"].is_null(), "{body}");
+    DrainTaken::parse(body["metadata"]["annotations"][annotation::DRAIN_TAKEN_OVER].as_str()?)
+}
+
+fn requests(decision: &Decision) -> Vec<String> {
+    decision.requests.iter().flat_map(|Request { step, .. }| words(std::slice::from_ref(step))).collect()
+}
+
+#[test]
+fn only_a_deleted_node_with_our_finalizer_concerns_us() {
+    let held = json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}});
+    let foreign = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
+    for (change, expected) in [(json!({}), false), (held, false), (foreign, false), (leaving(&json!({})), true)] {
+        assert_eq!(concerns(&node(&change)), expected, "{change}");
+    }
+}
+
+#[test]
+fn the_claim_follows_its_node() {
+    let decision = fresh(&look(&leaving(&json!({})), &status(&[]), &[], Instance::Alive, 110));
+    assert_eq!(words(&decision.steps)[0], "delete claim default-1 (claim-uid)");
+}
+
+#[test]
+fn first_no_new_pods_and_no_traffic() {
+    let open = leaving(&json!({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}}));
+    let decision = fresh(&look(&open, &ending(&[]), &[json!({})], Instance::Alive, 110));
+    assert_eq!(words(&decision.steps), ["patch node node-1"]);
+    assert!(decision.requests.is_empty(), "no pod is asked before the node is closed");
+    let body = body(&decision.steps);
+    assert_eq!(body["metadata"]["labels"][label::EXCLUDE_BALANCERS], label::KARPENTER);
+    assert_eq!(signature(&decision).map(|taken| taken.at), Some(at(110)), "no agent is there to be asked");
+    let keys: Vec<&str> = body["spec"]["taints"].as_array().unwrap().iter().filter_map(|t| t["key"].as_str()).collect();
+    assert_eq!(keys, ["own", taint::DISRUPTED]);
+}
+
+#[test]
+fn pods_are_asked_to_leave_before_the_instance_ends() {
+    let decision = fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], Instance::Alive, 110));
+    assert_eq!(requests(&decision), ["evict web"]);
+    assert_eq!(words(&decision.steps), [STATUS]);
+    let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::DRAINING));
+    assert_eq!(message, "1 pods left");
+    assert!(decision.after.is_some());
+}
+
+/// Even an empty node waits 5 s, so that a pod that was bound while it was closed is seen.
+#[test]
+fn an_empty_node_waits_five_seconds_and_no_longer() {
+    let rows = [
+        ("first look", ending(&[]), Instance::Alive, vec![STATUS], Some(5000)),
+        ("after 4 s", drained("Unknown", 106), Instance::Alive, vec![STATUS], Some(1000)),
+        ("after 5 s", drained("Unknown", 105), Instance::Alive, vec![TERMINATE, STATUS], Some(1000)),
+        ("told to end", drained("True", 109), Instance::Ending, vec![STATUS], Some(1000)),
+        ("ended", drained("True", 109), Instance::Gone, vec![RELEASE], None),
+        ("nobody knows", drained("Unknown", 105), Instance::Unknown, vec![STATUS], Some(1000)),
+    ];
+    for (what, claim, instance, expected, after) in rows {
+        let decision = fresh(&look(&leaving(&json!({})), &claim, &[], instance, 110));
+        assert_eq!(words(&decision.steps), expected, "{what}");
+        assert_eq!(decision.after.map(|after| after.as_millis()), after, "{what}");
+        assert_eq!(decision.released, expected == [RELEASE], "{what}");
+    }
+}
+
+/// Once drained it stays so: the wait for the instance does not begin the drain anew.
+#[test]
+fn a_drained_node_is_not_drained_again() {
+    let view = look(&leaving(&json!({})), &drained("True", 109), &[], Instance::Ending, 110);
+    let decision = fresh(&view);
+    assert_eq!(written(&decision.steps, condition::DRAINED).unwrap().0, "True");
+    assert!(!view.claim.unwrap().is_true(condition::INSTANCE_TERMINATING), "so the status is news");
+}
+
+#[test]
+fn a_machine_that_is_gone_lets_its_node_go_at_once() {
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let rows = [
+        ("silent and gone", silent.clone(), Instance::Gone, true),
+        ("silent, but EC2 runs it", silent.clone(), Instance::Alive, false),
+        ("silent, and EC2 was not asked", silent, Instance::Unknown, false),
+        ("gone, but kubelet answers", json!({}), Instance::Gone, false),
+    ];
+    for (what, state, instance, released) in rows {
+        let decision = fresh(&look(&leaving(&state), &ending(&[]), &[json!({})], instance, 110));
+        assert_eq!(decision.released, released, "{what}");
+        if released {
+            assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]), "{what}");
+        }
+    }
+}
+
+/// EC2 is asked about a node's instance when something depends on it: not while pods leave.
+#[test]
+fn ec2_is_asked_once_the_drain_is_over_or_while_kubelet_is_silent() {
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let open = json!({"spec": {"taints": null}});
+    let pod = || vec![json!({})];
+    let rows = [
+        ("pods are left", json!({}), drained("Unknown", 100), pod(), false),
+        ("pods are left, kubelet is silent", silent, drained("Unknown", 100), pod(), true),
+        ("not closed yet", open, ending(&[]), vec![], false),
+        ("a late pod may show", json!({}), drained("Unknown", 106), vec![], false),
+        ("drained", json!({}), drained("Unknown", 105), vec![], true),
+        ("told to end", json!({}), drained("True", 109), vec![], true),
+    ];
+    for (what, node, claim, pods, asked) in rows {
+        let mut view = look(&leaving(&node), &claim, &pods, Instance::Unknown, 110);
+        assert_eq!(asks(&view, &mut start_drain(&view)), asked, "{what}");
+        view.attached = vec!["pv-1".to_owned()];
+        let drained = asked && view.node.is_ready();
+        assert_eq!(asks(&view, &mut start_drain(&view)), asked && !drained, "{what}, a volume is attached");
+        view.claim = None;
+        assert_eq!(asks(&view, &mut start_drain(&view)), asked && !drained, "{what}, but the instance is not ours");
+    }
+}
+
+/// A node that drains is looked at at the drain's own next moment, or when its agent has had its time; a drain that has nothing
+/// to do itself keeps nobody busy.
+#[test]
+fn a_draining_node_is_looked_at_when_something_is_due() {
+    use drain::{Millis, Reply};
+    let millis = |view: &View| Millis(u64::try_from(view.now.as_millisecond()).unwrap());
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let rows = [
+        ("its agent was asked 2 s ago", asked(290, 298, None), 3000),
+        ("its agent was heard a second ago", asked(299, 200, draining), 5000),
+        ("its agent was heard 28 s ago", asked(272, 200, draining), 2000),
+    ];
+    for (what, node, after) in rows {
+        let view = look(&node, &ending(&[]), &[json!({})], Instance::Unknown, 300);
+        assert_eq!(fresh(&view).after.map(|after| after.as_millis()), Some(after), "{what}");
+    }
+    let view = look(&signed(&leaving(&json!({})), 300), &ending(&[]), &[json!({})], Instance::Unknown, 300);
+    let mut drain = start_drain(&view);
+    drain.sign();
+    let uid = decide(&view, &mut drain).requests.remove(0).uid;
+    assert_eq!(next_moment(&view, &drain).as_millis(), 5000, "an answer is news");
+    let budget = Some("stays".to_owned());
+    drain.reply(millis(&view), &uid, &Reply::Blocked { budget, retry_after: None });
+    let next = next_moment(&view, &drain);
+    assert_eq!(Some(millis(&view) + next), drain.poll_timeout(millis(&view)), "the budget is asked again");
+    assert!(next.as_millis() >= 100, "{next:?}");
+}
+
+/// The longer an instance takes to end, the longer it is left alone.
+#[test]
+fn an_instance_that_ends_is_looked_at_less_and_less() {
+    let since = |terminating| {
+        ending(&[cond(condition::DRAINED, "True", 100), cond(condition::INSTANCE_TERMINATING, "True", terminating)])
+    };
+    let rows = [(110, 1000), (102, 1000), (86, 3000), (0, 5000)];
+    for (told, after) in rows {
+        let decision = fresh(&look(&leaving(&json!({})), &since(told), &[], Instance::Ending, 110));
+        assert_eq!(decision.after.map(|after| after.as_millis()), Some(after), "told {} s ago", 110 - told);
+    }
+}
+
+/// The node as it stands after `asked` with an agent that was heard at `heard` and says `said` of the drain.
+fn asked(heard: i64, asked: i64, said: Option<(&str, &str, &str)>) -> Value {
+    let request = json!({"id": "termination-node-uid", "daemonSets": true, "termination": true, "asked": at(asked)});
+    let request = request.to_string();
+    let said: Vec<Value> = said
+        .into_iter()
+        .map(|(word, why, message)| json!({"type": condition::NODE_DRAINED, "status": word, "reason": why, "message": message}))
+        .collect();
+    leaving(&json!({
+        "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(heard).to_string(), annotation::DRAIN: request}},
+        "status": {"conditions": said},
+    }))
+}
+
+/// A live agent is asked in the patch that closes the node, with all that it needs to know.
+#[test]
+fn a_live_agent_is_asked_as_the_node_is_closed() {
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
+    let mut claim = ending(&[cond(condition::DISRUPTION_REASON, "True", 100)]);
+    merge(&mut claim, &deadline);
+    for (heard, listens) in [(Some(300), true), (Some(121), true), (Some(120), false), (None, false)] {
+        let heard = heard.map(|heard| at(heard).to_string());
+        let open = leaving(&json!({
+            "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heard}}, "spec": {"taints": null},
+        }));
+        let decision = fresh(&look(&open, &claim, &[json!({})], Instance::Alive, 300));
+        let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().map(str::to_owned);
+        assert_eq!((request.is_some(), signature(&decision).is_none()), (listens, listens), "{heard:?}");
+        let Some(request) = request.and_then(|text| DrainRequest::parse(&text).ok()) else { continue };
+        assert_eq!(request.id, "termination-node-uid");
+        assert_eq!((request.deadline, request.asked), (Some(at(400)), Some(at(300))));
+        assert!(request.daemon_sets && request.termination);
+    }
+}
+
+/// Whoever can drains the node: the agent while it answers, the controller from the moment that it does not. It signs first, and asks
+/// nobody in the same breath.
+#[test]
+fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
+    let ours = "for=spot-1,termination-node-uid evicted=1 forced=0 left=1 seconds=3";
+    let draining = Some(("False", reason::DRAINING, ours));
+    let rows = [
+        ("asked 4 s ago", asked(290, 296, None), None),
+        ("not acknowledged in 5 s", asked(290, 295, None), Some("not acknowledged")),
+        ("drains for another", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), Some("not acknowledged")),
+        ("acknowledged", asked(271, 200, draining), None),
+        ("acknowledged, then silent", asked(270, 200, draining), Some("silent for 30 s")),
+        ("says that it is done", asked(299, 200, Some(("True", condition::DRAINED, ours))), Some("pods are left")),
+        ("gave up in time", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), Some("pods are left")),
+    ];
+    for (what, node, why) in rows {
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
+        assert!(decision.requests.is_empty(), "{what}");
+        let taken = signature(&decision);
+        assert_eq!(taken.is_some(), why.is_some(), "{what}");
+        if let Some((taken, why)) = taken.zip(why) {
+            assert!(taken.reason.contains(why) && taken.at == at(300), "{what}: {taken:?}");
+        }
+        let events = words(&decision.steps).iter().any(|step| step == "event DrainTakenOver");
+        assert_eq!(events, why.is_some(), "{what}");
+        assert!(decision.after.is_some(), "{what}: it keeps looking");
+    }
+}
+
+/// What the agent has sent before it could see the signature arrives within twenty seconds: until then nobody else is asked.
+#[test]
+fn between_the_signature_and_the_first_request_the_agents_last_ones_arrive() {
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let silent = || asked(260, 200, draining);
+    let seen = |node: &Value, seconds| look(node, &ending(&[]), &[json!({})], Instance::Alive, seconds);
+    let first = seen(&silent(), 300);
+    let mut drain = start_drain(&first);
+    assert!(signature(&decide(&first, &mut drain)).is_some());
+    let node = signed(&silent(), 300);
+    let rows = [(301, false, false), (320, false, false), (321, true, false)];
+    for (seconds, asks, signs) in rows {
+        let decision = decide(&seen(&node, seconds), &mut drain);
+        assert_eq!((!decision.requests.is_empty(), signature(&decision).is_some()), (asks, signs), "{seconds}");
+        assert!(decision.requests.iter().all(|request| request.by == super::millis(at(330))), "{seconds}");
+        assert!(words(&decision.steps).contains(&"event DrainTakenOver".to_owned()), "{seconds}");
+    }
+}
+
+/// A signature is good for half a minute; another controller's is as good as none.
+#[test]
+fn who_asks_has_signed_lately_and_itself() {
+    let node = signed(&leaving(&json!({})), 300);
+    for (seconds, signs) in [(300, false), (329, false), (330, true), (299, true)] {
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, seconds));
+        assert_eq!((signature(&decision).is_some(), decision.requests.is_empty()), (signs, signs), "{seconds}");
+    }
+    let view = look(&node, &ending(&[]), &[json!({})], Instance::Alive, 301);
+    let heir = decide(&view, &mut start_drain(&view));
+    assert!(signature(&heir).is_some() && heir.requests.is_empty());
+}
+
+/// A drain that was taken over is not given back, and an agent that has taken it back has it.
+#[test]
+fn an_agent_that_comes_back_finds_the_drain_in_the_controllers_hands_until_it_takes_it() {
+    let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let back = asked(299, 200, draining);
+    for (what, node, ours) in [("signed", signed(&back, 290), true), ("taken back", back, false)] {
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
+        let told = words(&decision.steps).contains(&"event DrainTakenOver".to_owned());
+        assert_eq!((told, decision.requests.is_empty()), (ours, true), "{what}");
+        assert!(signature(&decision).is_none(), "{what}");
+    }
+}
+
+/// A notice that comes while a node goes already brings its end forward, for the agent and for who relieves it.
+#[test]
+fn a_notice_brings_the_end_of_a_drain_forward() {
+    let notice = |word: &str, why: &str| {
+        leaving(&json!({
+            "metadata": {"annotations": {annotation::INTERRUPTION_DEADLINE: at(400).to_string()}},
+            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": word, "reason": why}]},
+        }))
+    };
+    let held = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let rows = [
+        ("a notice", notice("True", reason::SPOT_INTERRUPTION), true),
+        ("one that is over", notice("False", reason::INTERRUPTION_OVER), false),
+        ("a recommendation", notice("True", reason::REBALANCE_RECOMMENDATION), false),
+    ];
+    for (what, node, forced) in rows {
+        let node = signed(&node, 370);
+        let view = look(&node, &ending(&[]), std::slice::from_ref(&held), Instance::Alive, 370);
+        assert_eq!(requests(&fresh(&view)).contains(&"delete pod web".to_owned()), forced, "{what}");
+        assert_eq!(super::drain_owner::request(&view).deadline, Some(at(400)).filter(|_| forced), "{what}");
+    }
+}
+
+#[test]
+fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_unasked() {
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
+    let mut claim = ending(&[]);
+    merge(&mut claim, &deadline);
+    let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let unasked = leaving(&json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(290).to_string()}}}));
+    for (node, since) in [(asked(290, 200, ours), 200), (unasked, 300)] {
+        let decision = fresh(&look(&node, &claim, &[json!({})], Instance::Alive, 300));
+        assert!(decision.requests.is_empty());
+        let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().unwrap().to_owned();
+        let request = DrainRequest::parse(&request).unwrap();
+        assert_eq!((request.deadline, request.asked), (Some(at(400)), Some(at(since))));
+    }
+}
+
+/// Another controller that takes over finds the wish and the answer on the node, and does not ask again.
+#[test]
+fn a_fresh_controller_goes_by_what_stands_on_the_node() {
+    let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
+    let decision = fresh(&look(&asked(290, 200, ours), &ending(&[]), &[json!({})], Instance::Alive, 300));
+    assert!(decision.requests.is_empty());
+    assert_eq!(words(&decision.steps), [STATUS]);
+}
+
+/// A pod that may not be disturbed stays until its own grace period before the deadline, then it is deleted.
+#[test]
+fn the_claims_deadline_forces_the_end() {
+    let held = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
+    let with_deadline = |conditions: &[Value]| {
+        let mut all = ending(conditions);
+        merge(&mut all, &deadline);
+        all
+    };
+    let rows = [
+        ("no deadline", ending(&[]), 500, false),
+        ("long before it", with_deadline(&[]), 110, false),
+        ("31 s before it", with_deadline(&[]), 369, false),
+        ("30 s before it", with_deadline(&[]), 370, true),
+        ("after it", with_deadline(&[]), 401, true),
+    ];
+    for (what, claim, seconds, forced) in rows {
+        let node = signed(&leaving(&json!({})), seconds);
+        let view = look(&node, &claim, std::slice::from_ref(&held), Instance::Alive, seconds);
+        let decision = fresh(&view);
+        assert_eq!(requests(&decision).contains(&"delete pod web".to_owned()), forced, "{what}");
+        assert!(!requests(&decision).contains(&"evict web".to_owned()) || forced, "{what}");
+    }
+}
+
+#[test]
+fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
+    let mut view = look(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], Instance::Alive, 110);
+    view.claim = None;
+    assert_eq!(requests(&fresh(&view)), ["evict web"]);
+    view.pods.clear();
+    let decision = fresh(&view);
+    assert_eq!(words(&decision.steps), [RELEASE]);
+    assert!(decision.released);
+}
+
+/// Only volumes of pods that left are waited for (the index leaves the others out), and not beyond the deadline.
+#[test]
+fn the_instance_waits_for_volumes_to_detach_until_the_deadline() {
+    let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(200).to_string()}}});
+    let mut ending = drained("True", 110);
+    merge(&mut ending, &deadline);
+    let attached = |seconds| View {
+        attached: vec!["pv-1".to_owned()],
+        ..look(&leaving(&json!({})), &ending, &[], Instance::Alive, seconds)
+    };
+    let waiting = fresh(&attached(150));
+    assert_eq!(words(&waiting.steps), [STATUS, "event AwaitingVolumeDetachment"]);
+    let (state, why, _) = written(&waiting.steps, condition::VOLUMES_DETACHED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::AWAITING_VOLUME_DETACHMENT));
+
+    let late = fresh(&attached(201));
+    assert_eq!(words(&late.steps), [TERMINATE, STATUS]);
+    let (state, why, _) = written(&late.steps, condition::VOLUMES_DETACHED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("False", reason::TERMINATION_GRACE_PERIOD_ELAPSED));
+}

@@ -1,0 +1,82 @@
+//! The claim goes: its node first, then its instance, then its name.
+
+use api::status::Conditioned;
+use api::{NodeClaim, annotation, condition, finalizer, reason};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::{Decision, Instance, View, has_finalizer, name, next_look, target, write_status};
+use crate::write::writer::{Step, Target};
+use crate::write::events::{Note, Object};
+use crate::write::patches;
+
+/// Whether what becomes of the claim depends on its instance now: not before its node is gone, if it ever was one of the cluster.
+pub(super) fn asks(view: &View) -> bool {
+    let claim = &view.claim;
+    let leaves = claim.metadata.deletion_timestamp.is_some() && has_finalizer(claim);
+    leaves && missing_deadline(claim).is_none() && !has_node(view)
+}
+
+fn has_node(view: &View) -> bool {
+    view.claim.is_true(condition::REGISTERED) && !view.nodes.is_empty()
+}
+
+/// Decides about a claim that is being deleted.
+pub(super) fn decide(view: &View) -> Decision {
+    let claim = &view.claim;
+    let mut decision = Decision::default();
+    if !has_finalizer(claim) {
+        return decision;
+    }
+    if let Some(deadline) = missing_deadline(claim) {
+        let patch = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: deadline}}});
+        let message = format!("every pod must be gone by {deadline}");
+        let note = Note::warning(Object::of(claim.as_ref()), reason::TERMINATION_GRACE_PERIOD_EXPIRING, message);
+        decision.steps = vec![Step::Patch(target(claim), patch), Step::Note(note)];
+        return decision;
+    }
+    if has_node(view) {
+        for node in view.nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
+            let uid = node.metadata.uid.clone().unwrap_or_default();
+            decision.steps.push(Step::Delete(Target::Node(node.name().to_owned()), uid));
+        }
+        return decision;
+    }
+    end_instance(view, &mut decision);
+    decision
+}
+
+/// The forced end that the claim's grace period asks for, while it is not written down.
+fn missing_deadline(claim: &NodeClaim) -> Option<Timestamp> {
+    let annotations = claim.metadata.annotations.as_ref();
+    if annotations.is_some_and(|all| all.contains_key(annotation::TERMINATION_TIMESTAMP)) {
+        return None;
+    }
+    let grace = claim.spec.termination_grace_period.as_ref()?.seconds().ok()??;
+    let deleted = claim.metadata.deletion_timestamp.as_ref()?.0;
+    deleted.checked_add(SignedDuration::from_secs(grace)).ok()
+}
+
+fn end_instance(view: &View, decision: &mut Decision) {
+    let launched = crate::state::index::instance_id(&view.claim);
+    match (launched, view.instance) {
+        (None, _) | (Some(_), Instance::Gone) => release(&view.claim, decision),
+        (Some(_), Instance::Unknown) => decision.wake(next_look(&view.claim, view.now)),
+        (Some(id), Instance::Alive | Instance::Ending) => {
+            if view.instance == Instance::Alive {
+                decision.steps.push(Step::Terminate(id.to_owned()));
+            }
+            let mut claim = NodeClaim::clone(&view.claim);
+            claim.set_true(condition::INSTANCE_TERMINATING, view.now);
+            write_status(view, &claim, decision);
+            decision.wake(next_look(&view.claim, view.now));
+        }
+    }
+}
+
+/// Lets the claim's name go: nothing of it is left.
+fn release(claim: &NodeClaim, decision: &mut Decision) {
+    let patch = patches::without_finalizer(&claim.metadata, finalizer::TERMINATION);
+    decision.steps.push(Step::Patch(Target::Claim(name(claim).to_owned()), patch));
+    decision.released = true;
+}

@@ -1,0 +1,122 @@
+//! The agent's gates, seen from outside: the taint that they hold goes on the agent's word, in two writes, and a node whose gates stay
+//! closed for longer than its class allows is given up.
+
+use std::time::Duration;
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, Taint, condition, reason, taint};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{Decision, View, delete, name, target, time_left};
+use crate::write::writer::{Step, Target};
+use crate::write::events::{Note, Object};
+use crate::state::registration_health::Registration;
+use crate::write::patches;
+
+/// Between the two writes that lift the taint, counted from the second in which the first one was made (timestamps have no
+/// fractions): a quarter of a second at least.
+const SETTLE: Duration = Duration::from_millis(1250);
+/// A node that must wait for others of its pool to be replaced is looked at again after this long.
+const TURN: Duration = Duration::from_secs(30);
+
+/// How long the gates of a claim's node may stay closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Since its registration.
+    pub timeout: Duration,
+    /// Whether this node may be given up now: at most a fifth of a pool is, at a time.
+    pub turn: bool,
+}
+
+impl Limit {
+    /// The limit for `claim`, given every claim of its pool with its node. Whose turn it is follows from names, so that looks at
+    /// several claims at once agree.
+    #[must_use]
+    pub fn of(claim: &NodeClaim, timeout: Duration, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
+        let before = |other: &NodeClaim, node: Option<&Node>| {
+            is_given_up(other) || name(other) < name(claim) && is_late(other, node, timeout, now)
+        };
+        let ahead = pool.iter().filter(|(other, node)| before(other, *node)).count();
+        Self { timeout, turn: ahead < pool.len().div_ceil(5) }
+    }
+}
+
+/// Whether the claim is on its way out because its gates stayed closed.
+fn is_given_up(claim: &NodeClaim) -> bool {
+    let initialized = api::status::find(claim.conditions(), condition::INITIALIZED);
+    claim.metadata.deletion_timestamp.is_some() && initialized.is_some_and(|it| it.reason == reason::GATE_TIMEOUT)
+}
+
+fn is_late(claim: &NodeClaim, node: Option<&Node>, timeout: Duration, now: Timestamp) -> bool {
+    let waiting = claim.metadata.deletion_timestamp.is_none() && !claim.is_true(condition::INITIALIZED);
+    waiting && node.is_some_and(is_held) && left(claim, timeout, now).is_some_and(|left| left.is_zero())
+}
+
+fn left(claim: &NodeClaim, timeout: Duration, now: Timestamp) -> Option<Duration> {
+    let registered = api::status::find(claim.conditions(), condition::REGISTERED).filter(|it| it.is_true())?;
+    Some(time_left(registered.last_transition_time.0, timeout, now))
+}
+
+fn says_ready(node: &Node) -> bool {
+    node.condition(condition::AGENT_READY).is_some_and(|found| found.status == condition::TRUE)
+}
+
+/// Whether the agent's gates keep pods away.
+fn is_held(node: &Node) -> bool {
+    !says_ready(node) && taint_of(node).is_some()
+}
+
+fn taint_of(node: &Node) -> Option<&Taint> {
+    node.spec.taints.iter().find(|found| found.key == taint::AGENT_NOT_READY)
+}
+
+/// The next of the two writes that lift the taint, on the agent's word; whether there is one left. First it only loses its sting: a
+/// taint controller that has not heard of that yet must not meet pods that the scheduler has just sent.
+pub(super) fn lift_taint(view: &View, node: &Node, decision: &mut Decision) -> bool {
+    let Some(held) = taint_of(node).filter(|_| says_ready(node)) else { return false };
+    let others = node.spec.taints.iter().filter(|found| found.key != taint::AGENT_NOT_READY).cloned();
+    let mut taints: Vec<Taint> = others.collect();
+    if node.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE) {
+        let since = Timestamp::from_second(view.now.as_second()).unwrap_or(view.now);
+        let harmless = Taint::new(taint::AGENT_NOT_READY, taint::NO_SCHEDULE);
+        taints.push(Taint { time_added: Some(since.to_string()), ..harmless });
+    } else {
+        let since = held.time_added.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+        let wait = since.map_or(Duration::ZERO, |since| time_left(since, SETTLE, view.now));
+        if !wait.is_zero() {
+            decision.wake(wait);
+            return true;
+        }
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": node.metadata.resource_version},
+        "spec": {"taints": taints},
+    });
+    decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), patch));
+    decision.wake(SETTLE);
+    true
+}
+
+/// Gives the claim up if its node's gates have been closed for too long and it is its turn.
+pub(super) fn give_up(view: &View, claim: &NodeClaim, decision: &mut Decision) -> Option<Decision> {
+    let (limit, node) = (view.gates?, view.nodes.first().filter(|node| is_held(node))?);
+    let left = left(claim, limit.timeout, view.now)?;
+    if !left.is_zero() || !limit.turn {
+        decision.wake(if left.is_zero() { TURN } else { left });
+        return None;
+    }
+    let said = node.condition(condition::AGENT_READY).map_or("the agent has said nothing", |it| it.message.as_str());
+    let message = format!("the gates did not open within {} s of registration: {said}", limit.timeout.as_secs());
+    let mut failed = claim.clone();
+    failed.set_false(condition::INITIALIZED, reason::GATE_TIMEOUT, &message, view.now);
+    let note = Note::warning(Object::of(claim), reason::GATE_TIMEOUT, message.clone());
+    let patch = patches::status(&view.claim.metadata, &view.claim.status, &failed.status);
+    Some(Decision {
+        steps: vec![Step::PatchStatus(target(claim), patch), Step::Note(note), delete(claim)],
+        disrupted: Some("gate_timeout"),
+        registration: Some(Registration::Bad { reason: reason::GATE_TIMEOUT.to_owned(), message }),
+        ..Decision::default()
+    })
+}

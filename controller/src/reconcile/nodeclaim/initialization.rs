@@ -1,0 +1,57 @@
+//! The node is registered: it may take pods once kubelet is ready, what held pods back at the start is gone
+//! and every resource that pods asked for is there.
+//!
+//! Of the taints at the start Kerf owns one, `kerf.sh/agent-not-ready`: it goes once, when the agent says that
+//! the node is ready, and never comes back. All others belong to whoever set them.
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, condition, label, reason, taint};
+use serde_json::json;
+
+use super::{Decision, View, expected, gates};
+use crate::write::writer::{Step, Target};
+
+/// Initializes the claim's node.
+pub(super) fn initialize(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+    let Some(node) = view.nodes.first() else {
+        let message = "the Node that registered is not there";
+        claim.set_unknown(condition::INITIALIZED, reason::NODE_NOT_FOUND, message, view.now);
+        return;
+    };
+    nominated_pods::tell(view, node, decision);
+    if gates::lift_taint(view, node, decision) {
+        return;
+    }
+    match obstacle(claim, node) {
+        Some((reason, message)) => {
+            claim.set_unknown(condition::INITIALIZED, reason, &message, view.now);
+        }
+        None => {
+            let labels = json!({label::INITIALIZED: label::TRUE});
+            let patch = json!({"metadata": {"labels": labels, "resourceVersion": node.metadata.resource_version}});
+            decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), patch));
+            claim.set_true(condition::INITIALIZED, view.now);
+        }
+    }
+}
+
+/// The first thing that keeps the node from being initialized.
+fn obstacle(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
+    if !node.is_ready() {
+        return Some((reason::NODE_NOT_READY, "kubelet does not report Ready yet".to_owned()));
+    }
+    let startup = claim.spec.startup_taints.iter().flatten();
+    if let Some(left) = startup.into_iter().find(|wanted| node.spec.taints.iter().any(|found| found.matches(wanted))) {
+        return Some((reason::STARTUP_TAINTS_EXIST, format!("startup taint {} is still there", left.key)));
+    }
+    if let Some(left) = node.spec.taints.iter().find(|found| taint::is_known_ephemeral(found)) {
+        return Some((reason::KNOWN_EPHEMERAL_TAINTS_EXIST, format!("taint {} is still there", left.key)));
+    }
+    let missing = claim.spec.resources.requests.iter().find(|(name, wanted)| {
+        let asked = wanted.millis().is_ok_and(|amount| amount > 0);
+        let there = node.status.allocatable.get(*name).and_then(|amount| amount.millis().ok());
+        asked && there.unwrap_or(0) == 0
+    });
+    missing.map(|(name, _)| (reason::RESOURCE_NOT_REGISTERED, format!("the Node does not report {name} yet")))
+}

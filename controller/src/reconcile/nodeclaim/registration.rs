@@ -1,0 +1,92 @@
+//! The node has come: it gets what the claim says of it, and the taint that kept pods away until then goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::objects::Node;
+use api::status::Conditioned;
+use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
+use serde_json::{Value, json};
+
+use super::{Decision, View, expected};
+use crate::write::writer::{Step, Target};
+use crate::write::events::{Note, Object};
+use crate::state::registration_health::Registration;
+
+/// Registers the claim's only node.
+pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+    match view.nodes.as_slice() {
+        [] => {
+            let message = "no Node with the instance's provider id has registered yet";
+            claim.set_unknown(condition::REGISTERED, reason::NODE_NOT_FOUND, message, view.now);
+        }
+        [node] => {
+            if !node.has_taint(taint::UNREGISTERED, taint::NO_EXECUTE) && !node.is_registered() {
+                let message = "the Node registered without the taint karpenter.sh/unregistered:NoExecute, so pods \
+                               may have run there too early: check the image's kubelet configuration";
+                let note = Note::warning(Object::of(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
+                decision.steps.push(Step::Note(note));
+            }
+            nominated_pods::tell(view, node, decision);
+            decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), node_patch(claim, node)));
+            claim.status.get_or_insert_default().node_name = node.name().to_owned();
+            claim.set_true(condition::REGISTERED, view.now);
+            decision.registration = Some(Registration::Good);
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|node| node.name()).collect();
+            let message = format!("several Nodes carry the same provider id: {}", names.join(", "));
+            claim.set_false(condition::REGISTERED, reason::MULTIPLE_NODES_FOUND, &message, view.now);
+        }
+    }
+}
+
+/// Everything that registration changes on the node, in one optimistic write.
+fn node_patch(claim: &NodeClaim, node: &Arc<Node>) -> Value {
+    let mut labels: BTreeMap<&str, &str> =
+        claim.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    labels.insert(label::REGISTERED, label::TRUE);
+    let ours = [annotation::LAUNCH_TOKEN];
+    let annotations: BTreeMap<&String, &String> =
+        claim.metadata.annotations.iter().flatten().filter(|(key, _)| !ours.contains(&key.as_str())).collect();
+    let mut finalizers = node.metadata.finalizers.clone().unwrap_or_default();
+    if !finalizers.iter().any(|name| name == finalizer::TERMINATION) {
+        finalizers.push(finalizer::TERMINATION.to_owned());
+    }
+    json!({
+        "metadata": {
+            "resourceVersion": node.metadata.resource_version,
+            "labels": labels,
+            "annotations": annotations,
+            "finalizers": finalizers,
+            "ownerReferences": [owner(claim)],
+        },
+        "spec": {"taints": taints(claim, node)},
+    })
+}
+
+fn owner(claim: &NodeClaim) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "name": claim.metadata.name,
+        "uid": claim.metadata.uid,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// The node's taints without the unregistered one, and with the claim's unless the image set them itself.
+fn taints(claim: &NodeClaim, node: &Node) -> Vec<Taint> {
+    let mut taints: Vec<Taint> =
+        node.spec.taints.iter().filter(|found| found.key != taint::UNREGISTERED).cloned().collect();
+    if node.label(label::DO_NOT_SYNC_TAINTS) != Some(label::TRUE) {
+        let wanted = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
+        for wanted in wanted {
+            let known = taints.iter().any(|found| found.key == wanted.key && found.effect == wanted.effect);
+            if !known {
+                taints.push(wanted.clone());
+            }
+        }
+    }
+    taints
+}

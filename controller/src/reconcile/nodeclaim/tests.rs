@@ -1,0 +1,556 @@
+//! A claim's way, decision by decision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::objects::Node;
+use api::{condition, label, reason, taint};
+use serde_json::{Value, json};
+
+use super::{CapacityType, Decision, Instance, Limit, Scope, View, asks, decide};
+use crate::write::writer::Step;
+use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
+use crate::informer::interruption::{Kind, Notice};
+use crate::reconcile::work::Work;
+
+/// The claim with one look at it, so many seconds after its creation.
+fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {
+    View {
+        claim: claim(change),
+        pool: None,
+        nodes: nodes.iter().map(node).collect(),
+        expected: Vec::new(),
+        instance: Instance::Unknown,
+        last_pod_event: None,
+        gates: None,
+        notice: None,
+        now: at(seconds),
+    }
+}
+
+fn merged(parts: &[Value]) -> Value {
+    let mut all = json!({});
+    parts.iter().for_each(|part| merge(&mut all, part));
+    all
+}
+
+/// Launched and registered for as long as it exists; initialized or not.
+fn registered(initialized: &str) -> Value {
+    status(&[
+        cond(condition::LAUNCHED, "True", 0),
+        cond(condition::REGISTERED, "True", 0),
+        cond(condition::INITIALIZED, initialized, 0),
+        cond(condition::READY, initialized, 0),
+    ])
+}
+
+fn launched() -> Value {
+    status(&[cond(condition::LAUNCHED, "True", 240)])
+}
+
+/// The node as the decision's first patch of it would make it.
+fn patched(change: &Value, decision: &Decision) -> Node {
+    let mut object = serde_json::to_value(node(change).as_ref()).unwrap();
+    let patch = decision.steps.iter().find_map(|step| match step {
+        Step::Patch(crate::write::writer::Target::Node(_), body) => Some(body),
+        _ => None,
+    });
+    merge(&mut object, patch.unwrap());
+    serde_json::from_value(object).unwrap()
+}
+
+fn taints(node: &Node) -> Vec<&str> {
+    node.spec.taints.iter().map(|taint| taint.key.as_str()).collect()
+}
+
+#[test]
+fn the_finalizer_goes_on_before_anything_else() {
+    let decision = decide(&look(&json!({"metadata": {"finalizers": ["other"]}}), &[], 1));
+    assert_eq!(words(&decision.steps), ["patch claim default-1"]);
+    assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other", "karpenter.sh/termination"]));
+    assert_eq!(body(&decision.steps)["metadata"]["resourceVersion"], "7");
+    assert!(decision.work.is_empty());
+}
+
+#[test]
+fn a_launch_is_asked_for_by_token_or_by_gathering_stragglers() {
+    let tokenless = json!({"metadata": {"annotations": null}});
+    let rows = [
+        (json!({}), 0, vec![Work::Launch("kerf-1-2".to_owned())]),
+        (tokenless.clone(), 1, vec![]),
+        (tokenless, 2, vec![Work::Gather]),
+    ];
+    for (change, seconds, work) in rows {
+        assert_eq!(decide(&look(&change, &[], seconds)).work, work, "{change} after {seconds} s");
+    }
+}
+
+/// Both clocks follow the transition time of the condition, which begins as the claim's creation (core scenario 55).
+#[test]
+fn a_claim_that_gets_nowhere_is_given_up() {
+    let unlaunched = |since| status(&[cond(condition::LAUNCHED, "Unknown", since)]);
+    let unregistered =
+        |since| status(&[cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", since)]);
+    let rows = [
+        ("fresh", json!({}), 0, None),
+        ("not launched in time", json!({}), 300, Some("launch_timeout")),
+        ("just in time", unlaunched(0), 299, None),
+        ("not launched, seen before", unlaunched(0), 300, Some("launch_timeout")),
+        ("a later transition moves the deadline", unlaunched(200), 499, None),
+        ("and there it ends", unlaunched(200), 500, Some("launch_timeout")),
+        ("launched at minute 4, never seen again", launched(), 900, Some("registration_timeout")),
+        ("launched at minute 4, one second left", launched(), 899, None),
+        ("registration's later transition", unregistered(60), 959, None),
+        ("and its end", unregistered(60), 960, Some("registration_timeout")),
+        ("registered for hours", registered("Unknown"), 9000, None),
+    ];
+    for (what, change, seconds, reason) in rows {
+        let decision = decide(&look(&change, &[], seconds));
+        assert_eq!(decision.disrupted, reason, "{what}");
+        let deleted = words(&decision.steps).contains(&"delete claim default-1 (claim-uid)".to_owned());
+        assert_eq!(deleted, reason.is_some(), "{what}");
+    }
+}
+
+#[test]
+fn it_looks_again_when_the_time_is_up() {
+    let decision = decide(&look(&status(&[cond(condition::LAUNCHED, "Unknown", 0)]), &[], 100));
+    assert_eq!(decision.after.map(|after| after.as_secs()), Some(200));
+}
+
+#[test]
+fn registration_waits_for_exactly_one_node() {
+    let none = decide(&look(&launched(), &[], 300));
+    let (state, why, _) = written(&none.steps, condition::REGISTERED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::NODE_NOT_FOUND));
+
+    let twins = [json!({}), json!({"metadata": {"name": "node-2"}})];
+    let two = decide(&look(&launched(), &twins, 300));
+    let (state, why, message) = written(&two.steps, condition::REGISTERED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("False", reason::MULTIPLE_NODES_FOUND));
+    assert!(message.contains("node-1, node-2"), "{message}");
+    assert_eq!(words(&two.steps), ["status of claim default-1"], "neither node is touched");
+}
+
+#[test]
+fn pods_are_expected_before_the_node_opens_to_them() {
+    let waiting = |name: &str, nominated: Option<&str>| {
+        pod(
+            &json!({"metadata": {"name": name}, "spec": {"nodeName": null}, "status": {"nominatedNodeName": nominated}}),
+        )
+    };
+    let bound = pod(&json!({"metadata": {"name": "bound"}, "spec": {"nodeName": "node-2"}}));
+    let expected = vec![waiting("new", None), waiting("told", Some("node-1")), waiting("moved", Some("node-2")), bound];
+    let fresh = json!({"spec": {"taints": [{"key": taint::UNREGISTERED, "effect": "NoExecute"}]}});
+    let registers = View { expected: expected.clone(), ..look(&launched(), &[fresh], 300) };
+    let steps = ["expect new moved on node-1", "patch node node-1", "status of claim default-1"];
+    assert_eq!(words(&decide(&registers).steps), steps);
+    let (claim, node) = gated("default-1", &json!({}));
+    let waits = View { claim, nodes: vec![node], expected, ..look(&json!({}), &[], 300) };
+    assert_eq!(words(&decide(&waits).steps)[..1], steps[..1], "kube-scheduler may have forgotten");
+}
+
+#[test]
+fn registration_gives_the_node_what_the_claim_says() {
+    let wanted = json!({
+        "metadata": {"annotations": {"note": "kept"}},
+        "spec": {
+            "taints": [{"key": "gpu", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}],
+        },
+    });
+    let fresh = json!({
+        "metadata": {"finalizers": ["own"], "labels": {"own": "yes", "team": "red"}},
+        "spec": {"taints": [
+            {"key": taint::UNREGISTERED, "effect": "NoExecute"},
+            {"key": "gpu", "value": "image", "effect": "NoSchedule"},
+        ]},
+    });
+    let decision = decide(&look(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
+    assert_eq!(words(&decision.steps), ["patch node node-1", "status of claim default-1"]);
+    let after = patched(&fresh, &decision);
+    assert_eq!(taints(&after), ["gpu", taint::AGENT_NOT_READY]);
+    assert_eq!(after.spec.taints[0].value(), "image", "the image's own taint stays as it is");
+    assert_eq!((after.label("own"), after.label("team")), (Some("yes"), Some("blue")));
+    assert_eq!(after.label(label::REGISTERED), Some("true"));
+    assert_eq!(after.annotation("note"), Some("kept"));
+    assert_eq!(after.annotation("kerf.sh/launch-token"), None, "the token is the claim's own business");
+    assert_eq!(after.metadata.finalizers.unwrap(), ["own", "karpenter.sh/termination"]);
+    let owner = &after.metadata.owner_references.unwrap()[0];
+    let owner = (owner.kind.as_str(), owner.uid.as_str(), owner.block_owner_deletion);
+    assert_eq!(owner, ("NodeClaim", "claim-uid", Some(true)));
+    assert_eq!(written(&decision.steps, condition::REGISTERED).unwrap().0, "True");
+}
+
+#[test]
+fn taints_are_not_given_to_a_node_that_brings_its_own() {
+    let wanted = json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}});
+    let fresh = json!({
+        "metadata": {"labels": {label::DO_NOT_SYNC_TAINTS: "true"}},
+        "spec": {"taints": [
+            {"key": taint::UNREGISTERED, "effect": "NoExecute"}, {"key": "own", "effect": "NoSchedule"},
+        ]},
+    });
+    let decision = decide(&look(&merged(&[launched(), wanted]), std::slice::from_ref(&fresh), 300));
+    assert_eq!(taints(&patched(&fresh, &decision)), ["own"]);
+}
+
+#[test]
+fn a_node_that_pods_could_use_too_early_is_named() {
+    let decision = decide(&look(&launched(), &[json!({})], 300));
+    assert_eq!(words(&decision.steps)[0], format!("event {}", reason::UNREGISTERED_TAINT_MISSING));
+}
+
+#[test]
+fn the_agents_taint_goes_on_its_word_and_only_that_taint() {
+    let start = json!({"spec": {"startupTaints": [
+        {"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}, {"key": "cilium", "effect": "NoExecute"},
+    ]}});
+    let says = |word: &str| {
+        json!({
+            "spec": {"taints": [
+                {"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}, {"key": "cilium", "effect": "NoExecute"},
+            ]},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True"}, {"type": condition::AGENT_READY, "status": word},
+            ]},
+        })
+    };
+    let unready = decide(&look(&merged(&[registered("Unknown"), start.clone()]), &[says("False")], 60));
+    assert_eq!(words(&unready.steps), ["status of claim default-1"]);
+    let (_, why, message) = written(&unready.steps, condition::INITIALIZED).unwrap();
+    assert!(why == reason::STARTUP_TAINTS_EXIST && message.contains(taint::AGENT_NOT_READY), "{why}: {message}");
+
+    let ready = decide(&look(&merged(&[registered("Unknown"), start.clone()]), &[says("True")], 60));
+    assert_eq!(words(&ready.steps), ["patch node node-1"], "the rest waits for the node to be seen without it");
+    let harmless = patched(&says("True"), &ready);
+    assert_eq!(taints(&harmless), ["cilium", taint::AGENT_NOT_READY]);
+    assert!(!harmless.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE), "first it only loses its sting");
+
+    // Whoever carries on from here, after a crash too, knows by the taint itself how long that has been.
+    let harmless = json!({"spec": serde_json::to_value(&harmless.spec).unwrap(), "status": says("True")["status"]});
+    let claimed = merged(&[registered("Unknown"), start.clone()]);
+    let soon = decide(&look(&claimed, std::slice::from_ref(&harmless), 61));
+    assert_eq!((soon.steps.len(), soon.after.map(|after| after.as_millis())), (0, Some(250)));
+    let doubted = merged(&[harmless.clone(), json!({"status": says("False")["status"]})]);
+    let doubted = decide(&look(&claimed, &[doubted], 70));
+    assert_eq!(
+        words(&doubted.steps),
+        ["status of claim default-1"],
+        "never before the agent's word, not in between either"
+    );
+    assert_eq!(written(&doubted.steps, condition::INITIALIZED).unwrap().1, reason::STARTUP_TAINTS_EXIST);
+    let gone = decide(&look(&claimed, std::slice::from_ref(&harmless), 62));
+    assert_eq!(taints(&patched(&harmless, &gone)), ["cilium"]);
+
+    let later = decide(&look(&merged(&[registered("True"), start]), &[says("True")], 60));
+    assert!(later.steps.is_empty(), "once only: what somebody sets later is theirs: {:?}", words(&later.steps));
+}
+
+#[test]
+fn each_obstacle_to_initialization_is_named() {
+    let conditions = |word: &str| json!({"status": {"conditions": [{"type": "Ready", "status": word}]}});
+    let tainted = |key: &str, effect: &str| json!({"spec": {"taints": [{"key": key, "effect": effect}]}});
+    let gpus = |count: &str| json!({"status": {"allocatable": {"nvidia.com/gpu": count, "cpu": "4"}}});
+    let wants_gpu = json!({"spec": {"resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}});
+    let startup = json!({"spec": {"startupTaints": [{"key": "cilium", "effect": "NoExecute"}]}});
+    let rows = [
+        ("silent kubelet", json!({}), conditions("Unknown"), Some(reason::NODE_NOT_READY)),
+        ("unready kubelet", json!({}), conditions("False"), Some(reason::NODE_NOT_READY)),
+        ("a startup taint", startup.clone(), tainted("cilium", "NoExecute"), Some(reason::STARTUP_TAINTS_EXIST)),
+        ("its twin of another effect", startup, tainted("cilium", "NoSchedule"), None),
+        (
+            "not ready taint",
+            json!({}),
+            tainted(taint::NOT_READY, "NoSchedule"),
+            Some(reason::KNOWN_EPHEMERAL_TAINTS_EXIST),
+        ),
+        ("GPUs not there", wants_gpu.clone(), json!({}), Some(reason::RESOURCE_NOT_REGISTERED)),
+        ("no GPU counted yet", wants_gpu.clone(), gpus("0"), Some(reason::RESOURCE_NOT_REGISTERED)),
+        ("a GPU is there", wants_gpu, gpus("1"), None),
+        ("nothing in the way", json!({}), json!({}), None),
+    ];
+    for (what, asked, node, obstacle) in rows {
+        let decision = decide(&look(&merged(&[registered("Unknown"), asked]), std::slice::from_ref(&node), 60));
+        let (state, why, _) = written(&decision.steps, condition::INITIALIZED).unwrap();
+        match obstacle {
+            Some(reason) => assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason), "{what}"),
+            None => {
+                assert_eq!(state, "True", "{what}");
+                assert_eq!(patched(&node, &decision).label(label::INITIALIZED), Some("true"), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_notice_takes_the_claim_away_with_its_deadline() {
+    let deadline = "2026-03-01T12:07:00Z";
+    let noticed = |reason: &str| {
+        json!({
+            "metadata": {"annotations": {"kerf.sh/interruption-deadline": deadline}},
+            "status": {"conditions": [{"type": condition::INTERRUPTED, "status": "True", "reason": reason}]},
+        })
+    };
+    let decision = decide(&look(&registered("True"), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    let gone = ["event TerminatingOnInterruption", "delete claim default-1 (claim-uid)"];
+    assert_eq!(words(&decision.steps), ["patch claim default-1", gone[0], gone[1]]);
+    let annotations = &body(&decision.steps)["metadata"]["annotations"];
+    assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], deadline);
+    assert_eq!(decision.disrupted, Some("spot_interrupted"));
+
+    let known = json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": deadline}}});
+    let again = decide(&look(&merged(&[registered("True"), known]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    assert_eq!(words(&again.steps), gone);
+
+    let sooner =
+        json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": "2026-03-01T12:06:00Z"}}});
+    let kept = decide(&look(&merged(&[registered("True"), sooner]), &[noticed(reason::SPOT_INTERRUPTION)], 60));
+    assert_eq!(words(&kept.steps), gone, "a deadline never moves later");
+
+    let advice = decide(&look(&registered("True"), &[noticed(reason::REBALANCE_RECOMMENDATION)], 60));
+    assert!(advice.steps.is_empty(), "a recommendation is no notice");
+}
+
+#[test]
+fn what_the_controller_heard_takes_the_claim_away_too() {
+    let labels = json!({"metadata": {"labels": {
+        label::CAPACITY_TYPE: "spot",
+        label::INSTANCE_TYPE: "m5.large",
+        label::ZONE: "us-west-2a",
+        label::CAPACITY_RESERVATION_ID: "cr-1",
+    }}});
+    let hears = |kind: Kind, deadline: Option<i64>| {
+        let mut view = look(&merged(&[registered("True"), labels.clone()]), &[json!({})], 60);
+        view.notice = Some(Notice { kind, deadline: deadline.map(at) });
+        decide(&view)
+    };
+    let spot = hears(Kind::SpotInterrupted, Some(180));
+    let told = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
+    assert_eq!(
+        words(&spot.steps),
+        ["patch claim default-1", told[0], told[1], told[2], "delete claim default-1 (claim-uid)"],
+        "on claim and node"
+    );
+    assert_eq!(spot.disrupted, Some("spot_interrupted"));
+    assert!(spot.short.is_some());
+    let stopped = hears(Kind::InstanceStopped, None);
+    assert_eq!(words(&stopped.steps)[0], "event InstanceStopping", "no deadline, no patch");
+    assert_eq!((stopped.disrupted, stopped.short), (Some("instance_stopped"), None));
+    let taken = hears(Kind::CapacityReservationInterrupted, None);
+    assert_eq!(taken.short, Some(Scope::Reservation("cr-1".to_owned())), "nothing is left of what is taken back");
+    let forced = hears(Kind::SystemStatus, Some(60));
+    let annotations = &body(&forced.steps)["metadata"]["annotations"];
+    assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());
+}
+
+/// Where EC2 takes a spot machine back it has none to give; of on-demand it says nothing about the pool.
+#[test]
+fn a_notice_counts_the_spot_pool_as_out_of_stock() {
+    let condition = json!({"type": condition::INTERRUPTED, "status": "True", "reason": reason::SPOT_INTERRUPTION});
+    let noticed = json!({"status": {"conditions": [condition]}});
+    for (bought, short) in [("spot", true), ("on-demand", false)] {
+        let labels = json!({"metadata": {"labels": {
+            label::CAPACITY_TYPE: bought,
+            label::INSTANCE_TYPE: "m5.large",
+            label::ZONE: "us-west-2a",
+        }}});
+        let decision = decide(&look(&merged(&[registered("True"), labels]), std::slice::from_ref(&noticed), 60));
+        let expected = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
+        assert_eq!(decision.short, short.then_some(expected), "{bought}");
+    }
+}
+
+fn removal(change: &Value, nodes: &[Value], instance: Instance) -> Decision {
+    let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
+    let mut view = look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70);
+    view.instance = instance;
+    decide(&view)
+}
+
+fn removal_asks(change: &Value, nodes: &[Value]) -> bool {
+    let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
+    asks(&look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70))
+}
+
+/// First the node, then the instance, then the name: each only when the one before is gone.
+#[test]
+fn removal_goes_in_order() {
+    let leaving = json!({"metadata": {"deletionTimestamp": at(61).to_string()}});
+    let unlaunched = json!({"status": {"providerID": null, "conditions": null}});
+    let unregistered = json!({"status": {"conditions": [cond(condition::LAUNCHED, "True", 0)]}});
+    let (status, release) = ("status of claim default-1", "patch claim default-1");
+    let rows = [
+        ("a node is there", json!({}), vec![json!({})], Instance::Unknown, vec!["delete node node-1 (node-uid)"]),
+        ("it is on its way", json!({}), vec![leaving], Instance::Unknown, vec![]),
+        ("nobody asked EC2", json!({}), vec![], Instance::Unknown, vec![]),
+        ("the instance lives", json!({}), vec![], Instance::Alive, vec!["terminate i-1", status]),
+        ("it is ending", json!({}), vec![], Instance::Ending, vec![status]),
+        ("it is gone", json!({}), vec![], Instance::Gone, vec![release]),
+        ("a node that never registered", unregistered, vec![json!({})], Instance::Alive, vec!["terminate i-1", status]),
+        ("never launched", unlaunched, vec![], Instance::Unknown, vec![release]),
+    ];
+    for (what, change, nodes, instance, expected) in rows {
+        let decision = removal(&change, &nodes, instance);
+        assert_eq!(removal_asks(&change, &nodes), what.starts_with("a node that") || nodes.is_empty(), "{what}");
+        assert_eq!(words(&decision.steps), expected, "{what}");
+        assert_eq!(decision.released, expected.contains(&release), "{what}");
+        assert!(!decision.released || body(&decision.steps)["metadata"]["finalizers"] == json!([]), "{what}");
+    }
+}
+
+#[test]
+fn removal_leaves_others_finalizers_and_foreign_claims_alone() {
+    let held = json!({"metadata": {"finalizers": ["other", "karpenter.sh/termination"]}});
+    let decision = removal(&held, &[], Instance::Gone);
+    assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]));
+    let released = removal(&json!({"metadata": {"finalizers": ["other"]}}), &[], Instance::Alive);
+    assert!(released.steps.is_empty(), "{:?}", words(&released.steps));
+}
+
+#[test]
+fn removal_first_writes_down_the_forced_end() {
+    let graceful = json!({"spec": {"terminationGracePeriod": "5m"}});
+    let decision = removal(&graceful, &[json!({})], Instance::Unknown);
+    assert_eq!(words(&decision.steps), ["patch claim default-1", "event TerminationGracePeriodExpiring"]);
+    let annotations = &body(&decision.steps)["metadata"]["annotations"];
+    assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(360).to_string());
+}
+
+#[test]
+fn pod_events_are_kept_but_not_too_often() {
+    let mut view = look(&registered("True"), &[json!({})], 100);
+    view.last_pod_event = Some(at(95));
+    let first = decide(&view);
+    assert_eq!(body(&first.steps)["status"]["lastPodEventTime"], at(95).to_string());
+
+    let before = json!({"status": {"lastPodEventTime": at(92).to_string()}});
+    view.claim = claim(&merged(&[registered("True"), before]));
+    let second = decide(&view);
+    assert!(second.steps.is_empty(), "8 s after the last one");
+    assert_eq!(second.after.map(|after| after.as_secs()), Some(2));
+}
+
+#[test]
+fn a_quiet_node_is_consolidatable_until_a_pod_comes_or_its_pool_changes_its_mind() {
+    let asks = |after: &str| Some(pool(&json!({"spec": {"disruption": {"consolidateAfter": after}}})));
+    let visited = json!({"status": {"lastPodEventTime": at(60).to_string()}});
+    let node = json!({"metadata": {"labels": {label::INITIALIZED: label::TRUE}}});
+    let mut view = look(&merged(&[registered("True"), visited]), &[node], 359);
+    view.pool = asks("5m");
+    let early = decide(&view);
+    assert!(early.steps.is_empty(), "{:?}", words(&early.steps));
+    assert_eq!(early.after, Some(Duration::from_secs(1)), "it is looked at exactly then");
+
+    view.now = at(360);
+    let decision = decide(&view);
+    assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE).map(|told| told.0), Some("True".to_owned()));
+    view.claim = claim(&merged(&[serde_json::to_value(view.claim.as_ref()).unwrap(), body(&decision.steps)]));
+    assert!(decide(&view).steps.is_empty(), "it is said once");
+
+    let takes_back = |view: &View| {
+        let decision = decide(view);
+        assert_eq!(words(&decision.steps), ["status of claim default-1"]);
+        assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE), None);
+        decision.after
+    };
+    let mut visited = view.clone();
+    visited.last_pod_event = Some(at(358));
+    assert_eq!(takes_back(&visited), Some(Duration::from_secs(298)));
+    for never in [asks("Never"), asks("10m")] {
+        takes_back(&View { pool: never, ..view.clone() });
+    }
+    view.pool = Some(pool(&json!({"spec": {"replicas": 1, "disruption": {"consolidateAfter": "Never"}}})));
+    assert!(decide(&view).steps.is_empty(), "of static pools nothing is said");
+}
+
+/// A registered node that waits for its gates.
+fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
+    let named = json!({"metadata": {"name": name}});
+    let node = json!({
+        "spec": {"taints": [{"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}]},
+        "status": {"conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": condition::AGENT_READY, "status": "False", "message": "CNI since noon: no CNI"},
+        ]},
+    });
+    (claim(&merged(&[registered("Unknown"), named, more.clone()])), crate::fixture::node(&node))
+}
+
+#[test]
+fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
+    let timeout = Duration::from_secs(600);
+    let (claim, node) = gated("default-1", &json!({}));
+    let mut view = View { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
+    assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
+    view.gates = Some(Limit { timeout, turn: true });
+    let early = decide(&view);
+    assert_eq!((early.disrupted, early.after.map(|after| after.as_secs())), (None, Some(1)));
+    view.now = at(600);
+    let late = decide(&view);
+    let steps = ["status of claim default-1", "event GateTimeout", "delete claim default-1 (claim-uid)"];
+    assert_eq!(words(&late.steps), steps);
+    let (state, why, message) = written(&late.steps, condition::INITIALIZED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("False", "GateTimeout"));
+    assert!(message.contains("within 600 s") && message.contains("CNI since noon: no CNI"), "{message}");
+    assert_eq!(late.disrupted, Some("gate_timeout"));
+    view.gates = Some(Limit { timeout, turn: false });
+    let waits = decide(&view);
+    assert_eq!((waits.disrupted, waits.after.map(|after| after.as_secs())), (None, Some(30)));
+    view.gates = Some(Limit { timeout, turn: true });
+    let ready = json!({"status": {"conditions": [
+        {"type": "Ready", "status": "True"}, {"type": condition::AGENT_READY, "status": "True"},
+    ]}});
+    view.nodes = vec![crate::fixture::node(&merged(&[serde_json::to_value(view.nodes[0].as_ref()).unwrap(), ready]))];
+    assert_eq!(words(&decide(&view).steps), ["patch node node-1"], "late, but there");
+    view.nodes = vec![crate::fixture::node(&json!({}))];
+    assert_eq!(decide(&view).disrupted, None, "nobody's gates hold it back");
+}
+
+/// However many are late at once, and in whatever order they are looked at: a fifth of the pool, rounded up, goes.
+#[test]
+fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
+    let timeout = Duration::from_secs(600);
+    let going = json!({
+        "metadata": {"deletionTimestamp": at(600).to_string()},
+        "status": {"conditions": [merged(&[cond(condition::INITIALIZED, "False", 600), json!({"reason": "GateTimeout"})])]},
+    });
+    for (size, late, gone) in
+        [(1, 1, 0), (4, 4, 0), (5, 5, 1), (6, 6, 0), (10, 3, 0), (10, 10, 1), (10, 1, 2), (11, 5, 1)]
+    {
+        let fine = registered("True");
+        let pool: Vec<_> = (0..size)
+            .map(|index| match index {
+                _ if index < gone => gated(&format!("n-{index:02}"), &going),
+                _ if index < gone + late => gated(&format!("n-{index:02}"), &json!({})),
+                _ => gated(&format!("n-{index:02}"), &fine),
+            })
+            .collect();
+        let all: Vec<_> = pool.iter().map(|(claim, node)| (claim.as_ref(), Some(node.as_ref()))).collect();
+        let waiting = pool.iter().skip(gone).take(late);
+        let turns = waiting.filter(|(claim, _)| Limit::of(claim, timeout, &all, at(700)).turn).count();
+        let allowed = size.div_ceil(5);
+        assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");
+    }
+}
+
+#[test]
+fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() {
+    let narrowed = json!({"spec": {"template": {"spec": {"requirements": [{"key": "rack", "operator": "Exists"}]}}}});
+    let said = |pool| {
+        let view = View { pool, ..look(&registered("True"), &[json!({})], 600) };
+        written(&decide(&view).steps, condition::DRIFTED).map(|(status, reason, _)| (status, reason))
+    };
+    let drifted = ("True".to_owned(), reason::REQUIREMENTS_DRIFTED.to_owned());
+    assert_eq!(said(Some(pool(&narrowed))), Some(drifted));
+    assert_eq!(said(Some(pool(&json!({})))), None);
+}
+
+#[test]
+fn a_clock_that_is_set_back_gives_nobody_up() {
+    let conditions = [cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", 240)];
+    let decision = decide(&look(&status(&conditions), &[], 10));
+    assert_eq!(decision.disrupted, None);
+    assert_eq!(decision.after, Some(super::REGISTRATION_TIMEOUT), "its whole time again, and no more");
+    assert!(words(&decision.steps).iter().all(|step| !step.starts_with("delete")), "{:?}", words(&decision.steps));
+}

@@ -1,0 +1,116 @@
+//! EC2NodeClasses: what their selectors match now, whether machines can be launched from them, and their end.
+//!
+//! A look asks EC2 and IAM first, has IAM changed where a role lacks its profile, and hands all answers to a pure verdict.
+
+mod finalization;
+mod dry_run;
+mod user_data;
+mod readiness;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{EC2NodeClass, NodeClaim, NodePool, finalizer};
+use cloud::nodeclass::{self, Resolution};
+use jiff::Timestamp;
+
+use crate::write::writer::{Act, ActError, Step, Target};
+use crate::state::index::Index;
+use crate::capacity::offerings::Market;
+use crate::write::patches;
+
+/// All that a decision about a class depends on, but for AWS's answers.
+pub struct View {
+    class: Arc<EC2NodeClass>,
+    /// The claims that were made from it.
+    claims: Vec<Arc<NodeClaim>>,
+    /// The pools that launch from it.
+    pools: Vec<Arc<NodePool>>,
+    now: Timestamp,
+}
+
+/// What to do about a class.
+#[derive(Debug)]
+pub struct Decision {
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// When to look again.
+    pub after: Duration,
+    /// The size of the largest user data that machines of the class get, bytes; `None` while that is not known.
+    pub user_data: Option<u32>,
+}
+
+impl Decision {
+    fn new(steps: Vec<Step>, after: Duration) -> Self {
+        Self { steps, after, user_data: None }
+    }
+}
+
+/// The view of a class, if it exists.
+#[must_use]
+pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<View> {
+    let class = Arc::clone(index.classes.get(name)?);
+    let of_class = index.claims.values().filter(|claim| claim.spec.node_class_ref.name == name);
+    let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
+    Some(View { class, claims: of_class.cloned().collect(), pools: pools.cloned().collect(), now })
+}
+
+/// Asks AWS what the class selects, or what it leaves behind, and decides.
+///
+/// # Errors
+/// When AWS does not tell what the class leaves behind.
+pub async fn decide(view: &View, market: &Market, act: &Act) -> Result<Decision, ActError> {
+    if view.class.metadata.deletion_timestamp.is_some() {
+        return finalization::decide(view, market).await;
+    }
+    if !has_finalizer(&view.class) {
+        return Ok(Decision::new(vec![add_finalizer(&view.class)], market.class_refresh()));
+    }
+    let settings = market.settings_of_today();
+    let queries = nodeclass::queries(&view.class, &settings);
+    let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), view.now).await;
+    let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);
+    complete_profile(view, market, act, &mut resolution).await?;
+    let told = user_data::look(view, &resolution.class, &settings);
+    dry_run::rehearse(view, market, &mut resolution).await;
+    let mut decision = readiness::judge(view, market, resolution);
+    decision.steps.extend(told.notes);
+    Ok(Decision { user_data: told.bytes, ..decision })
+}
+
+/// Makes the profile whole; what IAM refuses becomes part of the verdict.
+async fn complete_profile(
+    view: &View,
+    market: &Market,
+    act: &Act,
+    resolution: &mut Resolution,
+) -> Result<(), ActError> {
+    for step in std::mem::take(&mut resolution.profile_steps) {
+        market.memory().forget_profile(step.profile());
+        log::info!(ec2nodeclass = resolution.class.name.as_str(), profile = step.profile(); "changing an instance profile");
+        match act.run(Step::Profile(step)).await {
+            Ok(()) => {}
+            Err(ActError::Cloud(error)) => {
+                resolution.profile_failed(&view.class, error, market.settings());
+                return Ok(());
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(())
+}
+
+fn has_finalizer(class: &EC2NodeClass) -> bool {
+    patches::has_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION)
+}
+
+fn add_finalizer(class: &EC2NodeClass) -> Step {
+    Step::Patch(target(class), patches::with_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION))
+}
+
+fn target(class: &EC2NodeClass) -> Target {
+    Target::Class(class.metadata.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

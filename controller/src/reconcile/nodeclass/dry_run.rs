@@ -1,0 +1,39 @@
+//! Tries out the calls of a launch before anybody waits for one: what IAM forbids is told on the class.
+
+use api::NodePool;
+use cloud::launch::Ask;
+use cloud::nodeclass::{self, Resolution};
+
+use super::View;
+use crate::capacity::offerings::Market;
+
+/// Asks AWS once in a while whether it would let us launch from the class. No answer changes nothing that is known.
+pub(super) async fn rehearse(view: &View, market: &Market, resolution: &mut Resolution) {
+    if market.settings().disable_dry_run || !resolution.is_ready() {
+        return;
+    }
+    let print = resolution.fingerprint(&view.class);
+    let name = resolution.class.name.clone();
+    if market.is_tried(&name, print, view.now) {
+        return;
+    }
+    let pools: Vec<Ask> = view.pools.iter().map(|pool| ask(pool)).collect();
+    let Some(probe) = market.probe(&view.class, &resolution.class, &pools, view.now) else { return };
+    match nodeclass::try_out(market.cloud(), &probe).await {
+        Ok(()) => market.tried(&name, print, view.now),
+        Err(failed) => resolution.launch_failed(failed),
+    }
+}
+
+/// What a claim of the pool would ask for, at least.
+pub(super) fn ask(pool: &NodePool) -> Ask {
+    let template = &pool.spec.template;
+    Ask {
+        pool: pool.metadata.name.clone().unwrap_or_default(),
+        requirements: cloud::types::requirements(&pool.template_requirements()),
+        labels: template.metadata.labels.clone().unwrap_or_default(),
+        taints: template.spec.taints.clone().unwrap_or_default(),
+        startup_taints: template.spec.startup_taints.clone().unwrap_or_default(),
+        ..Ask::default()
+    }
+}

@@ -1,0 +1,66 @@
+//! The end of a class: it goes once none of its claims is left, and takes with it what was made for it in AWS.
+
+use std::time::Duration;
+
+use api::{finalizer, reason};
+use cloud::nodeclass;
+use cloud::{InstanceProfile, LaunchTemplate};
+
+use super::{Decision, View, has_finalizer, target};
+use crate::write::writer::{ActError, Step};
+use crate::write::events::{Note, Object};
+use crate::capacity::offerings::Market;
+use crate::write::patches;
+
+/// A class that waits for its claims to go is woken by each of them.
+const DELETING_AGAIN: Duration = Duration::from_secs(600);
+/// So many names of waiting claims an event lists.
+const NAMED: usize = 5;
+
+/// What was made for a class.
+#[derive(Debug, Default)]
+pub(super) struct Estate {
+    pub(super) templates: Vec<LaunchTemplate>,
+    pub(super) profiles: Vec<InstanceProfile>,
+}
+
+pub(super) async fn decide(view: &View, market: &Market) -> Result<Decision, ActError> {
+    let nothing = || Ok(Decision::new(Vec::new(), DELETING_AGAIN));
+    if !has_finalizer(&view.class) {
+        return nothing();
+    }
+    if !view.claims.is_empty() {
+        return Ok(Decision::new(vec![waits(view)], DELETING_AGAIN));
+    }
+    let name = view.class.metadata.name.clone().unwrap_or_default();
+    let estate = estate(view, &name, market).await?;
+    market.forget(&name);
+    Ok(Decision::new(dissolve(view, estate), DELETING_AGAIN))
+}
+
+async fn estate(view: &View, name: &str, market: &Market) -> Result<Estate, ActError> {
+    let settings = market.settings();
+    let templates = market.cloud().launch_templates(&cloud::launch::template_tags(name, settings)).await?;
+    let profiles = match settings.isolated_vpc {
+        true => Vec::new(),
+        false => market.cloud().instance_profiles(&nodeclass::class_path(&view.class, settings)).await?,
+    };
+    Ok(Estate { templates, profiles })
+}
+
+/// The finalizer goes last: whatever fails before it is done again.
+pub(super) fn dissolve(view: &View, estate: Estate) -> Vec<Step> {
+    let mut steps: Vec<Step> = estate.profiles.iter().flat_map(nodeclass::removal).map(Step::Profile).collect();
+    steps.extend(estate.templates.into_iter().map(|template| Step::DeleteLaunchTemplate(template.name)));
+    let patch = patches::without_finalizer(&view.class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION);
+    steps.push(Step::Patch(target(&view.class), patch));
+    steps
+}
+
+fn waits(view: &View) -> Step {
+    let names = view.claims.iter().filter_map(|claim| claim.metadata.name.as_deref());
+    let named: Vec<&str> = names.take(NAMED).collect();
+    let message = format!("waiting for {} NodeClaims to go: {}", view.claims.len(), named.join(", "));
+    let reason = reason::WAITING_ON_NODE_CLAIM_TERMINATION;
+    Step::Note(Note::normal(Object::of(view.class.as_ref()), reason, message))
+}

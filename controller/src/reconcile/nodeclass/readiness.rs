@@ -1,0 +1,86 @@
+//! The verdict on a class: its conditions and status from what AWS answered.
+
+use std::time::Duration;
+
+use api::status::Conditioned;
+use api::{EC2NodeClass, condition, reason};
+use cloud::nodeclass::Resolution;
+
+use super::{Decision, View, target};
+use crate::write::writer::Step;
+use crate::capacity::offerings::Market;
+use crate::reconcile::hashes;
+use crate::write::patches;
+
+/// A class that selects nothing may soon do: somebody is probably at work on it.
+const UNREADY_AGAIN: Duration = Duration::from_secs(10);
+/// What IAM forbids is asked again no sooner: each time costs calls that launches need.
+const FORBIDDEN: [&str; 3] = [
+    reason::CREATE_LAUNCH_TEMPLATE_AUTH_CHECK_FAILED,
+    reason::CREATE_FLEET_AUTH_CHECK_FAILED,
+    reason::RUN_INSTANCES_AUTH_CHECK_FAILED,
+];
+/// What only a change of the class can mend: that wakes us, and nothing else need.
+const MENDED_BY_ITSELF: [&str; 2] = [reason::UNSUPPORTED_ALIAS, reason::TAG_VALIDATION_FAILED];
+const HOPELESS_AGAIN: Duration = Duration::from_secs(10 * 60);
+
+/// What AWS left unanswered keeps what was known; what it answered becomes the status.
+pub(super) fn judge(view: &View, market: &Market, resolution: Resolution) -> Decision {
+    let mut class = EC2NodeClass::clone(&view.class);
+    class.initialize(view.now);
+    for finding in &resolution.findings {
+        class.set(finding.condition, finding.status, finding.reason, &finding.message, view.now);
+    }
+    for error in &resolution.errors {
+        let name = resolution.class.name.as_str();
+        log::warn!(ec2nodeclass = name, error = daemon::error::chain(error).as_str(); "AWS does not tell what the class selects");
+    }
+    let ready = resolution.is_ready();
+    let answered = resolution.errors.is_empty();
+    if answered {
+        show(&mut class, &resolution, view);
+    }
+    let after = again(&resolution, market.class_refresh());
+    let name = resolution.class.name.clone();
+    if ready {
+        if let Err(problem) = market.learn(&view.class, resolution.class) {
+            let reason = reason::NODE_CLASS_NOT_READY;
+            class.set_false(condition::VALIDATION_SUCCEEDED, reason, &problem, view.now);
+            market.forget(&name);
+        }
+    } else if answered {
+        market.forget(&name);
+    }
+    let owner = (&view.class.metadata, target(&view.class));
+    let mut steps = hashes::OF_CLASS.steps(owner, &view.claims, &market.class_hash(&view.class));
+    steps.extend(status_step(view, &class));
+    Decision::new(steps, after)
+}
+
+fn show(class: &mut EC2NodeClass, resolution: &Resolution, view: &View) {
+    let status = class.status.get_or_insert_default();
+    status.subnets = resolution.status_subnets();
+    status.security_groups = resolution.status_security_groups();
+    status.amis = resolution.status_amis();
+    status.capacity_reservations = resolution.status_reservations(view.now);
+    // The profile that was there stays named: its machines run, and the next look compares it with the role.
+    if !resolution.class.instance_profile.is_empty() {
+        status.instance_profile.clone_from(&resolution.class.instance_profile);
+    }
+}
+
+fn again(resolution: &Resolution, refresh: Duration) -> Duration {
+    let bad = || resolution.findings.iter().filter(|finding| !finding.is_good());
+    if resolution.is_ready() || bad().any(|finding| FORBIDDEN.contains(&finding.reason)) {
+        refresh
+    } else if resolution.errors.is_empty() && bad().any(|finding| MENDED_BY_ITSELF.contains(&finding.reason)) {
+        HOPELESS_AGAIN
+    } else {
+        UNREADY_AGAIN
+    }
+}
+
+fn status_step(view: &View, class: &EC2NodeClass) -> Option<Step> {
+    let patch = patches::status(&view.class.metadata, &view.class.status, &class.status);
+    (class.status != view.class.status).then(|| Step::PatchStatus(target(class), patch))
+}

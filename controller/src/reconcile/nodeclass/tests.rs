@@ -1,0 +1,200 @@
+//! What goes with a class, and what its look comes to.
+
+use std::sync::Arc;
+
+use cloud::fake::FakeCloud;
+use cloud::nodeclass::{self, Resolution};
+use cloud::{Cloud as _, InstanceProfile, InstanceProfileRequest, LaunchTemplate, LaunchTemplateRequest};
+use serde_json::{Value, json};
+
+use super::finalization::{self, Estate, dissolve};
+use super::readiness::judge;
+use super::{View, rehearsal};
+use crate::write::writer::Step;
+use crate::fixture::{self, at, body, claim, class, words};
+use crate::capacity::offerings::Market;
+use crate::settings::Gates;
+
+#[test]
+fn a_class_takes_with_it_what_was_made_for_it() {
+    let profile = |name: &str, roles: &[&str]| InstanceProfile {
+        name: name.to_owned(),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        ..InstanceProfile::default()
+    };
+    let estate = Estate {
+        templates: vec![LaunchTemplate { name: "karpenter.k8s.aws/1".to_owned(), ..LaunchTemplate::default() }],
+        profiles: vec![profile("new", &["nodes"]), profile("half-made", &[])],
+    };
+    let finalizers = json!({"metadata": {"finalizers": ["karpenter.k8s.aws/termination"]}});
+    let view = View { class: class(&finalizers), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+    let expected = [
+        "remove role nodes from profile new",
+        "delete profile new",
+        "delete profile half-made",
+        "delete template karpenter.k8s.aws/1",
+        "patch class default",
+    ];
+    assert_eq!(words(&dissolve(&view, estate)), expected, "the finalizer goes last");
+    let nothing = dissolve(&View { class: Arc::clone(&view.class), ..view }, Estate::default());
+    assert_eq!(words(&nothing), ["patch class default"]);
+    assert_eq!(body(&nothing)["metadata"]["finalizers"], json!([]));
+}
+
+/// A class that somebody deleted, and an account with what was made for it and for a class beside it.
+async fn leaving(claims: usize, isolated_vpc: bool) -> (View, Market, FakeCloud) {
+    let fake = FakeCloud::builder("us-west-2").role("nodes").build().unwrap();
+    let settings = cloud::Settings { isolated_vpc, ..cloud::Settings::default() };
+    let change = json!({"metadata": {
+        "finalizers": ["karpenter.k8s.aws/termination"], "deletionTimestamp": at(30).to_string(),
+    }});
+    let claims = (0..claims).map(|nth| claim(&json!({"metadata": {"name": format!("default-{nth}")}}))).collect();
+    let view = View { class: class(&change), claims, pools: Vec::new(), now: at(60) };
+    for name in ["default", "other"] {
+        let request = LaunchTemplateRequest {
+            name: format!("karpenter.k8s.aws/{name}"),
+            tags: cloud::launch::template_tags(name, &settings),
+            ..LaunchTemplateRequest::default()
+        };
+        fake.create_launch_template(&request).await.unwrap();
+    }
+    let path = nodeclass::class_path(&view.class, &settings);
+    let profile = InstanceProfileRequest { name: "made".to_owned(), path, ..InstanceProfileRequest::default() };
+    fake.create_instance_profile(&profile).await.unwrap();
+    let market = Market::new(Arc::new(fake.clone()), settings, Gates::default());
+    (view, market, fake)
+}
+
+/// Rows: claims of the class, whether AWS can be reached for IAM, and what is done.
+#[tokio::test]
+async fn a_class_goes_once_its_claims_are_gone_and_leaves_other_classes_alone() {
+    let (template, finalizer) = ("delete template karpenter.k8s.aws/default", "patch class default");
+    let rows = [
+        (2, false, vec!["event WaitingOnNodeClaimTermination"]),
+        (0, false, vec!["delete profile made", template, finalizer]),
+        (0, true, vec![template, finalizer]),
+    ];
+    for (claims, isolated, expected) in rows {
+        let (view, market, fake) = leaving(claims, isolated).await;
+        let decision = finalization::decide(&view, &market).await.unwrap();
+        assert_eq!(words(&decision.steps), expected, "{claims} claims, isolated: {isolated}");
+        let asked_iam = fake.count("ListInstanceProfiles") + fake.count("GetInstanceProfile");
+        assert_eq!(asked_iam > 0, claims == 0 && !isolated, "{claims} claims, isolated: {isolated}");
+    }
+}
+
+#[tokio::test]
+async fn who_deletes_a_class_hears_which_claims_it_waits_for() {
+    let (view, market, _) = leaving(7, false).await;
+    let decision = finalization::decide(&view, &market).await.unwrap();
+    let [Step::Note(note)] = &decision.steps[..] else { panic!("{:?}", decision.steps) };
+    let named = "default-0, default-1, default-2, default-3, default-4";
+    assert_eq!(
+        note.message(),
+        format!("waiting for 7 NodeClaims to go: {named}"),
+        "five of them, for seven hundred are no message"
+    );
+}
+
+/// Whoever changes an annotation of the class wants to know now whether a launch would be allowed, not in half an hour.
+#[tokio::test]
+async fn a_new_annotation_has_the_launch_tried_out_again() {
+    let fake = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let market = fixture::market(&fake).await;
+    let mut tried = Vec::new();
+    for annotations in [json!({}), json!({}), json!({"try": "again"}), json!({"try": "again"})] {
+        let mut change = fixture::discovered();
+        fixture::merge(&mut change, &json!({"metadata": {"annotations": annotations}}));
+        let view = View { class: class(&change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+        let mut resolution = fixture::resolution(&view.class, &market).await;
+        dry_run::rehearse(&view, &market, &mut resolution).await;
+        assert!(resolution.is_ready(), "{resolution:?}");
+        tried.push(fake.count("CreateFleet(DryRun)"));
+    }
+    assert_eq!(tried, [1, 1, 2, 2]);
+}
+
+/// A market whose AWS has no roles, and a class as it is looked at there.
+fn resolution(change: &Value) -> (View, Market, Resolution) {
+    let cloud = FakeCloud::builder("us-west-2").build().unwrap();
+    let settings = cloud::Settings { kubernetes: "1.36".to_owned(), ..cloud::Settings::default() };
+    let market = Market::new(Arc::new(cloud), settings, Gates::default());
+    let view = View { class: class(change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+    let found = nodeclass::Answers {
+        subnets: Ok(vec![cloud::Subnet { id: "subnet-1".to_owned(), ..cloud::Subnet::default() }]),
+        security_groups: Ok(vec![cloud::SecurityGroup { id: "sg-1".to_owned(), ..cloud::SecurityGroup::default() }]),
+        images: Ok(Vec::new()),
+        reservations: Ok(Vec::new()),
+        placement_group: Ok(None),
+        profiles: Ok(vec![InstanceProfile {
+            name: "nodes".to_owned(),
+            roles: vec!["role".to_owned()],
+            ..InstanceProfile::default()
+        }]),
+    };
+    let resolution = nodeclass::resolve(&view.class, found, market.settings(), at(60));
+    (view, market, resolution)
+}
+
+/// Rows: the image that is selected, and after how many seconds the class is looked at again.
+#[test]
+fn what_only_the_class_can_mend_is_not_asked_again_soon() {
+    let alias = |alias: &str| json!({"spec": {"amiSelectorTerms": [{"alias": alias}]}});
+    let rows = [("nothing found", alias("al2023@latest"), 10), ("no such images", alias("al2@latest"), 600)];
+    for (what, change, seconds) in rows {
+        let (view, market, resolution) = resolution(&change);
+        let decision = judge(&view, &market, resolution);
+        assert_eq!(decision.after.as_secs(), seconds, "{what}");
+    }
+}
+
+/// What was known of a class stays while AWS does not answer.
+#[test]
+fn what_is_not_answered_stays() {
+    let known = json!({"status": {"instanceProfile": "nodes", "subnets": [{"id": "subnet-9", "zone": "a"}]}});
+    let (view, market, mut unanswered) = resolution(&known);
+    let subnets = |decision: &super::Decision| {
+        let status = decision.steps.iter().find_map(|step| match step {
+            Step::PatchStatus(_, body) => Some(body["status"].clone()),
+            _ => None,
+        });
+        let status = status.unwrap_or_default();
+        (status["subnets"][0]["id"].as_str().map(str::to_owned), status["instanceProfile"].as_str().map(str::to_owned))
+    };
+    let answered = judge(&view, &market, unanswered.clone());
+    assert_eq!(subnets(&answered), (Some("subnet-1".to_owned()), Some("nodes".to_owned())));
+    let (call, code, message) = ("DescribeImages", String::new(), "no answer".to_owned());
+    unanswered.errors.push(cloud::CloudError { call, kind: cloud::Kind::Transport, code, message });
+    assert_eq!(subnets(&judge(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
+}
+
+/// The class's owner hears of every pool whose machines would not be told all, and how large it becomes.
+#[test]
+fn what_machines_will_be_told_is_measured_and_warned_of() {
+    let pool = |name: &str, taints: Value| {
+        let text = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [], "taints": taints,
+            }}},
+        });
+        Arc::new(serde_json::from_value::<api::NodePool>(text).unwrap())
+    };
+    let large = "#!/bin/bash\n".to_owned() + &"echo a line of a long script\n".repeat(530);
+    let rows = [("echo small".to_owned(), 0, true), (large, 2, true), ("x\n".repeat(9000), 2, false)];
+    for (script, told, measured) in rows {
+        let (mut view, _, resolution) = resolution(&json!({"spec": {"userData": script}}));
+        view.pools = vec![pool("a", json!([])), pool("b", json!([{"key": "dedicated", "effect": "NoSchedule"}]))];
+        let image = cloud::Image { id: "ami-1".to_owned(), ..cloud::Image::default() };
+        let image = nodeclass::ResolvedImage { image, requirements: Vec::new() };
+        let class = nodeclass::ResolvedClass { images: vec![image], ..resolution.class };
+        let seen = super::user_data::look(
+            &view,
+            &class,
+            &cloud::Settings { cluster_cidr: "10.0.0.0/16".to_owned(), ..cloud::Settings::default() },
+        );
+        assert_eq!(words(&seen.notes), vec!["event UserData"; told], "{} bytes of script", script.len());
+        assert_eq!(seen.bytes.is_some_and(|bytes| bytes as usize > script.len()), measured, "{:?}", seen.bytes);
+    }
+}

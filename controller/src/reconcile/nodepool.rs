@@ -1,0 +1,203 @@
+//! NodePools: what they add up to, whether their class is ready, whether they say something we can honour,
+//! the hash by which their nodes drift (core 6.6), and DaemonSets that would be locked out of their nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::objects::{DaemonSet, Node};
+use api::status::Conditioned;
+use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, quantity, reason, taint};
+use jiff::Timestamp;
+
+use crate::write::writer::{Step, Target};
+use crate::state::registration_health::Verdict;
+use crate::reconcile::hashes;
+use crate::write::patches;
+
+/// Keys that a pool's status always has, zero or not.
+const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
+
+/// All that a decision about a pool depends on.
+pub struct View {
+    /// The pool.
+    pub pool: Arc<NodePool>,
+    /// Its class, if it exists.
+    pub class: Option<Arc<EC2NodeClass>>,
+    /// Its claims, each with its node if that has registered.
+    pub claims: Vec<(Arc<NodeClaim>, Option<Arc<Node>>)>,
+    /// All DaemonSets.
+    pub daemonsets: Vec<Arc<DaemonSet>>,
+    /// What the last registrations of its claims come to.
+    pub registrations: Verdict,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// Decides about one pool.
+#[must_use]
+pub fn decide(view: &View) -> Vec<Step> {
+    let name = view.pool.metadata.name.clone().unwrap_or_default();
+    let mut steps = Vec::new();
+    if view.pool.metadata.deletion_timestamp.is_some() {
+        return steps;
+    }
+    // A pool whose durations cannot be read has none: validation says so.
+    if let Ok(hash) = hash::node_pool(&view.pool) {
+        let claims = view.claims.iter().map(|(claim, _)| claim);
+        steps.extend(hashes::OF_POOL.steps((&view.pool.metadata, Target::Pool(name.clone())), claims, &hash));
+    }
+    let mut pool = NodePool::clone(&view.pool);
+    pool.initialize(view.now);
+    judge_spec(&mut pool, view.now);
+    judge_disruption(&mut pool, view.now);
+    judge_class(&mut pool, view.class.as_deref(), view.now);
+    judge_daemonsets(&mut pool, view);
+    judge_registrations(&mut pool, view);
+    let status = pool.status.get_or_insert_default();
+    status.resources = resources(view);
+    status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
+    if pool.status != view.pool.status {
+        let patch = patches::status(&view.pool.metadata, &view.pool.status, &pool.status);
+        steps.push(Step::PatchStatus(Target::Pool(name), patch));
+    }
+    steps
+}
+
+fn judge_spec(pool: &mut NodePool, now: Timestamp) {
+    let faults: Vec<String> = api::validate::node_pool(pool).iter().map(ToString::to_string).collect();
+    if faults.is_empty() {
+        pool.set_true(condition::VALIDATION_SUCCEEDED, now);
+    } else {
+        let message = faults.join("; ");
+        pool.set_false(condition::VALIDATION_SUCCEEDED, reason::NODEPOOL_VALIDATION_FAILED, &message, now);
+    }
+}
+
+/// What cannot be read of budgets and of the annotations beside them. The pool goes on buying: only what it may lose is less.
+fn judge_disruption(pool: &mut NodePool, now: Timestamp) {
+    let faults: Vec<String> = pool.disruption_faults().iter().map(ToString::to_string).collect();
+    if faults.is_empty() {
+        pool.clear(condition::DISRUPTION_VALID, now);
+    } else {
+        pool.set_false(condition::DISRUPTION_VALID, reason::DISRUPTION_INVALID, &faults.join("; "), now);
+    }
+}
+
+fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp) {
+    let name = pool.spec.template.spec.node_class_ref.name.clone();
+    let Some(class) = class else {
+        let message =
+            format!("there is no EC2NodeClass {name:?}: create it or correct spec.template.spec.nodeClassRef");
+        pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_NOT_FOUND, &message, now);
+        return;
+    };
+    if class.metadata.deletion_timestamp.is_some() {
+        let message = format!("EC2NodeClass {name:?} is being deleted");
+        pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_TERMINATING, &message, now);
+        return;
+    }
+    match api::status::find(class.conditions(), condition::READY) {
+        Some(ready) if ready.is_true() => {
+            pool.set_true(condition::NODE_CLASS_READY, now);
+        }
+        Some(ready) if ready.is_false() => {
+            pool.set_false(condition::NODE_CLASS_READY, &ready.reason, &faults(class, &ready.message), now);
+        }
+        _ => {
+            let message = format!("EC2NodeClass {name:?} has not been looked at yet");
+            pool.set_unknown(condition::NODE_CLASS_READY, reason::NODE_CLASS_READINESS_UNKNOWN, &message, now);
+        }
+    }
+}
+
+/// What is wrong with a class, with the cures: `Ready` itself only counts up the conditions that are not true.
+fn faults(class: &EC2NodeClass, summary: &str) -> String {
+    let causes: Vec<&str> = class
+        .conditions()
+        .iter()
+        .filter(|found| found.is_false() && found.type_ != condition::READY && !found.message.is_empty())
+        .filter(|found| found.reason != reason::DEPENDENCIES_NOT_READY)
+        .map(|found| found.message.as_str())
+        .collect();
+    if causes.is_empty() { summary.to_owned() } else { causes.join("; ") }
+}
+
+/// With the agent's taint on new nodes, a DaemonSet that does not tolerate it comes only after the agent says
+/// ready; if the agent waits for that DaemonSet in turn, the node would never start. So it is named.
+fn judge_daemonsets(pool: &mut NodePool, view: &View) {
+    let guarded = view.class.as_deref().is_some_and(EC2NodeClass::has_agent);
+    let taint = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
+    let locked_out: Vec<String> = view
+        .daemonsets
+        .iter()
+        .filter(|_| guarded)
+        .filter(|set| !set.spec.template.spec.tolerations.iter().any(|toleration| toleration.tolerates(&taint)))
+        .map(|set| {
+            let meta = &set.metadata;
+            format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+        })
+        .collect();
+    if locked_out.is_empty() {
+        pool.clear(condition::DAEMONSETS_TOLERATE_AGENT_TAINT, view.now);
+    } else {
+        let message = format!(
+            "these DaemonSets do not tolerate {}:{} and start only after the agent has called the node ready: {}; \
+             add the toleration to those that nodes need in order to become ready, such as the CNI's",
+            taint.key,
+            taint.effect,
+            locked_out.join(", ")
+        );
+        let reason = reason::TOLERATION_MISSING;
+        pool.set_false(condition::DAEMONSETS_TOLERATE_AGENT_TAINT, reason, &message, view.now);
+    }
+}
+
+/// Whether pool or class have changed since the registrations were last judged.
+#[must_use]
+pub fn is_renewed(view: &View) -> bool {
+    let judged = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);
+    let pool = view.pool.metadata.generation.unwrap_or_default();
+    judged.is_none_or(|judged| judged.observed_generation != pool) || seen_class(&view.pool) != class_generation(view)
+}
+
+fn seen_class(pool: &NodePool) -> Option<i64> {
+    pool.status.as_ref()?.node_class_observed_generation
+}
+
+fn class_generation(view: &View) -> Option<i64> {
+    view.class.as_ref()?.metadata.generation
+}
+
+/// What was said of the pool before a restart stays until something new is known; a change of pool or class unsays it.
+fn judge_registrations(pool: &mut NodePool, view: &View) {
+    const TYPE: &str = condition::NODE_REGISTRATION_HEALTHY;
+    match &view.registrations {
+        Verdict::Healthy => drop(pool.set_true(TYPE, view.now)),
+        Verdict::Unhealthy { reason, message } => drop(pool.set_false(TYPE, reason, message, view.now)),
+        Verdict::Unknown if is_renewed(view) => {
+            let message = "no node of this pool and class, as they are now, has registered yet";
+            pool.set_unknown(TYPE, reason::AWAITING_RECONCILIATION, message, view.now);
+        }
+        Verdict::Unknown => {}
+    }
+    pool.status.get_or_insert_default().node_class_observed_generation = class_generation(view);
+}
+
+/// What all claims of the pool add up to: the node's word once it has registered, the claim's before.
+fn resources(view: &View) -> BTreeMap<String, Quantity> {
+    let mut sums: BTreeMap<String, i64> = BASE.iter().map(|name| ((*name).to_owned(), 0)).collect();
+    for (claim, node) in &view.claims {
+        let of_node = node.as_ref().map(|node| &node.status.capacity).filter(|capacity| !capacity.is_empty());
+        let of_claim = claim.status.as_ref().map(|status| &status.capacity);
+        for (name, amount) in of_node.or(of_claim).into_iter().flatten() {
+            *sums.entry(name.clone()).or_default() += amount.amount(name).unwrap_or(0);
+        }
+    }
+    if let Some(nodes) = sums.get_mut("nodes") {
+        *nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
+    }
+    sums.into_iter().map(|(name, sum)| (name.clone(), Quantity(quantity::text(&name, sum)))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What a pool's status says.
+
+use std::sync::Arc;
+
+use api::{annotation, condition, hash, reason};
+use serde_json::{Value, json};
+
+use super::{View, decide, is_renewed};
+use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
+use crate::state::registration_health::Verdict;
+
+fn look(change: &Value) -> View {
+    View {
+        pool: pool(change),
+        class: Some(class(&ready())),
+        claims: Vec::new(),
+        daemonsets: Vec::new(),
+        registrations: Verdict::Unknown,
+        now: at(60),
+    }
+}
+
+fn ready() -> Value {
+    json!({"status": {"conditions": [cond(condition::READY, "True", 1)]}})
+}
+
+/// A pool whose hash is written, so that the first patch is its status.
+fn hashed() -> Value {
+    let hash = hash::node_pool(&pool(&json!({}))).unwrap();
+    json!({"metadata": {"annotations": {
+        annotation::NODEPOOL_HASH: hash, annotation::NODEPOOL_HASH_VERSION: hash::NODEPOOL_VERSION,
+    }}})
+}
+
+#[test]
+fn the_hash_is_written_when_it_is_missing_or_stale_and_only_then() {
+    let stale = json!({"metadata": {"annotations": {annotation::NODEPOOL_HASH: "1"}}});
+    for (change, written) in [(json!({}), true), (stale, true), (hashed(), false)] {
+        let steps = decide(&look(&change));
+        assert_eq!(words(&steps)[0] == "patch pool default", written, "{change}");
+    }
+    let annotations = &body(&decide(&look(&json!({}))))["metadata"]["annotations"];
+    assert_eq!(annotations, &hashed()["metadata"]["annotations"]);
+}
+
+#[test]
+fn a_pool_that_says_all_already_is_left_alone() {
+    let steps = decide(&look(&hashed()));
+    let mut settled = pool(&hashed()).as_ref().clone();
+    settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
+    let again = decide(&View { pool: Arc::new(settled), ..look(&json!({})) });
+    assert!(again.is_empty(), "{:?}", words(&again));
+}
+
+#[test]
+fn a_pool_on_its_way_out_is_left_alone() {
+    let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
+    assert!(decide(&look(&gone)).is_empty());
+}
+
+#[test]
+fn the_pool_says_what_its_class_lacks() {
+    let with = |conditions: &[Value]| Some(class(&json!({"status": {"conditions": conditions}})));
+    let because = |type_: &str, reason: &str, message: &str| {
+        json!({
+            "type": type_, "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": at(1).to_string(),
+        })
+    };
+    let unready = because("Ready", "UnhealthyDependents", "SubnetsReady=False");
+    let subnets = because("SubnetsReady", reason::SUBNETS_NOT_FOUND, "no subnet matches");
+    let after = because("ValidationSucceeded", reason::DEPENDENCIES_NOT_READY, "first mend SubnetsReady");
+    let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
+    let rows = [
+        ("ready", Some(class(&ready())), "True", condition::NODE_CLASS_READY, ""),
+        ("no class", None, "False", reason::NODE_CLASS_NOT_FOUND, "create it"),
+        ("a class that goes", Some(class(&gone)), "False", reason::NODE_CLASS_TERMINATING, "being deleted"),
+        ("a new class", Some(class(&json!({}))), "Unknown", reason::NODE_CLASS_READINESS_UNKNOWN, "not been looked at"),
+        (
+            "a wrong class",
+            with(&[subnets, after, unready.clone()]),
+            "False",
+            "UnhealthyDependents",
+            "no subnet matches",
+        ),
+        ("no cause known", with(&[unready]), "False", "UnhealthyDependents", "SubnetsReady=False"),
+    ];
+    for (what, class, state, why, part) in rows {
+        let steps = decide(&View { class, ..look(&hashed()) });
+        let (found, reason, message) = written(&steps, condition::NODE_CLASS_READY).unwrap();
+        assert_eq!((found.as_str(), reason.as_str()), (state, why), "{what}");
+        assert!(message.contains(part) && !message.contains("first mend"), "{what}: {message}");
+        assert_eq!(written(&steps, condition::READY).unwrap().0, state, "{what}");
+    }
+}
+
+#[test]
+fn a_wrong_specification_makes_the_pool_unready() {
+    let wrong = json!({"spec": {"template": {"spec": {
+        "requirements": [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]}],
+    }}}});
+    let steps = decide(&look(&wrong));
+    let (state, why, message) = written(&steps, condition::VALIDATION_SUCCEEDED).unwrap();
+    assert_eq!((state.as_str(), why.as_str()), ("False", reason::NODEPOOL_VALIDATION_FAILED), "{message}");
+    assert!(message.contains("karpenter.sh/nodepool"), "{message}");
+    assert_eq!(written(&steps, condition::READY).unwrap().0, "False");
+}
+
+#[test]
+fn what_cannot_be_read_of_disruption_is_told_and_keeps_nobody_from_buying() {
+    let budgets = |schedule: &str| {
+        json!({"spec": {"disruption": {"consolidateAfter": "30s", "budgets": [
+            {"nodes": "3", "schedule": schedule, "duration": "8h"}, {"nodes": "1"},
+        ]}}})
+    };
+    let zoned = |zone: &str| {
+        let mut all = budgets("0 9 * * mon-fri");
+        merge(&mut all, &json!({"metadata": {"annotations": {"kerf.sh/budget-timezone": zone}}}));
+        all
+    };
+    let rows = [
+        (budgets("0 9 * * mon-fri"), None),
+        (budgets("0 9 * *"), Some("spec.disruption.budgets[0] allows no node")),
+        (zoned("Europe/Berlin"), None),
+        (zoned("Berlin"), Some("\"Berlin\" is not a time zone")),
+    ];
+    for (change, expected) in rows {
+        let mut all = hashed();
+        merge(&mut all, &change);
+        let steps = decide(&look(&all));
+        let told = written(&steps, condition::DISRUPTION_VALID);
+        assert_eq!(told.is_some(), expected.is_some(), "{change}");
+        if let (Some((status, reason, message)), Some(part)) = (told, expected) {
+            assert_eq!((status.as_str(), reason.as_str()), ("False", reason::DISRUPTION_INVALID));
+            assert!(message.contains(part), "{message}");
+        }
+        let valid = written(&steps, condition::VALIDATION_SUCCEEDED).map(|(status, ..)| status);
+        assert_eq!(valid.as_deref(), Some("True"), "{change}");
+        let ready = written(&steps, condition::READY).map(|(status, ..)| status);
+        assert_eq!(ready.as_deref(), Some("True"), "{change}");
+    }
+}
+
+#[test]
+fn daemonsets_that_the_agents_taint_locks_out_are_named() {
+    let set = |name: &str, tolerations: Value| {
+        let set = json!({
+            "metadata": {"name": name, "namespace": "kube-system"},
+            "spec": {"template": {"spec": {"tolerations": tolerations, "containers": [{"name": "app"}]}}},
+        });
+        Arc::new(serde_json::from_value::<api::objects::DaemonSet>(set).unwrap())
+    };
+    let ours = json!([{"key": "kerf.sh/agent-not-ready", "operator": "Exists", "effect": "NoExecute"}]);
+    let daemonsets = vec![
+        set("locked-out", json!([{"key": "other", "operator": "Exists"}])),
+        set("tolerant", json!([{"operator": "Exists"}])),
+        set("precise", ours),
+    ];
+    let mut guarded = ready();
+    merge(&mut guarded, &json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}}));
+    for (change, named) in [(guarded, true), (ready(), false)] {
+        let view = View { class: Some(class(&change)), daemonsets: daemonsets.clone(), ..look(&hashed()) };
+        let steps = decide(&view);
+        let found = written(&steps, condition::DAEMONSETS_TOLERATE_AGENT_TAINT);
+        assert_eq!(found.is_some(), named, "{change}");
+        let Some((_, why, message)) = found else { continue };
+        assert_eq!(why, reason::TOLERATION_MISSING);
+        assert!(message.contains("kube-system/locked-out"), "{message}");
+        assert!(!message.contains("tolerant;") && !message.contains("precise"), "{message}");
+        assert_eq!(written(&steps, condition::READY).unwrap().0, "True", "a warning stops nothing");
+    }
+}
+
+/// The node's word counts once it is there, the claim's before; a claim without either counts as a node of nothing.
+#[test]
+fn resources_add_up() {
+    let capacity = |cpu: &str| json!({"status": {"capacity": {"cpu": cpu, "memory": "8Gi"}}});
+    let claims = vec![
+        (claim(&capacity("4")), Some(node(&capacity("3900m")))),
+        (claim(&capacity("2")), Some(node(&json!({})))),
+        (claim(&json!({})), None),
+    ];
+    let steps = decide(&View { claims, ..look(&hashed()) });
+    let status = &body(&steps)["status"];
+    assert_eq!(status["nodes"], 3);
+    let resources = &status["resources"];
+    assert_eq!((&resources["cpu"], &resources["memory"]), (&json!("5900m"), &json!("16Gi")));
+    assert_eq!((&resources["nodes"], &resources["pods"]), (&json!("3"), &json!("0")), "zero is said as well");
+}
+
+#[test]
+fn registrations_are_told_and_a_change_of_the_pool_unsays_them() {
+    let sick = Verdict::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
+    for (verdict, state) in [(Verdict::Healthy, "True"), (sick, "False"), (Verdict::Unknown, "Unknown")] {
+        let steps = decide(&View { registrations: verdict.clone(), ..look(&hashed()) });
+        assert_eq!(written(&steps, condition::NODE_REGISTRATION_HEALTHY).unwrap().0, state, "{verdict:?}");
+    }
+    let steps = decide(&View { registrations: Verdict::Healthy, ..look(&hashed()) });
+    let mut judged = pool(&hashed()).as_ref().clone();
+    judged.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
+    let again = |pool: api::NodePool| View { pool: Arc::new(pool), ..look(&json!({})) };
+    assert!(!is_renewed(&again(judged.clone())));
+    judged.metadata.generation = Some(7);
+    assert!(is_renewed(&again(judged)));
+}

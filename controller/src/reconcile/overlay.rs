@@ -1,0 +1,109 @@
+//! NodeOverlays: whether they count, as the last plan found (core 6.3).
+
+use std::sync::Arc;
+
+use api::status::Conditioned;
+use api::{NodeOverlay, condition};
+use jiff::Timestamp;
+
+use crate::write::writer::{Step, Target};
+use crate::write::patches;
+use crate::state::plan_results::OverlayFinding;
+
+/// All that a decision about an overlay depends on.
+pub struct View {
+    /// The overlay.
+    pub overlay: Arc<NodeOverlay>,
+    /// What the last plan found; `None` before the first.
+    pub finding: Option<OverlayFinding>,
+    /// The moment of the look.
+    pub now: Timestamp,
+}
+
+/// Decides about one overlay. A plan that judged an older generation says nothing of this one; the next one will.
+#[must_use]
+pub fn decide(view: &View) -> Vec<Step> {
+    let meta = &view.overlay.metadata;
+    let generation = meta.generation.unwrap_or_default();
+    let Some(finding) = view.finding.as_ref().filter(|finding| finding.generation == generation) else {
+        return Vec::new();
+    };
+    if meta.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
+    let mut overlay = NodeOverlay::clone(&view.overlay);
+    overlay.initialize(view.now);
+    match &finding.verdict {
+        None => overlay.set_true(condition::VALIDATION_SUCCEEDED, view.now),
+        Some(trouble) => {
+            let message = trouble.to_string();
+            overlay.set_false(condition::VALIDATION_SUCCEEDED, trouble.reason(), &message, view.now)
+        }
+    };
+    let target = Target::Overlay(meta.name.clone().unwrap_or_default());
+    let changed = overlay.status != view.overlay.status;
+    let patch = || patches::status(meta, &view.overlay.status, &overlay.status);
+    changed.then(|| Step::PatchStatus(target, patch())).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::{NodeOverlay, condition, reason};
+    use serde_json::json;
+    use snapshot::OverlayTrouble;
+
+    use super::{View, decide};
+    use crate::fixture::{at, body, overlay, words, written};
+    use crate::state::plan_results::Judged;
+
+    fn look(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayTrouble>) -> View {
+        View { overlay, finding: Some(Judged { generation, verdict: trouble }), now: at(60) }
+    }
+
+    fn conflict() -> OverlayTrouble {
+        OverlayTrouble::Conflict {
+            with: "other".to_owned(),
+            pool: "default".to_owned(),
+            instance_type: "m5.large".to_owned(),
+            subject: "the price".to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_overlay_says_whether_it_counts() {
+        let invalid = || OverlayTrouble::Invalid { message: "price: \"much\" is not a price".to_owned() };
+        let rows = [
+            (None, "True", condition::VALIDATION_SUCCEEDED, ""),
+            (Some(conflict()), "False", reason::CONFLICT, "overlay other of the same weight"),
+            (Some(invalid()), "False", reason::RUNTIME_VALIDATION, "is not a price"),
+        ];
+        for (trouble, status, why, part) in rows {
+            let steps = decide(&look(overlay(&json!({})), 1, trouble));
+            assert_eq!(words(&steps), ["status of overlay dear"]);
+            let (found, reason, message) = written(&steps, condition::VALIDATION_SUCCEEDED).unwrap();
+            assert_eq!((found.as_str(), reason.as_str()), (status, why));
+            assert!(message.contains(part), "{message}");
+            assert_eq!(written(&steps, condition::READY).unwrap().0, status);
+        }
+    }
+
+    #[test]
+    fn what_is_said_already_known_of_an_older_one_or_not_known_is_not_said() {
+        let steps = decide(&look(overlay(&json!({})), 1, None));
+        let mut settled = overlay(&json!({})).as_ref().clone();
+        settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
+        let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string()}});
+        let changed = json!({"metadata": {"generation": 2}});
+        let rows: [(&str, View); 4] = [
+            ("said already", look(Arc::new(settled), 1, None)),
+            ("an older one", look(overlay(&changed), 1, None)),
+            ("on its way out", look(overlay(&gone), 1, Some(conflict()))),
+            ("not known", View { finding: None, ..look(overlay(&json!({})), 1, None) }),
+        ];
+        for (what, view) in rows {
+            assert!(decide(&view).is_empty(), "{what}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Requests that a plan changes where their pods are: what is written in which order, so that a crash between two writes loses
+//! nothing. What a pod requested first stands in `kerf.sh/requested` before anything is lowered; that it got its requests back
+//! because something was short stands in `kerf.sh/requests-given-back` before they are raised.
+
+mod recommendation;
+mod execute;
+
+use std::sync::Arc;
+
+use api::objects::{Container, Pod, Requested};
+use api::quantity::{self, CPU, MEMORY};
+use api::{Quantity, annotation, reason};
+use jiff::Timestamp;
+use planner::{ContainerResize, Resize, Size, WhyResize};
+use serde_json::{Map, Value, json};
+
+pub use recommendation::{Advice, Adviser, advice};
+pub use execute::Resizer;
+
+use crate::write::writer::{PodRef, Step};
+use crate::write::events::{Note, Object};
+
+/// What resizes a pod; nothing where the pod is another by now, goes, or requests something else than the plan knew.
+#[must_use]
+pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Step> {
+    let same = pod.metadata.uid.as_deref() == Some(&resize.uid) && !pod.is_terminating() && !pod.is_terminal();
+    let known =
+        |it: &ContainerResize| pod.spec.containers.iter().any(|own| own.name == it.name && size(own) == it.from);
+    if !same || !resize.containers.iter().all(known) {
+        return Vec::new();
+    }
+    let target = PodRef { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid: resize.uid.clone() };
+    let mut steps = Vec::new();
+    let annotations = annotations(pod, resize, now);
+    if !annotations.is_empty() {
+        let metadata =
+            json!({"uid": resize.uid, "resourceVersion": pod.metadata.resource_version, "annotations": annotations});
+        steps.push(Step::PatchPod(target.clone(), json!({"metadata": metadata})));
+    }
+    if resize.containers.is_empty() {
+        return steps;
+    }
+    let containers: Vec<Value> = resize.containers.iter().map(container).collect();
+    let body = json!({"metadata": {"uid": resize.uid}, "spec": {"containers": containers}});
+    steps.push(Step::ResizePod(target, body));
+    let reason = match resize.why {
+        WhyResize::MakesRoom => reason::REQUESTS_LOWERED,
+        WhyResize::Pressure | WhyResize::Grown | WhyResize::Unpacked | WhyResize::NoRoom => reason::REQUESTS_RAISED,
+    };
+    let message = format!("{}: {}", changes(resize), resize.why);
+    steps.push(Step::Note(Note::normal(Object::of::<Pod>(pod.as_ref()), reason, message)));
+    steps
+}
+
+fn size(container: &Container) -> Size {
+    let amount = |name: &str| container.resources.requests.get(name).and_then(|it| it.amount(name).ok()).unwrap_or(0);
+    Size { cpu: amount(CPU), memory: amount(MEMORY) }
+}
+
+/// What the pod has to remember and does not yet.
+fn annotations(pod: &Pod, resize: &Resize, now: Timestamp) -> Map<String, Value> {
+    let mut all = Map::new();
+    if resize.why == WhyResize::MakesRoom {
+        let before = pod.requested().ok().flatten().unwrap_or_default();
+        let requested = remembered(&before, resize);
+        if requested != before {
+            all.insert(annotation::REQUESTED.to_owned(), requested.text().into());
+        }
+    }
+    if resize.marks {
+        let before = pod.annotation(annotation::GIVEN_BACK).map(|text| format!("{text},")).unwrap_or_default();
+        all.insert(annotation::GIVEN_BACK.to_owned(), format!("{before}{now}").into());
+    }
+    all
+}
+
+fn remembered(before: &Requested, resize: &Resize) -> Requested {
+    let mut requested = before.clone();
+    for it in &resize.containers {
+        let own = requested.0.entry(it.name.clone()).or_default();
+        for (name, amount) in [(CPU, it.requested.cpu), (MEMORY, it.requested.memory)].into_iter().filter(|it| it.1 > 0)
+        {
+            own.insert(name.to_owned(), Quantity(quantity::text(name, amount)));
+        }
+    }
+    requested
+}
+
+fn container(it: &ContainerResize) -> Value {
+    let requests: Map<String, Value> =
+        changed(it).map(|(name, _, to)| (name.to_owned(), quantity::text(name, to).into())).collect();
+    json!({"name": it.name, "resources": {"requests": requests}})
+}
+
+/// Resources whose requests change, from what to what.
+fn changed(it: &ContainerResize) -> impl Iterator<Item = (&'static str, i64, i64)> {
+    let both = [(CPU, it.from.cpu, it.to.cpu), (MEMORY, it.from.memory, it.to.memory)];
+    both.into_iter().filter(|(_, from, to)| from != to)
+}
+
+/// `main requests cpu 750m and not 1500m`.
+fn changes(resize: &Resize) -> String {
+    let text = |it: &ContainerResize| {
+        let one =
+            |(name, from, to)| format!("{name} {} and not {}", quantity::text(name, to), quantity::text(name, from));
+        format!("{} requests {}", it.name, changed(it).map(one).collect::<Vec<_>>().join(", "))
+    };
+    resize.containers.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests;

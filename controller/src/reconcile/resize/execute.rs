@@ -1,0 +1,150 @@
+//! Carries resizes out, or says once that the cluster cannot.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use kube::Client;
+use planner::{Resize, WhyResize};
+
+use super::steps;
+use crate::write::writer::{Act, ActError};
+use crate::state::cluster::Cluster;
+use crate::metrics;
+
+/// What the API server calls the way to change the requests of a pod that runs.
+const SUBRESOURCE: &str = "pods/resize";
+/// How many are carried out after one plan; the next goes on.
+const MOST_AT_ONCE: usize = 50;
+/// One that failed is tried again after so long.
+const PAUSE: Duration = Duration::from_secs(60);
+/// A cluster that cannot, or does not let us, is asked again after so long.
+const CLOSED: Duration = Duration::from_secs(60 * 60);
+
+/// Carries resizes out.
+pub struct Resizer {
+    client: Client,
+    cluster: Arc<Cluster>,
+    act: Act,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether the API server has said that it has the sub-resource.
+    served: bool,
+    /// When it was found that pods cannot be resized here.
+    closed: Option<Timestamp>,
+    /// Pods whose resize failed, and when.
+    failed: BTreeMap<String, Timestamp>,
+}
+
+impl Resizer {
+    /// Nothing has been tried yet.
+    #[must_use]
+    pub fn new(client: Client, cluster: Arc<Cluster>, act: Act, metrics: Arc<Metrics>) -> Self {
+        Self { client, cluster, act, metrics, state: Mutex::default() }
+    }
+
+    /// Whether pods cannot be resized here, so that pools that pack only observe.
+    #[must_use]
+    pub fn is_closed(&self, now: Timestamp) -> bool {
+        self.state().closed.is_some_and(|at| is_within(CLOSED, at, now))
+    }
+
+    /// Carries out what a plan resizes, one pod after another. What fails is said again by a later plan.
+    pub async fn carry_out(&self, resizes: &[Resize], now: Timestamp) {
+        if resizes.is_empty() || self.is_closed(now) || !self.is_served(now).await {
+            return;
+        }
+        for resize in self.due(resizes, now) {
+            let pod = self.cluster.read(|index| index.pods.get(&resize.pod).cloned());
+            let steps = pod.map(|pod| steps(&pod, resize, now)).unwrap_or_default();
+            if !steps.is_empty() && !self.is_closed(now) {
+                let outcome = self.act.run_all(steps).await;
+                self.tell(resize, outcome, now);
+            }
+        }
+    }
+
+    /// Those that have not failed a moment ago.
+    fn due<'a>(&self, resizes: &'a [Resize], now: Timestamp) -> Vec<&'a Resize> {
+        let mut state = self.state();
+        state.failed.retain(|_, at| is_within(PAUSE, *at, now));
+        resizes.iter().filter(|resize| !state.failed.contains_key(&resize.uid)).take(MOST_AT_ONCE).collect()
+    }
+
+    fn tell(&self, resize: &Resize, outcome: Result<(), ActError>, now: Timestamp) {
+        let (pod, why) = (resize.pod.as_str(), resize.why.to_string());
+        let label = if outcome.is_ok() { "success" } else { "error" };
+        self.metrics.add(&metrics::RESIZES, &[word(resize.why), label], 1.0);
+        let Err(error) = outcome else {
+            log::info!(pod = pod, node = resize.node.as_str(), why = why.as_str(); "changed what a pod requests or remembers");
+            return;
+        };
+        let text = daemon::error::chain(&error);
+        self.state().failed.insert(resize.uid.clone(), now);
+        if is_denied(&error, &text) {
+            self.close(
+                "requests are not changed: the controller may not patch pods and pods/resize, grant it that",
+                &text,
+                now,
+            );
+        } else {
+            log::warn!(pod = pod, error = text.as_str(); "cannot change what a pod requests, trying again in a minute");
+        }
+    }
+
+    /// Asks the API server until it has said yes. An answer that does not come leaves the question open.
+    async fn is_served(&self, now: Timestamp) -> bool {
+        if self.state().served {
+            return true;
+        }
+        let Ok(list) = self.client.list_core_api_resources("v1").await else { return false };
+        let served = list.resources.iter().any(|resource| resource.name == SUBRESOURCE);
+        self.state().served = served;
+        if !served {
+            let what = "requests are not changed: this API server has no pods/resize, which comes with Kubernetes 1.33";
+            self.close(what, "", now);
+        }
+        served
+    }
+
+    /// Told once; that it is so an hour later is no news.
+    fn close(&self, what: &str, error: &str, now: Timestamp) {
+        if self.state().closed.replace(now).is_none() {
+            log::warn!(error = error; "{what}; what would do is told by events and metrics");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the controller has no right to resize pods, so that every other resize would be refused in the same words. A resize that
+/// a node has no room for is refused with the same status.
+fn is_denied(error: &ActError, text: &str) -> bool {
+    match error.status() {
+        Some(403) => text.contains("cannot patch resource"),
+        status => status == Some(405),
+    }
+}
+
+fn is_within(span: Duration, since: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(since).unsigned_abs() < span
+}
+
+/// The reason in one word.
+fn word(why: WhyResize) -> &'static str {
+    match why {
+        WhyResize::MakesRoom => "makes_room",
+        WhyResize::Pressure => "pressure",
+        WhyResize::Grown => "grown",
+        WhyResize::Unpacked => "unpacked",
+        WhyResize::NoRoom => "no_room",
+    }
+}

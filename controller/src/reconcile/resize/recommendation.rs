@@ -1,0 +1,148 @@
+//! What pods would do with where nothing is lowered: the figure by which a pool that packs lowers, as an event on the owner of the
+//! pods and as a metric of the pool.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use api::nodepool::Utilization;
+use api::objects::Pod;
+use api::{NodePool, label, quantity, reason};
+use daemon::metric::Metrics;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planner::{Packing, Size, Sizing};
+
+use crate::write::events::{Note, Object};
+use crate::state::index::Index;
+use crate::metrics;
+
+/// Time between two looks at all pods.
+const PAUSE: Duration = Duration::from_secs(10 * 60);
+/// Who requests more than he needs by less than so many thousandths is not bothered.
+const WORTH_TELLING: i64 = 100;
+
+/// What could be told and counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// One for each owner of pods that request too much.
+    pub notes: Vec<Note>,
+    /// What all pods of a pool request beyond what they would do with, by the pool's name.
+    pub spare: BTreeMap<String, Size>,
+}
+
+/// What the pods of one owner request and need, one by one the most that any of them does.
+struct Need {
+    object: Object,
+    pods: usize,
+    requested: Size,
+    fitting: Size,
+}
+
+/// What pods would do with on nodes of pools that observe; of those that pack too where pods cannot be resized (`packing`).
+#[must_use]
+pub fn advice(index: &Index, packing: bool, now: Timestamp) -> Advice {
+    let mut all = Advice::default();
+    let mut needs: BTreeMap<String, Need> = BTreeMap::new();
+    for node in index.nodes.values() {
+        let pool = node.label(label::NODEPOOL).and_then(|name| Some((name, index.pools.get(name)?)));
+        let Some((name, pool)) = pool.filter(|(_, pool)| is_advised(pool, packing)) else { continue };
+        let Some(usage) = index.usage_of(node, now) else { continue };
+        let (of_node, rules) = (snapshot::node_usage(usage), snapshot::packing_rules(pool));
+        for pod in index.pods_on(node.name()).filter(|pod| !pod.is_terminal() && !pod.is_terminating()) {
+            let sizing = snapshot::sizing(pod, Some(usage));
+            let Some((requested, fitting)) = figure(&sizing, &of_node, rules) else { continue };
+            let spare = all.spare.entry(name.to_owned()).or_default();
+            *spare = spare.plus(requested.minus(fitting));
+            add(&mut needs, pod, requested, fitting);
+        }
+    }
+    all.notes = needs.into_values().filter_map(note).collect();
+    all
+}
+
+fn is_advised(pool: &NodePool, packing: bool) -> bool {
+    match pool.utilization() {
+        Ok(Utilization::Observe) => true,
+        Ok(Utilization::Pack) => packing,
+        Ok(Utilization::Ignore) => false,
+        // What cannot be read counts as absent.
+        Err(_) => true,
+    }
+}
+
+fn figure(sizing: &Sizing, usage: &planner::Usage, rules: Packing) -> Option<(Size, Size)> {
+    let fitting = planner::fitting(sizing, usage, rules).ok()?;
+    Some((sizing.requested(), fitting.into_iter().fold(Size::default(), Size::plus)))
+}
+
+fn add(needs: &mut BTreeMap<String, Need>, pod: &Pod, requested: Size, fitting: Size) {
+    let owner = pod.controller().map(|owner| {
+        let meta = ObjectMeta {
+            namespace: pod.metadata.namespace.clone(),
+            name: Some(owner.name.clone()),
+            uid: Some(owner.uid.clone()),
+            ..ObjectMeta::default()
+        };
+        (owner.uid.clone(), Object::new(&owner.api_version, &owner.kind, &meta))
+    });
+    let own = || (pod.metadata.uid.clone().unwrap_or_default(), Object::of(pod));
+    let (uid, object) = owner.unwrap_or_else(own);
+    let nothing = Size::default();
+    let need = needs.entry(uid).or_insert(Need { object, pods: 0, requested: nothing, fitting: nothing });
+    need.pods += 1;
+    need.requested = need.requested.max(requested);
+    need.fitting = need.fitting.max(fitting);
+}
+
+fn note(need: Need) -> Option<Note> {
+    let rows = [
+        (quantity::CPU, need.requested.cpu, need.fitting.cpu),
+        (quantity::MEMORY, need.requested.memory, need.fitting.memory),
+    ];
+    let told = rows
+        .into_iter()
+        .filter(|(_, asked, fits)| (asked - fits).saturating_mul(1000) > asked.saturating_mul(WORTH_TELLING));
+    let text = |(name, asked, fits)| {
+        format!("{name} {} instead of {}", quantity::text(name, fits), quantity::text(name, asked))
+    };
+    let told: Vec<String> = told.map(text).collect();
+    let message = format!(
+        "By what its pods use, a request of {} would do for each (pods looked at: {})",
+        told.join(", "),
+        need.pods
+    );
+    (!told.is_empty()).then(|| Note::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
+}
+
+/// Gives advice, seldom.
+#[derive(Default)]
+pub struct Adviser(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last: Option<Timestamp>,
+    exported: Vec<String>,
+}
+
+impl Adviser {
+    /// What is to be told now; nothing when that was done not long ago.
+    pub fn look(&self, index: &Index, packing: bool, metrics: &Metrics, now: Timestamp) -> Vec<Note> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.last.is_some_and(|last| now.duration_since(last).unsigned_abs() < PAUSE) {
+            return Vec::new();
+        }
+        state.last = Some(now);
+        let advice = advice(index, packing, now);
+        for pool in state.exported.iter().filter(|pool| !advice.spare.contains_key(*pool)) {
+            metrics.forget(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::CPU]);
+            metrics.forget(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::MEMORY]);
+        }
+        for (pool, spare) in &advice.spare {
+            metrics.set(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::CPU], spare.cpu as f64 / 1000.0);
+            metrics.set(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::MEMORY], spare.memory as f64);
+        }
+        state.exported = advice.spare.into_keys().collect();
+        advice.notes
+    }
+}

@@ -1,0 +1,176 @@
+//! What is written to resize a pod, in which order, and what is advised where nothing is resized.
+
+use std::sync::Arc;
+
+use api::objects::{NodeReport, Pod};
+use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
+use api::{annotation, label};
+use planner::{ContainerResize, Resize, Size, WhyResize};
+use serde_json::{Value, json};
+
+use super::{advice, steps};
+use crate::write::writer::Step;
+use crate::fixture::{at, node};
+use crate::state::index::Index;
+
+const UID: &str = "12345678-9abc-def0-1234-56789abcdef0";
+const MIB: i64 = 1 << 20;
+
+fn pod(annotations: &Value) -> Arc<Pod> {
+    let requests = json!({"cpu": "1500m", "memory": "2Gi"});
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "owner", "controller": true});
+    let value = json!({
+        "metadata": {
+            "name": "web-1", "namespace": "shop", "uid": UID, "resourceVersion": "7", "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "nodeName": node(&json!({})).name(),
+            "containers": [{"name": "main", "resources": {"requests": requests}}, {"name": "side"}],
+        },
+        "status": {"phase": "Running"},
+    });
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+fn resize(why: WhyResize, from: i64, to: i64) -> Resize {
+    let size = |cpu| Size { cpu, memory: 2048 * MIB };
+    let requested = size(from.max(to));
+    let main = ContainerResize { name: "main".to_owned(), requested, from: size(from), to: size(to) };
+    Resize {
+        uid: UID.to_owned(),
+        pod: "shop/web-1".to_owned(),
+        node: "n1".to_owned(),
+        containers: vec![main],
+        why,
+        marks: why == WhyResize::Pressure,
+    }
+}
+
+/// The bodies of what is written, without events.
+fn bodies(pod: &Arc<Pod>, resize: &Resize) -> Vec<(&'static str, Value)> {
+    let written = steps(pod, resize, at(0)).into_iter().filter_map(|step| {
+        let name = step.name();
+        match step {
+            Step::PatchPod(target, body) | Step::ResizePod(target, body) => {
+                assert_eq!(
+                    (target.namespace.as_str(), target.name.as_str(), target.uid.as_str()),
+                    ("shop", "web-1", UID)
+                );
+                Some((name, body))
+            }
+            _ => None,
+        }
+    });
+    written.collect()
+}
+
+fn resized(cpu: &str) -> (&'static str, Value) {
+    let main = json!({"name": "main", "resources": {"requests": {"cpu": cpu}}});
+    ("resize_pod", json!({"metadata": {"uid": UID}, "spec": {"containers": [main]}}))
+}
+
+#[test]
+fn what_was_requested_is_remembered_before_it_is_lowered() {
+    let patch = |annotations: Value| {
+        ("patch_pod", json!({"metadata": {"uid": UID, "resourceVersion": "7", "annotations": annotations}}))
+    };
+    let text = r#"{"main":{"cpu":"1500m","memory":"2Gi"}}"#;
+    let lower = resize(WhyResize::MakesRoom, 1500, 750);
+    let expected = vec![patch(json!({annotation::REQUESTED: text})), resized("750m")];
+    assert_eq!(bodies(&pod(&json!({})), &lower), expected);
+    // What it says already is not said again, so that nothing but the resize is left after a crash between the two.
+    assert_eq!(bodies(&pod(&json!({annotation::REQUESTED: text})), &lower), vec![resized("750m")]);
+    let other = json!({annotation::REQUESTED: r#"{"old":{"cpu":"1"}}"#});
+    let both = r#"{"main":{"cpu":"1500m","memory":"2Gi"},"old":{"cpu":"1"}}"#;
+    assert_eq!(bodies(&pod(&other), &lower)[0], patch(json!({annotation::REQUESTED: both})));
+}
+
+#[test]
+fn that_something_was_short_is_remembered_before_requests_go_up() {
+    let up = resize(WhyResize::Pressure, 1500, 3000);
+    let marks =
+        |before: Value| bodies(&pod(&before), &up)[0].1["metadata"]["annotations"][annotation::GIVEN_BACK].clone();
+    assert_eq!(marks(json!({})), at(0).to_string());
+    let before = at(-99).to_string();
+    assert_eq!(marks(json!({annotation::GIVEN_BACK: before})), format!("{before},{}", at(0)));
+    assert_eq!(bodies(&pod(&json!({})), &up)[1], resized("3"));
+    // Who has no room for any of it has but to remember.
+    let full = Resize { containers: Vec::new(), marks: true, ..resize(WhyResize::NoRoom, 1500, 3000) };
+    assert_eq!(bodies(&pod(&json!({})), &full), bodies(&pod(&json!({})), &up)[..1]);
+    let grown = resize(WhyResize::Grown, 1500, 1600);
+    assert_eq!(bodies(&pod(&json!({})), &grown), vec![resized("1600m")]);
+}
+
+#[test]
+fn a_pod_that_is_not_the_one_that_was_planned_for_is_left_alone() {
+    let lower = resize(WhyResize::MakesRoom, 1500, 750);
+    let other = Resize { uid: "another".to_owned(), ..lower.clone() };
+    let changed = resize(WhyResize::MakesRoom, 1400, 750);
+    let mut ending = pod(&json!({})).as_ref().clone();
+    ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let rows = [(pod(&json!({})), other), (pod(&json!({})), changed), (Arc::new(ending), lower)];
+    for (pod, resize) in rows {
+        assert_eq!(steps(&pod, &resize, at(0)).len(), 0, "{resize:?}");
+    }
+}
+
+/// A report of the node in [`crate::fixture`] on a pod that uses about 300m and 500Mi.
+fn report(hours: u8) -> NodeReport {
+    let seen = PodUsage {
+        id: PodId::of(UID).unwrap(),
+        cpu_p50: Level::of(100_000_000),
+        cpu_p95: Level::of(300_000_000),
+        cpu_peak: Level::of(900_000_000),
+        memory_p95: Level::of(500 << 20),
+        memory_peak: Level::of(600 << 20),
+        throttled: 0,
+        pressure: UNKNOWN,
+        oom_kills: 0,
+        hours,
+    };
+    let figures = json!({"p50": "1", "p95": "1", "p99": "1", "peak5m": "1", "peak1h": "1", "peak24h": "1"});
+    let report = json!({
+        "metadata": {"name": node(&json!({})).name(), "uid": "usage-uid", "resourceVersion": "1"},
+        "spec": {
+            "instance": "i-1", "measuredAt": at(0).to_string(), "since": at(-99_999).to_string(),
+            "cpu": figures, "memory": figures, "throttled": 0, "oomKills": 0,
+            "histograms": {"cpu": "", "memory": "", "joint": ""}, "pods": encode_pods(&[seen]),
+        },
+    });
+    serde_json::from_value(report).unwrap()
+}
+
+fn index(utilization: &str, hours: u8) -> Index {
+    let mut index = Index::default();
+    let of_a_pool = node(&json!({"metadata": {"labels": {label::NODEPOOL: "default"}}}));
+    drop(index.apply(of_a_pool.as_ref().clone(), at(0), true));
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    let pool: api::NodePool = serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": "default", "resourceVersion": "1", "annotations": {annotation::UTILIZATION: utilization}},
+        "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}},
+    }))
+    .unwrap();
+    drop(index.apply(pool, at(0), true));
+    drop(index.apply(pod(&json!({})).as_ref().clone(), at(0), true));
+    drop(index.apply(report(hours), at(0), true));
+    index
+}
+
+#[test]
+fn who_observes_is_told_what_a_pool_that_packs_would_lower_to() {
+    let told = advice(&index("observe", 48), false, at(0));
+    let messages: Vec<&str> = told.notes.iter().map(crate::write::events::Note::message).collect();
+    // Half of the request is the floor for both.
+    let expected = "By what its pods use, a request of cpu 750m instead of 1500m, memory 1Gi instead of 2Gi would do for each (pods looked at: 1)";
+    assert_eq!(messages, [expected]);
+    assert_eq!(told.spare["default"], Size { cpu: 750, memory: 1024 * MIB });
+    let silent = [index("observe", 23), index("ignore", 48), index("pack", 48)];
+    for index in silent {
+        assert_eq!(advice(&index, false, at(0)), super::Advice::default());
+    }
+    assert_eq!(advice(&index("pack", 48), true, at(0)), told, "where pods cannot be resized");
+    assert_eq!(advice(&index("observe", 48), false, at(3600)), super::Advice::default(), "the report is stale");
+}

@@ -1,0 +1,76 @@
+//! The index behind its lock, the two places where a change of it makes itself felt (the work queue and the planner's batch), and the
+//! only clock that decisions are handed a moment of.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::provision::batcher::Trigger;
+use crate::state::pod_decisions::Decisions;
+use crate::write::events::Notes;
+use crate::state::index::Index;
+use crate::reconcile::queue::Queue;
+use crate::reconcile::work::{Consequences, Work};
+
+/// What all parts of the controller share.
+pub struct Cluster {
+    index: RwLock<Index>,
+    /// Things to look at.
+    pub queue: Queue<Work>,
+    /// Events on their way to the API server.
+    pub notes: Notes,
+    /// What plans have said of pods that wait.
+    pub decisions: Decisions,
+    plan: UnboundedSender<Trigger>,
+    clock: Clock,
+}
+
+/// What tells the time.
+pub type Clock = fn() -> Timestamp;
+
+impl Cluster {
+    /// An empty cluster; what asks for a plan goes to `plan`.
+    #[must_use]
+    pub fn new(plan: UnboundedSender<Trigger>, notes: Notes) -> Arc<Self> {
+        Self::with_clock(plan, notes, Timestamp::now)
+    }
+
+    /// The same under another clock, for tests.
+    #[must_use]
+    pub fn with_clock(plan: UnboundedSender<Trigger>, notes: Notes, clock: Clock) -> Arc<Self> {
+        let decisions = Decisions::new(clock());
+        Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan, clock })
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Looks at the index.
+    pub fn read<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
+        look(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the index and passes on what that calls for.
+    pub fn change(&self, change: impl FnOnce(&mut Index) -> Consequences) {
+        let consequences = change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner));
+        for work in consequences.work {
+            self.queue.add(work);
+        }
+        for trigger in consequences.plan {
+            self.send(trigger);
+        }
+    }
+
+    /// Asks for a plan that answers `id`.
+    pub fn ask_for_plan(&self, id: String) {
+        self.send(Trigger::New(id));
+    }
+
+    fn send(&self, trigger: Trigger) {
+        // The receiver is gone only while the process ends.
+        let _ = self.plan.send(trigger);
+    }
+}

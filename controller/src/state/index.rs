@@ -1,0 +1,483 @@
+//! The cluster as the watches last showed it, one table a kind, and what each change calls for.
+//!
+//! Tests push objects in directly; nothing here does I/O.
+
+mod triggers;
+mod context;
+mod shared;
+mod table;
+mod transitions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::objects::{
+    CSINode, DaemonSet, Deployment, Namespace, Node, NodeReport, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass, VolumeAttachment,
+};
+use api::usage::Usage;
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
+use jiff::Timestamp;
+
+pub use triggers::Kept;
+pub use table::{Key, Table, key_of};
+pub use transitions::{End, Said, Speaker, Turn, Turns};
+
+use crate::reconcile::work::Consequences;
+use shared::Shared;
+
+/// Everything that we watch.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Pods by `namespace/name`.
+    pub pods: Table<Pod>,
+    /// Nodes by name.
+    pub nodes: Table<Node>,
+    /// NodeClaims by name.
+    pub claims: Table<NodeClaim>,
+    /// NodePools by name.
+    pub pools: Table<NodePool>,
+    /// EC2NodeClasses by name.
+    pub classes: Table<EC2NodeClass>,
+    /// DaemonSets by `namespace/name`.
+    pub daemonsets: Table<DaemonSet>,
+    /// PodDisruptionBudgets by `namespace/name`.
+    pub budgets: Table<PodDisruptionBudget>,
+    /// VolumeAttachments by name.
+    pub attachments: Table<VolumeAttachment>,
+    /// PersistentVolumeClaims by `namespace/name`.
+    pub volume_claims: Table<PersistentVolumeClaim>,
+    /// PersistentVolumes by name.
+    pub volumes: Table<PersistentVolume>,
+    /// StorageClasses by name.
+    pub storage_classes: Table<StorageClass>,
+    /// CSINodes by name, which is the Node's.
+    pub csi_nodes: Table<CSINode>,
+    /// Namespaces by name.
+    pub namespaces: Table<Namespace>,
+    /// NodeOverlays by name; none while their gate is closed.
+    pub overlays: Table<NodeOverlay>,
+    /// CapacityBuffers by `namespace/name`; none while their gate is closed, as all that they refer to.
+    pub buffers: Table<CapacityBuffer>,
+    /// PodTemplates by `namespace/name`.
+    pub pod_templates: Table<PodTemplate>,
+    /// Deployments by `namespace/name`.
+    pub deployments: Table<Deployment>,
+    /// ReplicaSets by `namespace/name`.
+    pub replica_sets: Table<ReplicaSet>,
+    /// StatefulSets by `namespace/name`.
+    pub stateful_sets: Table<StatefulSet>,
+    /// NodeUsages by name, which is the Node's. No plan waits for them: who has not reported counts as unknown.
+    pub usages: Table<NodeReport>,
+    /// Conditions that have turned, and objects that have ended.
+    pub turns: Turns,
+    /// Pods that the scheduler found no place for.
+    waiting: BTreeMap<String, Key>,
+    /// Pods that the scheduler has not looked at yet.
+    unjudged: BTreeMap<String, Key>,
+    pods_by_node: BTreeMap<String, BTreeSet<Key>>,
+    nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
+    claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
+    claims_by_instance: BTreeMap<String, BTreeSet<Key>>,
+    pod_events: BTreeMap<String, Timestamp>,
+    /// What claims ask for.
+    requirements: Shared<Requirement>,
+}
+
+impl Index {
+    /// Takes in one object. `live` is false while a watch replays what exists already.
+    pub fn apply<K: Kept>(&mut self, mut object: K, now: Timestamp, live: bool) -> Consequences {
+        object.slim();
+        object.share(self);
+        let object = Arc::new(object);
+        let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Consequences::default() };
+        if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
+            return Consequences::default();
+        }
+        if let Some(speaker) = K::SPEAKER.filter(|_| live) {
+            let said = before.as_deref().map(K::said).unwrap_or_default();
+            self.turns.note(speaker, &said, &object.said(), now);
+        }
+        K::changed(self, before.as_deref(), Some(&object), now, live);
+        K::consequences(self, before.as_deref(), Some(&object))
+    }
+
+    /// Forgets one object.
+    pub fn delete<K: Kept>(&mut self, key: &str, now: Timestamp) -> Consequences {
+        let Some(before) = K::table_mut(self).remove(key) else { return Consequences::default() };
+        let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.said().is_empty());
+        if let (Some(speaker), Some(deleted)) = (K::SPEAKER, deleted) {
+            self.turns.end(speaker, deleted.0, now);
+        }
+        K::changed(self, Some(&before), None, now, true);
+        K::consequences(self, Some(&before), None)
+    }
+
+    /// Forgets every object of a kind that a finished relist did not show, and marks the table as complete.
+    pub fn finish_relist<K: Kept>(&mut self, seen: &BTreeSet<Key>, now: Timestamp) -> Consequences {
+        let gone: Vec<Key> = K::table(self).keys().filter(|key| !seen.contains(*key)).cloned().collect();
+        let mut all = Consequences::default();
+        for key in gone {
+            let one = self.delete::<K>(&key, now);
+            all.work.extend(one.work);
+            all.plan.extend(one.plan);
+        }
+        K::table_mut(self).mark_synced();
+        all
+    }
+
+    /// A kind that nobody watches has no objects, and all of them are known.
+    pub fn do_without<K: Kept>(&mut self) {
+        K::table_mut(self).mark_synced();
+    }
+
+    /// Whether every table was complete once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.missing().is_empty()
+    }
+
+    /// The kinds whose first list has not come through yet.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let tables = [
+            ("pods", self.pods.is_synced()),
+            ("nodes", self.nodes.is_synced()),
+            ("nodeclaims", self.claims.is_synced()),
+            ("nodepools", self.pools.is_synced()),
+            ("ec2nodeclasses", self.classes.is_synced()),
+            ("daemonsets", self.daemonsets.is_synced()),
+            ("poddisruptionbudgets", self.budgets.is_synced()),
+            ("volumeattachments", self.attachments.is_synced()),
+            ("persistentvolumeclaims", self.volume_claims.is_synced()),
+            ("persistentvolumes", self.volumes.is_synced()),
+            ("storageclasses", self.storage_classes.is_synced()),
+            ("csinodes", self.csi_nodes.is_synced()),
+            ("namespaces", self.namespaces.is_synced()),
+            ("nodeoverlays", self.overlays.is_synced()),
+            ("capacitybuffers", self.buffers.is_synced()),
+            ("podtemplates", self.pod_templates.is_synced()),
+            ("deployments", self.deployments.is_synced()),
+            ("replicasets", self.replica_sets.is_synced()),
+            ("statefulsets", self.stateful_sets.is_synced()),
+        ];
+        tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
+    }
+
+    /// A pod that has no place, refused or not looked at yet, by its UID.
+    #[must_use]
+    pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.pods.get(self.waiting.get(uid).or_else(|| self.unjudged.get(uid))?)
+    }
+
+    /// Whether the pod with this UID has no place.
+    #[must_use]
+    pub fn waits(&self, uid: &str) -> bool {
+        self.waiting_pod(uid).is_some()
+    }
+
+    /// Whether the scheduler has found no place for some pod.
+    #[must_use]
+    pub fn has_waiting_pods(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether the scheduler has not looked yet at a pod, by its UID.
+    #[must_use]
+    pub fn is_unjudged(&self, uid: &str) -> bool {
+        self.unjudged.contains_key(uid)
+    }
+
+    /// Pods bound to a node.
+    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    /// Volumes that are still attached to a node although no pod that is left there uses them.
+    #[must_use]
+    pub fn detaching(&self, node: &str) -> Vec<String> {
+        let left = self.pods_on(node).filter(|pod| !pod.is_terminal());
+        let used: BTreeSet<&str> = left.flat_map(|pod| self.volumes_of(pod)).collect();
+        let attached = self.attachments.values().filter(|attachment| attachment.spec.node_name == node);
+        let volumes = attached.map(|attachment| attachment.spec.source.persistent_volume_name.as_str());
+        volumes.filter(|volume| !volume.is_empty() && !used.contains(volume)).map(str::to_owned).collect()
+    }
+
+    /// The volumes to which a pod's claims are bound; an ephemeral volume's claim is named after pod and volume.
+    fn volumes_of<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a str> {
+        let claim = |volume: &api::objects::Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => Some(claim.claim_name.clone()),
+            (None, Some(_)) => Some(format!("{}-{}", pod.name(), volume.name)),
+            (None, None) => None,
+        };
+        let claims = pod.spec.volumes.iter().filter_map(claim);
+        let keys = claims.map(|claim| format!("{}/{claim}", pod.namespace()));
+        keys.filter_map(|key| Some(self.volume_claims.get(&key)?.spec.volume_name.as_str()))
+    }
+
+    /// Nodes whose provider id is `provider_id`.
+    #[must_use]
+    pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
+        self.nodes_by_provider.get(provider_id).into_iter().flatten().filter_map(|key| self.nodes.get(key)).collect()
+    }
+
+    /// What the node really uses: the report of its name, if it is of the node's own machine and not stale.
+    #[must_use]
+    pub fn usage_of(&self, node: &Node, now: Timestamp) -> Option<&Usage> {
+        let usage = &self.usages.get(node.name())?.usage;
+        let instance = node.spec.provider_id.rsplit('/').next()?;
+        (*usage.instance == *instance && usage.is_current(now)).then_some(usage)
+    }
+
+    /// The only claim whose provider id is the node's, if there is exactly one.
+    #[must_use]
+    pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
+        let mut claims = self.claims_by_provider.get(&node.spec.provider_id)?.iter();
+        let claim = claims.next()?;
+        claims.next().is_none().then(|| self.claims.get(claim)).flatten()
+    }
+
+    /// The claim of an instance, by EC2's id.
+    #[must_use]
+    pub fn claim_of_instance(&self, id: &str) -> Option<&Arc<NodeClaim>> {
+        self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
+    }
+
+    /// The budgets that select a pod, in the order of their names.
+    #[must_use]
+    pub fn budgets_of(&self, pod: &Pod) -> Vec<&PodDisruptionBudget> {
+        let budgets = self.budgets.starting_with(format!("{}/", pod.namespace()));
+        budgets.map(Arc::as_ref).filter(|budget| budget.selects(pod)).collect()
+    }
+
+    /// The claim's pool, if it exists.
+    #[must_use]
+    pub fn pool_of(&self, claim: &NodeClaim) -> Option<&Arc<NodePool>> {
+        self.pools.get(crate::reconcile::nodeclaim::pool(claim))
+    }
+
+    /// The move under way that the claim is a part of, as one that goes or as one that comes; see [`api::annotation::REPLACED_BY`].
+    #[must_use]
+    pub fn move_of<'a>(&'a self, claim: &'a NodeClaim) -> Option<&'a str> {
+        claim.replaced_by().or_else(|| claim.replaces().find_map(|name| self.claims.get(name)?.replaced_by()))
+    }
+
+    /// Claims that carry a launch token, in the order of their names.
+    pub fn claims_of_launch<'a>(&'a self, token: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
+        self.claims.values().filter(move |claim| launch_token(claim) == Some(token))
+    }
+
+    /// When a pod last came to a node, left it or ended there, as far as this process saw it.
+    #[must_use]
+    pub fn last_pod_event(&self, node: &str) -> Option<Timestamp> {
+        self.pod_events.get(node).copied()
+    }
+}
+
+/// The claim's instance in Kubernetes' words, once it was launched.
+#[must_use]
+pub fn provider_id(claim: &NodeClaim) -> Option<&str> {
+    claim.status.as_ref().map(|status| status.provider_id.as_str()).filter(|id| !id.is_empty())
+}
+
+/// The claim's instance in EC2's words, once it was launched.
+#[must_use]
+pub fn instance_id(claim: &NodeClaim) -> Option<&str> {
+    provider_id(claim)?.rsplit('/').next()
+}
+
+/// The client token of the CreateFleet call that launches the claim.
+#[must_use]
+pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
+    claim.metadata.annotations.as_ref()?.get(api::annotation::LAUNCH_TOKEN).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Index, Timestamp};
+    use crate::provision::batcher::Trigger;
+    use crate::reconcile::work::Work;
+    use api::NodeClaim;
+    use api::objects::Pod;
+    use kube::api::ObjectMeta;
+
+    fn claim(uid: &str, version: &str) -> NodeClaim {
+        let metadata = ObjectMeta {
+            name: Some("default-abc".to_owned()),
+            uid: Some(uid.to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        NodeClaim { metadata, spec: api::NodeClaimSpec::default(), status: None }
+    }
+
+    fn version(index: &Index) -> Option<&str> {
+        index.claims.get("default-abc")?.metadata.resource_version.as_deref()
+    }
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn an_answer_that_the_watch_overtook_changes_nothing() {
+        let mut index = Index::default();
+        let first = index.apply(claim("a", "10"), NOW, true);
+        assert!(first.work.contains(&Work::Claim("default-abc".to_owned())));
+        assert_eq!(index.apply(claim("a", "9"), NOW, true).work, []);
+        assert_eq!(version(&index), Some("10"));
+        assert_eq!(index.apply(claim("a", "10"), NOW, true).work, []);
+    }
+
+    #[test]
+    fn what_is_gone_does_not_come_back_by_a_late_answer_but_its_successor_does() {
+        let mut index = Index::default();
+        drop(index.apply(claim("a", "10"), NOW, true));
+        drop(index.delete::<NodeClaim>("default-abc", NOW));
+        drop(index.apply(claim("a", "11"), NOW, true));
+        assert_eq!(version(&index), None);
+        drop(index.apply(claim("b", "12"), NOW, true));
+        assert_eq!(version(&index), Some("12"));
+    }
+
+    #[test]
+    fn a_claim_of_which_nothing_came_calls_for_a_plan_when_it_is_gone() {
+        let registered = |status: &str| {
+            let conditions = [crate::fixture::condition(api::condition::REGISTERED, status, 0)];
+            crate::fixture::claim(&crate::fixture::status(&conditions)).as_ref().clone()
+        };
+        for (status, plan) in [("Unknown", vec![Trigger::New("nodeclaim/default-1".to_owned())]), ("True", Vec::new())]
+        {
+            let mut index = Index::default();
+            assert!(index.apply(registered(status), NOW, true).plan.is_empty());
+            let asked = index.delete::<NodeClaim>("default-1", NOW).plan;
+            assert_eq!(asked, [vec![Trigger::Freed], plan].concat(), "Registered={status}");
+        }
+    }
+
+    #[test]
+    fn a_static_pool_is_planned_anew_from_the_moment_in_which_a_claim_begins_to_go() {
+        let claim = |version: &str, leaves: bool| {
+            let moment = leaves.then(|| crate::fixture::at(9).to_string());
+            let registered = [crate::fixture::condition(api::condition::REGISTERED, "True", 0)];
+            let mut change = crate::fixture::status(&registered);
+            let metadata = serde_json::json!({"resourceVersion": version, "deletionTimestamp": moment});
+            crate::fixture::merge(&mut change, &serde_json::json!({"metadata": metadata}));
+            crate::fixture::claim(&change).as_ref().clone()
+        };
+        for (replicas, plan) in [(Some(2), vec![Trigger::New("nodeclaim/default-1".to_owned())]), (None, Vec::new())] {
+            let mut index = Index::default();
+            let pool = crate::fixture::pool(&serde_json::json!({"spec": {"replicas": replicas}}));
+            drop(index.apply(pool.as_ref().clone(), NOW, true));
+            assert!(index.apply(claim("7", false), NOW, true).plan.is_empty());
+            assert_eq!(index.apply(claim("8", true), NOW, true).plan, plan, "{replicas:?}");
+            assert!(index.apply(claim("9", true), NOW, true).plan.is_empty(), "once");
+            let asked = index.delete::<NodeClaim>("default-1", NOW).plan;
+            assert_eq!(asked, [vec![Trigger::Freed], plan].concat(), "{replicas:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_frees_its_pools_budget_when_its_instance_ends_and_only_once() {
+        let claim = |version: &str, ends: &str| {
+            let mut change = crate::fixture::status(&[
+                crate::fixture::condition(api::condition::REGISTERED, "True", 0),
+                crate::fixture::condition(api::condition::INSTANCE_TERMINATING, ends, 0),
+            ]);
+            let metadata = serde_json::json!({"metadata": {"resourceVersion": version}});
+            crate::fixture::merge(&mut change, &metadata);
+            crate::fixture::claim(&change).as_ref().clone()
+        };
+        let mut index = Index::default();
+        assert!(index.apply(claim("7", "Unknown"), NOW, true).plan.is_empty());
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::Freed]);
+        assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty());
+        assert!(index.delete::<NodeClaim>("default-1", NOW).plan.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_leaves_a_node_calls_for_a_plan_where_the_regular_look_would_come_too_late() {
+        let pod = |version: &str, change: serde_json::Value| {
+            let mut all = serde_json::json!({"metadata": {"resourceVersion": version}, "spec": {"nodeName": "node-1"}});
+            crate::fixture::merge(&mut all, &change);
+            crate::fixture::pod(&all).as_ref().clone()
+        };
+        let ends = serde_json::json!({"metadata": {"deletionTimestamp": crate::fixture::at(9).to_string()}});
+        let none = Vec::new();
+        for (disruption, replicas, asked) in [
+            (serde_json::json!({"consolidateAfter": "0s"}), None, vec![Trigger::Freed]),
+            (serde_json::json!({"consolidateAfter": "9s"}), None, vec![Trigger::Freed]),
+            (serde_json::json!({"consolidateAfter": "10s"}), None, none.clone()),
+            (serde_json::json!({"consolidateAfter": "Never"}), None, none.clone()),
+            (serde_json::json!({"consolidateAfter": "0s"}), Some(1), none.clone()),
+        ] {
+            let mut index = Index::default();
+            let change = serde_json::json!({"spec": {"disruption": disruption, "replicas": replicas}});
+            drop(index.apply(crate::fixture::pool(&change).as_ref().clone(), NOW, true));
+            drop(index.apply(crate::fixture::claim(&crate::fixture::status(&[])).as_ref().clone(), NOW, true));
+            drop(index.apply(crate::fixture::node(&serde_json::json!({})).as_ref().clone(), NOW, true));
+            assert_eq!(index.apply(pod("7", serde_json::json!({})), NOW, true).plan, none, "it came");
+            assert_eq!(index.apply(pod("8", ends.clone()), NOW, true).plan, asked, "it begins to end: {change}");
+            assert_eq!(index.delete::<Pod>("default/web", NOW).plan, asked, "it is gone: {change}");
+        }
+    }
+
+    #[test]
+    fn a_changed_template_has_all_claims_of_its_pool_looked_at_and_what_drifts_planned_for() {
+        let pool = |version: &str, change: serde_json::Value| {
+            let mut all = serde_json::json!({"metadata": {"resourceVersion": version}});
+            crate::fixture::merge(&mut all, &change);
+            crate::fixture::pool(&all).as_ref().clone()
+        };
+        let claim = |version: &str, status: &str| {
+            let mut change = crate::fixture::status(&[crate::fixture::condition(api::condition::DRIFTED, status, 0)]);
+            let metadata = serde_json::json!({"metadata": {"resourceVersion": version}});
+            crate::fixture::merge(&mut change, &metadata);
+            crate::fixture::claim(&change).as_ref().clone()
+        };
+        let mut index = Index::default();
+        drop(index.apply(pool("1", serde_json::json!({})), NOW, true));
+        assert!(index.apply(claim("7", "False"), NOW, true).plan.is_empty());
+        let look = Work::Claim("default-1".to_owned());
+        let heavier = serde_json::json!({"spec": {"weight": 3}});
+        assert!(!index.apply(pool("2", heavier), NOW, true).work.contains(&look), "nothing that claims are made of");
+        let labelled = serde_json::json!({"spec": {"template": {"metadata": {"labels": {"tier": "a"}}}}});
+        assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
+        let patient = serde_json::json!({"spec": {"disruption": {"consolidateAfter": "1h"}}});
+        assert!(index.apply(pool("4", patient), NOW, true).work.contains(&look));
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::New("nodeclaim/default-1".to_owned())]);
+        assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty(), "once");
+    }
+
+    #[test]
+    fn a_pod_keeps_all_annotations_that_decide_about_it() {
+        let read = [
+            api::annotation::DO_NOT_DISRUPT,
+            api::annotation::DISRUPT_AT_MOST_ONCE_PER,
+            api::annotation::POD_DELETION_COST,
+            api::annotation::MIRROR_POD,
+            api::annotation::ON_DEMAND_BASE,
+            api::annotation::SPOT_SHARE,
+            api::annotation::RESIZE,
+            api::annotation::REQUESTED,
+            api::annotation::GIVEN_BACK,
+            api::annotation::SURGE,
+            api::annotation::SURGED,
+        ];
+        let mut annotations: std::collections::BTreeMap<&str, &str> = read.iter().map(|key| (*key, "1")).collect();
+        annotations.insert("example.com/notes", "many");
+        let pod = crate::fixture::pod(&serde_json::json!({"metadata": {"annotations": annotations}}));
+        let mut index = Index::default();
+        drop(index.apply(pod.as_ref().clone(), NOW, true));
+        let kept = index.pods.get("default/web").unwrap().metadata.annotations.clone().unwrap();
+        assert_eq!(kept.len(), read.len(), "{kept:?}");
+        assert!(read.iter().all(|key| kept.contains_key(*key)), "{kept:?}");
+    }
+
+    #[test]
+    fn a_relist_forgets_what_it_did_not_show() {
+        let mut index = Index::default();
+        drop(index.apply(claim("a", "10"), NOW, false));
+        let gone = index.finish_relist::<NodeClaim>(&std::collections::BTreeSet::new(), NOW);
+        assert!(gone.work.contains(&Work::Claim("default-abc".to_owned())));
+        assert!(index.claims.is_empty() && index.claims.is_synced());
+    }
+}

@@ -1,0 +1,234 @@
+//! Kinds that pods refer to or that pods are planned by, and that nobody acts on: volumes and their classes, namespaces,
+//! overlays, buffers and what buffers are made from.
+
+use api::annotation;
+use api::objects::{
+    CSINode, Deployment, Namespace, NodeReport, PersistentVolume, PersistentVolumeClaim, PodTemplate, PodTemplateSpec,
+    ReplicaSet, StatefulSet, StorageClass,
+};
+use api::{CapacityBuffer, NodeOverlay};
+use kube::Resource;
+use kube::api::ObjectMeta;
+
+use super::triggers::{Kept, keep_annotations};
+use super::{Index, Table, key_of};
+use crate::provision::batcher::Trigger;
+use crate::reconcile::work::{Consequences, Work};
+
+/// Names the table of a kind.
+macro_rules! table {
+    ($table:ident) => {
+        fn table(index: &Index) -> &Table<Self> {
+            &index.$table
+        }
+
+        fn table_mut(index: &mut Index) -> &mut Table<Self> {
+            &mut index.$table
+        }
+    };
+}
+
+/// Pods that wait may have waited for this. The id is the same for all, so that a stream of changes holds no batch open.
+fn plan_for_waiting(index: &Index) -> Consequences {
+    let plan = if index.has_waiting_pods() { vec![Trigger::New("context".to_owned())] } else { Vec::new() };
+    Consequences { plan, ..Consequences::default() }
+}
+
+impl Kept for PersistentVolumeClaim {
+    table!(volume_claims);
+
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |key| {
+            [annotation::BIND_COMPLETED, annotation::BETA_STORAGE_CLASS].contains(&key)
+        });
+        self.metadata.labels = None;
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let decisive = |claim: Option<&Self>| {
+            claim.map(|claim| (claim.spec.clone(), claim.is_bind_completed(), claim.is_terminating(), claim.is_lost()))
+        };
+        if decisive(before) == decisive(after) { Consequences::default() } else { plan_for_waiting(index) }
+    }
+}
+
+impl Kept for PersistentVolume {
+    table!(volumes);
+
+    /// The labels stay: volumes from before drivers say by them where they are.
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |_| false);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let decisive = |volume: Option<&Self>| {
+            volume.map(|volume| (volume.spec.clone(), volume.metadata.labels.clone(), volume.is_terminating()))
+        };
+        if decisive(before) == decisive(after) { Consequences::default() } else { plan_for_waiting(index) }
+    }
+}
+
+impl Kept for StorageClass {
+    table!(storage_classes);
+
+    fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
+        plan_for_waiting(index)
+    }
+}
+
+impl Kept for CSINode {
+    table!(csi_nodes);
+
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |_| false);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let spec = |node: Option<&Self>| node.map(|node| node.spec.clone());
+        if spec(before) == spec(after) { Consequences::default() } else { plan_for_waiting(index) }
+    }
+}
+
+impl Kept for NodeReport {
+    table!(usages);
+
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |_| false);
+    }
+
+    /// A report alone calls for no plan, only for a look at whether its node is still there.
+    fn consequences(index: &Index, _: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.map(key_of).filter(|name| index.nodes.get(name).is_none());
+        Consequences { work: name.map(Work::Usage).into_iter().collect(), ..Consequences::default() }
+    }
+}
+
+impl Kept for Namespace {
+    table!(namespaces);
+
+    fn slim(&mut self) {
+        keep_annotations(&mut self.metadata, |_| false);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let labels = |namespace: Option<&Self>| namespace.map(Namespace::labels);
+        if labels(before) == labels(after) { Consequences::default() } else { plan_for_waiting(index) }
+    }
+}
+
+impl Kept for NodeOverlay {
+    table!(overlays);
+
+    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.or(before).map(key_of).unwrap_or_default();
+        let said = |overlay: Option<&Self>| {
+            let annotations = |overlay: &Self| overlay.metadata.annotations.clone();
+            overlay.map(|overlay| (overlay.spec.clone(), annotations(overlay), leaves(&overlay.metadata)))
+        };
+        let plan =
+            if said(before) == said(after) { Vec::new() } else { vec![Trigger::New(format!("nodeoverlay/{name}"))] };
+        Consequences { work: vec![Work::Overlay(name)], plan }
+    }
+}
+
+impl Kept for CapacityBuffer {
+    table!(buffers);
+
+    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let key = after.or(before).map(key_of).unwrap_or_default();
+        let said = |buffer: Option<&Self>| buffer.map(|buffer| (buffer.spec.clone(), leaves(&buffer.metadata)));
+        let plan =
+            if said(before) == said(after) { Vec::new() } else { vec![Trigger::New(format!("capacitybuffer/{key}"))] };
+        Consequences { work: vec![Work::Buffer(key)], plan }
+    }
+}
+
+fn leaves(meta: &ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_some()
+}
+
+impl Kept for PodTemplate {
+    table!(pod_templates);
+
+    fn slim(&mut self) {
+        slim_template(&mut self.metadata, &mut self.template);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let named = |buffer: &CapacityBuffer, name: &str| {
+            buffer.spec.pod_template_ref.as_ref().is_some_and(|template| template.name == name)
+        };
+        let template =
+            |object: Option<&Self>| object.map(|object| (object.template.clone(), object.metadata.generation));
+        followed(index, after.or(before), template(before) != template(after), named)
+    }
+}
+
+impl Kept for Deployment {
+    table!(deployments);
+
+    fn slim(&mut self) {
+        slim_template(&mut self.metadata, &mut self.spec.template);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let changed = before.map(|object| &object.spec) != after.map(|object| &object.spec);
+        followed(index, after.or(before), changed, |buffer, name| follows(buffer, "Deployment", name))
+    }
+}
+
+impl Kept for ReplicaSet {
+    table!(replica_sets);
+
+    fn slim(&mut self) {
+        slim_template(&mut self.metadata, &mut self.spec.template);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let changed = before.map(|object| &object.spec) != after.map(|object| &object.spec);
+        followed(index, after.or(before), changed, |buffer, name| follows(buffer, "ReplicaSet", name))
+    }
+}
+
+impl Kept for StatefulSet {
+    table!(stateful_sets);
+
+    fn slim(&mut self) {
+        slim_template(&mut self.metadata, &mut self.spec.template);
+        self.spec.volume_claim_templates = Vec::new();
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let changed = before.map(|object| &object.spec) != after.map(|object| &object.spec);
+        followed(index, after.or(before), changed, |buffer, name| follows(buffer, "StatefulSet", name))
+    }
+}
+
+/// Of a workload only the template counts, and of the template only what places its pods.
+fn slim_template(meta: &mut ObjectMeta, template: &mut PodTemplateSpec) {
+    keep_annotations(meta, |_| false);
+    meta.labels = None;
+    keep_annotations(&mut template.metadata, |_| false);
+}
+
+fn follows(buffer: &CapacityBuffer, kind: &str, name: &str) -> bool {
+    buffer.spec.scalable_ref.as_ref().is_some_and(|named| named.kind == kind && named.name == name)
+}
+
+/// A plan, if something changed that a buffer of the same namespace is made from.
+fn followed(
+    index: &Index,
+    object: Option<&impl Resource>,
+    changed: bool,
+    named: impl Fn(&CapacityBuffer, &str) -> bool,
+) -> Consequences {
+    let Some(meta) = object.map(Resource::meta).filter(|_| changed) else { return Consequences::default() };
+    let name = meta.name.as_deref().unwrap_or_default();
+    let near = index.buffers.values().filter(|buffer| buffer.metadata.namespace == meta.namespace);
+    let buffers = near.filter(|buffer| named(buffer, name));
+    let plan = buffers.map(|buffer| Trigger::New(format!("capacitybuffer/{}", key_of(buffer.as_ref())))).collect();
+    Consequences { plan, ..Consequences::default() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,448 @@
+//! What a change of each kind calls for. A rule stands at the kind that changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::nodepool::NodeClaimTemplate;
+use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, VolumeAttachment};
+use api::status::{Condition, Conditioned};
+use api::{DurationText, EC2NodeClass, NodeClaim, NodePool, annotation, condition, label};
+use jiff::Timestamp;
+use kube::Resource;
+use kube::api::ObjectMeta;
+
+use super::{Index, Key, Said, Speaker, Table, instance_id, key_of, launch_token, provider_id};
+use crate::provision::batcher::{LOOK_AGAIN, Trigger};
+use crate::reconcile::work::{Consequences, Work};
+
+/// A kind that the index keeps.
+pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// What its conditions are counted as, if they are.
+    const SPEAKER: Option<Speaker> = None;
+    /// Its table.
+    fn table(index: &Index) -> &Table<Self>;
+    /// Its table, to change it.
+    fn table_mut(index: &mut Index) -> &mut Table<Self>;
+    /// Drops what nobody here reads: a large cluster has many objects, and people write much on them.
+    fn slim(&mut self) {
+        let meta = self.meta_mut();
+        meta.managed_fields = None;
+        keep_annotations(meta, |key| key != annotation::LAST_APPLIED);
+    }
+    /// Replaces what others have alike by the one copy that is kept of it.
+    fn share(&mut self, _: &mut Index) {}
+    /// Its conditions, where they are counted.
+    fn said(&self) -> Vec<Said<'_>> {
+        Vec::new()
+    }
+    /// Keeps what is derived from the kind's objects true. Most kinds have nothing derived.
+    fn changed(_: &mut Index, _before: Option<&Self>, _after: Option<&Self>, _now: Timestamp, _live: bool) {}
+    /// What the change calls for.
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences;
+}
+
+/// Keeps annotations whose key is `wanted`.
+pub(super) fn keep_annotations(meta: &mut ObjectMeta, wanted: impl Fn(&str) -> bool) {
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.retain(|key, _| wanted(key));
+        if annotations.is_empty() {
+            meta.annotations = None;
+        }
+    }
+}
+
+fn said(conditions: &[Condition]) -> Vec<Said<'_>> {
+    let said = conditions.iter();
+    said.map(|Condition { type_, status, reason, last_transition_time, .. }| Said {
+        type_,
+        status,
+        reason,
+        since: Some(last_transition_time.0),
+    })
+    .collect()
+}
+
+impl Kept for Pod {
+    fn table(index: &Index) -> &Table<Self> {
+        &index.pods
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.pods
+    }
+
+    fn slim(&mut self) {
+        const READ: [&str; 11] = [
+            annotation::DO_NOT_DISRUPT,
+            annotation::MIRROR_POD,
+            annotation::ON_DEMAND_BASE,
+            annotation::SPOT_SHARE,
+            annotation::POD_DELETION_COST,
+            annotation::DISRUPT_AT_MOST_ONCE_PER,
+            annotation::RESIZE,
+            annotation::REQUESTED,
+            annotation::GIVEN_BACK,
+            annotation::SURGE,
+            annotation::SURGED,
+        ];
+        keep_annotations(&mut self.metadata, |key| READ.contains(&key));
+        self.forget_usual_statuses();
+    }
+
+    fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {
+        move_between(&mut index.pods_by_node, before.or(after), before.and_then(node_name), after.and_then(node_name));
+        if let Some(gone) = before.filter(|pod| pod.is_unschedulable()) {
+            index.waiting.remove(&uid(gone));
+        }
+        if let Some(pod) = after.filter(|pod| pod.is_unschedulable()) {
+            index.waiting.insert(uid(pod), key_of(pod));
+        }
+        if let Some(gone) = before.filter(|pod| pod.is_unjudged()) {
+            index.unjudged.remove(&uid(gone));
+        }
+        if let Some(pod) = after.filter(|pod| pod.is_unjudged()) {
+            index.unjudged.insert(uid(pod), key_of(pod));
+        }
+        if live && let Some(node) = event_node(before, after) {
+            index.pod_events.insert(node.to_owned(), now);
+        }
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let mut all = Consequences::default();
+        all.plan.extend(after.and_then(|pod| asked_for(before, pod)));
+        let forgotten = before.map(|pod| &pod.status.nominated_node_name).filter(|_| after.is_some_and(is_forgotten));
+        let expecting = forgotten.and_then(|node| index.claim_of(index.nodes.get(node)?));
+        all.work.extend(expecting.map(|claim| Work::Claim(key_of(claim.as_ref()))));
+        let nodes: BTreeSet<&str> = [before, after].into_iter().flatten().filter_map(node_name).collect();
+        for node in nodes.into_iter().filter_map(|name| index.nodes.get(name)) {
+            if node.metadata.deletion_timestamp.is_some() {
+                all.work.push(Work::Node(key_of(node.as_ref())));
+            }
+            let Some(claim) = index.claim_of(node).filter(|_| event_node(before, after).is_some()) else { continue };
+            all.work.push(Work::Claim(key_of(claim.as_ref())));
+            if !after.is_some_and(stays) && may_go_soon(index, claim) {
+                all.plan.push(Trigger::Freed);
+            }
+        }
+        all
+    }
+}
+
+/// Whether a pod neither ends nor has ended.
+fn stays(pod: &Pod) -> bool {
+    !pod.is_terminal() && !pod.is_terminating()
+}
+
+/// Whether a node may go before the regular look comes, once its pods have left. Where nodes have to be quiet for longer that look
+/// finds the moment; a node that goes already asks for itself.
+fn may_go_soon(index: &Index, claim: &NodeClaim) -> bool {
+    let quiet = index.pool_of(claim).and_then(|pool| crate::reconcile::nodeclaim::quiet_time(pool));
+    let goes = claim.metadata.deletion_timestamp.is_some();
+    !goes && !is_static(index, claim) && quiet.is_some_and(|quiet| quiet < LOOK_AGAIN)
+}
+
+/// What a pod's change asks of the planner.
+fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<Trigger> {
+    let owner = || after.controller().map_or_else(|| uid(after), |owner| owner.uid.clone());
+    if before.is_none() && after.is_unjudged() {
+        return Some(Trigger::Another { pod: uid(after), owner: owner() });
+    }
+    if !after.is_unschedulable() || is_told_only(before, after) {
+        return None;
+    }
+    let again = before.is_some_and(|before| is_refused_again(before, after));
+    Some(if again { Trigger::Again } else { Trigger::Refused { pod: uid(after), owner: owner() } })
+}
+
+fn uid(pod: &Pod) -> String {
+    pod.metadata.uid.clone().unwrap_or_default()
+}
+
+/// Whether a pod waits that nobody expects anywhere.
+fn is_forgotten(pod: &Pod) -> bool {
+    pod.is_unschedulable() && pod.status.nominated_node_name.is_empty()
+}
+
+/// Whether a pod that waited before only heard on which node it is expected: a plan has nothing new to say of it.
+fn is_told_only(before: Option<&Pod>, after: &Pod) -> bool {
+    before.is_some_and(|before| {
+        before.is_unschedulable() && before.status.nominated_node_name != after.status.nominated_node_name
+    })
+}
+
+/// Whether a pod that waited before waits for the same as before.
+fn is_refused_again(before: &Pod, after: &Pod) -> bool {
+    before.is_unschedulable() && before.spec == after.spec && before.metadata.labels == after.metadata.labels
+}
+
+fn node_name(pod: &Pod) -> Option<&str> {
+    Some(pod.spec.node_name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Keeps a table by some property true: the object leaves `from` and comes to `to`.
+fn move_between(
+    table: &mut BTreeMap<String, BTreeSet<Key>>,
+    object: Option<&impl Resource>,
+    from: Option<&str>,
+    to: Option<&str>,
+) {
+    let Some(key) = object.map(key_of) else { return };
+    if from == to {
+        return;
+    }
+    if let Some(from) = from
+        && let Some(members) = table.get_mut(from)
+    {
+        members.remove(&key);
+        if members.is_empty() {
+            table.remove(from);
+        }
+    }
+    if let Some(to) = to {
+        table.entry(to.to_owned()).or_default().insert(key);
+    }
+}
+
+/// The node on which something happened that matters to consolidation: a pod (of no DaemonSet) was bound,
+/// ended, began to end or went away.
+fn event_node<'a>(before: Option<&'a Pod>, after: Option<&'a Pod>) -> Option<&'a str> {
+    let pod = after.or(before)?;
+    let node = node_name(pod)?;
+    let state = |pod: &Pod| (pod.is_bound(), pod.is_terminal(), pod.is_terminating());
+    let happened = before.map(state) != after.map(state);
+    (happened && !pod.is_daemon()).then_some(node)
+}
+
+impl Kept for Node {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Node);
+
+    fn table(index: &Index) -> &Table<Self> {
+        &index.nodes
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.nodes
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        let ours = self.label(label::NODEPOOL).is_some();
+        let conditions = self.status.conditions.iter().filter(|_| ours);
+        conditions
+            .map(|it| Said {
+                type_: &it.type_,
+                status: &it.status,
+                reason: &it.reason,
+                since: it.last_transition_time.as_ref().map(|moment| moment.0),
+            })
+            .collect()
+    }
+
+    fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
+        let id = |node: &Self| Some(node.spec.provider_id.clone()).filter(|id| !id.is_empty());
+        let (from, to) = (before.and_then(id), after.and_then(id));
+        move_between(&mut index.nodes_by_provider, before.or(after), from.as_deref(), to.as_deref());
+        if let (Some(node), None) = (before, after) {
+            index.pod_events.remove(&key_of(node));
+        }
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let mut all = Consequences::default();
+        for node in [before, after].into_iter().flatten() {
+            all.work.push(Work::Node(key_of(node)));
+            all.work.extend(index.claim_of(node).map(|claim| Work::Claim(key_of(claim.as_ref()))));
+        }
+        if let (Some(node), None) = (before, after) {
+            all.work.extend(index.usages.get(node.name()).map(|_| Work::Usage(key_of(node))));
+        }
+        let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some() || is_interrupted(node);
+        if after.is_some_and(leaving) && !before.is_some_and(leaving) {
+            all.plan.extend(after.map(|node| Trigger::New(format!("node/{}", key_of(node)))));
+        }
+        all
+    }
+}
+
+fn is_interrupted(node: &Node) -> bool {
+    node.condition(condition::INTERRUPTED).is_some_and(|found| found.status == condition::TRUE)
+}
+
+impl Kept for NodeClaim {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Claim);
+
+    fn table(index: &Index) -> &Table<Self> {
+        &index.claims
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.claims
+    }
+
+    fn share(&mut self, index: &mut Index) {
+        self.spec.requirements = index.requirements.share(&self.spec.requirements);
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        said(self.conditions())
+    }
+
+    fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
+        let (from, to) = (before.and_then(provider_id), after.and_then(provider_id));
+        move_between(&mut index.claims_by_provider, before.or(after), from, to);
+        let (from, to) = (before.and_then(instance_id), after.and_then(instance_id));
+        move_between(&mut index.claims_by_instance, before.or(after), from, to);
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let mut all = Consequences::default();
+        for claim in [before, after].into_iter().flatten() {
+            all.work.push(Work::Claim(key_of(claim)));
+            let class = index.classes.get(&claim.spec.node_class_ref.name);
+            let ending = class.filter(|class| class.metadata.deletion_timestamp.is_some());
+            all.work.extend(ending.map(|class| Work::Class(key_of(class.as_ref()))));
+            let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
+            all.work.extend(pool.map(|pool| Work::Pool(pool.clone())));
+            let id = provider_id(claim).unwrap_or_default();
+            all.work.extend(index.nodes_of(id).into_iter().map(|node| Work::Node(key_of(node.as_ref()))));
+            all.work.extend(index.move_of(claim).map(|id| Work::Move(id.to_owned())));
+        }
+        if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {
+            all.work.extend(launch_token(claim).map(|token| Work::Launch(token.to_owned())));
+        }
+        all.work.dedup();
+        let leaves = |claim: &Self| claim.metadata.deletion_timestamp.is_some();
+        // As long as its instance does not end a claim uses up its pool's budget.
+        let counts = |claim: &Self| !claim.is_true(condition::INSTANCE_TERMINATING);
+        if before.is_some_and(counts) && !after.is_some_and(counts) {
+            all.plan.push(Trigger::Freed);
+        }
+        match (before, after) {
+            // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
+            (Some(claim), None) if !claim.is_true(condition::REGISTERED) || is_static(index, claim) => {
+                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
+            }
+            // A static pool lacks a node from the moment in which one begins to go.
+            (Some(old), Some(claim)) if leaves(claim) && !leaves(old) && is_static(index, claim) => {
+                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
+            }
+            // What has drifted may go at once, if budgets let it.
+            (Some(old), Some(claim)) if claim.is_true(condition::DRIFTED) && !old.is_true(condition::DRIFTED) => {
+                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
+            }
+            _ => {}
+        }
+        all
+    }
+}
+
+/// Whether the claim's pool keeps a fixed number of nodes.
+fn is_static(index: &Index, claim: &NodeClaim) -> bool {
+    index.pool_of(claim).is_some_and(|pool| pool.spec.replicas.is_some())
+}
+
+/// What claims follow of their pool as soon as it changes.
+fn followed(pool: &NodePool) -> (&NodeClaimTemplate, &DurationText, Option<i64>) {
+    (&pool.spec.template, &pool.spec.disruption.consolidate_after, pool.spec.replicas)
+}
+
+impl Kept for NodePool {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Pool);
+
+    fn table(index: &Index) -> &Table<Self> {
+        &index.pools
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.pools
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        said(self.conditions())
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.or(before).map(key_of).unwrap_or_default();
+        let mut work = Vec::new();
+        if before.map(followed) != after.map(followed) {
+            let claims = index.claims.values().filter(|claim| crate::reconcile::nodeclaim::pool(claim) == name);
+            work.extend(claims.map(|claim| Work::Claim(key_of(claim.as_ref()))));
+        }
+        work.push(Work::Pool(name.clone()));
+        let spec = |pool: Option<&Self>| pool.map(|pool| (pool.spec.clone(), pool.is_true(condition::READY)));
+        let plan =
+            if spec(before) == spec(after) { Vec::new() } else { vec![Trigger::New(format!("nodepool/{name}"))] };
+        Consequences { work, plan }
+    }
+}
+
+impl Kept for EC2NodeClass {
+    const SPEAKER: Option<Speaker> = Some(Speaker::Class);
+
+    fn table(index: &Index) -> &Table<Self> {
+        &index.classes
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.classes
+    }
+
+    fn said(&self) -> Vec<Said<'_>> {
+        said(self.conditions())
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.or(before).map(key_of).unwrap_or_default();
+        let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
+        let mut work: Vec<Work> = pools.map(|pool| Work::Pool(key_of(pool.as_ref()))).collect();
+        work.push(Work::Class(name));
+        Consequences { work, ..Consequences::default() }
+    }
+}
+
+impl Kept for DaemonSet {
+    fn table(index: &Index) -> &Table<Self> {
+        &index.daemonsets
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.daemonsets
+    }
+
+    fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
+        let work = index.pools.keys().cloned().map(Work::Pool).collect();
+        Consequences { work, ..Consequences::default() }
+    }
+}
+
+impl Kept for PodDisruptionBudget {
+    fn table(index: &Index) -> &Table<Self> {
+        &index.budgets
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.budgets
+    }
+
+    fn consequences(_: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
+        Consequences::default()
+    }
+}
+
+impl Kept for VolumeAttachment {
+    fn table(index: &Index) -> &Table<Self> {
+        &index.attachments
+    }
+
+    fn table_mut(index: &mut Index) -> &mut Table<Self> {
+        &mut index.attachments
+    }
+
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+        let name = after.or(before).map(|attachment| attachment.spec.node_name.as_str()).unwrap_or_default();
+        let leaving = index.nodes.get(name).filter(|node| node.metadata.deletion_timestamp.is_some());
+        Consequences {
+            work: leaving.map(|_| Work::Node(name.to_owned())).into_iter().collect(),
+            ..Consequences::default()
+        }
+    }
+}

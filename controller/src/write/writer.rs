@@ -1,0 +1,407 @@
+//! The only writer. A step says all that is to be done; nothing here chooses.
+//!
+//! Every step can be run again: creations carry their name, patches the version that they were decided on,
+//! deletions the UID that they mean.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use api::objects::{Node, NodeReport, Pod};
+use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
+use cloud::Cloud;
+use cloud::nodeclass::ProfileStep;
+use cloud::terminations::Terminations;
+use daemon::metric::Metrics;
+use futures::{StreamExt, stream};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::sync::Semaphore;
+
+use crate::state::cluster::Cluster;
+use crate::write::events::Note;
+use crate::state::index::Kept;
+use crate::metrics;
+
+/// How many pods are told at once where they are expected.
+const EXPECTED_ABREAST: usize = 16;
+/// How many requests are before the API server at once. Each is a connection, with its buffers and a handshake on both sides, and a
+/// plan may have a thousand claims to write.
+const REQUESTS_ABREAST: usize = 32;
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Create a NodeClaim.
+    CreateClaim(Box<NodeClaim>),
+    /// Change an object by a merge patch. With `metadata.resourceVersion` in it, only in that version.
+    Patch(Target, Value),
+    /// Change an object's status by a merge patch.
+    PatchStatus(Target, Value),
+    /// Delete an object, if it is still the one with this UID.
+    Delete(Target, String),
+    /// Change a pod by a merge patch, in the version that it names.
+    PatchPod(PodRef, Value),
+    /// Change what a pod requests where it is, by a strategic merge patch.
+    ResizePod(PodRef, Value),
+    /// Tell kube-scheduler that these pods are expected on a Node. Of no consequence if it fails.
+    Expect(Vec<PodRef>, String),
+    /// Ask the API server to evict a pod, with this many seconds of grace instead of its own.
+    Evict(PodRef, Option<u64>),
+    /// Delete a pod with this many seconds of grace.
+    DeletePod(PodRef, u64),
+    /// Terminate an instance.
+    Terminate(String),
+    /// Tag an instance.
+    Tag(String, cloud::Tags),
+    /// Delete a launch template by name.
+    DeleteLaunchTemplate(String),
+    /// Change an instance profile.
+    Profile(ProfileStep),
+    /// Publish an event.
+    Note(Note),
+}
+
+/// An object of ours, or a Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A NodeClaim by name.
+    Claim(String),
+    /// A NodePool by name.
+    Pool(String),
+    /// An EC2NodeClass by name.
+    Class(String),
+    /// A Node by name.
+    Node(String),
+    /// A NodeOverlay by name.
+    Overlay(String),
+    /// A CapacityBuffer.
+    Buffer {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
+    /// A NodeUsage by name.
+    Usage(String),
+}
+
+/// A pod in one life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRef {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+/// Why a step did not happen.
+#[derive(Debug, Error)]
+pub enum ActError {
+    /// Another replica leads: this one must not write.
+    #[error("not the leader any more")]
+    NotLeader,
+    /// The API server said no, or nothing.
+    #[error("the API server did not take it")]
+    Kube(#[source] Box<kube::Error>),
+    /// AWS said no, or nothing.
+    #[error(transparent)]
+    Cloud(#[from] cloud::CloudError),
+}
+
+impl From<kube::Error> for ActError {
+    fn from(error: kube::Error) -> Self {
+        Self::Kube(Box::new(error))
+    }
+}
+
+impl ActError {
+    /// The HTTP status of the API server's answer.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Kube(error) => match error.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Carries steps out.
+#[derive(Clone)]
+pub struct Act {
+    /// For everything but evictions.
+    client: Client,
+    /// Without retries of its own: a blocked eviction must come back at once.
+    eviction_client: Client,
+    /// For the requests of `client`.
+    seats: Arc<Semaphore>,
+    cloud: Arc<dyn Cloud>,
+    terminations: Arc<Terminations>,
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    leading: Arc<AtomicBool>,
+}
+
+impl Act {
+    /// A writer that works while `leading` is true.
+    #[must_use]
+    pub fn new(
+        clients: (Client, Client),
+        cloud: Arc<dyn Cloud>,
+        cluster: Arc<Cluster>,
+        metrics: Arc<Metrics>,
+        leading: Arc<AtomicBool>,
+    ) -> Self {
+        let (client, eviction_client) = clients;
+        let terminations = Arc::new(Terminations::new(Arc::clone(&cloud)));
+        let seats = Arc::new(Semaphore::new(REQUESTS_ABREAST));
+        Self { client, eviction_client, seats, cloud, terminations, cluster, metrics, leading }
+    }
+
+    /// Carries out the steps in order and stops at the first that fails.
+    ///
+    /// # Errors
+    /// The failure of that step.
+    pub async fn run_all(&self, steps: Vec<Step>) -> Result<(), ActError> {
+        for step in steps {
+            self.run(step).await?;
+        }
+        Ok(())
+    }
+
+    /// Carries out one step. What is gone already needs no deletion, so that is a success.
+    ///
+    /// # Errors
+    /// When it did not happen, or nobody can tell.
+    pub async fn run(&self, step: Step) -> Result<(), ActError> {
+        if !self.leading.load(Ordering::Acquire) {
+            return Err(ActError::NotLeader);
+        }
+        let name = step.name();
+        let result = self.carry_out(step).await;
+        let outcome = if result.is_ok() { "ok" } else { "error" };
+        self.metrics.add(&metrics::ACT_STEPS, &[name, outcome], 1.0);
+        result
+    }
+
+    async fn carry_out(&self, step: Step) -> Result<(), ActError> {
+        match step {
+            Step::CreateClaim(claim) => {
+                let api: Api<NodeClaim> = Api::all(self.client.clone());
+                let created = self.send(api.create(&PostParams::default(), &claim)).await?;
+                self.remember(created);
+                Ok(())
+            }
+            Step::Patch(target, body) => self.patch(target, body, false).await,
+            Step::PatchStatus(target, body) => self.patch(target, body, true).await,
+            Step::Delete(target, uid) => self.delete(target, uid).await,
+            Step::PatchPod(pod, body) => {
+                let (api, params) = (self.pods(&pod), PatchParams::default());
+                let patched = self.send(api.patch(&pod.name, &params, &Patch::Merge(&body))).await?;
+                self.remember(patched);
+                Ok(())
+            }
+            Step::ResizePod(pod, body) => {
+                let (params, patch) = (PatchParams::default(), Patch::Strategic(&body));
+                let api = self.pods(&pod);
+                let resized = self.send(api.patch_subresource("resize", &pod.name, &params, &patch)).await?;
+                self.remember(resized);
+                Ok(())
+            }
+            Step::Expect(pods, node) => {
+                stream::iter(&pods).for_each_concurrent(EXPECTED_ABREAST, |pod| self.expect(pod, &node)).await;
+                Ok(())
+            }
+            Step::Evict(pod, grace) => self.evict(&pod, grace).await,
+            Step::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
+            Step::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
+            Step::Tag(id, tags) => Ok(self.cloud.create_tags(&[id], &tags).await?),
+            Step::DeleteLaunchTemplate(name) => gone_is_fine(self.cloud.delete_launch_template(&name).await),
+            Step::Profile(step) => self.change_profile(step).await,
+            Step::Note(note) => {
+                self.cluster.notes.publish(note);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a request to the API server once there is a seat for it; nobody ever closes them. A drain's requests have no time to
+    /// stand in line behind writes that are tried again.
+    async fn send<T>(&self, request: impl Future<Output = T>) -> T {
+        let _seat = self.seats.acquire().await.ok();
+        request.await
+    }
+
+    /// Puts a write's answer into the index, so that the next plan sees it before the watch does.
+    fn remember<K: Kept>(&self, object: K) {
+        self.cluster.change(|index| index.apply(object, self.cluster.now(), true));
+    }
+
+    async fn patch(&self, target: Target, body: Value, status: bool) -> Result<(), ActError> {
+        match target {
+            Target::Claim(name) => self.patch_one(self.all::<NodeClaim>(), &name, &body, status).await,
+            Target::Pool(name) => self.patch_one(self.all::<NodePool>(), &name, &body, status).await,
+            Target::Class(name) => self.patch_one(self.all::<EC2NodeClass>(), &name, &body, status).await,
+            Target::Node(name) => self.patch_one(self.all::<Node>(), &name, &body, status).await,
+            Target::Overlay(name) => self.patch_one(self.all::<NodeOverlay>(), &name, &body, status).await,
+            Target::Buffer { namespace, name } => self.patch_one(self.buffers(&namespace), &name, &body, status).await,
+            Target::Usage(name) => self.patch_one(self.all::<NodeReport>(), &name, &body, status).await,
+        }
+    }
+
+    fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    fn pods(&self, pod: &PodRef) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &pod.namespace)
+    }
+
+    fn buffers(&self, namespace: &str) -> Api<CapacityBuffer> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn patch_one<K>(&self, api: Api<K>, name: &str, body: &Value, status: bool) -> Result<(), ActError>
+    where
+        K: Kept + DeserializeOwned,
+    {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(body));
+        let patched = match status {
+            true => self.send(api.patch_status(name, &params, &patch)).await?,
+            false => self.send(api.patch(name, &params, &patch)).await?,
+        };
+        self.remember(patched);
+        Ok(())
+    }
+
+    async fn delete(&self, target: Target, uid: String) -> Result<(), ActError> {
+        match target {
+            Target::Claim(name) => self.delete_one(self.all::<NodeClaim>(), &name, uid).await,
+            Target::Pool(name) => self.delete_one(self.all::<NodePool>(), &name, uid).await,
+            Target::Class(name) => self.delete_one(self.all::<EC2NodeClass>(), &name, uid).await,
+            Target::Node(name) => self.delete_one(self.all::<Node>(), &name, uid).await,
+            Target::Overlay(name) => self.delete_one(self.all::<NodeOverlay>(), &name, uid).await,
+            Target::Buffer { namespace, name } => self.delete_one(self.buffers(&namespace), &name, uid).await,
+            Target::Usage(name) => self.delete_one(self.all::<NodeReport>(), &name, uid).await,
+        }
+    }
+
+    async fn delete_one<K>(&self, api: Api<K>, name: &str, uid: String) -> Result<(), ActError>
+    where
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        let only_this = Preconditions { uid: Some(uid), resource_version: None };
+        match self.send(api.delete(name, &DeleteParams::default().preconditions(only_this))).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn change_profile(&self, step: ProfileStep) -> Result<(), ActError> {
+        let cloud = &self.cloud;
+        match step {
+            ProfileStep::Create(request) => there_is_fine(cloud.create_instance_profile(&request).await.map(drop)),
+            ProfileStep::AddRole { profile, role } => {
+                there_is_fine(cloud.add_role_to_instance_profile(&profile, &role).await)
+            }
+            ProfileStep::RemoveRole { profile, role } => {
+                gone_is_fine(cloud.remove_role_from_instance_profile(&profile, &role).await)
+            }
+            ProfileStep::Delete(profile) => gone_is_fine(cloud.delete_instance_profile(&profile).await),
+        }
+    }
+
+    /// A pod that is bound meanwhile, or gone, needs it no more; without the right kube-scheduler chooses by itself.
+    async fn expect(&self, pod: &PodRef, node: &str) {
+        let body = json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}});
+        let (api, params) = (self.pods(pod), PatchParams::default());
+        match self.send(api.patch_status(&pod.name, &params, &Patch::Merge(&body))).await {
+            Ok(patched) => self.remember(patched),
+            Err(error) => {
+                let (pod, error) = (format!("{}/{}", pod.namespace, pod.name), daemon::error::chain(&error));
+                log::debug!(pod = pod.as_str(), node, error = error.as_str(); "kube-scheduler is not told where the pod is expected");
+            }
+        }
+    }
+
+    /// kube's own `evict` loses the delete options, so the sub-resource is written in full here.
+    async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), ActError> {
+        let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
+        let mut options = json!({"preconditions": {"uid": pod.uid}});
+        if let Some(grace) = grace {
+            options["gracePeriodSeconds"] = grace.into();
+        }
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": options,
+        });
+        let answer: Result<Value, kube::Error> =
+            api.create_subresource("eviction", &pod.name, &PostParams::default(), &eviction).await;
+        let code = answer.as_ref().err().map_or(201, |error| match error {
+            kube::Error::Api(status) => status.code,
+            _ => 0,
+        });
+        self.metrics.add(&metrics::EVICTION_REQUESTS, &[&code.to_string()], 1.0);
+        answer.map(drop).map_err(ActError::from)
+    }
+
+    async fn delete_pod(&self, pod: &PodRef, grace: u64) -> Result<(), ActError> {
+        let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
+        let params = DeleteParams {
+            grace_period_seconds: Some(u32::try_from(grace.max(1)).unwrap_or(u32::MAX)),
+            preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        api.delete(&pod.name, &params).await.map(drop).map_err(ActError::from)
+    }
+}
+
+fn there_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), ActError> {
+    match result {
+        Err(error) if error.kind == cloud::Kind::AlreadyExists => Ok(()),
+        other => other.map_err(ActError::from),
+    }
+}
+
+fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), ActError> {
+    match result {
+        Err(error) if error.kind == cloud::Kind::NotFound => Ok(()),
+        other => other.map_err(ActError::from),
+    }
+}
+
+impl Step {
+    /// The step's name in metrics and logs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CreateClaim(_) => "create_nodeclaim",
+            Self::Patch(..) => "patch",
+            Self::PatchStatus(..) => "patch_status",
+            Self::Delete(..) => "delete",
+            Self::PatchPod(..) => "patch_pod",
+            Self::ResizePod(..) => "resize_pod",
+            Self::Expect(..) => "expect_pods",
+            Self::Evict(..) => "evict",
+            Self::DeletePod(..) => "delete_pod",
+            Self::Terminate(_) => "terminate_instance",
+            Self::Tag(..) => "tag_instance",
+            Self::DeleteLaunchTemplate(_) => "delete_launch_template",
+            Self::Profile(_) => "instance_profile",
+            Self::Note(_) => "event",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

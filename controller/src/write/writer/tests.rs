@@ -1,0 +1,62 @@
+//! How many requests stand before an API server that does not answer.
+
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use cloud::fake::FakeCloud;
+use http::{Request, Response};
+use kube::client::Body;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{
+    Act, Arc, AtomicBool, Client, Cluster, Metrics, Ordering, PodRef, REQUESTS_ABREAST, Step, Target, json, metrics,
+};
+use crate::write::events::Notes;
+
+/// An API server that takes requests and never answers any, and how many it has.
+fn silent() -> (Client, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&asked);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<Result<Response<Body>, http::Error>>()
+    });
+    (Client::new(service, "default"), asked)
+}
+
+/// One that takes everything.
+fn willing() -> Client {
+    let service = tower::service_fn(|_: Request<Body>| {
+        let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}).to_string();
+        std::future::ready(Response::builder().status(201).body(Body::from(body.into_bytes())))
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_have_so_many_seats_and_evictions_do_not_wait_for_one() {
+    let (client, asked) = silent();
+    let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
+    let (plan, _triggers) = unbounded_channel();
+    let cluster = Cluster::new(plan, Notes::new().0);
+    let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
+    let act = Act::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
+    let steps = [
+        Step::Patch(Target::Node("node-1".to_owned()), json!({})),
+        Step::PatchStatus(Target::Claim("default-1".to_owned()), json!({})),
+        Step::Delete(Target::Claim("default-1".to_owned()), "claim-uid".to_owned()),
+    ];
+    let writes: Vec<_> = steps.iter().cycle().take(2 * REQUESTS_ABREAST).cloned().collect();
+    for step in writes {
+        let act = act.clone();
+        tokio::spawn(async move { act.run(step).await });
+    }
+    // The clock goes on by itself once nothing else can: by then whoever has a seat has asked.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
+
+    let pod = PodRef { namespace: "default".to_owned(), name: "web".to_owned(), uid: "pod-uid".to_owned() };
+    let evicted = tokio::time::timeout(Duration::from_secs(1), act.run(Step::Evict(pod, None))).await;
+    evicted.expect("the eviction stands in line").unwrap();
+    assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
+}
