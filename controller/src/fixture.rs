@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::write::writer::{Step, Target};
 use crate::capacity::offerings::Market;
 use crate::settings::Gates;
+use crate::write::writer::{Step, Target};
 
 /// The provider id of the claim and the node.
 pub const PROVIDER_ID: &str = "aws:///us-west-2a/i-1";

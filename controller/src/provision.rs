@@ -21,22 +21,22 @@ use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::write::writer::{Act, Step};
+use crate::capacity::offerings::Market;
+use crate::informer::interruption::Notices;
+use crate::metrics;
 use crate::provision::batcher::{Batch, Trigger, Window};
+use crate::reconcile::disruption::{Kind, Mover, Order};
+use crate::reconcile::nodeclaim;
+use crate::reconcile::resize::{Adviser, Resizer};
+use crate::reconcile::work::Work;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::informer::interruption::Notices;
-use crate::reconcile::nodeclaim;
-use crate::capacity::offerings::Market;
-use crate::metrics;
-use crate::reconcile::disruption::{Kind, Mover, Order};
 use crate::state::nominations::{self, Nominations};
-use crate::reconcile::resize::{Adviser, Resizer};
 use crate::state::plan_results::{Findings, Generations, Verdicts};
-use crate::reconcile::work::Work;
+use crate::write::writer::{Act, Step};
+use node_events::Gauges;
 use replan::{Looks, Next};
 use scores::Scores;
-use node_events::Gauges;
 
 /// When to plan, and how.
 #[derive(Clone, Copy, Debug)]

@@ -29,22 +29,20 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::write::writer::{Act, ActError};
-use crate::reconcile::nodeclass;
-use crate::state::cluster::Cluster;
-use crate::state::registration_health::{Registration, Registrations, Verdict};
-use crate::state::index::{Index, provider_id};
-use crate::informer::interruption::Notices;
 use crate::capacity::launch::Launcher;
-use crate::reconcile::nodeclaim::{self, Instance};
 use crate::capacity::offerings::Market;
-use crate::reconcile::disruption::Mover;
-use crate::state::nominations::Nominations;
-use crate::reconcile::queue::Next;
-use crate::state::plan_results::Verdicts;
-use crate::reconcile::work::Work;
+use crate::informer::interruption::Notices;
 use crate::metrics::{self, counters};
-use crate::reconcile::{buffer, node, nodepool, overlay, usage};
+use crate::reconcile::disruption::Mover;
+use crate::reconcile::nodeclaim::Instance;
+use crate::reconcile::queue::Next;
+use crate::reconcile::work::Work;
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, provider_id};
+use crate::state::nominations::Nominations;
+use crate::state::plan_results::Verdicts;
+use crate::state::registration_health::{Registration, Registrations, Verdict};
+use crate::write::writer::{Act, ActError};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;

@@ -20,29 +20,29 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 
-use crate::write::writer::Act;
-use crate::state::cluster::Cluster;
-use crate::write::events::{self, Notes, Object};
-use crate::metrics::collector::Fleet;
-use crate::state::index::{Index, Kept};
-use crate::informer::interruption::queue::Listener;
-use crate::informer::interruption::{Notices, status_checks};
-use crate::lease::Keeper;
 use crate::capacity::offerings::Market;
-use crate::reconcile::disruption::Mover;
-use crate::provision::{Provisioner, Rules};
-use crate::reconcile::Reconciler;
-use crate::metrics::node_conditions::Reexport;
-use crate::reconcile::resize::Resizer;
-use crate::settings::{Gates, Settings};
-use crate::metrics::gauge_set::Told;
-use crate::state::plan_results::Verdicts;
-use crate::reconcile::work::Consequences;
-use crate::metrics;
 use crate::capacity::{launch, memory_overhead, rate_limits};
 use crate::gc::{drift, instances, profiles, tags};
+use crate::informer::interruption::queue::Listener;
+use crate::informer::interruption::{Notices, status_checks};
 use crate::informer::{cluster_info, watch};
+use crate::lease::Keeper;
+use crate::metrics;
+use crate::metrics::collector::Fleet;
+use crate::metrics::gauge_set::Told;
+use crate::metrics::node_conditions::Reexport;
+use crate::provision::{Provisioner, Rules};
+use crate::reconcile::Reconciler;
+use crate::reconcile::disruption::Mover;
+use crate::reconcile::resize::Resizer;
 use crate::reconcile::usage;
+use crate::reconcile::work::Consequences;
+use crate::settings::{Gates, Settings};
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, Kept};
+use crate::state::plan_results::Verdicts;
+use crate::write::events::{self, Notes, Object};
+use crate::write::writer::Act;
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -79,7 +79,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
     known_market.get_or_init(|| Arc::clone(&market));
     tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
-    tasks.spawn(cluster_info::follow_version(settings.clone(), clients.0.clone(), Arc::clone(&market), Arc::clone(&cluster)));
+    tasks.spawn(cluster_info::follow_version(
+        settings.clone(),
+        clients.0.clone(),
+        Arc::clone(&market),
+        Arc::clone(&cluster),
+    ));
     follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
     let client = clients.0.clone();
     let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));

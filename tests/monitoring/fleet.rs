@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::{EC2NodeClass, NodeClaim, NodePool};
-use controller::state::pod_decisions::Decisions;
+use controller::metrics::TABLE;
 use controller::metrics::collector::Fleet;
 use controller::state::index::Index;
-use controller::metrics::TABLE;
+use controller::state::pod_decisions::Decisions;
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};

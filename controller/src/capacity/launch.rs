@@ -2,8 +2,8 @@
 //! token is on every claim before the call, and what was bought is dealt out the same way however often we look. Who gets
 //! nothing because something was out of stock chooses again at once, now that this is known.
 
-mod request;
 mod outcome;
+mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +19,14 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::write::writer::{Act, ActError, Step, Target};
-use crate::state::cluster::Cluster;
-use crate::state::index::{Index, launch_token, provider_id};
 use crate::capacity::offerings::Market;
-use crate::metrics;
-use crate::write::patches;
+use crate::metrics::{self, counters};
 use crate::reconcile::queue::Next;
 use crate::reconcile::work::Work;
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, launch_token, provider_id};
+use crate::write::patches;
+use crate::write::writer::{Act, ActError, Step, Target};
 use request::ask;
 
 /// A class or a market that is not known yet is looked for again after this long.
@@ -349,8 +349,11 @@ impl Launcher {
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
         let parts = cloud::claim::describe(instance, kind, self.market.settings());
         let class = self.market.class(&before.spec.node_class_ref.name);
-        let parts =
-            if request::got_efa(&before, class.as_deref().map(|class| &class.spec)) { parts } else { parts.without_efa() };
+        let parts = if request::got_efa(&before, class.as_deref().map(|class| &class.spec)) {
+            parts
+        } else {
+            parts.without_efa()
+        };
         self.act.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
         self.act.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
@@ -391,7 +394,7 @@ impl Launcher {
 
     fn count_given_up(&self, claim: &NodeClaim, given_up: bool) {
         if given_up {
-            crate::metrics::counters::disrupted(&self.metrics, claim, "insufficient_capacity");
+            counters::disrupted(&self.metrics, claim, "insufficient_capacity");
         }
     }
 

@@ -17,9 +17,9 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
+use crate::capacity::offerings::Market;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::capacity::offerings::Market;
 
 /// The ConfigMap's name, in the controller's own namespace.
 pub const NAME: &str = "kerf-learned-memory";

@@ -20,11 +20,11 @@ use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, Instan
 use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
 
-use crate::state::cluster::Cluster;
-use crate::reconcile::nodeclaim;
 use crate::capacity::memory_overhead::Reading;
-use crate::settings::{Gates, Settings};
+use crate::reconcile::nodeclaim;
 use crate::reconcile::work::Work;
+use crate::settings::{Gates, Settings};
+use crate::state::cluster::Cluster;
 
 /// Types and zones change slowly (aws 3.1).
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);

@@ -8,8 +8,8 @@ use cloud::Instance;
 use kube::api::ObjectMeta;
 use serde_json::json;
 
-use crate::write::writer::{Step, Target};
 use crate::state::index::{Index, provider_id};
+use crate::write::writer::{Step, Target};
 
 /// State of a capacity block in a class's status when EC2 is about to end its machines.
 const EXPIRING: &str = "expiring";

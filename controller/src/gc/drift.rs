@@ -16,12 +16,12 @@ use planner::{CapacityType, Catalogue};
 
 pub use nodepool::{follow_pool, of_pool};
 
-use crate::write::writer::{Act, Step, Target};
-use crate::state::cluster::Cluster;
-use crate::state::index::{Index, provider_id};
 use crate::capacity::offerings::Market;
 use crate::capacity::reservations;
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, provider_id};
 use crate::write::patches;
+use crate::write::writer::{Act, Step, Target};
 
 /// A class changes seldom, and replacing a machine takes minutes.
 const EVERY: Duration = Duration::from_secs(60);

@@ -10,10 +10,10 @@ use api::{NodeClaim, condition};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::write::writer::{Act, Step, Target};
+use crate::capacity::offerings::Market;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, launch_token, provider_id};
-use crate::capacity::offerings::Market;
+use crate::write::writer::{Act, Step, Target};
 
 /// A leak costs money from the first minute, so the first looks come quickly.
 const EARLY: Duration = Duration::from_secs(10);

@@ -8,10 +8,10 @@ use std::time::Duration;
 use api::annotation;
 use cloud::nodeclass::{self, Unused};
 
-use crate::write::writer::{Act, Step};
+use crate::capacity::offerings::Market;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::capacity::offerings::Market;
+use crate::write::writer::{Act, Step};
 
 const EVERY: Duration = Duration::from_secs(30 * 60);
 

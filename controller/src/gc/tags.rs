@@ -11,10 +11,10 @@ use cloud::launch::{CLUSTER_TAG, ClaimId, ownership_tags};
 use cloud::{Instance, Tags};
 use serde_json::json;
 
-use crate::write::writer::{Act, ActError, Step, Target};
+use crate::capacity::offerings::Market;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
-use crate::capacity::offerings::Market;
+use crate::write::writer::{Act, ActError, Step, Target};
 
 /// How often we look for nodes without their tags.
 const LOOK: Duration = Duration::from_secs(10);
@@ -124,10 +124,10 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::{decide, tag, untagged};
-    use crate::write::writer::{Act, Step};
     use crate::state::cluster::Cluster;
-    use crate::write::events::Notes;
     use crate::state::index::Index;
+    use crate::write::events::Notes;
+    use crate::write::writer::{Act, Step};
     use crate::{fixture, metrics};
 
     /// A writer whose API server knows no object, and how often it was asked.

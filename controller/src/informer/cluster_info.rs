@@ -8,10 +8,10 @@ use anyhow::Context;
 use cloud::{Cloud, CloudError, ClusterDescription, Kind};
 use kube::Client;
 
-use crate::state::cluster::Cluster;
 use crate::capacity::offerings::Market;
-use crate::settings::Settings;
 use crate::reconcile::work::Work;
+use crate::settings::Settings;
+use crate::state::cluster::Cluster;
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);

@@ -4,10 +4,10 @@
 //! A notice decides nothing here. It is laid beside the claim that it is about, where the claim's next look finds it next to
 //! the agent's condition: one decision, so one replacement, whoever was first. Whoever laid it there hears when it is done.
 
-pub mod status_checks;
 pub mod message;
 mod notices;
 pub mod queue;
+pub mod status_checks;
 
 use api::reason;
 use jiff::Timestamp;

@@ -14,8 +14,8 @@ use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 
 use crate::state::cluster::Cluster;
-use crate::write::events::{Note, Object};
 use crate::state::index::{Kept, key_of};
+use crate::write::events::{Note, Object};
 use guarded::{Guarded, Malformed};
 
 /// Pods in one page of a list: large enough to be quick, small enough not to hold 100,000 at once.

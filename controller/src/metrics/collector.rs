@@ -18,10 +18,10 @@ use daemon::metric::{Metric, Metrics};
 use jiff::Timestamp;
 use planner::Catalogue;
 
-use crate::state::pod_decisions::Decisions;
-use crate::state::index::Index;
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::{Sample, Told};
+use crate::state::index::Index;
+use crate::state::pod_decisions::Decisions;
 
 pub use pods::Waits;
 

@@ -11,9 +11,9 @@ use drain::Progress;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::reconcile::nodeclaim::pool;
 use crate::metrics;
 use crate::reconcile::disruption::Kind;
+use crate::reconcile::nodeclaim::pool;
 
 /// A claim's node has registered.
 pub fn registered(metrics: &Metrics, claim: &NodeClaim) {

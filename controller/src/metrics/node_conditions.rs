@@ -6,8 +6,8 @@ use api::objects::Node;
 use api::{condition, label};
 use daemon::metric::{Metric, Metrics};
 
-use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
 use crate::metrics::gauge_set::{Sample, Told};
+use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
 
 /// The conditions of the machine's health.
 const HEALTH: [&str; 5] = [

@@ -11,12 +11,12 @@ use serde_json::json;
 use snapshot::{Built, Problem};
 
 use super::problems;
-use crate::write::writer::{Step, Target};
-use crate::write::events::{Note, Object};
-use crate::state::index::{Index, key_of};
-use crate::reconcile::disruption::Order;
 use crate::provision::nodeclaims;
 use crate::reconcile::disruption;
+use crate::reconcile::disruption::Order;
+use crate::state::index::{Index, key_of};
+use crate::write::events::{Note, Object};
+use crate::write::writer::{Step, Target};
 
 /// What a plan means.
 #[derive(Debug, Default)]
@@ -68,7 +68,8 @@ fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClai
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
-        let origin = nodeclaims::Origin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
+        let origin =
+            nodeclaims::Origin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
         Some((position, nodeclaims::claim(launch, &origin, pool, class)))
     };
     plan.launches.iter().enumerate().filter_map(claim).collect()

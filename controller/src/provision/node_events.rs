@@ -10,13 +10,13 @@ use planner::{MoveReason, NodeVerdict, Plan, Ripe, Stage};
 use snapshot::Built;
 
 use super::problems;
+use crate::metrics;
+use crate::metrics::gauge_set::{Sample, Told};
+use crate::reconcile::disruption::{named, said_of};
 use crate::state::cluster::Cluster;
+use crate::state::index::Index;
 use crate::state::pod_decisions::by_zone;
 use crate::write::events::{Note, Object};
-use crate::state::index::Index;
-use crate::metrics;
-use crate::reconcile::disruption::{named, said_of};
-use crate::metrics::gauge_set::{Sample, Told};
 
 /// The reasons that budgets may name.
 const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized, MoveReason::Drifted];

@@ -7,10 +7,10 @@ use api::{NodeClaim, NodePool, reason};
 use kube::Resource;
 use snapshot::{Built, Problem, Subject};
 
-use crate::write::events::{Note, Object};
-use crate::state::index::{Index, Key, Table};
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
+use crate::state::index::{Index, Key, Table};
+use crate::write::events::{Note, Object};
 
 /// All of it, as events.
 #[must_use]

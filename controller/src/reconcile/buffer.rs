@@ -7,9 +7,9 @@ use api::status::{Wanted, set_plain};
 use api::{CapacityBuffer, condition, reason};
 use jiff::Timestamp;
 
-use crate::write::writer::{Step, Target};
-use crate::write::patches;
 use crate::state::plan_results::{BufferFinding, BufferVerdict};
+use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// All that a decision about a buffer depends on.
 pub struct View {

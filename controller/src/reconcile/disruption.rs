@@ -4,9 +4,9 @@
 //! annotation [`annotation::REPLACED_BY`] what must be initialized before. So whoever looks next can go on, after a crash too.
 //! All of this is pure but `carry_out`.
 
-mod start;
 mod execute;
 mod labels;
+mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use jiff::Timestamp;
 use planner::MoveReason;
 use serde_json::json;
 
-pub use start::{Order, begin, stale};
 pub use execute::Mover;
 pub use labels::{Kind, named, said_of};
+pub use start::{Order, begin, stale};
 
-use crate::write::writer::{Step, Target};
-use crate::write::events::{Note, Object};
-use crate::state::index::Index;
-use crate::write::patches;
 use crate::reconcile::node::surges;
+use crate::state::index::Index;
+use crate::write::events::{Note, Object};
+use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// How long a move waits for its replacements: so much for each node that goes in any move, within these bounds (core 4.13).
 const PATIENCE_EACH: Duration = Duration::from_millis(80);

@@ -16,10 +16,10 @@ use drain::{Drain, Millis, PodOnNode};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::write::writer::{PodRef, Step, Target};
-use crate::write::events::{Note, Object};
 use crate::reconcile::nodeclaim::{Instance, next_look, pool};
+use crate::write::events::{Note, Object};
 use crate::write::patches;
+use crate::write::writer::{PodRef, Step, Target};
 
 use drain_owner::Hands;
 pub use drain_owner::said;

@@ -3,11 +3,11 @@
 //! Pure: the view holds all that the decision may depend on, `now` included.
 
 mod consolidatable;
-mod nominated_pods;
+mod deletion;
 mod gates;
 mod initialization;
+mod nominated_pods;
 mod registration;
-mod deletion;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use serde_json::json;
 pub use consolidatable::quiet_time;
 pub use gates::Limit;
 
-use crate::write::writer::{Step, Target};
-use crate::write::events::{Note, Object};
-use crate::state::registration_health::Registration;
+use crate::gc::drift;
 use crate::informer::interruption::{Kind, Notice};
 use crate::reconcile::queue::Next;
 use crate::reconcile::work::Work;
-use crate::gc::drift;
+use crate::state::registration_health::Registration;
+use crate::write::events::{Note, Object};
 use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// A claim that has no instance after this long is given up (core 3.1).
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);

@@ -2,10 +2,10 @@
 //!
 //! A look asks EC2 and IAM first, has IAM changed where a role lacks its profile, and hands all answers to a pure verdict.
 
-mod finalization;
 mod dry_run;
-mod user_data;
+mod finalization;
 mod readiness;
+mod user_data;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use api::{EC2NodeClass, NodeClaim, NodePool, finalizer};
 use cloud::nodeclass::{self, Resolution};
 use jiff::Timestamp;
 
-use crate::write::writer::{Act, ActError, Step, Target};
-use crate::state::index::Index;
 use crate::capacity::offerings::Market;
+use crate::state::index::Index;
 use crate::write::patches;
+use crate::write::writer::{Act, ActError, Step, Target};
 
 /// All that a decision about a class depends on, but for AWS's answers.
 pub struct View {

@@ -9,10 +9,10 @@ use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, quantity, reason, taint};
 use jiff::Timestamp;
 
-use crate::write::writer::{Step, Target};
-use crate::state::registration_health::Verdict;
 use crate::reconcile::hashes;
+use crate::state::registration_health::Verdict;
 use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// Keys that a pool's status always has, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];

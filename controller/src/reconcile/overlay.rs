@@ -6,9 +6,9 @@ use api::status::Conditioned;
 use api::{NodeOverlay, condition};
 use jiff::Timestamp;
 
-use crate::write::writer::{Step, Target};
-use crate::write::patches;
 use crate::state::plan_results::OverlayFinding;
+use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// All that a decision about an overlay depends on.
 pub struct View {

@@ -2,8 +2,8 @@
 //! nothing. What a pod requested first stands in `kerf.sh/requested` before anything is lowered; that it got its requests back
 //! because something was short stands in `kerf.sh/requests-given-back` before they are raised.
 
-mod recommendation;
 mod execute;
+mod recommendation;
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use jiff::Timestamp;
 use planner::{ContainerResize, Resize, Size, WhyResize};
 use serde_json::{Map, Value, json};
 
-pub use recommendation::{Advice, Adviser, advice};
 pub use execute::Resizer;
+pub use recommendation::{Advice, Adviser, advice};
 
-use crate::write::writer::{PodRef, Step};
 use crate::write::events::{Note, Object};
+use crate::write::writer::{PodRef, Step};
 
 /// What resizes a pod; nothing where the pod is another by now, goes, or requests something else than the plan knew.
 #[must_use]

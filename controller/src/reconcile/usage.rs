@@ -10,10 +10,10 @@ use api::objects::NodeReport;
 use api::usage::{STALE_AFTER, Usage};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::write::writer::{Step, Target};
-use crate::state::index::{Index, key_of};
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
+use crate::state::index::{Index, key_of};
+use crate::write::writer::{Step, Target};
 
 /// All that a decision about a report depends on.
 pub struct View {

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::provision::batcher::Trigger;
-use crate::state::pod_decisions::Decisions;
-use crate::write::events::Notes;
-use crate::state::index::Index;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::work::{Consequences, Work};
+use crate::state::index::Index;
+use crate::state::pod_decisions::Decisions;
+use crate::write::events::Notes;
 
 /// What all parts of the controller share.
 pub struct Cluster {

@@ -2,11 +2,11 @@
 //!
 //! Tests push objects in directly; nothing here does I/O.
 
-mod triggers;
 mod context;
 mod shared;
 mod table;
 mod transitions;
+mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use api::usage::Usage;
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requirement};
 use jiff::Timestamp;
 
-pub use triggers::Kept;
 pub use table::{Key, Table, key_of};
 pub use transitions::{End, Said, Speaker, Turn, Turns};
+pub use triggers::Kept;
 
 use crate::reconcile::work::Consequences;
 use shared::Shared;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use planner::Plan;
 use snapshot::{BufferState, Built, OverlayTrouble, Provisioning, provisioning};
 
-use crate::state::index::Index;
 use crate::reconcile::work::Work;
+use crate::state::index::Index;
 
 /// A verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]

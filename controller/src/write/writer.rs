@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-use crate::state::cluster::Cluster;
-use crate::write::events::Note;
-use crate::state::index::Kept;
 use crate::metrics;
+use crate::state::cluster::Cluster;
+use crate::state::index::Kept;
+use crate::write::events::Note;
 
 /// How many pods are told at once where they are expected.
 const EXPECTED_ABREAST: usize = 16;

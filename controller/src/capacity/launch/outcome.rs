@@ -11,10 +11,10 @@ use daemon::metric::Metrics;
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::write::writer::{Step, Target};
-use crate::write::events::{Note, Object};
 use crate::metrics;
+use crate::write::events::{Note, Object};
 use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// Karpenter cuts messages of conditions here.
 const MESSAGE: usize = 300;

@@ -11,8 +11,8 @@ use planner::CapacityType;
 use thiserror::Error;
 
 use super::Market;
-use crate::state::cluster::Cluster;
 use crate::metrics;
+use crate::state::cluster::Cluster;
 
 /// Why a market's prices are as they were.
 #[derive(Debug, Error)]
@@ -117,8 +117,8 @@ mod tests {
     use planner::CapacityType;
 
     use super::seed;
-    use crate::capacity::offerings::Market;
     use crate::capacity::memory_overhead::Reading;
+    use crate::capacity::offerings::Market;
     use crate::metrics;
     use crate::settings::Gates;
 

@@ -9,10 +9,10 @@ use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
 use serde_json::{Value, json};
 
 use super::{World, decide};
-use crate::write::writer::Target;
 use crate::fixture::{PROVIDER_ID, at, body, claim, class, condition as cond, merge, pool, status, words, written};
 use crate::reconcile::hashes::OF_CLASS;
 use crate::state::index::Index;
+use crate::write::writer::Target;
 
 fn index(of_claim: &Value, of_class: &Value) -> Index {
     let mut base = status(&[cond(condition::LAUNCHED, "True", 1)]);

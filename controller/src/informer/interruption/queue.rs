@@ -18,12 +18,12 @@ use tokio::time::timeout;
 
 use super::message::{Message, parse};
 use super::{Kind, Notice, Notices};
-use crate::state::cluster::Cluster;
-use crate::write::events::{Note, Object};
-use crate::state::index::{Index, provider_id};
 use crate::capacity::offerings::Market;
 use crate::metrics;
 use crate::reconcile::work::Work;
+use crate::state::cluster::Cluster;
+use crate::state::index::{Index, provider_id};
+use crate::write::events::{Note, Object};
 
 /// Calls that wait for messages side by side: ten messages a call, and each call waits until its ten are dealt with.
 const RECEIVERS: usize = 4;

@@ -9,11 +9,11 @@ use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Kind, Notice, Notices};
-use crate::state::cluster::Cluster;
-use crate::state::index::Index;
 use crate::capacity::offerings::Market;
 use crate::metrics;
 use crate::reconcile::work::Work;
+use crate::state::cluster::Cluster;
+use crate::state::index::Index;
 
 /// How often to ask.
 const PERIOD: Duration = Duration::from_secs(60);

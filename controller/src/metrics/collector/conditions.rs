@@ -8,9 +8,9 @@ use daemon::metric::{Metric, Metrics};
 use jiff::Timestamp;
 
 use super::since;
-use crate::state::index::{End, Index, Kept, Said, Speaker, Turn};
 use crate::metrics::conditions::{self as metrics, Conditions};
 use crate::metrics::gauge_set::Sample;
+use crate::state::index::{End, Index, Kept, Said, Speaker, Turn};
 
 fn of(speaker: Speaker) -> &'static Conditions {
     match speaker {

@@ -8,9 +8,9 @@ use api::objects::Pod;
 use api::quantity::{CPU, MEMORY};
 
 use super::{Amounts, Machine, pods};
-use crate::state::index::Index;
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
+use crate::state::index::Index;
 
 /// Workloads that are told by name.
 const WORKLOADS: usize = 50;

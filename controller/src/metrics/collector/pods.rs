@@ -10,10 +10,10 @@ use daemon::metric::{Metric, Metrics};
 use jiff::Timestamp;
 
 use super::{Amounts, RESOURCES, add, amounts, since, units};
-use crate::state::pod_decisions::Decisions;
-use crate::state::index::Index;
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
+use crate::state::index::Index;
+use crate::state::pod_decisions::Decisions;
 
 /// Pods of which it is told how long they wait.
 const TOLD: usize = 10;

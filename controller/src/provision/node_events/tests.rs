@@ -12,11 +12,11 @@ use snapshot::Built;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{Gauges, notes};
-use crate::state::cluster::Cluster;
-use crate::write::events::{Note, Notes};
 use crate::fixture::{claim, node, pool, status};
-use crate::state::index::Index;
 use crate::metrics::TABLE;
+use crate::state::cluster::Cluster;
+use crate::state::index::Index;
+use crate::write::events::{Note, Notes};
 
 /// The node `node-1` of the claim `default-1` and the pool `default`.
 fn index() -> Index {

@@ -8,9 +8,9 @@ use serde_json::json;
 use snapshot::{Built, NeverEvicted, Problem, WhyUnused};
 
 use super::{notes, samples};
-use crate::write::events::{Note, Object};
 use crate::fixture::{claim, node, pod, pool};
 use crate::state::index::Index;
+use crate::write::events::{Note, Object};
 
 fn budget(name: &str) -> PodDisruptionBudget {
     serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use daemon::metric::Metrics;
 
 use super::{End, Kind, Order, begin, decide, named, view};
-use crate::write::writer::{Act, ActError};
-use crate::state::cluster::Cluster;
-use crate::reconcile::queue::Next;
 use crate::metrics::counters;
+use crate::reconcile::queue::Next;
 use crate::reconcile::work::Work;
+use crate::state::cluster::Cluster;
+use crate::write::writer::{Act, ActError};
 
 /// Carries moves out.
 pub struct Mover {

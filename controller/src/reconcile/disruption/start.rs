@@ -10,8 +10,8 @@ use planner::MoveReason;
 use serde_json::json;
 
 use super::{Kind, Leaver, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why};
-use crate::write::writer::Step;
 use crate::state::index::Index;
+use crate::write::writer::Step;
 
 /// A move to begin.
 #[derive(Clone, Debug)]

@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Decision, End, Order, begin, decide, stale, view};
-use crate::write::writer::{Step, Target};
 use crate::fixture::{at, claim, condition as said, merge, node, pod, status, words};
 use crate::state::index::{Index, Kept};
+use crate::write::writer::{Step, Target};
 
 const ID: &str = "new-1,new-2";
 

@@ -4,8 +4,8 @@ use api::{annotation, condition, hash};
 use serde_json::{Value, json};
 
 use super::{OF_CLASS, OF_POOL, Recipe};
-use crate::write::writer::{Step, Target};
 use crate::fixture::{body, claim, condition as cond, merge, pool, words};
+use crate::write::writer::{Step, Target};
 
 fn hashed(recipe: Recipe, version: Option<&str>, hash: Option<&str>) -> Value {
     json!({"metadata": {"annotations": {recipe.hash: hash, recipe.version: version}}})

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Instance, View, asks, decide, start_drain};
-use crate::write::writer::{PodRef, Step, Target};
 use crate::fixture::{PROVIDER_ID, merge, pod};
+use crate::write::writer::{PodRef, Step, Target};
 use play::story::{Cause, T0};
 use play::world::Player;
 use play::{Story, Telling};
 
-#[path = "../../../crates/drain/tests/stories/play.rs"]
+#[path = "../../../../crates/drain/tests/stories/play.rs"]
 mod play;
 
 const FOLDER: &str = "controller/src/termination/stories";

@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::{View, concerns, deadline, millis};
-use crate::write::writer::{PodRef, Step};
-use crate::write::events::{Note, Object};
 use crate::state::index::Index;
+use crate::write::events::{Note, Object};
+use crate::write::writer::{PodRef, Step};
 
 /// Copies come up elsewhere, and nothing of that calls for a look at this node.
 pub(super) const LOOK: Duration = Duration::from_secs(1);

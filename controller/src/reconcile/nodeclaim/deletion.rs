@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::{Decision, Instance, View, has_finalizer, name, next_look, target, write_status};
-use crate::write::writer::{Step, Target};
 use crate::write::events::{Note, Object};
 use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// Whether what becomes of the claim depends on its instance now: not before its node is gone, if it ever was one of the cluster.
 pub(super) fn asks(view: &View) -> bool {

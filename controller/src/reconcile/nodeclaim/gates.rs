@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{Decision, View, delete, name, target, time_left};
-use crate::write::writer::{Step, Target};
-use crate::write::events::{Note, Object};
 use crate::state::registration_health::Registration;
+use crate::write::events::{Note, Object};
 use crate::write::patches;
+use crate::write::writer::{Step, Target};
 
 /// Between the two writes that lift the taint, counted from the second in which the first one was made (timestamps have no
 /// fractions): a quarter of a second at least.

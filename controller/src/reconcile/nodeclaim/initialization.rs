@@ -9,7 +9,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, condition, label, reason, taint};
 use serde_json::json;
 
-use super::{Decision, View, expected, gates};
+use super::{Decision, View, gates, nominated_pods};
 use crate::write::writer::{Step, Target};
 
 /// Initializes the claim's node.

@@ -8,10 +8,10 @@ use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{Decision, View, expected};
-use crate::write::writer::{Step, Target};
-use crate::write::events::{Note, Object};
+use super::{Decision, View, nominated_pods};
 use crate::state::registration_health::Registration;
+use crate::write::events::{Note, Object};
+use crate::write::writer::{Step, Target};
 
 /// Registers the claim's only node.
 pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {

@@ -8,10 +8,10 @@ use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
 use super::{CapacityType, Decision, Instance, Limit, Scope, View, asks, decide};
-use crate::write::writer::Step;
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
 use crate::informer::interruption::{Kind, Notice};
 use crate::reconcile::work::Work;
+use crate::write::writer::Step;
 
 /// The claim with one look at it, so many seconds after its creation.
 fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {

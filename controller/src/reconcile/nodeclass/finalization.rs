@@ -7,10 +7,10 @@ use cloud::nodeclass;
 use cloud::{InstanceProfile, LaunchTemplate};
 
 use super::{Decision, View, has_finalizer, target};
-use crate::write::writer::{ActError, Step};
-use crate::write::events::{Note, Object};
 use crate::capacity::offerings::Market;
+use crate::write::events::{Note, Object};
 use crate::write::patches;
+use crate::write::writer::{ActError, Step};
 
 /// A class that waits for its claims to go is woken by each of them.
 const DELETING_AGAIN: Duration = Duration::from_secs(600);

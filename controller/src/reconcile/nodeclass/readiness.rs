@@ -7,10 +7,10 @@ use api::{EC2NodeClass, condition, reason};
 use cloud::nodeclass::Resolution;
 
 use super::{Decision, View, target};
-use crate::write::writer::Step;
 use crate::capacity::offerings::Market;
 use crate::reconcile::hashes;
 use crate::write::patches;
+use crate::write::writer::Step;
 
 /// A class that selects nothing may soon do: somebody is probably at work on it.
 const UNREADY_AGAIN: Duration = Duration::from_secs(10);

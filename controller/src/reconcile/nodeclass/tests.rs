@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::finalization::{self, Estate, dissolve};
 use super::readiness::judge;
-use super::{View, rehearsal};
-use crate::write::writer::Step;
-use crate::fixture::{self, at, body, claim, class, words};
+use super::{View, dry_run};
 use crate::capacity::offerings::Market;
+use crate::fixture::{self, at, body, claim, class, words};
 use crate::settings::Gates;
+use crate::write::writer::Step;
 
 #[test]
 fn a_class_takes_with_it_what_was_made_for_it() {

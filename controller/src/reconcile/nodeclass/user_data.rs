@@ -6,9 +6,9 @@ use cloud::Settings;
 use cloud::nodeclass::ResolvedClass;
 use cloud::user_data::{self, Machine};
 
-use super::{View, rehearsal};
-use crate::write::writer::Step;
+use super::{View, dry_run};
 use crate::write::events::{Note, Object};
+use crate::write::writer::Step;
 
 /// Pods of a machine that nobody has chosen yet.
 const PODS: u32 = 110;

@@ -10,9 +10,9 @@ use kube::Client;
 use planner::{Resize, WhyResize};
 
 use super::steps;
-use crate::write::writer::{Act, ActError};
-use crate::state::cluster::Cluster;
 use crate::metrics;
+use crate::state::cluster::Cluster;
+use crate::write::writer::{Act, ActError};
 
 /// What the API server calls the way to change the requests of a pod that runs.
 const SUBRESOURCE: &str = "pods/resize";

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Packing, Size, Sizing};
 
-use crate::write::events::{Note, Object};
-use crate::state::index::Index;
 use crate::metrics;
+use crate::state::index::Index;
+use crate::write::events::{Note, Object};
 
 /// Time between two looks at all pods.
 const PAUSE: Duration = Duration::from_secs(10 * 60);

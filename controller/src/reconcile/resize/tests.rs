@@ -9,9 +9,9 @@ use planner::{ContainerResize, Resize, Size, WhyResize};
 use serde_json::{Value, json};
 
 use super::{advice, steps};
-use crate::write::writer::Step;
 use crate::fixture::{at, node};
 use crate::state::index::Index;
+use crate::write::writer::Step;
 
 const UID: &str = "12345678-9abc-def0-1234-56789abcdef0";
 const MIB: i64 = 1 << 20;

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::{decide, samples, view};
 use crate::fixture::{at, node, words};
-use crate::state::index::Index;
 use crate::metrics::TABLE;
 use crate::metrics::gauge_set::Told;
 use crate::reconcile::work::Work;
+use crate::state::index::Index;
 
 const MINUTE: i64 = 60;
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::super::{Decision, View, decide, start_drain};
 use super::of;
 use crate::fixture::{at, body, claim, merge, node, pod, pool, status, words, written};
-use crate::state::index::Index;
 use crate::reconcile::nodeclaim::Instance;
+use crate::state::index::Index;
 
 const STATUS: &str = "status of claim default-1";
 

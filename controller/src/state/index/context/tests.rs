@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Index, Kept};
-use crate::provision::batcher::Trigger;
 use crate::fixture::{buffer, merge, overlay, pod};
+use crate::provision::batcher::Trigger;
 use crate::reconcile::work::Work;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
