@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::settings::Gates;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// The provider id of the claim and the node.
 pub const PROVIDER_ID: &str = "aws:///us-west-2a/i-1";
@@ -141,7 +141,7 @@ pub fn discovered() -> Value {
 }
 
 /// A market of a furnished EC2, whose types are known.
-pub async fn market(fake: &FakeCloud) -> Market {
+pub async fn market(fake: &FakeCloud) -> Offerings {
     let settings = cloud::Settings {
         cluster_name: "kerf".to_owned(),
         cluster_cidr: "10.100.0.0/16".to_owned(),
@@ -149,13 +149,13 @@ pub async fn market(fake: &FakeCloud) -> Market {
         region: "us-west-2".to_owned(),
         ..cloud::Settings::default()
     };
-    let market = Market::new(Arc::new(fake.clone()), settings, Gates::default());
+    let market = Offerings::new(Arc::new(fake.clone()), settings, Gates::default());
     market.refresh().await.unwrap();
     market
 }
 
 /// What a class comes to there.
-pub async fn resolution(class: &EC2NodeClass, market: &Market) -> Resolution {
+pub async fn resolution(class: &EC2NodeClass, market: &Offerings) -> Resolution {
     let queries = nodeclass::queries(class, market.settings());
     let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), at(60)).await;
     nodeclass::resolve(class, answers, market.settings(), at(60))
@@ -189,11 +189,11 @@ pub fn buffer(change: &Value) -> Arc<CapacityBuffer> {
 }
 
 /// What each step does to what, such as `patch node-1`.
-pub fn words(steps: &[Step]) -> Vec<String> {
+pub fn words(steps: &[Operation]) -> Vec<String> {
     steps.iter().map(word).collect()
 }
 
-fn word(step: &Step) -> String {
+fn word(step: &Operation) -> String {
     let of = |target: &Target| match target {
         Target::Claim(name) => format!("claim {name}"),
         Target::Pool(name) => format!("pool {name}"),
@@ -204,23 +204,23 @@ fn word(step: &Step) -> String {
         Target::Usage(name) => format!("usage {name}"),
     };
     match step {
-        Step::CreateClaim(_) => "create".to_owned(),
-        Step::Patch(target, _) => format!("patch {}", of(target)),
-        Step::PatchStatus(target, _) => format!("status of {}", of(target)),
-        Step::Delete(target, uid) => format!("delete {} ({uid})", of(target)),
-        Step::PatchPod(pod, _) => format!("patch pod {}", pod.name),
-        Step::ResizePod(pod, _) => format!("resize pod {}", pod.name),
-        Step::Expect(pods, node) => {
+        Operation::CreateClaim(_) => "create".to_owned(),
+        Operation::Patch(target, _) => format!("patch {}", of(target)),
+        Operation::PatchStatus(target, _) => format!("status of {}", of(target)),
+        Operation::Delete(target, uid) => format!("delete {} ({uid})", of(target)),
+        Operation::PatchPod(pod, _) => format!("patch pod {}", pod.name),
+        Operation::ResizePod(pod, _) => format!("resize pod {}", pod.name),
+        Operation::Expect(pods, node) => {
             let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
             format!("expect {} on {node}", names.join(" "))
         }
-        Step::Evict(pod, _) => format!("evict {}", pod.name),
-        Step::DeletePod(pod, _) => format!("delete pod {}", pod.name),
-        Step::Terminate(id) => format!("terminate {id}"),
-        Step::Tag(id, _) => format!("tag {id}"),
-        Step::DeleteLaunchTemplate(name) => format!("delete template {name}"),
-        Step::Profile(step) => profile_word(step),
-        Step::Note(note) => format!("event {}", note.reason()),
+        Operation::Evict(pod, _) => format!("evict {}", pod.name),
+        Operation::DeletePod(pod, _) => format!("delete pod {}", pod.name),
+        Operation::Terminate(id) => format!("terminate {id}"),
+        Operation::Tag(id, _) => format!("tag {id}"),
+        Operation::DeleteLaunchTemplate(name) => format!("delete template {name}"),
+        Operation::Profile(step) => profile_word(step),
+        Operation::Note(note) => format!("event {}", note.reason()),
     }
 }
 
@@ -234,18 +234,18 @@ fn profile_word(step: &ProfileStep) -> String {
 }
 
 /// The body of the first patch or status patch.
-pub fn body(steps: &[Step]) -> Value {
+pub fn body(steps: &[Operation]) -> Value {
     let bodies = steps.iter().filter_map(|step| match step {
-        Step::Patch(_, body) | Step::PatchStatus(_, body) | Step::PatchPod(_, body) => Some(body.clone()),
+        Operation::Patch(_, body) | Operation::PatchStatus(_, body) | Operation::PatchPod(_, body) => Some(body.clone()),
         _ => None,
     });
     bodies.into_iter().next().unwrap_or_default()
 }
 
 /// A condition in the first status that the steps write: status, reason, message.
-pub fn written(steps: &[Step], type_: &str) -> Option<(String, String, String)> {
+pub fn written(steps: &[Operation], type_: &str) -> Option<(String, String, String)> {
     let body = steps.iter().find_map(|step| match step {
-        Step::PatchStatus(_, body) => Some(body),
+        Operation::PatchStatus(_, body) => Some(body),
         _ => None,
     })?;
     let found = body["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == type_)?;

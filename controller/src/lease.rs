@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// What to do about the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Move {
+enum LeaseAction {
     Create,
     Take,
     Renew,
@@ -32,21 +32,21 @@ enum Move {
 
 /// The lease as we last saw it change.
 #[derive(Clone, Debug, PartialEq)]
-struct Seen {
+struct ObservedLease {
     spec: LeaseSpec,
     changed: Instant,
 }
 
-fn decide(me: &str, lease: Option<&LeaseSpec>, seen: Option<&Seen>, now: Instant) -> Move {
-    let Some(lease) = lease else { return Move::Create };
+fn decide(me: &str, lease: Option<&LeaseSpec>, seen: Option<&ObservedLease>, now: Instant) -> LeaseAction {
+    let Some(lease) = lease else { return LeaseAction::Create };
     match lease.holder_identity.as_deref() {
-        Some(holder) if holder == me => Move::Renew,
-        None | Some("") => Move::Take,
+        Some(holder) if holder == me => LeaseAction::Renew,
+        None | Some("") => LeaseAction::Take,
         Some(_) => {
             let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
             let duration = seconds.map_or(DURATION, Duration::from_secs);
             let expired = seen.is_some_and(|seen| seen.spec == *lease && now - seen.changed >= duration);
-            if expired { Move::Take } else { Move::Wait }
+            if expired { LeaseAction::Take } else { LeaseAction::Wait }
         }
     }
 }
@@ -56,7 +56,7 @@ pub struct Leadership {
     api: Api<Lease>,
     name: LeaseName,
     identity: String,
-    seen: Option<Seen>,
+    seen: Option<ObservedLease>,
 }
 
 impl Leadership {
@@ -115,12 +115,12 @@ impl Leadership {
         if let Some(spec) = &spec
             && self.seen.as_ref().is_none_or(|seen| seen.spec != *spec)
         {
-            self.seen = Some(Seen { spec: spec.clone(), changed: now });
+            self.seen = Some(ObservedLease { spec: spec.clone(), changed: now });
         }
         let written = match step {
-            Move::Wait => return Ok(false),
-            Move::Create => self.api.create(&PostParams::default(), &self.ours(None)).await,
-            Move::Take | Move::Renew => {
+            LeaseAction::Wait => return Ok(false),
+            LeaseAction::Create => self.api.create(&PostParams::default(), &self.ours(None)).await,
+            LeaseAction::Take | LeaseAction::Renew => {
                 self.api.replace(&self.name.name, &PostParams::default(), &self.ours(lease)).await
             }
         };
@@ -152,7 +152,7 @@ impl Leadership {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, LeaseSpec, Move, Seen, decide};
+    use super::{Duration, Instant, LeaseSpec, LeaseAction, ObservedLease, decide};
 
     fn held_by(holder: &str) -> LeaseSpec {
         LeaseSpec { holder_identity: Some(holder.to_owned()), lease_duration_seconds: Some(15), ..LeaseSpec::default() }
@@ -162,14 +162,14 @@ mod tests {
     fn a_lease_is_taken_only_when_free_or_expired_by_our_own_clock() {
         let start = Instant::now();
         let other = held_by("other");
-        let seen = Seen { spec: other.clone(), changed: start };
+        let seen = ObservedLease { spec: other.clone(), changed: start };
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(decide("me", None, None, start), Move::Create);
-        assert_eq!(decide("me", Some(&held_by("me")), None, start), Move::Renew);
-        assert_eq!(decide("me", Some(&held_by("")), None, start), Move::Take);
-        assert_eq!(decide("me", Some(&other), None, at(3600)), Move::Wait);
-        assert_eq!(decide("me", Some(&other), Some(&seen), at(14)), Move::Wait);
-        assert_eq!(decide("me", Some(&other), Some(&seen), at(15)), Move::Take);
-        assert_eq!(decide("me", Some(&held_by("third")), Some(&seen), at(3600)), Move::Wait);
+        assert_eq!(decide("me", None, None, start), LeaseAction::Create);
+        assert_eq!(decide("me", Some(&held_by("me")), None, start), LeaseAction::Renew);
+        assert_eq!(decide("me", Some(&held_by("")), None, start), LeaseAction::Take);
+        assert_eq!(decide("me", Some(&other), None, at(3600)), LeaseAction::Wait);
+        assert_eq!(decide("me", Some(&other), Some(&seen), at(14)), LeaseAction::Wait);
+        assert_eq!(decide("me", Some(&other), Some(&seen), at(15)), LeaseAction::Take);
+        assert_eq!(decide("me", Some(&held_by("third")), Some(&seen), at(3600)), LeaseAction::Wait);
     }
 }

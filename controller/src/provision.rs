@@ -21,55 +21,55 @@ use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
 use crate::metrics;
-use crate::provision::batcher::{Batch, Trigger, Window};
-use crate::reconcile::disruption::{Kind, Mover, Order};
+use crate::provision::batcher::{Batcher, PlanTrigger, BatchWindow};
+use crate::reconcile::disruption::{CommandKind, Disruptor, DisruptionCommand};
 use crate::reconcile::nodeclaim;
-use crate::reconcile::resize::{Adviser, Resizer};
-use crate::reconcile::work::Work;
+use crate::reconcile::resize::{Recommender, Resizer};
+use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, Nominations};
-use crate::state::plan_results::{Findings, Generations, Verdicts};
-use crate::write::writer::{Act, Step};
-use node_events::Gauges;
-use replan::{Looks, Next};
-use scores::Scores;
+use crate::state::plan_results::{PlanResults, Generations, PlanResultStore};
+use crate::write::writer::{Writer, Operation};
+use node_events::NodeGauges;
+use replan::{ReplanTimer, NextPass};
+use scores::ConsolidationScores;
 
 /// When to plan, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// When.
-    pub window: Window,
+    pub window: BatchWindow,
     /// How.
     pub planning: snapshot::Settings,
 }
 
 /// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left, what EC2 says of machines and
 /// what it promises to pods.
-pub type Shared = (Arc<Cluster>, Arc<Market>, Arc<Metrics>, Arc<Verdicts>, Arc<Notices>, Arc<Mutex<Nominations>>);
+pub type Shared = (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {
     cluster: Arc<Cluster>,
-    market: Arc<Market>,
-    act: Act,
+    market: Arc<Offerings>,
+    act: Writer,
     metrics: Arc<Metrics>,
-    verdicts: Arc<Verdicts>,
+    verdicts: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     rules: Rules,
-    mover: Arc<Mover>,
+    mover: Arc<Disruptor>,
     resizer: Resizer,
-    adviser: Adviser,
+    adviser: Recommender,
     nominations: Arc<Mutex<Nominations>>,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Noted>,
     /// The last plan, while there was nothing to do and nothing has changed.
     rest: Mutex<Option<(Rest, Arc<Plan>)>>,
-    gauges: Gauges,
-    scores: Scores,
+    gauges: NodeGauges,
+    scores: ConsolidationScores,
     /// What was translated for the last plan and has not changed since.
     memory: Mutex<Memory>,
 }
@@ -77,10 +77,10 @@ pub struct Provisioner {
 impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
-    pub fn new(shared: Shared, act: Act, (mover, resizer): (Arc<Mover>, Resizer), rules: Rules) -> Self {
+    pub fn new(shared: Shared, act: Writer, (mover, resizer): (Arc<Disruptor>, Resizer), rules: Rules) -> Self {
         let (cluster, market, metrics, verdicts, notices, nominations) = shared;
         let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (gauges, scores, adviser) = (Gauges::default(), Scores::default(), Adviser::default());
+        let (gauges, scores, adviser) = (NodeGauges::default(), ConsolidationScores::default(), Recommender::default());
         Self {
             cluster,
             market,
@@ -102,17 +102,17 @@ impl Provisioner {
     }
 
     /// Runs passes until every sender of triggers is gone.
-    pub async fn run(self, mut triggers: UnboundedReceiver<Trigger>) {
-        let mut batch = Batch::new(self.rules.window);
-        let mut looks = Looks::starting(Instant::now());
+    pub async fn run(self, mut triggers: UnboundedReceiver<PlanTrigger>) {
+        let mut batch = Batcher::new(self.rules.window);
+        let mut looks = ReplanTimer::starting(Instant::now());
         loop {
             tokio::select! {
                 trigger = triggers.recv() => match trigger {
-                    Some(Trigger::New(id)) => batch.trigger(&id, Instant::now()),
-                    Some(Trigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
-                    Some(Trigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
-                    Some(Trigger::Refused { .. } | Trigger::Again) => looks.ask_again(),
-                    Some(Trigger::Freed) => looks.ask_together(Instant::now() + self.rules.window.idle),
+                    Some(PlanTrigger::New(id)) => batch.trigger(&id, Instant::now()),
+                    Some(PlanTrigger::Refused { pod, owner }) if !self.has_promised(&pod) => batch.trigger(&owner, Instant::now()),
+                    Some(PlanTrigger::Another { pod, owner }) => batch.arrive(&pod, &owner, Instant::now()),
+                    Some(PlanTrigger::Refused { .. } | PlanTrigger::Again) => looks.ask_again(),
+                    Some(PlanTrigger::Freed) => looks.ask_together(Instant::now() + self.rules.window.idle),
                     None => return,
                 },
                 () = tokio::time::sleep_until(batch.wakes(looks.due())) => {
@@ -122,35 +122,35 @@ impl Provisioner {
                     }
                     batch.close();
                     let next = self.pass().await;
-                    looks = Looks::after(next, Instant::now());
+                    looks = ReplanTimer::after(next, Instant::now());
                 }
             }
         }
     }
 
     /// One pass.
-    async fn pass(&self) -> Next {
+    async fn pass(&self) -> NextPass {
         let prepared = |index: &Index| index.is_synced() && self.market.knows(index.classes.keys());
         if !self.cluster.read(prepared) {
-            return Next::UNSYNCED;
+            return NextPass::UNSYNCED;
         }
         let started = Instant::now();
         let now = self.cluster.now();
         let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
         self.market.learn_pools(own_catalogues(&built));
         let Some((built, plan)) = self.plan(built, started).await else {
-            return Next::REGULAR;
+            return NextPass::REGULAR;
         };
         let took = started.elapsed();
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
-        for work in self.verdicts.replace(Findings::of(&generations, &built, &plan)) {
+        for work in self.verdicts.replace(PlanResults::of(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
         let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
         let pause = replan::pause_after(took);
         let look = replan::next_look(&built, &plan, &ripe, pause, rests_until);
-        Next { look, pause: pause.max(self.rules.window.idle) }
+        NextPass { look, pause: pause.max(self.rules.window.idle) }
     }
 
     /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
@@ -230,7 +230,7 @@ impl Provisioner {
 
     /// Everything but the claims is of no consequence if it fails: the next pass says it again.
     async fn carry_out(&self, built: &Built, plan: &Plan, ripe: &Ripe, now: Timestamp) {
-        let outcome = self.cluster.read(|index| actions::of(index, built, plan, &ripe.begin));
+        let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
         self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
         for (node, pods) in &outcome.nominations {
@@ -241,7 +241,7 @@ impl Provisioner {
         let begins = outcome.orders.iter().map(|order| self.begin(order, now));
         futures::future::join(futures::future::join_all(creations), futures::future::join_all(begins)).await;
         if buys {
-            self.cluster.queue.add(Work::Gather);
+            self.cluster.queue.add(WorkItem::Gather);
         }
         self.resizer.carry_out(&plan.resizes, now).await;
         self.metrics.set(&metrics::SAVED_BY_USAGE, &[], plan.saved_by_usage.0 as f64 / 1e6);
@@ -253,7 +253,7 @@ impl Provisioner {
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
         let stays = self.cluster.read(|index| node_events::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
-            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[Kind::of(dropped).consolidation()], 1.0);
+            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[CommandKind::of(dropped).consolidation()], 1.0);
         }
         let closed = self.resizer.is_closed(now);
         let advice = self.cluster.read(|index| self.adviser.look(index, closed, &self.metrics, now));
@@ -263,7 +263,7 @@ impl Provisioner {
     }
 
     /// The pods of the nodes that go keep the places that the move was planned with.
-    async fn begin(&self, order: &Order, now: Timestamp) {
+    async fn begin(&self, order: &DisruptionCommand, now: Timestamp) {
         for (pod, place) in &order.places {
             self.promise(std::slice::from_ref(pod), place, now);
         }
@@ -271,7 +271,7 @@ impl Provisioner {
     }
 
     /// Steps that have nothing to do with each other; `complaint` is what one that fails comes to.
-    async fn run_each(&self, steps: Vec<Step>, complaint: &str) {
+    async fn run_each(&self, steps: Vec<Operation>, complaint: &str) {
         for step in steps {
             if let Err(error) = self.act.run(step).await {
                 log::warn!(error = daemon::error::chain(&error).as_str(); "{complaint}");
@@ -282,7 +282,7 @@ impl Provisioner {
     async fn create(&self, claim: NodeClaim, pods: Vec<String>, now: Timestamp) {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let pool = nodeclaim::pool(&claim).to_owned();
-        match self.act.run(Step::CreateClaim(Box::new(claim))).await {
+        match self.act.run(Operation::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
                 self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);
                 log::info!(nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64; "created NodeClaim");

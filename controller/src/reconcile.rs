@@ -30,19 +30,19 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::capacity::launch::Launcher;
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
 use crate::metrics::{self, counters};
-use crate::reconcile::disruption::Mover;
-use crate::reconcile::nodeclaim::Instance;
-use crate::reconcile::queue::Next;
-use crate::reconcile::work::Work;
+use crate::reconcile::disruption::Disruptor;
+use crate::reconcile::nodeclaim::InstanceState;
+use crate::reconcile::queue::QueueAction;
+use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
 use crate::state::nominations::Nominations;
-use crate::state::plan_results::Verdicts;
-use crate::state::registration_health::{Registration, Registrations, Verdict};
-use crate::write::writer::{Act, ActError};
+use crate::state::plan_results::PlanResultStore;
+use crate::state::registration_health::{Registration, Registrations, RegistrationHealth};
+use crate::write::writer::{Writer, WriteError};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;
@@ -50,15 +50,15 @@ const WORKERS: usize = 64;
 /// Everything that a look may need.
 pub struct Reconciler {
     cluster: Arc<Cluster>,
-    market: Arc<Market>,
-    act: Act,
+    market: Arc<Offerings>,
+    act: Writer,
     launcher: Launcher,
-    mover: Arc<Mover>,
+    mover: Arc<Disruptor>,
     metrics: Arc<Metrics>,
     lookups: Lookups,
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
-    verdicts: Arc<Verdicts>,
+    verdicts: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     nominations: Arc<Mutex<Nominations>>,
 }
@@ -68,11 +68,11 @@ impl Reconciler {
     #[must_use]
     pub fn new(
         cluster: Arc<Cluster>,
-        market: Arc<Market>,
-        act: Act,
-        (launcher, mover): (Launcher, Arc<Mover>),
+        market: Arc<Offerings>,
+        act: Writer,
+        (launcher, mover): (Launcher, Arc<Disruptor>),
         metrics: Arc<Metrics>,
-        (verdicts, notices, nominations): (Arc<Verdicts>, Arc<Notices>, Arc<Mutex<Nominations>>),
+        (verdicts, notices, nominations): (Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>),
     ) -> Self {
         let lookups = Lookups::new(market.calls());
         Self {
@@ -99,47 +99,47 @@ impl Reconciler {
             let Ok(permit) = Arc::clone(&workers).acquire_owned().await else { return };
             let this = Arc::clone(&self);
             tokio::spawn(async move {
-                let next = this.look(&work).await;
+                let next = this.reconcile(&work).await;
                 this.cluster.queue.done(work, next);
                 drop(permit);
             });
         }
     }
 
-    async fn look(&self, work: &Work) -> Next {
+    async fn reconcile(&self, work: &WorkItem) -> QueueAction {
         if !self.cluster.read(Index::is_synced) {
-            return Next::After(std::time::Duration::from_millis(100));
+            return QueueAction::After(std::time::Duration::from_millis(100));
         }
         let result = match work {
-            Work::Class(name) => self.class(name).await,
-            Work::Pool(name) => self.pool(name).await,
-            Work::Claim(name) => self.claim(name).await,
-            Work::Gather => self.launcher.gather().await,
-            Work::Launch(token) => self.launcher.launch(token).await,
-            Work::Node(name) => self.node(name).await,
-            Work::Overlay(name) => self.overlay(name).await,
-            Work::Buffer(key) => self.buffer(key).await,
-            Work::Usage(name) => self.usage(name).await,
-            Work::Move(id) => self.mover.look(id).await,
+            WorkItem::Class(name) => self.class(name).await,
+            WorkItem::Pool(name) => self.pool(name).await,
+            WorkItem::Claim(name) => self.claim(name).await,
+            WorkItem::Gather => self.launcher.gather().await,
+            WorkItem::Launch(token) => self.launcher.launch(token).await,
+            WorkItem::Node(name) => self.node(name).await,
+            WorkItem::Overlay(name) => self.overlay(name).await,
+            WorkItem::Buffer(key) => self.buffer(key).await,
+            WorkItem::Usage(name) => self.usage(name).await,
+            WorkItem::Move(id) => self.mover.reconcile(id).await,
         };
         result.unwrap_or_else(|error| self.failed(work, &error))
     }
 
     /// A conflict only means that somebody was quicker: the watch brings the newer version.
-    fn failed(&self, work: &Work, error: &ActError) -> Next {
+    fn failed(&self, work: &WorkItem, error: &WriteError) -> QueueAction {
         let (name, text) = (work.to_string(), daemon::error::chain(error));
         match error.status() {
             Some(404 | 409) => log::debug!(work = name.as_str(), error = text.as_str(); "decided on an old version"),
             _ => log::warn!(work = name.as_str(), error = text.as_str(); "a step failed, trying again"),
         }
-        Next::Retry
+        QueueAction::Retry
     }
 
-    async fn class(&self, name: &str) -> Result<Next, ActError> {
+    async fn class(&self, name: &str) -> Result<QueueAction, WriteError> {
         let Some(view) = self.cluster.read(|index| nodeclass::view(index, name, self.cluster.now())) else {
             self.market.forget(name);
             self.metrics.forget(&metrics::USER_DATA_BYTES, &[name]);
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         };
         let decision = nodeclass::decide(&view, &self.market, &self.act).await;
         self.market.judged(name);
@@ -148,12 +148,12 @@ impl Reconciler {
             self.metrics.set(&metrics::USER_DATA_BYTES, &[name], f64::from(bytes));
         }
         self.act.run_all(decision.steps).await?;
-        Ok(Next::After(decision.after))
+        Ok(QueueAction::After(decision.after))
     }
 
-    async fn pool(&self, name: &str) -> Result<Next, ActError> {
+    async fn pool(&self, name: &str) -> Result<QueueAction, WriteError> {
         let Some(mut view) = self.cluster.read(|index| pool_view(index, name, self.cluster.now())) else {
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         };
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();
         if nodepool::is_renewed(&view) {
@@ -161,15 +161,15 @@ impl Reconciler {
         }
         view.registrations = self.registrations.verdict(&uid);
         self.act.run_all(nodepool::decide(&view)).await?;
-        Ok(Next::Wait)
+        Ok(QueueAction::Wait)
     }
 
-    async fn claim(&self, name: &str) -> Result<Next, ActError> {
+    async fn claim(&self, name: &str) -> Result<QueueAction, WriteError> {
         let Some(mut view) = self.cluster.read(|index| claim_view(index, name, self.cluster.now())) else {
             self.notices.settle(name);
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         };
-        view.notice = self.notices.of(name);
+        view.notice = self.notices.latest(name);
         view.expected = self.expected(&view);
         if nodeclaim::asks(&view) {
             view.instance = self.instance(provider_id(&view.claim)).await?;
@@ -194,7 +194,7 @@ impl Reconciler {
         }
         if let Some((owner, registration)) = owner.zip(registration) {
             self.registrations.record(&owner, registration);
-            self.cluster.queue.add(Work::Pool(pool.clone()));
+            self.cluster.queue.add(WorkItem::Pool(pool.clone()));
         }
         if let Some(reason) = disrupted {
             counters::disrupted(&self.metrics, &view.claim, reason);
@@ -206,18 +206,18 @@ impl Reconciler {
     }
 
     /// The pods that were promised a place on the claim's node and still wait.
-    fn expected(&self, view: &nodeclaim::View) -> Vec<Arc<Pod>> {
+    fn expected(&self, view: &nodeclaim::NodeClaimView) -> Vec<Arc<Pod>> {
         let claim = view.claim.metadata.name.as_deref().unwrap_or_default();
         let Some(node) = view.nodes.first() else { return Vec::new() };
         let promised = self.nominations.lock().unwrap_or_else(PoisonError::into_inner).of([claim, node.name()]);
         self.cluster.read(|index| promised.iter().filter_map(|uid| index.waiting_pod(uid)).cloned().collect())
     }
 
-    async fn node(&self, name: &str) -> Result<Next, ActError> {
+    async fn node(&self, name: &str) -> Result<QueueAction, WriteError> {
         let view = self.cluster.read(|index| node_view(index, name, self.cluster.now()));
         let Some(mut view) = view.filter(|view| node::concerns(&view.node)) else {
             self.drains().remove(name);
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         };
         let drain = self.drains().remove(name);
         let mut drain = drain.unwrap_or_else(|| node::start_drain(&view));
@@ -246,37 +246,37 @@ impl Reconciler {
         steps?;
         if decision.released {
             counters::node_gone(&self.metrics, &view.node, drained, self.cluster.now());
-            let said = node::said(&view.node);
+            let said = node::drain_condition(&view.node);
             counters::pods_drained(&self.metrics, node::why(&view), progress, said.as_ref());
             counters::drain_ended(&self.metrics, &view.node, drained, progress, said.as_ref());
         }
-        Ok(decision.after.map_or(Next::Wait, Next::After))
+        Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }
 
-    async fn overlay(&self, name: &str) -> Result<Next, ActError> {
-        let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else { return Ok(Next::Wait) };
-        let view = overlay::View { overlay, finding: self.verdicts.overlay(name), now: self.cluster.now() };
+    async fn overlay(&self, name: &str) -> Result<QueueAction, WriteError> {
+        let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else { return Ok(QueueAction::Wait) };
+        let view = overlay::OverlayView { overlay, finding: self.verdicts.overlay(name), now: self.cluster.now() };
         self.act.run_all(overlay::decide(&view)).await?;
-        Ok(Next::Wait)
+        Ok(QueueAction::Wait)
     }
 
-    async fn buffer(&self, key: &str) -> Result<Next, ActError> {
-        let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else { return Ok(Next::Wait) };
-        let view = buffer::View { buffer, finding: self.verdicts.buffer(key), now: self.cluster.now() };
+    async fn buffer(&self, key: &str) -> Result<QueueAction, WriteError> {
+        let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else { return Ok(QueueAction::Wait) };
+        let view = buffer::BufferView { buffer, finding: self.verdicts.buffer(key), now: self.cluster.now() };
         self.act.run_all(buffer::decide(&view)).await?;
-        Ok(Next::Wait)
+        Ok(QueueAction::Wait)
     }
 
-    async fn usage(&self, name: &str) -> Result<Next, ActError> {
+    async fn usage(&self, name: &str) -> Result<QueueAction, WriteError> {
         let view = self.cluster.read(|index| usage::view(index, name, self.cluster.now()));
-        let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(Next::Wait) };
+        let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(QueueAction::Wait) };
         self.act.run_all(decision.steps).await?;
-        Ok(decision.after.map_or(Next::Wait, Next::After))
+        Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }
 
     /// Sends one request of a drain, and waits no longer than it may take to arrive. It may be too late to send it, after what came before.
-    async fn ask(&self, request: node::Request) -> (String, Reply) {
-        let node::Request { uid, step, by } = request;
+    async fn ask(&self, request: node::PodRequest) -> (String, Reply) {
+        let node::PodRequest { uid, step, by } = request;
         if self.millis() >= by {
             return (uid, Reply::Unreachable);
         }
@@ -292,24 +292,24 @@ impl Reconciler {
         self.drains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn instance(&self, provider_id: Option<&str>) -> Result<Instance, ActError> {
+    async fn instance(&self, provider_id: Option<&str>) -> Result<InstanceState, WriteError> {
         let id = provider_id.and_then(|id| id.rsplit('/').next()).filter(|id| id.starts_with("i-"));
-        let Some(id) = id else { return Ok(Instance::Unknown) };
+        let Some(id) = id else { return Ok(InstanceState::Unknown) };
         Ok(match self.lookups.instance(id).await? {
-            None => Instance::Gone,
-            Some(found) if found.state == "terminated" => Instance::Gone,
-            Some(found) if found.is_ending() => Instance::Ending,
-            Some(_) => Instance::Alive,
+            None => InstanceState::Gone,
+            Some(found) if found.state == "terminated" => InstanceState::Gone,
+            Some(found) if found.is_ending() => InstanceState::Ending,
+            Some(_) => InstanceState::Alive,
         })
     }
 }
 
 /// The API server's answer in the drain's words.
-fn reply(result: &Result<(), ActError>) -> Reply {
+fn reply(result: &Result<(), WriteError>) -> Reply {
     match result {
         Ok(()) => Reply::Accepted,
         Err(error) => match error {
-            ActError::Kube(kube) => match kube.as_ref() {
+            WriteError::Kube(kube) => match kube.as_ref() {
                 kube::Error::Api(status) => Reply::from_status(status.code, &text(status), retry_after(status)),
                 _ => Reply::Unreachable,
             },
@@ -330,18 +330,18 @@ fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
     (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()))
 }
 
-fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::View> {
+fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::NodePoolView> {
     let pool = Arc::clone(index.pools.get(name)?);
     let of_pool = |claim: &&Arc<api::NodeClaim>| nodeclaim::pool(claim) == name;
     let claims = index.claims.values().filter(of_pool).map(|claim| {
         let node = index.nodes_of(provider_id(claim).unwrap_or_default()).first().map(|node| Arc::clone(node));
         (Arc::clone(claim), node)
     });
-    Some(nodepool::View {
+    Some(nodepool::NodePoolView {
         class: index.classes.get(&pool.spec.template.spec.node_class_ref.name).cloned(),
         claims: claims.collect(),
         daemonsets: index.daemonsets.values().cloned().collect(),
-        registrations: Verdict::Unknown,
+        registrations: RegistrationHealth::Unknown,
         pool,
         now,
     })
@@ -353,24 +353,24 @@ fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
     owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone())
 }
 
-fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::View> {
+fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::NodeClaimView> {
     let claim = Arc::clone(index.claims.get(name)?);
     let nodes: Vec<_> = index.nodes_of(provider_id(&claim).unwrap_or_default()).into_iter().cloned().collect();
-    Some(nodeclaim::View {
+    Some(nodeclaim::NodeClaimView {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
         gates: gate_limit(index, &claim, now),
         pool: index.pool_of(&claim).cloned(),
         nodes,
         claim,
         expected: Vec::new(),
-        instance: Instance::Unknown,
+        instance: InstanceState::Unknown,
         notice: None,
         now,
     })
 }
 
 /// What the claim's class says of gates; only for claims that wait for them.
-fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<nodeclaim::Limit> {
+fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<nodeclaim::GateLimit> {
     let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
     let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
     let timeout = class.gate_timeout().ok().flatten()?;
@@ -381,18 +381,18 @@ fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<n
             (other.as_ref(), node.map(AsRef::as_ref))
         })
         .collect();
-    Some(nodeclaim::Limit::of(claim, timeout, &pool, now))
+    Some(nodeclaim::GateLimit::of(claim, timeout, &pool, now))
 }
 
-fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<node::View> {
+fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<node::NodeView> {
     let node = Arc::clone(index.nodes.get(name)?);
     let claim = index.claim_of(&node).cloned();
-    Some(node::View {
+    Some(node::NodeView {
         surging: node::surging(index, &node, claim.as_deref()),
         claim,
         pods: index.pods_on(name).cloned().collect(),
         attached: index.detaching(name),
-        instance: Instance::Unknown,
+        instance: InstanceState::Unknown,
         now,
         node,
     })

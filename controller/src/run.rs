@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::capacity::{launch, memory_overhead, rate_limits};
 use crate::gc::{drift, instances, profiles, tags};
 use crate::informer::interruption::queue::Listener;
@@ -28,21 +28,21 @@ use crate::informer::interruption::{Notices, status_checks};
 use crate::informer::{cluster_info, watch};
 use crate::lease::Keeper;
 use crate::metrics;
-use crate::metrics::collector::Fleet;
-use crate::metrics::gauge_set::Told;
-use crate::metrics::node_conditions::Reexport;
+use crate::metrics::collector::ClusterMetrics;
+use crate::metrics::gauge_set::GaugeSet;
+use crate::metrics::node_conditions::NodeConditionMetrics;
 use crate::provision::{Provisioner, Rules};
 use crate::reconcile::Reconciler;
-use crate::reconcile::disruption::Mover;
+use crate::reconcile::disruption::Disruptor;
 use crate::reconcile::resize::Resizer;
 use crate::reconcile::usage;
-use crate::reconcile::work::Consequences;
+use crate::reconcile::work::Triggers;
 use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, Kept};
-use crate::state::plan_results::Verdicts;
-use crate::write::events::{self, Notes, Object};
-use crate::write::writer::Act;
+use crate::state::index::{Index, Indexed};
+use crate::state::plan_results::PlanResultStore;
+use crate::write::events::{self, EventRecorder, ObjectReference};
+use crate::write::writer::Writer;
 
 /// Runs until a signal comes or leadership is lost.
 ///
@@ -64,7 +64,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(metrics::TABLE));
     let cloud = rate_limits::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
 
-    let (notes, outgoing) = Notes::new();
+    let (notes, outgoing) = EventRecorder::new();
     let (plan, triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, notes);
     let leading = Arc::new(AtomicBool::new(false));
@@ -87,9 +87,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     ));
     follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
     let client = clients.0.clone();
-    let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+    let act = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
-    let verdicts = Arc::new(Verdicts::default());
+    let verdicts = Arc::new(PlanResultStore::default());
     let rules = Rules { window: settings.batch, planning: settings.planning };
     let (notices, nominations) = (Arc::new(Notices::default()), Arc::default());
     let shared = (
@@ -101,13 +101,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         Arc::clone(&nominations),
     );
     let resizer = Resizer::new(client, Arc::clone(&cluster), act.clone(), Arc::clone(&metrics));
-    let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
+    let mover = Arc::new(Disruptor::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
     let provisioner = Provisioner::new(shared, act.clone(), (Arc::clone(&mover), resizer), rules);
     tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(tags::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    let heard = Heard { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
+    let heard = NoticeSources { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
     listen(&settings, &heard, &mut tasks);
     let (hands, known) = ((launcher, mover), (verdicts, notices, nominations));
     tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, known)).run());
@@ -127,7 +127,7 @@ fn follow_market(
     settings: &Settings,
     client: &Client,
     cluster: &Arc<Cluster>,
-    market: &Arc<Market>,
+    market: &Arc<Offerings>,
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<()>,
 ) {
@@ -180,29 +180,29 @@ struct Kinds<'a> {
 }
 
 impl Kinds<'_> {
-    fn watch<K: Kept + DeserializeOwned>(&mut self, wanted: bool) {
+    fn watch<K: Indexed + DeserializeOwned>(&mut self, wanted: bool) {
         if wanted {
             self.tasks.spawn(watch::watch::<K>(self.client.clone(), Arc::clone(self.cluster)));
         } else {
             self.cluster.change(|index| {
                 index.do_without::<K>();
-                Consequences::default()
+                Triggers::default()
             });
         }
     }
 }
 
 /// What those who listen to EC2 share.
-struct Heard<'a> {
+struct NoticeSources<'a> {
     cluster: &'a Arc<Cluster>,
-    market: &'a Arc<Market>,
+    market: &'a Arc<Offerings>,
     notices: &'a Arc<Notices>,
     metrics: &'a Arc<Metrics>,
 }
 
 /// Listens to what EC2 says of its instances, by the queue if there is one.
-fn listen(settings: &Settings, heard: &Heard<'_>, tasks: &mut JoinSet<()>) {
-    let Heard { cluster, market, notices, metrics } = heard;
+fn listen(settings: &Settings, heard: &NoticeSources<'_>, tasks: &mut JoinSet<()>) {
+    let NoticeSources { cluster, market, notices, metrics } = heard;
     let all = || (Arc::clone(cluster), Arc::clone(market), Arc::clone(notices), Arc::clone(metrics));
     let (cluster, market, notices, metrics) = all();
     tasks.spawn(status_checks::watch_for_ever(cluster, market, notices, metrics));
@@ -214,13 +214,13 @@ fn listen(settings: &Settings, heard: &Heard<'_>, tasks: &mut JoinSet<()>) {
 }
 
 /// The controller's Lease, which stands for the controller where events are told; also without one, for an event needs only a name.
-fn lease_object(settings: &Settings) -> Object {
+fn lease_object(settings: &Settings) -> ObjectReference {
     let (namespace, name) = match &settings.lease {
         Some(lease) => (lease.namespace.clone(), lease.name.clone()),
         None => (settings.namespace.clone(), "karpenter-leader-election".to_owned()),
     };
     let meta = ObjectMeta { namespace: Some(namespace), name: Some(name), ..ObjectMeta::default() };
-    Object::new("coordination.k8s.io/v1", "Lease", &meta)
+    ObjectReference::new("coordination.k8s.io/v1", "Lease", &meta)
 }
 
 /// Waits for leadership if replicas share the work.
@@ -260,7 +260,7 @@ async fn market(
     config: &Config,
     client: &Client,
     cloud: Arc<dyn Cloud>,
-) -> anyhow::Result<Market> {
+) -> anyhow::Result<Offerings> {
     let has_ca = !settings.cluster_ca_bundle.is_empty() || config.root_cert.is_some();
     let described = cluster_info::describe(cloud.as_ref(), settings, has_ca).await?;
     let eks_version = described.as_ref().filter(|_| settings.eks_control_plane).map(|found| found.version.clone());
@@ -269,7 +269,7 @@ async fn market(
         None => cluster_info::served_version(client).await?,
     };
     let facts = crate::capacity::offerings::cluster_facts(settings, config, described.unwrap_or_default(), version);
-    let market = Market::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
+    let market = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
     Ok(market.with_class_refresh(settings.class_refresh))
 }
 
@@ -278,11 +278,11 @@ struct Probes {
     metrics: Arc<Metrics>,
     leading: Arc<AtomicBool>,
     /// Set once there is one; prices come from it.
-    market: Arc<OnceLock<Arc<Market>>>,
+    market: Arc<OnceLock<Arc<Offerings>>>,
     started: Timestamp,
-    reexport: Reexport,
-    usage: Told,
-    fleet: Option<Fleet>,
+    reexport: NodeConditionMetrics,
+    usage: GaugeSet,
+    fleet: Option<ClusterMetrics>,
 }
 
 impl Probes {
@@ -301,19 +301,19 @@ impl Probes {
             leading: Arc::clone(leading),
             market: Arc::default(),
             started,
-            reexport: Reexport::default(),
-            usage: Told::default(),
-            fleet: settings.tells_fleet.then(|| Fleet::new(started)),
+            reexport: NodeConditionMetrics::default(),
+            usage: GaugeSet::default(),
+            fleet: settings.tells_fleet.then(|| ClusterMetrics::new(started)),
         }
     }
 
     /// What is summed up over replicas is told by the one that leads.
-    fn tell(&self, index: &Index, now: Timestamp) {
+    fn export_metrics(&self, index: &Index, now: Timestamp) {
         self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
         self.usage.replace(&self.metrics, usage::samples(index, now));
         if let Some(fleet) = &self.fleet {
             let prices = |claim: &NodeClaim| self.market.get()?.catalogue_of(claim, now);
-            fleet.tell((index, &self.cluster.decisions), &prices, &self.metrics, now);
+            fleet.collect((index, &self.cluster.decisions), &prices, &self.metrics, now);
         }
     }
 }
@@ -334,7 +334,7 @@ impl Admin for Probes {
         let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
         self.metrics.set(&metrics::UNSYNCED_TIME, &[], unsynced);
         if self.leading.load(Ordering::Acquire) {
-            self.cluster.read(|index| self.tell(index, now));
+            self.cluster.read(|index| self.export_metrics(index, now));
         } else {
             // Whoever leads tells it.
             self.cluster.read(|index| drop(index.turns.take()));
@@ -364,7 +364,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::{Cluster, Gates, watch_all};
-    use crate::write::events::Notes;
+    use crate::write::events::EventRecorder;
 
     /// What the planner would read of a kind does not change what it decides while the kind's gate is closed: it reads nothing of it.
     #[tokio::test]
@@ -373,7 +373,7 @@ mod tests {
         let overlays = |node_overlay| {
             let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
             let (plan, _asked) = unbounded_channel();
-            let cluster = Cluster::new(plan, Notes::new().0);
+            let cluster = Cluster::new(plan, EventRecorder::new().0);
             watch_all(&client, &cluster, Gates { node_overlay, ..Gates::default() }, &mut JoinSet::new());
             cluster.read(|index| (index.overlays.is_synced(), index.overlays.len()))
         };

@@ -9,7 +9,7 @@ use clap::Parser;
 use inherited::Inherited;
 use planner::{MinValuesPolicy, PreferencePolicy};
 
-use crate::provision::batcher::Window;
+use crate::provision::batcher::BatchWindow;
 
 pub use gates::Gates;
 
@@ -140,7 +140,7 @@ pub struct Settings {
     /// How long a class that is ready is left alone.
     pub class_refresh: Duration,
     /// When to plan.
-    pub batch: Window,
+    pub batch: BatchWindow,
     /// Which feature gates are open.
     pub gates: Gates,
     /// How to plan.
@@ -203,7 +203,7 @@ impl Args {
             disable_dry_run: self.disable_dry_run,
             risk_premium: self.risk_premium,
             class_refresh: self.ami_refresh_interval.min(self.subnet_refresh_interval),
-            batch: Window { idle: self.batch_idle_duration, max: self.batch_max_duration },
+            batch: BatchWindow { idle: self.batch_idle_duration, max: self.batch_max_duration },
             gates,
             planning,
             metrics: (self.listen_address, self.metrics_port).into(),

@@ -19,14 +19,14 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::metrics::{self, counters};
-use crate::reconcile::queue::Next;
-use crate::reconcile::work::Work;
+use crate::reconcile::queue::QueueAction;
+use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, launch_token, provider_id};
 use crate::write::patches;
-use crate::write::writer::{Act, ActError, Step, Target};
+use crate::write::writer::{Writer, WriteError, Operation, Target};
 use request::ask;
 
 /// A class or a market that is not known yet is looked for again after this long.
@@ -40,20 +40,20 @@ const WRITES: usize = 16;
 /// Launches claims.
 pub struct Launcher {
     cluster: Arc<Cluster>,
-    market: Arc<Market>,
-    act: Act,
+    market: Arc<Offerings>,
+    act: Writer,
     metrics: Arc<Metrics>,
     /// When this life began: until then another one may have called, however old its token is.
     began: Timestamp,
-    open: Mutex<BTreeMap<String, Open>>,
+    open: Mutex<BTreeMap<String, OpenLaunch>>,
 }
 
 /// A launch that this process began.
 #[derive(Clone)]
-struct Open {
+struct OpenLaunch {
     choice: Arc<Choice>,
     request: Arc<FleetRequest>,
-    state: State,
+    state: LaunchState,
     /// How often in a row EC2 refused these claims for a reason other than stock.
     refusals: u32,
     /// When a call last ended without telling what became of it.
@@ -61,13 +61,13 @@ struct Open {
 }
 
 #[derive(Clone)]
-enum State {
+enum LaunchState {
     /// Its token is being written on its claims.
     Preparing,
     /// The call may go out, or go out again: its outcome is not known.
     Ready,
     /// EC2 launched these; they are being dealt out. Claims that get none learn why.
-    Bought(Arc<Vec<Instance>>, Outcome),
+    Bought(Arc<Vec<Instance>>, LaunchOutcome),
     /// EC2 refused: the claims are to choose anew, but not before this moment.
     Refused(Instant),
     /// EC2 refuses, but a call before that may have bought something, the last one at this moment: the instances will tell.
@@ -76,14 +76,14 @@ enum State {
 
 /// Why claims of a launch stay without an instance.
 #[derive(Clone)]
-struct Outcome {
+struct LaunchOutcome {
     failure: Failure,
     /// Whether something is out of stock that this choice wanted, so that the next one is another.
     learned: bool,
 }
 
 /// Claims that want the same.
-struct Group {
+struct LaunchGroup {
     class: String,
     ask: Ask,
     choice: Result<Choice, Refusal>,
@@ -93,7 +93,7 @@ struct Group {
 impl Launcher {
     /// A launcher with no launches under way.
     #[must_use]
-    pub fn new(cluster: Arc<Cluster>, market: Arc<Market>, act: Act, metrics: Arc<Metrics>) -> Self {
+    pub fn new(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer, metrics: Arc<Metrics>) -> Self {
         let began = cluster.now();
         Self { cluster, market, act, metrics, began, open: Mutex::default() }
     }
@@ -102,7 +102,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When the API server does not take a token.
-    pub async fn gather(&self) -> Result<Next, ActError> {
+    pub async fn gather(&self) -> Result<QueueAction, WriteError> {
         let claims: Vec<Arc<NodeClaim>> =
             self.cluster.read(|index| index.claims.values().filter(|claim| wants_token(claim)).cloned().collect());
         self.choose_for(&claims, 0).await
@@ -110,10 +110,10 @@ impl Launcher {
 
     /// Has claims choose, those that want the same together, and begins their launches. A claim without a choice that
     /// carried a token gives it back, so that it is gathered later.
-    async fn choose_for(&self, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<Next, ActError> {
+    async fn choose_for(&self, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<QueueAction, WriteError> {
         let now = self.cluster.now();
-        let mut next = Next::Wait;
-        let mut groups: Vec<Group> = Vec::new();
+        let mut next = QueueAction::Wait;
+        let mut groups: Vec<LaunchGroup> = Vec::new();
         for claim in claims {
             let (class, ask) = (&claim.spec.node_class_ref.name, ask(claim));
             if let Some(known) = groups.iter_mut().find(|group| group.class == *class && group.ask == ask) {
@@ -122,21 +122,21 @@ impl Launcher {
             }
             let Some(choice) = self.choose(claim, &ask, now) else {
                 self.give_token_back(claim).await?;
-                next = Next::After(NOT_YET);
+                next = QueueAction::After(NOT_YET);
                 continue;
             };
             if let Ok(choice) = &choice {
                 self.market.try_out(choice, now);
             }
             // Who asks for something else may still be offered the same.
-            let alike = |group: &&mut Group| matches!((&group.choice, &choice), (Ok(known), Ok(own)) if known == own);
+            let alike = |group: &&mut LaunchGroup| matches!((&group.choice, &choice), (Ok(known), Ok(own)) if known == own);
             if let Some(known) = groups.iter_mut().find(alike) {
                 known.members.push(Arc::clone(claim));
                 continue;
             }
-            groups.push(Group { class: class.clone(), ask, choice, members: vec![Arc::clone(claim)] });
+            groups.push(LaunchGroup { class: class.clone(), ask, choice, members: vec![Arc::clone(claim)] });
         }
-        for Group { choice, members, .. } in groups {
+        for LaunchGroup { choice, members, .. } in groups {
             match choice {
                 Ok(choice) => {
                     for members in members.chunks(MAX_TARGET) {
@@ -149,7 +149,7 @@ impl Launcher {
                         self.act.run_all(outcome::refused(claim, &refusal, now)).await?;
                         self.count_given_up(claim, matches!(refusal, Refusal::InsufficientCapacity(_)));
                     }
-                    next = Next::After(REFUSED);
+                    next = QueueAction::After(REFUSED);
                 }
             }
         }
@@ -172,12 +172,12 @@ impl Launcher {
         Some(cloud::launch::choose(ask, &offer))
     }
 
-    async fn give_token_back(&self, claim: &NodeClaim) -> Result<(), ActError> {
+    async fn give_token_back(&self, claim: &NodeClaim) -> Result<(), WriteError> {
         if launch_token(claim).is_none() {
             return Ok(());
         }
         let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
-        self.act.run(Step::Patch(Target::Claim(id(claim).name), patch)).await
+        self.act.run(Operation::Patch(Target::Claim(id(claim).name), patch)).await
     }
 
     /// The token goes on every claim; only then may the call go out. It goes out for those that carry it: one that is
@@ -188,24 +188,24 @@ impl Launcher {
         members: &[Arc<NodeClaim>],
         refusals: u32,
         now: Timestamp,
-    ) -> Result<(), ActError> {
+    ) -> Result<(), WriteError> {
         let all: Vec<ClaimId> = members.iter().map(|claim| id(claim)).collect();
         let token = Token::new(&choice, &all, now);
         let key = token.to_string();
         self.market.begin_launch(&token, &choice, all.len(), now);
-        let open = |request: FleetRequest, state| Open {
+        let open = |request: FleetRequest, state| OpenLaunch {
             choice: Arc::new(choice.clone()),
             request: Arc::new(request),
             state,
             refusals,
             doubt: None,
         };
-        self.open().insert(key.clone(), open(choice.request(&token, &all), State::Preparing));
+        self.open().insert(key.clone(), open(choice.request(&token, &all), LaunchState::Preparing));
         let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: key}}});
         let (mut carriers, mut failed) = (Vec::new(), None);
         for chunk in all.chunks(WRITES) {
             let write = async |member: &ClaimId| {
-                self.act.run(Step::Patch(Target::Claim(member.name.clone()), patch.clone())).await
+                self.act.run(Operation::Patch(Target::Claim(member.name.clone()), patch.clone())).await
             };
             for (member, written) in chunk.iter().zip(join_all(chunk.iter().map(write)).await) {
                 match written {
@@ -219,8 +219,8 @@ impl Launcher {
             self.open().remove(&key);
             self.market.give_up_launch(&token);
         } else {
-            self.open().insert(key.clone(), open(choice.request(&token, &carriers), State::Ready));
-            self.cluster.queue.add(Work::Launch(key));
+            self.open().insert(key.clone(), open(choice.request(&token, &carriers), LaunchState::Ready));
+            self.cluster.queue.add(WorkItem::Launch(key));
         }
         failed.map_or(Ok(()), Err)
     }
@@ -229,28 +229,28 @@ impl Launcher {
     ///
     /// # Errors
     /// When the API server or EC2 does not answer; nothing is lost by looking again.
-    pub async fn launch(&self, token: &str) -> Result<Next, ActError> {
+    pub async fn launch(&self, token: &str) -> Result<QueueAction, WriteError> {
         let claims: Vec<Arc<NodeClaim>> = self.cluster.read(|index| waiting(index, token));
         let open = self.open().get(token).cloned();
         if claims.is_empty() {
-            if open.is_none_or(|open| !matches!(open.state, State::Preparing)) {
+            if open.is_none_or(|open| !matches!(open.state, LaunchState::Preparing)) {
                 self.open().remove(token);
             }
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         }
         let Some(open) = open else { return self.resume(&claims, self.began).await };
         match &open.state {
-            State::Preparing => Ok(Next::Wait),
-            State::Refused(until) => match until.saturating_duration_since(Instant::now()) {
+            LaunchState::Preparing => Ok(QueueAction::Wait),
+            LaunchState::Refused(until) => match until.saturating_duration_since(Instant::now()) {
                 Duration::ZERO => self.choose_anew(token, &claims, open.refusals).await,
                 // The claims' own change of status woke us.
-                left => Ok(Next::After(left)),
+                left => Ok(QueueAction::After(left)),
             },
-            State::Bought(instances, outcome) => self.settle(token, instances, outcome).await,
-            State::Ready => self.buy(token, &open).await,
-            State::Doubtful(since) => {
+            LaunchState::Bought(instances, outcome) => self.settle(token, instances, outcome).await,
+            LaunchState::Ready => self.buy(token, &open).await,
+            LaunchState::Doubtful(since) => {
                 let next = self.resume(&claims, *since).await?;
-                if next == Next::Wait {
+                if next == QueueAction::Wait {
                     self.open().remove(token);
                 }
                 Ok(next)
@@ -258,7 +258,7 @@ impl Launcher {
         }
     }
 
-    async fn buy(&self, token: &str, open: &Open) -> Result<Next, ActError> {
+    async fn buy(&self, token: &str, open: &OpenLaunch) -> Result<QueueAction, WriteError> {
         let now = self.cluster.now();
         let (cloud, templates) = (self.market.cloud(), self.market.templates());
         match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
@@ -272,8 +272,8 @@ impl Launcher {
                 self.market.end_launch(&Token::read(token), &answer, (served, verdict.shortages), now);
                 log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
                 let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
-                let outcome = Outcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };
-                self.set_state(token, State::Bought(Arc::clone(&instances), outcome.clone()));
+                let outcome = LaunchOutcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };
+                self.set_state(token, LaunchState::Bought(Arc::clone(&instances), outcome.clone()));
                 self.settle(token, &instances, &outcome).await
             }
             Err(error) => self.refused(token, &error, now).await,
@@ -281,7 +281,7 @@ impl Launcher {
     }
 
     /// EC2 launched nothing, or does not say whether it did. The call took a while: the claims are read anew.
-    async fn refused(&self, token: &str, error: &BuyError, now: Timestamp) -> Result<Next, ActError> {
+    async fn refused(&self, token: &str, error: &BuyError, now: Timestamp) -> Result<QueueAction, WriteError> {
         let claims = self.cluster.read(|index| waiting(index, token));
         let failure = cloud::launch::judge_error(error.cause());
         let doubt = self.doubt(token, error);
@@ -291,12 +291,12 @@ impl Launcher {
             for claim in &claims {
                 self.act.run_all(outcome::failed(claim, &failure, now)).await?;
             }
-            return Ok(Next::Retry);
+            return Ok(QueueAction::Retry);
         }
         self.market.give_up_launch(&Token::read(token));
         if let Some(since) = doubt {
-            self.set_state(token, State::Doubtful(since));
-            return Ok(Next::After(NOT_YET));
+            self.set_state(token, LaunchState::Doubtful(since));
+            return Ok(QueueAction::After(NOT_YET));
         }
         self.fail(token, &claims, &failure).await
     }
@@ -314,7 +314,7 @@ impl Launcher {
     }
 
     /// Gives what was bought to the claims; what is to become of the others depends on why there was not enough.
-    async fn settle(&self, token: &str, instances: &[Instance], outcome: &Outcome) -> Result<Next, ActError> {
+    async fn settle(&self, token: &str, instances: &[Instance], outcome: &LaunchOutcome) -> Result<QueueAction, WriteError> {
         let claims = self.cluster.read(|index| waiting(index, token));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
         let free = self.cluster.read(|index| unclaimed(index, instances));
@@ -341,7 +341,7 @@ impl Launcher {
     }
 
     /// The claim has its instance: labels first, then the status that says Launched.
-    async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), ActError> {
+    async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), WriteError> {
         let find = |index: &Index| index.claims.get(&claim.name).cloned();
         let Some(before) = self.cluster.read(find) else { return Ok(()) };
         let catalogue = self.market.catalogue_of(&before, self.cluster.now());
@@ -374,22 +374,22 @@ impl Launcher {
     }
 
     /// What to do with claims that got nothing.
-    async fn fail(&self, token: &str, claims: &[Arc<NodeClaim>], failure: &Failure) -> Result<Next, ActError> {
+    async fn fail(&self, token: &str, claims: &[Arc<NodeClaim>], failure: &Failure) -> Result<QueueAction, WriteError> {
         if claims.is_empty() {
             self.open().remove(token);
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         }
         let refusals = self.open().get(token).map_or(0, |open| open.refusals);
         let pause = REFUSED.saturating_mul(1 << refusals.min(8)).min(REFUSED_OFTEN);
         if let Some(open) = self.open().get_mut(token) {
-            open.state = State::Refused(Instant::now() + pause);
+            open.state = LaunchState::Refused(Instant::now() + pause);
             open.refusals = refusals.saturating_add(1);
         }
         for claim in claims {
             self.act.run_all(outcome::failed(claim, failure, self.cluster.now())).await?;
             self.count_given_up(claim, matches!(failure, Failure::InsufficientCapacity { .. }));
         }
-        Ok(Next::After(pause))
+        Ok(QueueAction::After(pause))
     }
 
     fn count_given_up(&self, claim: &NodeClaim, given_up: bool) {
@@ -399,24 +399,24 @@ impl Launcher {
     }
 
     /// The old token is done with. Whoever chooses again carries the new one in its place at once.
-    async fn choose_anew(&self, token: &str, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<Next, ActError> {
+    async fn choose_anew(&self, token: &str, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<QueueAction, WriteError> {
         let next = self.choose_for(claims, refusals).await?;
         self.open().remove(token);
-        if next != Next::Wait {
+        if next != QueueAction::Wait {
             // Claims without a choice are not this launch's any more.
-            self.cluster.queue.add(Work::Gather);
+            self.cluster.queue.add(WorkItem::Gather);
         }
-        Ok(Next::Wait)
+        Ok(QueueAction::Wait)
     }
 
     /// A launch whose calls nobody knows the end of, or which another life of this program began: was anything bought? The last
     /// call was not after `since`.
-    async fn resume(&self, claims: &[Arc<NodeClaim>], since: Timestamp) -> Result<Next, ActError> {
+    async fn resume(&self, claims: &[Arc<NodeClaim>], since: Timestamp) -> Result<QueueAction, WriteError> {
         let instances = self.market.own_instances().await?;
         let instances = self.cluster.read(|index| unclaimed(index, &instances));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
         let now = self.cluster.now();
-        let mut next = Next::Wait;
+        let mut next = QueueAction::Wait;
         for answer in cloud::launch::resume(&held, &instances, now) {
             match answer {
                 Resume::Adopt(assignment) => {
@@ -426,25 +426,25 @@ impl Launcher {
                 }
                 Resume::Wait { until, .. } => {
                     let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
-                    next = Next::After(left.min(NOT_YET));
+                    next = QueueAction::After(left.min(NOT_YET));
                 }
-                Resume::LaunchAnew(_) if now.duration_since(since) < SETTLE => next = Next::After(NOT_YET),
+                Resume::LaunchAnew(_) if now.duration_since(since) < SETTLE => next = QueueAction::After(NOT_YET),
                 Resume::LaunchAnew(claim) => {
                     let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
-                    self.act.run(Step::Patch(Target::Claim(claim.name), patch)).await?;
+                    self.act.run(Operation::Patch(Target::Claim(claim.name), patch)).await?;
                 }
             }
         }
         Ok(next)
     }
 
-    fn set_state(&self, token: &str, state: State) {
+    fn set_state(&self, token: &str, state: LaunchState) {
         if let Some(open) = self.open().get_mut(token) {
             open.state = state;
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, OpenLaunch>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

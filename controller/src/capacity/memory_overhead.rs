@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 
@@ -32,7 +32,7 @@ const MANAGER: &str = "kerf-memory";
 
 /// What one node says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct MemoryReading {
     /// The claim's class.
     pub class: String,
     /// Instance type.
@@ -46,7 +46,7 @@ pub struct Reading {
 /// What nodes say that nobody has read yet: of those that are registered, by provider id. Nodes that are gone are
 /// forgotten.
 #[must_use]
-pub fn unread(index: &Index, read: &mut BTreeSet<String>) -> BTreeMap<String, Reading> {
+pub fn unread(index: &Index, read: &mut BTreeSet<String>) -> BTreeMap<String, MemoryReading> {
     let there: BTreeSet<&str> = index.nodes.values().map(|node| node.spec.provider_id.as_str()).collect();
     read.retain(|id| there.contains(id.as_str()));
     let registered = index.nodes.values().filter(|node| node.is_registered() && !read.contains(&node.spec.provider_id));
@@ -54,12 +54,12 @@ pub fn unread(index: &Index, read: &mut BTreeSet<String>) -> BTreeMap<String, Re
     registered.filter_map(|node| reading(node)).collect()
 }
 
-fn reading(node: &Node, claim: &NodeClaim) -> Option<Reading> {
+fn reading(node: &Node, claim: &NodeClaim) -> Option<MemoryReading> {
     let memory = node.status.capacity.get(quantity::MEMORY)?.amount(quantity::MEMORY).ok()?;
     let image = claim.status.as_ref()?.image_id.clone();
     let known = memory > 0 && !image.is_empty();
     known.then_some(())?;
-    Some(Reading {
+    Some(MemoryReading {
         class: claim.spec.node_class_ref.name.clone(),
         instance_type: node.label(label::INSTANCE_TYPE)?.to_owned(),
         image,
@@ -68,7 +68,7 @@ fn reading(node: &Node, claim: &NodeClaim) -> Option<Reading> {
 }
 
 /// Reads what was kept, then learns from nodes and keeps what is new, for ever.
-pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, market: Arc<Market>) {
+pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, market: Arc<Offerings>) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     restore(&api, &market).await;
     let (mut read, mut unkept) = (BTreeSet::new(), false);
@@ -89,7 +89,7 @@ pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, ma
 }
 
 /// Takes over what an earlier life of the controller kept.
-async fn restore(api: &Api<ConfigMap>, market: &Market) {
+async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     let text = match api.get_opt(NAME).await {
         Ok(found) => found.and_then(|map| map.data?.remove(KEY)),
         Err(error) => {
@@ -107,7 +107,7 @@ async fn restore(api: &Api<ConfigMap>, market: &Market) {
 }
 
 /// Whether what was learned is kept now.
-async fn keep(api: &Api<ConfigMap>, market: &Market, now: Timestamp) -> bool {
+async fn keep(api: &Api<ConfigMap>, market: &Offerings, now: Timestamp) -> bool {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME},
         "data": {KEY: market.memory_text(now)},

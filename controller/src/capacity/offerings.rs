@@ -20,9 +20,9 @@ use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, Instan
 use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
 
-use crate::capacity::memory_overhead::Reading;
+use crate::capacity::memory_overhead::MemoryReading;
 use crate::reconcile::nodeclaim;
-use crate::reconcile::work::Work;
+use crate::reconcile::work::WorkItem;
 use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
 
@@ -37,18 +37,18 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// What we know of EC2.
-pub struct Market {
+pub struct Offerings {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
     gates: Gates,
     memory: Memory,
     templates: Templates,
     class_refresh: Duration,
-    state: Mutex<State>,
+    state: Mutex<OfferingsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct OfferingsState {
     infos: Arc<Vec<InstanceTypeInfo>>,
     prices: Prices,
     /// Whether EC2 was asked for spot prices once, whatever it said: before, a plan would take on-demand prices for them.
@@ -56,7 +56,7 @@ struct State {
     learned: LearnedMemory,
     shortages: Shortages,
     in_flight: InFlight,
-    classes: BTreeMap<String, Class>,
+    classes: BTreeMap<String, ClassOfferings>,
     /// Classes that this process has looked at, ready or not.
     judged: BTreeSet<String>,
     /// The cluster's version, once it was upgraded in the life of this process.
@@ -69,7 +69,7 @@ struct State {
     version: u64,
 }
 
-impl State {
+impl OfferingsState {
     /// What was made of earlier answers is stale.
     fn renew(&mut self) {
         self.version += u64::from(self.version > 0);
@@ -77,7 +77,7 @@ impl State {
 }
 
 /// A class that is ready, and its catalogue for the versions of what it was made from.
-struct Class {
+struct ClassOfferings {
     resolved: Arc<ResolvedClass>,
     settings: ClassSettings,
     catalogue: Option<((u64, u64), Arc<Catalogue>)>,
@@ -125,12 +125,12 @@ fn pem(certificates: &[Vec<u8>]) -> String {
     STANDARD.encode(bundle)
 }
 
-impl Market {
+impl Offerings {
     /// A market that has not asked EC2 anything yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
         let book = cloud::data::facts().map(PriceBook::embedded).unwrap_or_default();
-        let state = State { prices: Prices::with_prices(book), ..State::default() };
+        let state = OfferingsState { prices: Prices::with_prices(book), ..OfferingsState::default() };
         Self {
             cloud,
             settings,
@@ -221,7 +221,7 @@ impl Market {
                     log::info!(types = types as i64; "instance types and zones are known");
                     retry = FIRST_RETRY;
                     let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
-                    classes.into_iter().for_each(|name| cluster.queue.add(Work::Class(name)));
+                    classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
                     cluster.ask_for_plan("market".to_owned());
                     tokio::time::sleep(REFRESH).await;
                 }
@@ -246,7 +246,7 @@ impl Market {
     }
 
     /// Takes in what a node told of its memory; `None` while nobody knows whether its image is still its class's.
-    pub fn learn_memory(&self, reading: &Reading, now: Timestamp) -> Option<News> {
+    pub fn learn_memory(&self, reading: &MemoryReading, now: Timestamp) -> Option<News> {
         let mut state = self.state();
         let images = &state.classes.get(&reading.class)?.resolved.images;
         if !images.iter().any(|known| known.image.id == reading.image) {
@@ -287,7 +287,7 @@ impl Market {
             return Ok(());
         }
         let name = resolved.name.clone();
-        state.classes.insert(name, Class { resolved: Arc::new(resolved), settings, catalogue: None });
+        state.classes.insert(name, ClassOfferings { resolved: Arc::new(resolved), settings, catalogue: None });
         Ok(())
     }
 
@@ -369,7 +369,7 @@ impl Market {
             return None;
         }
         state.shortages.expire(now);
-        let State { infos, prices, learned, shortages, classes, version, .. } = &mut *state;
+        let OfferingsState { infos, prices, learned, shortages, classes, version, .. } = &mut *state;
         let class = classes.get_mut(name)?;
         let made_from = (*version, shortages.sequence());
         if let Some((versions, catalogue)) = &class.catalogue
@@ -466,7 +466,7 @@ impl Market {
         self.cloud.instances(&cloud::launch::cluster_tags(&self.settings)).await
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OfferingsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

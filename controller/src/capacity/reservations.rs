@@ -9,7 +9,7 @@ use kube::api::ObjectMeta;
 use serde_json::json;
 
 use crate::state::index::{Index, provider_id};
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// State of a capacity block in a class's status when EC2 is about to end its machines.
 const EXPIRING: &str = "expiring";
@@ -19,7 +19,7 @@ const LABELS: [&str; 3] =
 
 /// What to do about claims in reservations. `instances` are known by provider id.
 #[must_use]
-pub fn decide(index: &Index, instances: &BTreeMap<String, Instance>) -> Vec<Step> {
+pub fn decide(index: &Index, instances: &BTreeMap<String, Instance>) -> Vec<Operation> {
     let shown = index.classes.values().flat_map(|class| &class.status);
     let expiring: BTreeSet<&str> = shown
         .flat_map(|status| &status.capacity_reservations)
@@ -32,7 +32,7 @@ pub fn decide(index: &Index, instances: &BTreeMap<String, Instance>) -> Vec<Step
             continue;
         }
         if says(&claim.metadata, label::CAPACITY_RESERVATION_ID).is_some_and(|id| expiring.contains(id)) {
-            steps.push(Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()));
+            steps.push(Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()));
         } else if has_lost(claim, instances) {
             steps.extend(call_on_demand(index, claim));
         }
@@ -55,7 +55,7 @@ fn has_lost(claim: &NodeClaim, instances: &BTreeMap<String, Instance>) -> bool {
 }
 
 /// The machine stays: only what it is called changes, on its claim and on its node.
-fn call_on_demand(index: &Index, claim: &NodeClaim) -> Vec<Step> {
+fn call_on_demand(index: &Index, claim: &NodeClaim) -> Vec<Operation> {
     let mut labels = json!({label::CAPACITY_TYPE: label::CAPACITY_ON_DEMAND});
     for key in LABELS {
         labels[key] = serde_json::Value::Null;
@@ -63,7 +63,7 @@ fn call_on_demand(index: &Index, claim: &NodeClaim) -> Vec<Step> {
     let body = json!({"metadata": {"labels": labels}});
     let nodes = index.nodes_of(provider_id(claim).unwrap_or_default()).into_iter();
     let nodes = nodes.map(|node| Target::Node(node.name().to_owned()));
-    std::iter::once(target(claim)).chain(nodes).map(|target| Step::Patch(target, body.clone())).collect()
+    std::iter::once(target(claim)).chain(nodes).map(|target| Operation::Patch(target, body.clone())).collect()
 }
 
 #[cfg(test)]

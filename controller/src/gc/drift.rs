@@ -16,12 +16,12 @@ use planner::{CapacityType, Catalogue};
 
 pub use nodepool::{follow_pool, of_pool};
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::capacity::reservations;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
 use crate::write::patches;
-use crate::write::writer::{Act, Step, Target};
+use crate::write::writer::{Writer, Operation, Target};
 
 /// A class changes seldom, and replacing a machine takes minutes.
 const EVERY: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ const OURS: [&str; 7] = [
 ];
 
 /// Compares for ever.
-pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     loop {
         tokio::time::sleep(EVERY).await;
         if !cluster.read(Index::is_synced) {
@@ -65,17 +65,17 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
     }
 }
 
-fn found(cluster: &Cluster, market: &Market, instances: &BTreeMap<String, Instance>) -> Vec<Step> {
+fn found(cluster: &Cluster, market: &Offerings, instances: &BTreeMap<String, Instance>) -> Vec<Operation> {
     let now = cluster.now();
     let resolved = |class: &str| market.class(class);
     let catalogue = |claim: &NodeClaim| market.catalogue_of(claim, now);
-    let world = World { instances, resolved: &resolved, catalogue: &catalogue };
+    let world = DriftContext { instances, resolved: &resolved, catalogue: &catalogue };
     cluster.read(|index| decide(index, &world, now))
 }
 
 /// What claims are compared with.
 #[derive(Clone, Copy)]
-pub struct World<'a> {
+pub struct DriftContext<'a> {
     /// EC2's instances by provider id.
     pub instances: &'a BTreeMap<String, Instance>,
     /// A class as it is launched now.
@@ -86,7 +86,7 @@ pub struct World<'a> {
 
 /// What to write on claims. Those that have drifted from their pool are left to whoever looks at the claim.
 #[must_use]
-pub fn decide(index: &Index, world: &World<'_>, now: Timestamp) -> Vec<Step> {
+pub fn decide(index: &Index, world: &DriftContext<'_>, now: Timestamp) -> Vec<Operation> {
     let mut steps = Vec::new();
     for claim in index.claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
         let class = index.classes.get(&claim.spec.node_class_ref.name);
@@ -102,7 +102,7 @@ pub fn decide(index: &Index, world: &World<'_>, now: Timestamp) -> Vec<Step> {
 }
 
 /// `None` where it cannot be told.
-fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &World<'_>, now: Timestamp) -> Option<Option<Drift>> {
+fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &DriftContext<'_>, now: Timestamp) -> Option<Option<Drift>> {
     if let Some(drift) = unknown_type(claim, world, now) {
         return Some(Some(drift));
     }
@@ -122,7 +122,7 @@ fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &World<'_>, now: Time
 }
 
 /// Whether a machine is of a type that is not sold any more as it was bought, to be had or not.
-fn unknown_type(claim: &NodeClaim, world: &World<'_>, now: Timestamp) -> Option<Drift> {
+fn unknown_type(claim: &NodeClaim, world: &DriftContext<'_>, now: Timestamp) -> Option<Drift> {
     let created = claim.metadata.creation_timestamp.as_ref()?.0;
     let label = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
     let (name, zone) = (label(label::INSTANCE_TYPE)?, label(label::ZONE)?);
@@ -143,7 +143,7 @@ fn unknown_type(claim: &NodeClaim, world: &World<'_>, now: Timestamp) -> Option<
     })
 }
 
-fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Step> {
+fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Operation> {
     let mut claim = before.clone();
     let known = api::status::find(before.conditions(), condition::DRIFTED);
     match drift {
@@ -155,7 +155,7 @@ fn write(before: &NodeClaim, drift: Option<Drift>, now: Timestamp) -> Option<Ste
     };
     let name = before.metadata.name.clone().unwrap_or_default();
     let patch = patches::status(&before.metadata, &before.status, &claim.status);
-    (claim.status != before.status).then_some(Step::PatchStatus(Target::Claim(name), patch))
+    (claim.status != before.status).then_some(Operation::PatchStatus(Target::Claim(name), patch))
 }
 
 #[cfg(test)]

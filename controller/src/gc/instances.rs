@@ -10,10 +10,10 @@ use api::{NodeClaim, condition};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, launch_token, provider_id};
-use crate::write::writer::{Act, Step, Target};
+use crate::write::writer::{Writer, Operation, Target};
 
 /// A leak costs money from the first minute, so the first looks come quickly.
 const EARLY: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const TEMPLATES: Duration = Duration::from_secs(600);
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Looks for ever.
-pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     let mut looks: u32 = 0;
     let mut templates_due = Instant::now();
     loop {
@@ -58,7 +58,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
 }
 
 /// Looks which launch templates there are and which of them nobody uses.
-pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp) -> Vec<Step> {
+pub async fn unused_templates(cluster: &Cluster, market: &Offerings, now: Timestamp) -> Vec<Operation> {
     let tags = cloud::launch::cluster_tags(market.settings());
     match market.cloud().launch_templates(&tags).await {
         Ok(listed) => {
@@ -66,7 +66,7 @@ pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp
             market.templates().verify(&listed, now);
             let unused = market.templates().unused(&classes, now);
             market.templates().forget(unused.iter());
-            unused.into_iter().map(Step::DeleteLaunchTemplate).collect()
+            unused.into_iter().map(Operation::DeleteLaunchTemplate).collect()
         }
         Err(error) => {
             let error = daemon::error::chain(&error);
@@ -78,7 +78,7 @@ pub async fn unused_templates(cluster: &Cluster, market: &Market, now: Timestamp
 
 /// What to end. `instances` are all instances that carry our cluster's tags.
 #[must_use]
-pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Step> {
+pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Operation> {
     let mut steps = Vec::new();
     let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
     // A claim that has its instance awaits no other: what else its launch brought is nobody's.
@@ -91,9 +91,9 @@ pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> V
         if claimed.contains(id.as_str()) || awaited || is_young(instance, now) {
             continue;
         }
-        steps.push(Step::Terminate(instance.id.clone()));
+        steps.push(Operation::Terminate(instance.id.clone()));
         for node in index.nodes_of(&id) {
-            steps.push(Step::Delete(
+            steps.push(Operation::Delete(
                 Target::Node(node.name().to_owned()),
                 node.metadata.uid.clone().unwrap_or_default(),
             ));
@@ -119,9 +119,9 @@ fn is_orphan(index: &Index, claim: &NodeClaim, alive: &BTreeSet<String>, now: Ti
     settled && claim.metadata.deletion_timestamp.is_none() && !alive.contains(id) && !ready
 }
 
-fn delete(claim: &NodeClaim) -> Step {
+fn delete(claim: &NodeClaim) -> Operation {
     let name = claim.metadata.name.clone().unwrap_or_default();
-    Step::Delete(Target::Claim(name), claim.metadata.uid.clone().unwrap_or_default())
+    Operation::Delete(Target::Claim(name), claim.metadata.uid.clone().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -8,15 +8,15 @@ use std::time::Duration;
 use api::annotation;
 use cloud::nodeclass::{self, Unused};
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::write::writer::{Act, Step};
+use crate::write::writer::{Writer, Operation};
 
 const EVERY: Duration = Duration::from_secs(30 * 60);
 
 /// Looks for ever; not at all in an isolated VPC, where IAM cannot be reached.
-pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     if market.settings().isolated_vpc {
         return;
     }
@@ -38,7 +38,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
         let used = cluster.read(|index| used(index, &market));
         for profile in unused.sweep(&found, &used, cluster.now()) {
             log::info!(profile = profile.name.as_str(); "collecting an instance profile that nobody uses");
-            let steps = nodeclass::removal(profile).into_iter().map(Step::Profile).collect();
+            let steps = nodeclass::removal(profile).into_iter().map(Operation::Profile).collect();
             if let Err(error) = act.run_all(steps).await {
                 let error = daemon::error::chain(&error);
                 log::warn!(error = error.as_str(); "cannot collect it now, trying again at the next look");
@@ -48,7 +48,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: A
 }
 
 /// Names of the profiles that some class has or is about to have, or some machine was launched with.
-fn used(index: &Index, market: &Market) -> BTreeSet<String> {
+fn used(index: &Index, market: &Offerings) -> BTreeSet<String> {
     let classes = index.classes.values().flat_map(|class| {
         let current = class.status.as_ref().map(|status| status.instance_profile.clone());
         [current, nodeclass::own_name(class, market.settings())]

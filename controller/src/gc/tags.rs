@@ -11,10 +11,10 @@ use cloud::launch::{CLUSTER_TAG, ClaimId, ownership_tags};
 use cloud::{Instance, Tags};
 use serde_json::json;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
-use crate::write::writer::{Act, ActError, Step, Target};
+use crate::write::writer::{Writer, WriteError, Operation, Target};
 
 /// How often we look for nodes without their tags.
 const LOOK: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const NAME: &str = "Name";
 
 /// Looks for ever.
-pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     loop {
         tokio::time::sleep(LOOK).await;
         let due = cluster.read(|index| if index.is_synced() { untagged(index) } else { Vec::new() });
@@ -51,9 +51,9 @@ pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) 
 }
 
 /// Carries the steps out, with a pause after each write to EC2.
-async fn tag(act: &Act, steps: Vec<Step>) -> Result<(), ActError> {
+async fn tag(act: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
     for step in steps {
-        let writes_tags = matches!(step, Step::Tag(..));
+        let writes_tags = matches!(step, Operation::Tag(..));
         match act.run(step).await {
             Err(error) if is_gone(&error) => return Ok(()),
             other => other?,
@@ -66,8 +66,8 @@ async fn tag(act: &Act, steps: Vec<Step>) -> Result<(), ActError> {
 }
 
 /// An instance that is gone needs no tags, and a claim that is gone need not say that it has them.
-fn is_gone(error: &ActError) -> bool {
-    error.status() == Some(404) || matches!(error, ActError::Cloud(error) if error.kind == cloud::Kind::NotFound)
+fn is_gone(error: &WriteError) -> bool {
+    error.status() == Some(404) || matches!(error, WriteError::Cloud(error) if error.kind == cloud::Kind::NotFound)
 }
 
 /// Registered claims that are not said to have their tags.
@@ -86,7 +86,7 @@ fn untagged(index: &Index) -> Vec<Arc<NodeClaim>> {
 
 /// Tags that the instance lacks, then the note on the claim that it has them.
 #[must_use]
-pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Step> {
+pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Operation> {
     let id = ClaimId {
         name: claim.metadata.name.clone().unwrap_or_default(),
         uid: claim.metadata.uid.clone().unwrap_or_default(),
@@ -104,8 +104,8 @@ pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Step
         annotation::INSTANCE_TAGGED: annotation::TRUE,
         annotation::CLUSTER_NAME_TAGGED: annotation::TRUE,
     }}});
-    let write = (!wanted.is_empty()).then(|| Step::Tag(instance.id.clone(), wanted));
-    write.into_iter().chain([Step::Patch(Target::Claim(id.name), annotated)]).collect()
+    let write = (!wanted.is_empty()).then(|| Operation::Tag(instance.id.clone(), wanted));
+    write.into_iter().chain([Operation::Patch(Target::Claim(id.name), annotated)]).collect()
 }
 
 #[cfg(test)]
@@ -126,12 +126,12 @@ mod tests {
     use super::{decide, tag, untagged};
     use crate::state::cluster::Cluster;
     use crate::state::index::Index;
-    use crate::write::events::Notes;
-    use crate::write::writer::{Act, Step};
+    use crate::write::events::EventRecorder;
+    use crate::write::writer::{Writer, Operation};
     use crate::{fixture, metrics};
 
     /// A writer whose API server knows no object, and how often it was asked.
-    fn act(cloud: &FakeCloud) -> (Act, Arc<AtomicUsize>) {
+    fn act(cloud: &FakeCloud) -> (Writer, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counts = Arc::clone(&asked);
         let unknown = move |_: http::Request<Body>| {
@@ -143,9 +143,9 @@ mod tests {
         };
         let client = Client::new(tower::service_fn(unknown), "default");
         let (plan, _triggers) = unbounded_channel();
-        let cluster = Cluster::new(plan, Notes::new().0);
+        let cluster = Cluster::new(plan, EventRecorder::new().0);
         let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
-        (Act::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
+        (Writer::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
     }
 
     /// Neither who has lost its instance nor who is gone itself is a failure, and nothing is said of an instance without tags.
@@ -154,7 +154,7 @@ mod tests {
         let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
         let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
         let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
-        let [Step::Tag(..), Step::Patch(..)] = &steps[..] else { panic!("{steps:?}") };
+        let [Operation::Tag(..), Operation::Patch(..)] = &steps[..] else { panic!("{steps:?}") };
         let word = steps[1].clone();
         let (act, asked) = act(&cloud);
         tag(&act, steps).await.unwrap();
@@ -217,13 +217,13 @@ mod tests {
             let keys: Vec<String> = steps
                 .iter()
                 .filter_map(|step| match step {
-                    Step::Tag(_, tags) => Some(tags.keys().cloned().collect::<Vec<_>>()),
+                    Operation::Tag(_, tags) => Some(tags.keys().cloned().collect::<Vec<_>>()),
                     _ => None,
                 })
                 .flatten()
                 .collect();
             assert_eq!(keys, written, "{has:?}");
-            assert!(matches!(steps.last(), Some(Step::Patch(..))), "the claim says that it is done");
+            assert!(matches!(steps.last(), Some(Operation::Patch(..))), "the claim says that it is done");
         }
     }
 }

@@ -8,8 +8,8 @@ use anyhow::Context;
 use cloud::{Cloud, CloudError, ClusterDescription, Kind};
 use kube::Client;
 
-use crate::capacity::offerings::Market;
-use crate::reconcile::work::Work;
+use crate::capacity::offerings::Offerings;
+use crate::reconcile::work::WorkItem;
 use crate::settings::Settings;
 use crate::state::cluster::Cluster;
 
@@ -73,7 +73,7 @@ pub async fn served_version(client: &Client) -> anyhow::Result<String> {
 }
 
 /// Follows the cluster's version: aliases stand for the images of another one once it changes.
-pub async fn follow_version(settings: Settings, client: Client, market: Arc<Market>, cluster: Arc<Cluster>) {
+pub async fn follow_version(settings: Settings, client: Client, market: Arc<Offerings>, cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(VERSION).await;
         let found = match settings.eks_control_plane {
@@ -84,7 +84,7 @@ pub async fn follow_version(settings: Settings, client: Client, market: Arc<Mark
             Ok(version) if market.follow(&version) => {
                 log::info!(version = version.as_str(); "the cluster has another version");
                 let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
-                classes.into_iter().for_each(|name| cluster.queue.add(Work::Class(name)));
+                classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
             }
             Ok(_) => {}
             Err(error) => log::warn!("the cluster's version is not known: {error:#}"),

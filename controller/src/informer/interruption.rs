@@ -16,7 +16,7 @@ pub use notices::Notices;
 
 /// What a notice is about, in the words of Karpenter's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum NoticeKind {
     /// EC2 takes a spot instance back.
     SpotInterrupted,
     /// EC2 recommends to leave a spot instance.
@@ -37,7 +37,7 @@ pub enum Kind {
     EventStatus,
 }
 
-impl Kind {
+impl NoticeKind {
     /// The word in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -90,7 +90,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: NoticeKind,
     /// When pods are ended by force; `None` leaves it to the claim.
     pub deadline: Option<Timestamp>,
 }

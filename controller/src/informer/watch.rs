@@ -14,8 +14,8 @@ use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 
 use crate::state::cluster::Cluster;
-use crate::state::index::{Kept, key_of};
-use crate::write::events::{Note, Object};
+use crate::state::index::{Indexed, key_of};
+use crate::write::events::{Event, ObjectReference};
 use guarded::{Guarded, Malformed};
 
 /// Pods in one page of a list: large enough to be quick, small enough not to hold 100,000 at once.
@@ -24,7 +24,7 @@ const PAGE: u32 = 500;
 /// Watches one kind for ever.
 pub async fn watch<K>(client: Client, cluster: Arc<Cluster>)
 where
-    K: Kept + DeserializeOwned,
+    K: Indexed + DeserializeOwned,
 {
     let api: Api<Guarded<K>> = Api::all(client);
     let mut events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
@@ -39,7 +39,7 @@ where
     }
 }
 
-fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &mut Option<BTreeSet<String>>) {
+fn take<K: Indexed>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &mut Option<BTreeSet<String>>) {
     match event {
         watcher::Event::Init => *relist = Some(BTreeSet::new()),
         watcher::Event::InitApply(object) => {
@@ -61,15 +61,15 @@ fn take<K: Kept>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist: &
 }
 
 /// A broken object leaves the last good version of itself in place: that is the best guess at what it is.
-fn put<K: Kept + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
+fn put<K: Indexed + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
     match object.0 {
         Ok(object) => cluster.change(|index| index.apply(object, cluster.now(), live)),
         Err(Malformed { metadata, error }) => {
             let kind = K::kind(&());
             let name = metadata.name.clone().unwrap_or_default();
             log::error!(kind = kind.as_ref(), name = name.as_str(), error = error.as_str(); "skipping a malformed object");
-            cluster.notes.publish(Note::warning(
-                Object::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata),
+            cluster.notes.publish(Event::warning(
+                ObjectReference::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata),
                 api::reason::MALFORMED_OBJECT,
                 format!("Kerf cannot read this {kind} and leaves it aside: {error}"),
             ));

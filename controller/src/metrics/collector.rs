@@ -19,9 +19,9 @@ use jiff::Timestamp;
 use planner::Catalogue;
 
 use crate::metrics::fleet as metrics;
-use crate::metrics::gauge_set::{Sample, Told};
+use crate::metrics::gauge_set::{Sample, GaugeSet};
 use crate::state::index::Index;
-use crate::state::pod_decisions::Decisions;
+use crate::state::pod_decisions::PodDecisions;
 
 pub use pods::Waits;
 
@@ -32,27 +32,27 @@ type Amounts = BTreeMap<String, f64>;
 const RESOURCES: [&str; 5] = [CPU, "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
 
 /// Where prices come from: what can be bought for a claim, if that is known.
-pub type Prices<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
+pub type CatalogueLookup<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
 
 /// The fleet's gauges, with what was told last.
 #[derive(Debug)]
-pub struct Fleet {
-    told: Told,
+pub struct ClusterMetrics {
+    told: GaugeSet,
     waits: Waits,
 }
 
-impl Fleet {
+impl ClusterMetrics {
     /// A fleet of which nothing was told; pods from before `since` are not measured.
     #[must_use]
     pub fn new(since: Timestamp) -> Self {
-        Self { told: Told::default(), waits: Waits::new(since) }
+        Self { told: GaugeSet::default(), waits: Waits::new(since) }
     }
 
     /// Tells what there is.
-    pub fn tell(
+    pub fn collect(
         &self,
-        (index, decisions): (&Index, &Decisions),
-        prices: Prices<'_>,
+        (index, decisions): (&Index, &PodDecisions),
+        prices: CatalogueLookup<'_>,
         metrics: &Metrics,
         now: Timestamp,
     ) {
@@ -63,7 +63,7 @@ impl Fleet {
 }
 
 /// A node of ours with all that is told of it.
-struct Machine<'a> {
+struct NodeSample<'a> {
     node: &'a Node,
     pool: &'a str,
     kind: &'a str,
@@ -78,8 +78,8 @@ struct Machine<'a> {
 
 /// All gauges of the fleet at `now`.
 #[must_use]
-pub fn samples((index, decisions): (&Index, &Decisions), prices: Prices<'_>, now: Timestamp) -> Vec<Sample> {
-    let machines: Vec<Machine<'_>> =
+pub fn samples((index, decisions): (&Index, &PodDecisions), prices: CatalogueLookup<'_>, now: Timestamp) -> Vec<Sample> {
+    let machines: Vec<NodeSample<'_>> =
         index.nodes.values().filter_map(|node| machine(index, node.as_ref(), prices)).collect();
     let mut samples = resources(index, &machines);
     samples.extend(ages(&machines, now));
@@ -91,11 +91,11 @@ pub fn samples((index, decisions): (&Index, &Decisions), prices: Prices<'_>, now
     samples
 }
 
-fn machine<'a>(index: &'a Index, node: &'a Node, prices: Prices<'_>) -> Option<Machine<'a>> {
+fn machine<'a>(index: &'a Index, node: &'a Node, prices: CatalogueLookup<'_>) -> Option<NodeSample<'a>> {
     let pool = node.label(label::NODEPOOL)?;
     let word = |key: &str| node.label(key).unwrap_or_default();
     let catalogue = index.claim_of(node).and_then(|claim| prices(claim));
-    let mut machine = Machine {
+    let mut machine = NodeSample {
         node,
         pool,
         kind: word(label::INSTANCE_TYPE),
@@ -137,7 +137,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, index: &Index, machine: &Machine<'_>) {
+    fn add(&mut self, index: &Index, machine: &NodeSample<'_>) {
         add(&mut self.allocatable, &machine.allocatable);
         for (resource, capacity) in amounts(&machine.node.status.capacity) {
             let left = machine.allocatable.get(&resource).copied().unwrap_or_default();
@@ -168,7 +168,7 @@ impl Sums {
     }
 }
 
-fn resources(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
+fn resources(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample> {
     let mut by_pool: BTreeMap<&str, Sums> = BTreeMap::new();
     for machine in machines {
         by_pool.entry(machine.pool).or_default().add(index, machine);
@@ -186,7 +186,7 @@ fn resources(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
 }
 
 /// How old the oldest are.
-fn ages(machines: &[Machine<'_>], now: Timestamp) -> Vec<Sample> {
+fn ages(machines: &[NodeSample<'_>], now: Timestamp) -> Vec<Sample> {
     let mut oldest: BTreeMap<&str, f64> = BTreeMap::new();
     for machine in machines {
         if let Some(created) = &machine.node.metadata.creation_timestamp {

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::metrics;
-use crate::reconcile::disruption::Kind;
+use crate::reconcile::disruption::CommandKind;
 use crate::reconcile::nodeclaim::pool;
 
 /// A claim's node has registered.
@@ -78,7 +78,7 @@ pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Opt
 }
 
 /// A move of `claims` has begun; `replacements` were created for it.
-pub fn move_begun(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>], replacements: &[NodeClaim]) {
+pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>], replacements: &[NodeClaim]) {
     let reason = kind.label();
     let labels = [kind.decision(), &reason, kind.consolidation()];
     metrics.add(&metrics::DECISIONS, &labels, 1.0);
@@ -92,7 +92,7 @@ pub fn move_begun(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>], rep
 }
 
 /// These claims of a move are being deleted.
-pub fn move_done(metrics: &Metrics, kind: &Kind, claims: &[Arc<NodeClaim>]) {
+pub fn move_done(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>]) {
     claims.iter().for_each(|claim| disrupted(metrics, claim, &kind.label()));
 }
 
@@ -105,7 +105,7 @@ pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
 }
 
 /// The nodes of a move stay after all, though replacements were bought; so many of them never came up.
-pub fn move_rolled_back(metrics: &Metrics, kind: &Kind, unready: usize) {
+pub fn move_rolled_back(metrics: &Metrics, kind: &CommandKind, unready: usize) {
     let labels = [kind.decision(), &kind.label(), kind.consolidation()];
     metrics.add(&metrics::QUEUE_FAILURES, &labels, u32::try_from(unready).unwrap_or(u32::MAX).into());
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::{claim_gone, drain_ended, move_begun, node_gone, pods_drained, registered};
     use crate::fixture::{at, claim, node};
     use crate::metrics::TABLE;
-    use crate::reconcile::disruption::Kind;
+    use crate::reconcile::disruption::CommandKind;
     use api::DrainSaid;
     use drain::Progress;
 
@@ -130,7 +130,7 @@ mod tests {
     fn a_move_counts_once_and_once_for_each_of_its_pools() {
         let metrics = Metrics::new(TABLE);
         let of = |pool: &str| claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: pool}}}));
-        let kind = Kind { reason: "Underutilized".to_owned(), replaces: true, nodes: 3 };
+        let kind = CommandKind { reason: "Underutilized".to_owned(), replaces: true, nodes: 3 };
         move_begun(&metrics, &kind, &[of("one"), of("other"), of("one")], &[]);
         let text = metrics.render();
         let counted: Vec<&str> =

@@ -26,24 +26,24 @@ impl Sample {
 
 /// Remembers which series were told last.
 #[derive(Debug, Default)]
-pub struct Told(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>>);
+pub struct GaugeSet(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>>);
 
-impl Told {
+impl GaugeSet {
     /// Says these, and forgets what was said before and is not among them.
     pub fn replace(&self, metrics: &Metrics, samples: Vec<Sample>) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut former = std::mem::take(&mut *told);
         for Sample { metric, labels, value } in samples {
-            metrics.set(metric, &words(&labels), value);
+            metrics.set(metric, &as_strs(&labels), value);
             former.remove(&(metric.name, labels.clone()));
             told.insert((metric.name, labels), metric);
         }
         for ((_, labels), metric) in former {
-            metrics.forget(metric, &words(&labels));
+            metrics.forget(metric, &as_strs(&labels));
         }
     }
 }
 
-fn words(labels: &[String]) -> Vec<&str> {
+fn as_strs(labels: &[String]) -> Vec<&str> {
     labels.iter().map(String::as_str).collect()
 }

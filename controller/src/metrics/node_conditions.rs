@@ -6,7 +6,7 @@ use api::objects::Node;
 use api::{condition, label};
 use daemon::metric::{Metric, Metrics};
 
-use crate::metrics::gauge_set::{Sample, Told};
+use crate::metrics::gauge_set::{Sample, GaugeSet};
 use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
 
 /// The conditions of the machine's health.
@@ -20,9 +20,9 @@ const HEALTH: [&str; 5] = [
 
 /// Counts and tells.
 #[derive(Debug, Default)]
-pub struct Reexport(Told);
+pub struct NodeConditionMetrics(GaugeSet);
 
-impl Reexport {
+impl NodeConditionMetrics {
     /// Counts what these nodes say.
     pub fn count<'n>(&self, nodes: impl Iterator<Item = &'n Node>, metrics: &Metrics) {
         let samples = counts(nodes).into_iter();
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_nodes_say_is_counted_and_forgotten_when_they_do_not_say_it_any_more() {
-        let (metrics, reexport) = (Metrics::new(TABLE), Reexport::default());
+        let (metrics, reexport) = (Metrics::new(TABLE), NodeConditionMetrics::default());
         let closed = json!([{"type": "kerf.sh/Ready", "status": "False", "reason": "CNI,Probe"}]);
         let ill = json!([
             {"type": "kerf.sh/Ready", "status": "False", "reason": "CNI"},

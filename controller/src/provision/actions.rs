@@ -13,26 +13,26 @@ use snapshot::{Built, Problem};
 use super::problems;
 use crate::provision::nodeclaims;
 use crate::reconcile::disruption;
-use crate::reconcile::disruption::Order;
+use crate::reconcile::disruption::DisruptionCommand;
 use crate::state::index::{Index, key_of};
-use crate::write::events::{Note, Object};
-use crate::write::writer::{Step, Target};
+use crate::write::events::{Event, ObjectReference};
+use crate::write::writer::{Operation, Target};
 
 /// What a plan means.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct PlanActions {
     /// Claims to create, with the UIDs of their pods.
     pub launches: Vec<(NodeClaim, Vec<String>)>,
     /// UIDs of pods by the node that has room for them.
     pub nominations: BTreeMap<String, Vec<String>>,
     /// Moves to begin.
-    pub orders: Vec<Order>,
+    pub orders: Vec<DisruptionCommand>,
     /// Nodes whose agents may drain now.
-    pub approvals: Vec<Step>,
+    pub approvals: Vec<Operation>,
     /// What a crash between two steps left behind.
-    pub repairs: Vec<Step>,
+    pub repairs: Vec<Operation>,
     /// Events.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Event>,
     /// Pods without a place.
     pub unschedulable: usize,
 }
@@ -40,11 +40,11 @@ pub struct Outcome {
 /// What `plan` means in the cluster of `index`. Of its moves those at the positions `begin` are begun; the others wait, and so do
 /// their replacements.
 #[must_use]
-pub fn of(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> Outcome {
+pub fn from_plan(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> PlanActions {
     let mut claims = claims(index, built, plan);
     let name = |claim: &NodeClaim| claim.metadata.name.clone().unwrap_or_default();
     let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
-    let mut outcome = Outcome { orders: orders(plan, begin, &mut claims, &names), ..Outcome::default() };
+    let mut outcome = PlanActions { orders: orders(plan, begin, &mut claims, &names), ..PlanActions::default() };
     claims.retain(|position, _| plan.launches[*position].purpose != Purpose::Replacement);
     outcome.launches = claims.into_iter().map(|(position, claim)| (claim, pods(built, plan, position))).collect();
     for nomination in &plan.nominations {
@@ -69,7 +69,7 @@ fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClai
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
         let origin =
-            nodeclaims::Origin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
+            nodeclaims::LaunchOrigin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
         Some((position, nodeclaims::claim(launch, &origin, pool, class)))
     };
     plan.launches.iter().enumerate().filter_map(claim).collect()
@@ -87,13 +87,13 @@ fn orders(
     begin: &[usize],
     claims: &mut BTreeMap<usize, NodeClaim>,
     names: &BTreeMap<usize, String>,
-) -> Vec<Order> {
+) -> Vec<DisruptionCommand> {
     let order = |planned: &planner::Move| {
         let place = |it: &planner::Relocation| match &it.to {
             Destination::Node(name) => Some((it.uid.clone(), name.clone())),
             Destination::Launch(launch) => Some((it.uid.clone(), names.get(launch)?.clone())),
         };
-        Some(Order {
+        Some(DisruptionCommand {
             reason: planned.reason,
             claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
             sick: match &planned.why {
@@ -109,14 +109,14 @@ fn orders(
 
 /// Each pod's event: where it should go and without what, or what stands in its way in every pool. Pods that stand for a
 /// buffer's room exist for nobody but the planner.
-fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usize, String>, outcome: &mut Outcome) {
+fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usize, String>, outcome: &mut PlanActions) {
     let absent = absent_pools(index, built);
     let all = built.snapshot.pods.iter().zip(&plan.report.pods);
     for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
-        let Some(object) = index.pods.get(&pod.name).map(|pod| Object::of::<Pod>(pod.as_ref())) else { continue };
+        let Some(object) = index.pods.get(&pod.name).map(|pod| ObjectReference::of::<Pod>(pod.as_ref())) else { continue };
         let nominated = |place: String, dropped: &[Preference]| {
             let message = format!("Pod should schedule on: {place}{}", without(dropped));
-            Note::normal(object.clone(), reason::NOMINATED, message)
+            Event::normal(object.clone(), reason::NOMINATED, message)
         };
         match verdict {
             PodVerdict::Existing { node, dropped, .. } => {
@@ -129,7 +129,7 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usiz
             PodVerdict::Unschedulable { .. } => {
                 outcome.unschedulable += 1;
                 let message = format!("Failed to schedule pod, {verdict}{absent}");
-                outcome.notes.push(Note::warning(object, reason::FAILED_SCHEDULING, message));
+                outcome.notes.push(Event::warning(object, reason::FAILED_SCHEDULING, message));
             }
             PodVerdict::Postponed => {}
         }
@@ -172,28 +172,28 @@ fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
 }
 
 /// Pods that opted out, or that run and only wait, are left in peace; all others are told why they get no node.
-fn tell_ignored(index: &Index, built: &Built, outcome: &mut Outcome) {
+fn tell_ignored(index: &Index, built: &Built, outcome: &mut PlanActions) {
     for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
             let message = format!("Failed to schedule pod, {}", ignored.reason);
-            outcome.notes.push(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
+            outcome.notes.push(Event::warning(ObjectReference::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
         }
     }
 }
 
 /// Pools that could not buy a machine for any pod. Nobody misses one while no pod looks for a place.
-fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut Outcome) {
+fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut PlanActions) {
     let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
     for pool in barren.filter_map(|name| index.pools.get(name)) {
         let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
-        let pool = Object::of::<NodePool>(pool.as_ref());
-        outcome.notes.push(Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
+        let pool = ObjectReference::of::<NodePool>(pool.as_ref());
+        outcome.notes.push(Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
     }
 }
 
 /// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
 /// the agent told to go on.
-fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Step> {
+fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Operation> {
     let is_up = |node: &String| index.nodes.get(node).is_some_and(|node| node.is_initialized());
     let placed: BTreeSet<usize> =
         plan.nominations.iter().filter(|found| is_up(&found.node)).map(|found| found.pod).collect();
@@ -204,7 +204,7 @@ fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Step> {
         let risk = RiskSaid::of(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
         let annotations = json!({annotation::REPLACEMENT_APPROVED: risk.id});
         let patch = json!({"metadata": {"annotations": annotations}});
-        (!waiting.contains(node.name())).then(|| Step::Patch(Target::Node(node.name().to_owned()), patch))
+        (!waiting.contains(node.name())).then(|| Operation::Patch(Target::Node(node.name().to_owned()), patch))
     };
     index.nodes.values().filter_map(approve).collect()
 }

@@ -15,7 +15,7 @@ pub const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Karpenter's batch settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct BatchWindow {
     /// Close after this long without a new trigger.
     pub idle: Duration,
     /// Close after this long in any case.
@@ -24,7 +24,7 @@ pub struct Window {
 
 /// What asks for a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trigger {
+pub enum PlanTrigger {
     /// Something that no plan has seen, by a name of its own.
     New(String),
     /// The scheduler has refused a pod.
@@ -50,8 +50,8 @@ pub enum Trigger {
 
 /// The triggers of one window.
 #[derive(Debug)]
-pub struct Batch {
-    window: Window,
+pub struct Batcher {
+    window: BatchWindow,
     seen: BTreeSet<String>,
     opened: Option<Instant>,
     last_new: Option<Instant>,
@@ -59,10 +59,10 @@ pub struct Batch {
     arrivals: Vec<(String, Instant)>,
 }
 
-impl Batch {
+impl Batcher {
     /// A batch with no window open.
     #[must_use]
-    pub fn new(window: Window) -> Self {
+    pub fn new(window: BatchWindow) -> Self {
         Self { window, seen: BTreeSet::new(), opened: None, last_new: None, arrivals: Vec::new() }
     }
 
@@ -120,10 +120,10 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, Duration, Instant, Window};
+    use super::{Batcher, Duration, Instant, BatchWindow};
 
-    fn batch() -> Batch {
-        Batch::new(Window { idle: Duration::from_secs(1), max: Duration::from_secs(10) })
+    fn batch() -> Batcher {
+        Batcher::new(BatchWindow { idle: Duration::from_secs(1), max: Duration::from_secs(10) })
     }
 
     #[test]

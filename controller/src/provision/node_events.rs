@@ -11,19 +11,19 @@ use snapshot::Built;
 
 use super::problems;
 use crate::metrics;
-use crate::metrics::gauge_set::{Sample, Told};
+use crate::metrics::gauge_set::{Sample, GaugeSet};
 use crate::reconcile::disruption::{named, said_of};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::pod_decisions::by_zone;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 
 /// The reasons that budgets may name.
 const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized, MoveReason::Drifted];
 
 /// What a plan says of nodes: those that will go if nothing changes, those that do not after all, and why the rest stays.
 #[must_use]
-pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Note> {
+pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Event> {
     let verdicts: BTreeMap<&str, &NodeVerdict> =
         plan.report.nodes.iter().map(|(name, verdict)| (name.as_str(), verdict)).collect();
     let mut notes = Vec::new();
@@ -94,23 +94,23 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
 }
 
 /// Pools whose budgets keep nodes that could go.
-fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Note> {
+fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
     let held = plan.report.nodes.iter().filter_map(|(name, verdict)| match verdict {
         NodeVerdict::Budget { reason } => Some((pool(index, name)?, *reason)),
         _ => None,
     });
     let held: BTreeSet<(&str, MoveReason)> = held.collect();
     let note = |(pool, why): (&str, MoveReason)| {
-        let pool = Object::of::<NodePool>(index.pools.get(pool)?.as_ref());
+        let pool = ObjectReference::of::<NodePool>(index.pools.get(pool)?.as_ref());
         let message = format!("No allowed disruptions for disruption reason {why} due to blocking budget");
-        Some(Note::normal(pool, reason::DISRUPTION_BLOCKED, message))
+        Some(Event::normal(pool, reason::DISRUPTION_BLOCKED, message))
     };
     held.into_iter().filter_map(note).collect()
 }
 
 /// Sick nodes that stay, for so many of their pool are sick at once that a person should look: told on each of them, on its claim
 /// and on the pool.
-fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Note> {
+fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
     let many = |(name, verdict): &(String, NodeVerdict)| match verdict {
         NodeVerdict::ManySick { sick, nodes } => Some((index.nodes.get(name)?, *sick, *nodes)),
         _ => None,
@@ -119,15 +119,15 @@ fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Note> {
     for (node, sick, nodes) in plan.report.nodes.iter().filter_map(many) {
         let pool = node.label(api::label::NODEPOOL).and_then(|pool| index.pools.get(pool));
         let objects = [
-            Some(Object::of::<Node>(node.as_ref())),
-            index.claim_of(node).map(|claim| Object::of::<NodeClaim>(claim.as_ref())),
-            pool.map(|pool| Object::of::<NodePool>(pool.as_ref())),
+            Some(ObjectReference::of::<Node>(node.as_ref())),
+            index.claim_of(node).map(|claim| ObjectReference::of::<NodeClaim>(claim.as_ref())),
+            pool.map(|pool| ObjectReference::of::<NodePool>(pool.as_ref())),
         ];
         let message = format!(
             "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): none is repaired until it is clear why; \
              look at what they share, and delete NodeClaims that should go all the same"
         );
-        let note = |object| Note::warning(object, reason::NODE_REPAIR_BLOCKED, message.clone());
+        let note = |object| Event::warning(object, reason::NODE_REPAIR_BLOCKED, message.clone());
         notes.extend(objects.into_iter().flatten().map(note));
     }
     notes.into_iter().collect()
@@ -137,23 +137,23 @@ fn pool<'a>(index: &'a Index, node: &str) -> Option<&'a str> {
     index.nodes.get(node)?.label(api::label::NODEPOOL)
 }
 
-fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Vec<Note> {
+fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Vec<Event> {
     let Some(node) = index.nodes.get(name) else { return Vec::new() };
     match index.claim_of(node) {
         Some(claim) => said_of(claim, Some(node.as_ref()), reason, message),
-        None => vec![Note::normal(Object::of::<Node>(node.as_ref()), reason, message.to_owned())],
+        None => vec![Event::normal(ObjectReference::of::<Node>(node.as_ref()), reason, message.to_owned())],
     }
 }
 
 /// Gauges by pool, and the pools that they speak of.
 #[derive(Debug, Default)]
-pub struct Gauges {
+pub struct NodeGauges {
     pools: Mutex<BTreeSet<String>>,
-    zones: Told,
-    held: Told,
+    zones: GaugeSet,
+    held: GaugeSet,
 }
 
-impl Gauges {
+impl NodeGauges {
     /// Says how many nodes could go and how many may; pools that are gone are forgotten.
     pub fn set(&self, metrics: &Metrics, built: &Built, plan: &Plan, cluster: &Cluster) {
         for (reason, count) in eligible(plan) {

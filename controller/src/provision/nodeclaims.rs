@@ -23,7 +23,7 @@ const POOL_LETTERS: usize = 63 - 1 - ENDING;
 
 /// Where a launch comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
+pub struct LaunchOrigin<'a> {
     /// The plan's id.
     pub plan: u64,
     /// The launch's position in that plan.
@@ -34,7 +34,7 @@ pub struct Origin<'a> {
 
 /// The NodeClaim of one launch.
 #[must_use]
-pub fn claim(launch: &Launch, origin: &Origin<'_>, pool: &NodePool, class: &EC2NodeClass) -> NodeClaim {
+pub fn claim(launch: &Launch, origin: &LaunchOrigin<'_>, pool: &NodePool, class: &EC2NodeClass) -> NodeClaim {
     let template = &pool.spec.template;
     let spec = NodeClaimSpec {
         taints: template.spec.taints.clone(),
@@ -117,7 +117,7 @@ fn labels(launch: &Launch, pool: &NodePool) -> BTreeMap<String, String> {
 /// the launch must know of. The pool's hash is that of the template which the claim is made from: the one on the pool may be older.
 fn annotations(
     launch: &Launch,
-    origin: &Origin<'_>,
+    origin: &LaunchOrigin<'_>,
     pool: &NodePool,
     class: &EC2NodeClass,
 ) -> BTreeMap<String, String> {

@@ -10,20 +10,20 @@ use snapshot::{Built, Problem, Subject};
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
 use crate::state::index::{Index, Key, Table};
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 
 /// All of it, as events.
 #[must_use]
-pub fn notes(index: &Index, built: &Built) -> Vec<Note> {
+pub fn notes(index: &Index, built: &Built) -> Vec<Event> {
     let told = built.problems.iter().filter(|problem| is_missed(problem, built));
     let of_objects = told.flat_map(|problem| {
         let objects = problem.about().into_iter().filter_map(|subject| object(index, &subject));
-        objects.map(|object| Note::warning(object, problem.reason(), problem.to_string()))
+        objects.map(|object| Event::warning(object, problem.reason(), problem.to_string()))
     });
     let of_pods = built.never_evicted.iter().filter_map(|held| {
         let pod = index.pods.get(&held.pod)?;
         let message = format!("This pod will never be evicted, so its node is not given back: {}", held.why);
-        Some(Note::warning(Object::of::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
+        Some(Event::warning(ObjectReference::of::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
     });
     of_objects.chain(of_pods).collect()
 }
@@ -45,7 +45,7 @@ fn is_missed(problem: &Problem, built: &Built) -> bool {
 }
 
 /// The object as it is here; `None` where it is gone, or where its kind is not watched.
-fn object(index: &Index, subject: &Subject) -> Option<Object> {
+fn object(index: &Index, subject: &Subject) -> Option<ObjectReference> {
     let name = &subject.name;
     match subject.kind {
         "Pod" => of::<Pod>(&index.pods, name),
@@ -59,8 +59,8 @@ fn object(index: &Index, subject: &Subject) -> Option<Object> {
     }
 }
 
-fn of<K: Resource<DynamicType = ()>>(table: &Table<K>, name: &Key) -> Option<Object> {
-    table.get(name).map(|object| Object::of::<K>(object.as_ref()))
+fn of<K: Resource<DynamicType = ()>>(table: &Table<K>, name: &Key) -> Option<ObjectReference> {
+    table.get(name).map(|object| ObjectReference::of::<K>(object.as_ref()))
 }
 
 #[cfg(test)]

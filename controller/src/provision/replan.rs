@@ -17,14 +17,14 @@ const UNSYNCED_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a plan says of when the next one is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Next {
+pub struct NextPass {
     /// After so long at the latest.
     pub look: Duration,
     /// After so long at the earliest, unless somebody comes whom no plan has seen.
     pub pause: Duration,
 }
 
-impl Next {
+impl NextPass {
     /// While too little is known for a plan.
     pub const UNSYNCED: Self = Self { look: UNSYNCED_PAUSE, pause: UNSYNCED_PAUSE };
     /// After a plan that came to nothing.
@@ -33,20 +33,20 @@ impl Next {
 
 /// When the next plan is made though no pod waits that is new.
 #[derive(Clone, Copy, Debug)]
-pub struct Looks {
+pub struct ReplanTimer {
     due: Instant,
     earliest: Instant,
     unhurried: Instant,
 }
 
-impl Looks {
+impl ReplanTimer {
     /// The first one is made at once.
     pub fn starting(now: Instant) -> Self {
         Self { due: now, earliest: now, unhurried: now }
     }
 
     /// After a plan that has just been carried out.
-    pub fn after(plan: Next, now: Instant) -> Self {
+    pub fn after(plan: NextPass, now: Instant) -> Self {
         Self { due: now + plan.look, earliest: now + plan.pause, unhurried: now + plan.pause.max(LEAST_PAUSE) }
     }
 

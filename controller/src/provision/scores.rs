@@ -11,11 +11,11 @@ use crate::metrics;
 
 /// Nodes whose moves the last plan rejected: each is counted once until something else is said of it.
 #[derive(Debug, Default)]
-pub struct Scores {
+pub struct ConsolidationScores {
     rejected: Mutex<BTreeSet<String>>,
 }
 
-impl Scores {
+impl ConsolidationScores {
     /// Counts the moves that are begun, by their positions in the plan, and those that saved too little for what they disturb.
     pub fn count(&self, metrics: &Metrics, built: &Built, plan: &Plan, begin: &[usize]) {
         let begun = begin.iter().filter_map(|position| plan.moves.get(*position));

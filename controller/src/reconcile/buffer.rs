@@ -7,23 +7,23 @@ use api::status::{Wanted, set_plain};
 use api::{CapacityBuffer, condition, reason};
 use jiff::Timestamp;
 
-use crate::state::plan_results::{BufferFinding, BufferVerdict};
+use crate::state::plan_results::{BufferResultAtGeneration, BufferResult};
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// All that a decision about a buffer depends on.
-pub struct View {
+pub struct BufferView {
     /// The buffer.
     pub buffer: Arc<CapacityBuffer>,
     /// What the last plan found; `None` before the first, and for buffers of other programs.
-    pub finding: Option<BufferFinding>,
+    pub finding: Option<BufferResultAtGeneration>,
     /// The moment of the look.
     pub now: Timestamp,
 }
 
 /// Decides about one buffer. A plan that judged an older generation says nothing of this one; the next one will.
 #[must_use]
-pub fn decide(view: &View) -> Vec<Step> {
+pub fn decide(view: &BufferView) -> Vec<Operation> {
     let meta = &view.buffer.metadata;
     let generation = meta.generation.unwrap_or_default();
     let Some(finding) = view.finding.as_ref().filter(|finding| finding.generation == generation) else {
@@ -44,11 +44,11 @@ pub fn decide(view: &View) -> Vec<Step> {
     };
     let changed = view.buffer.status.as_ref() != Some(&status);
     let patch = || patches::status(meta, &view.buffer.status, &Some(status));
-    changed.then(|| Step::PatchStatus(target, patch())).into_iter().collect()
+    changed.then(|| Operation::PatchStatus(target, patch())).into_iter().collect()
 }
 
 /// What is not known any more is taken out of the status.
-fn tell_size(status: &mut CapacityBufferStatus, verdict: &BufferVerdict, buffer: &CapacityBuffer) {
+fn tell_size(status: &mut CapacityBufferStatus, verdict: &BufferResult, buffer: &CapacityBuffer) {
     let size = verdict.state.resolved.as_ref().ok();
     status.pod_template_ref = size.and_then(|size| size.pod_template.clone()).map(|name| LocalObjectRef { name });
     status.pod_template_generation = size.and_then(|size| size.pod_template_generation);
@@ -57,16 +57,16 @@ fn tell_size(status: &mut CapacityBufferStatus, verdict: &BufferVerdict, buffer:
 }
 
 /// Type, status, reason and message of a condition.
-type Told = (&'static str, &'static str, &'static str, String);
+type ConditionParts = (&'static str, &'static str, &'static str, String);
 
-fn resolution(verdict: &BufferVerdict) -> Told {
+fn resolution(verdict: &BufferResult) -> ConditionParts {
     match &verdict.state.resolved {
         Ok(_) => (condition::READY_FOR_PROVISIONING, condition::TRUE, reason::RESOLVED, String::new()),
         Err(trouble) => (condition::READY_FOR_PROVISIONING, condition::FALSE, trouble.reason(), trouble.to_string()),
     }
 }
 
-fn provisioning(verdict: &BufferVerdict) -> Told {
+fn provisioning(verdict: &BufferResult) -> ConditionParts {
     let found = verdict.provisioning;
     let status = if found.is_true() { condition::TRUE } else { condition::FALSE };
     (condition::PROVISIONING, status, found.reason(), found.to_string())
@@ -80,9 +80,9 @@ mod tests {
     use serde_json::{Value, json};
     use snapshot::{BufferSize, BufferState, BufferTrouble, Provisioning};
 
-    use super::{View, decide};
+    use super::{BufferView, decide};
     use crate::fixture::{at, body, buffer, words, written};
-    use crate::state::plan_results::{BufferVerdict, Judged};
+    use crate::state::plan_results::{BufferResult, AtGeneration};
 
     fn resolved(replicas: i32) -> Result<BufferSize, BufferTrouble> {
         let template = Some("web".to_owned());
@@ -93,10 +93,10 @@ mod tests {
         buffer: Arc<CapacityBuffer>,
         resolved: Result<BufferSize, BufferTrouble>,
         provisioning: Provisioning,
-    ) -> View {
+    ) -> BufferView {
         let state = BufferState { buffer: "default/spare".to_owned(), resolved };
-        let verdict = BufferVerdict { state, provisioning };
-        View { buffer, finding: Some(Judged { generation: 1, verdict }), now: at(60) }
+        let verdict = BufferResult { state, provisioning };
+        BufferView { buffer, finding: Some(AtGeneration { generation: 1, verdict }), now: at(60) }
     }
 
     #[test]
@@ -143,11 +143,11 @@ mod tests {
         settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
         let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string()}});
         let changed = json!({"metadata": {"generation": 2}});
-        let rows: [(&str, View); 4] = [
+        let rows: [(&str, BufferView); 4] = [
             ("said already", look(Arc::new(settled), resolved(2), fits)),
             ("an older one", look(buffer(&changed), resolved(2), fits)),
             ("on its way out", look(buffer(&gone), resolved(2), fits)),
-            ("not known", View { finding: None, ..look(buffer(&json!({})), resolved(2), fits) }),
+            ("not known", BufferView { finding: None, ..look(buffer(&json!({})), resolved(2), fits) }),
         ];
         for (what, view) in rows {
             assert!(decide(&view).is_empty(), "{what}");

@@ -18,15 +18,15 @@ use jiff::Timestamp;
 use planner::MoveReason;
 use serde_json::json;
 
-pub use execute::Mover;
-pub use labels::{Kind, named, said_of};
-pub use start::{Order, begin, stale};
+pub use execute::Disruptor;
+pub use labels::{CommandKind, named, said_of};
+pub use start::{DisruptionCommand, begin, stale};
 
 use crate::reconcile::node::surges;
 use crate::state::index::Index;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// How long a move waits for its replacements: so much for each node that goes in any move, within these bounds (core 4.13).
 const PATIENCE_EACH: Duration = Duration::from_millis(80);
@@ -35,7 +35,7 @@ const MOST_PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// A claim that is to go, with what stands in the way of that.
 #[derive(Clone, Debug)]
-pub struct Leaver {
+pub struct DisruptedClaim {
     /// The claim.
     pub claim: Arc<NodeClaim>,
     /// Its node, while there is one.
@@ -48,9 +48,9 @@ pub struct Leaver {
 
 /// All that a look at a move which is under way depends on.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct CommandView {
     /// The claims that go.
-    pub leavers: Vec<Leaver>,
+    pub leavers: Vec<DisruptedClaim>,
     /// What must be initialized before, by name; `None` where it is gone.
     pub replacements: Vec<(String, Option<Arc<NodeClaim>>)>,
     /// Claims that go in any move.
@@ -61,29 +61,29 @@ pub struct View {
 
 /// What to do about a move that is under way.
 #[derive(Debug, Default)]
-pub struct Decision {
+pub struct CommandDecision {
     /// Steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Operation>,
     /// When to look again although nothing changed.
     pub after: Option<Duration>,
     /// Counted once the steps are done.
-    pub end: Option<End>,
+    pub end: Option<CommandEnd>,
 }
 
 /// How a move ends.
 #[derive(Clone, Debug)]
-pub enum End {
+pub enum CommandEnd {
     /// These claims are being deleted.
     Done {
         /// What it was.
-        kind: Kind,
+        kind: CommandKind,
         /// As they were.
         claims: Vec<Arc<NodeClaim>>,
     },
     /// The nodes stay.
     RolledBack {
         /// What it was.
-        kind: Kind,
+        kind: CommandKind,
         /// Why.
         why: String,
         /// Replacements that were not initialized.
@@ -93,19 +93,19 @@ pub enum End {
 
 /// The move with this list of replacements, as the cluster shows it; `None` when no claim carries the list.
 #[must_use]
-pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<View> {
+pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<CommandView> {
     let moving = || index.claims.values().filter(|claim| claim.replaced_by().is_some());
     let of_move = moving().filter(|claim| claim.replaced_by() == Some(id));
-    let leavers: Vec<Leaver> = of_move.map(|claim| leaver(index, claim, now)).collect();
+    let leavers: Vec<DisruptedClaim> = of_move.map(|claim| leaver(index, claim, now)).collect();
     let replacements = id.split(',').map(|name| (name.to_owned(), index.claims.get(name).cloned())).collect();
-    (!leavers.is_empty()).then(|| View { leavers, replacements, queued: moving().count(), now })
+    (!leavers.is_empty()).then(|| CommandView { leavers, replacements, queued: moving().count(), now })
 }
 
-fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> Leaver {
+fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> DisruptedClaim {
     let nodes = index.nodes_of(crate::state::index::provider_id(claim).unwrap_or_default());
     let node = nodes.first().map(|node| Arc::clone(node));
     let pods = || nodes.iter().take(1).flat_map(|node| index.pods_on(node.name())).filter(|pod| !pod.is_terminal());
-    Leaver {
+    DisruptedClaim {
         claim: Arc::clone(claim),
         held_by: pods().find_map(|pod| hold(index, claim, pod, now)),
         in_use: pods().any(|pod| !pod.is_daemon() && !pod.is_static() && (!pod.is_terminating() || pod.is_stateful())),
@@ -126,22 +126,22 @@ fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<S
 
 /// Decides about one move.
 #[must_use]
-pub fn decide(view: &View) -> Decision {
-    let staying: Vec<&Leaver> = view.leavers.iter().filter(|leaver| !is_going(&leaver.claim)).collect();
+pub fn decide(view: &CommandView) -> CommandDecision {
+    let staying: Vec<&DisruptedClaim> = view.leavers.iter().filter(|leaver| !is_going(&leaver.claim)).collect();
     if staying.is_empty() {
-        return Decision::default();
+        return CommandDecision::default();
     }
     let kind = kind(view, &staying);
     if let Some(why) = obstacle(view, &staying, &kind) {
         return roll_back(view, &staying, kind, why);
     }
     let mut decision =
-        Decision { steps: staying.iter().filter_map(|leaver| close(leaver)).collect(), ..Decision::default() };
+        CommandDecision { steps: staying.iter().filter_map(|leaver| close(leaver)).collect(), ..CommandDecision::default() };
     if is_ready(view) || !kind.waits() {
         let reason = kind.reason.clone();
         decision.steps.extend(staying.iter().flat_map(|leaver| give_back(leaver, &reason, view.now)));
         let claims = staying.iter().map(|leaver| Arc::clone(&leaver.claim)).collect();
-        decision.end = Some(End::Done { kind, claims });
+        decision.end = Some(CommandEnd::Done { kind, claims });
     } else {
         decision.steps.extend(view.replacements.iter().filter_map(|(_, found)| tell_of(found.as_ref()?, &kind.reason)));
         decision.after = begun(&staying).map(|begun| left(begun, patience(view.queued), view.now));
@@ -157,22 +157,22 @@ fn why(claim: &NodeClaim) -> Option<&api::Condition> {
     api::status::find(claim.conditions(), condition::DISRUPTION_REASON).filter(|found| found.is_true())
 }
 
-fn begun(leavers: &[&Leaver]) -> Option<Timestamp> {
+fn begun(leavers: &[&DisruptedClaim]) -> Option<Timestamp> {
     leavers.iter().filter_map(|leaver| Some(why(&leaver.claim)?.last_transition_time.0)).min()
 }
 
-fn kind(view: &View, staying: &[&Leaver]) -> Kind {
+fn kind(view: &CommandView, staying: &[&DisruptedClaim]) -> CommandKind {
     let reason = staying.iter().find_map(|leaver| Some(why(&leaver.claim)?.reason.clone())).unwrap_or_default();
-    Kind { reason, replaces: !view.replacements.is_empty(), nodes: view.leavers.len() }
+    CommandKind { reason, replaces: !view.replacements.is_empty(), nodes: view.leavers.len() }
 }
 
-fn is_ready(view: &View) -> bool {
+fn is_ready(view: &CommandView) -> bool {
     let ready = |claim: &Arc<NodeClaim>| claim.is_true(condition::INITIALIZED);
     view.replacements.iter().all(|(_, found)| found.as_ref().is_some_and(ready))
 }
 
 /// Why the move cannot go on.
-fn obstacle(view: &View, staying: &[&Leaver], kind: &Kind) -> Option<String> {
+fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind) -> Option<String> {
     if let Some(half) = staying.iter().find(|leaver| why(&leaver.claim).is_none()) {
         return Some(format!("the move was not begun in full: {} does not say why it goes", name(&half.claim)));
     }
@@ -190,7 +190,7 @@ fn obstacle(view: &View, staying: &[&Leaver], kind: &Kind) -> Option<String> {
 }
 
 /// Whether what holds a pod holds the move too: drift and expiry go on where the drain has an end (core 4.14).
-fn heeds(claim: &NodeClaim, kind: &Kind) -> bool {
+fn heeds(claim: &NodeClaim, kind: &CommandKind) -> bool {
     let forced = [MoveReason::Drifted, MoveReason::Expired].iter().any(|reason| kind.is(*reason));
     kind.waits() && !(forced && claim.spec.termination_grace_period.is_some())
 }
@@ -205,32 +205,32 @@ fn left(begun: Timestamp, patience: Duration, now: Timestamp) -> Duration {
 }
 
 /// The nodes open again. The list goes last: as long as it is there, whoever looks next does the rest.
-fn roll_back(view: &View, staying: &[&Leaver], kind: Kind, why: String) -> Decision {
-    let mut steps: Vec<Step> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
+fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind, why: String) -> CommandDecision {
+    let mut steps: Vec<Operation> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
     steps.extend(staying.iter().filter_map(|leaver| unsay(&leaver.claim, view.now)));
     let notes = staying.iter().flat_map(|leaver| {
         said_of(&leaver.claim, leaver.node.as_deref(), reason::DISRUPTION_BLOCKED, &format!("This node stays: {why}"))
     });
-    steps.extend(notes.map(Step::Note));
+    steps.extend(notes.map(Operation::Note));
     let unmark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: null}}});
-    steps.extend(staying.iter().map(|leaver| Step::Patch(target(&leaver.claim), unmark.clone())));
+    steps.extend(staying.iter().map(|leaver| Operation::Patch(target(&leaver.claim), unmark.clone())));
     let ready = |claim: &Arc<NodeClaim>| claim.is_true(condition::INITIALIZED);
     let unready = view.replacements.iter().filter(|(_, found)| !found.as_ref().is_some_and(ready)).count();
-    Decision { steps, end: Some(End::RolledBack { kind, why, unready }), after: None }
+    CommandDecision { steps, end: Some(CommandEnd::RolledBack { kind, why, unready }), after: None }
 }
 
 /// The claim goes; termination does the rest. A sick node's pods are not waited for (core 6.1).
-fn give_back(leaver: &Leaver, reason: &str, now: Timestamp) -> Vec<Step> {
+fn give_back(leaver: &DisruptedClaim, reason: &str, now: Timestamp) -> Vec<Operation> {
     let claim = &leaver.claim;
     let mut steps = Vec::new();
     if reason == MoveReason::Unhealthy.as_str() && !is_overdue(claim, now) {
         let annotations = json!({annotation::TERMINATION_TIMESTAMP: now.to_string()});
-        steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
+        steps.push(Operation::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }
-    steps.push(Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()));
+    steps.push(Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()));
     let message = format!("Disrupting Node: {reason}");
     let notes = said_of(claim, leaver.node.as_deref(), reason::DISRUPTION_TERMINATING, &message);
-    steps.extend(notes.into_iter().map(Step::Note));
+    steps.extend(notes.into_iter().map(Operation::Note));
     steps
 }
 
@@ -241,8 +241,8 @@ fn is_overdue(claim: &NodeClaim, now: Timestamp) -> bool {
 }
 
 /// What people hear of a replacement that is on its way.
-fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Step> {
-    let note = |reason, message| Some(Step::Note(Note::normal(Object::of(claim.as_ref()), reason, message)));
+fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Operation> {
+    let note = |reason, message| Some(Operation::Note(Event::normal(ObjectReference::of(claim.as_ref()), reason, message)));
     match (claim.is_true(condition::LAUNCHED), claim.is_true(condition::INITIALIZED)) {
         (_, true) => None,
         (false, false) => note(reason::DISRUPTION_LAUNCHING, format!("Launching NodeClaim: {why}")),
@@ -254,7 +254,7 @@ fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Step> {
 }
 
 /// Keeps new pods away from a node, in the version that was looked at.
-fn close(leaver: &Leaver) -> Option<Step> {
+fn close(leaver: &DisruptedClaim) -> Option<Operation> {
     let node = leaver.node.as_ref().filter(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE))?;
     let mut taints = others(node);
     taints.push(Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE));
@@ -262,7 +262,7 @@ fn close(leaver: &Leaver) -> Option<Step> {
 }
 
 /// Lets pods come to a node again.
-fn open(node: &Arc<Node>) -> Option<Step> {
+fn open(node: &Arc<Node>) -> Option<Operation> {
     let closed = node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) && node.metadata.deletion_timestamp.is_none();
     closed.then(|| set_taints(node, &others(node)))
 }
@@ -271,27 +271,27 @@ fn others(node: &Node) -> Vec<Taint> {
     node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect()
 }
 
-fn set_taints(node: &Node, taints: &[Taint]) -> Step {
+fn set_taints(node: &Node, taints: &[Taint]) -> Operation {
     let patch = json!({
         "metadata": {"resourceVersion": node.metadata.resource_version},
         "spec": {"taints": taints},
     });
-    Step::Patch(Target::Node(node.name().to_owned()), patch)
+    Operation::Patch(Target::Node(node.name().to_owned()), patch)
 }
 
 /// Says on the claim why it goes.
-fn say(claim: &NodeClaim, why: &str, now: Timestamp) -> Option<Step> {
+fn say(claim: &NodeClaim, why: &str, now: Timestamp) -> Option<Operation> {
     change_status(claim, |claim| claim.set(condition::DISRUPTION_REASON, condition::TRUE, why, "", now))
 }
 
-fn unsay(claim: &NodeClaim, now: Timestamp) -> Option<Step> {
+fn unsay(claim: &NodeClaim, now: Timestamp) -> Option<Operation> {
     change_status(claim, |claim| claim.clear(condition::DISRUPTION_REASON, now))
 }
 
-fn change_status(before: &NodeClaim, change: impl FnOnce(&mut NodeClaim) -> bool) -> Option<Step> {
+fn change_status(before: &NodeClaim, change: impl FnOnce(&mut NodeClaim) -> bool) -> Option<Operation> {
     let mut claim = before.clone();
     let patch = |claim: &NodeClaim| patches::status(&before.metadata, &before.status, &claim.status);
-    change(&mut claim).then(|| Step::PatchStatus(target(before), patch(&claim)))
+    change(&mut claim).then(|| Operation::PatchStatus(target(before), patch(&claim)))
 }
 
 fn target(claim: &NodeClaim) -> Target {

@@ -9,31 +9,31 @@ use api::{NodeClaim, annotation, condition, hash};
 use kube::api::ObjectMeta;
 use serde_json::json;
 
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// Where a hash stands, and by which version of its recipe we make it.
 #[derive(Clone, Copy, Debug)]
-pub struct Recipe {
+pub struct HashAnnotation {
     hash: &'static str,
     version: &'static str,
     ours: &'static str,
 }
 
 /// Of an EC2NodeClass.
-pub const OF_CLASS: Recipe = Recipe {
+pub const OF_CLASS: HashAnnotation = HashAnnotation {
     hash: annotation::EC2_NODE_CLASS_HASH,
     version: annotation::EC2_NODE_CLASS_HASH_VERSION,
     ours: hash::EC2_NODE_CLASS_VERSION,
 };
 
 /// Of a NodePool.
-pub const OF_POOL: Recipe = Recipe {
+pub const OF_POOL: HashAnnotation = HashAnnotation {
     hash: annotation::NODEPOOL_HASH,
     version: annotation::NODEPOOL_HASH_VERSION,
     ours: hash::NODEPOOL_VERSION,
 };
 
-impl Recipe {
+impl HashAnnotation {
     /// Writes the hash where another stands. `hash` is the owner's as it is now, `claims` were made from it.
     ///
     /// A hash of another recipe, such as the one of the Karpenter that ran here before, says nothing to us. The claim takes
@@ -46,7 +46,7 @@ impl Recipe {
         (owner, target): (&ObjectMeta, Target),
         claims: impl IntoIterator<Item = &'a Arc<NodeClaim>>,
         hash: &str,
-    ) -> Vec<Step> {
+    ) -> Vec<Operation> {
         let migrates = written(owner, self.version) != Some(self.ours);
         let foreign = |claim: &&Arc<NodeClaim>| match written(&claim.metadata, self.version) {
             Some(version) => version != self.ours,
@@ -56,11 +56,11 @@ impl Recipe {
         let stamp = |claim: &Arc<NodeClaim>| {
             let hash = (!claim.is_true(condition::DRIFTED)).then_some(hash);
             let name = claim.metadata.name.clone().unwrap_or_default();
-            Step::Patch(Target::Claim(name), json!({"metadata": {"annotations": self.stamp(hash)}}))
+            Operation::Patch(Target::Claim(name), json!({"metadata": {"annotations": self.stamp(hash)}}))
         };
-        let mut steps: Vec<Step> = claims.into_iter().filter(foreign).map(stamp).collect();
+        let mut steps: Vec<Operation> = claims.into_iter().filter(foreign).map(stamp).collect();
         if migrates || written(owner, self.hash) != Some(hash) {
-            steps.push(Step::Patch(target, json!({"metadata": {"annotations": self.stamp(Some(hash))}})));
+            steps.push(Operation::Patch(target, json!({"metadata": {"annotations": self.stamp(Some(hash))}})));
         }
         steps
     }

@@ -16,14 +16,14 @@ use drain::{Drain, Millis, PodOnNode};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::reconcile::nodeclaim::{Instance, next_look, pool};
-use crate::write::events::{Note, Object};
+use crate::reconcile::nodeclaim::{InstanceState, next_look, pool};
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{PodRef, Step, Target};
+use crate::write::writer::{PodRef, Operation, Target};
 
-use drain_owner::Hands;
-pub use drain_owner::said;
-pub use surge::{Surging, of as surging, surges};
+use drain_owner::DrainOwner;
+pub use drain_owner::drain_condition;
+pub use surge::{Surging, surging_pods as surging, surges};
 
 /// What upstream calls a termination that nobody planned.
 const FORCEFUL: &str = "Forceful Termination";
@@ -35,7 +35,7 @@ const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(5);
 
 /// All that a decision about a node depends on.
-pub struct View {
+pub struct NodeView {
     /// The node.
     pub node: Arc<Node>,
     /// Its only claim, if there is exactly one.
@@ -47,18 +47,18 @@ pub struct View {
     /// Volumes that are still attached to it although no pod that is left there uses them.
     pub attached: Vec<String>,
     /// What EC2 says of the instance.
-    pub instance: Instance,
+    pub instance: InstanceState,
     /// The moment of the look.
     pub now: Timestamp,
 }
 
 /// What to do about a node.
 #[derive(Debug, Default)]
-pub struct Decision {
+pub struct NodeDecision {
     /// Steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Operation>,
     /// Requests to pods; their answers go back to the drain.
-    pub requests: Vec<Request>,
+    pub requests: Vec<PodRequest>,
     /// When to look again although nothing changed.
     pub after: Option<Duration>,
     /// Whether the node's name is let go.
@@ -67,11 +67,11 @@ pub struct Decision {
 
 /// One request to a pod on behalf of the drain.
 #[derive(Debug)]
-pub struct Request {
+pub struct PodRequest {
     /// The pod's UID, by which the drain knows it.
     pub uid: String,
     /// What to send.
-    pub step: Step,
+    pub step: Operation,
     /// From then on it must not be sent any more: the node may be in other hands.
     pub by: Millis,
 }
@@ -84,7 +84,7 @@ pub fn concerns(node: &Node) -> bool {
 
 /// A fresh drain for the node, with the deadline that its claim carries.
 #[must_use]
-pub fn start_drain(view: &View) -> Drain {
+pub fn start_drain(view: &NodeView) -> Drain {
     let seed = view.node.name().bytes().fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
     Drain::new(drain::Settings::for_termination(deadline(view), seed), millis(view.now))
 }
@@ -92,15 +92,15 @@ pub fn start_drain(view: &View) -> Drain {
 /// Whether what becomes of the node depends on its instance now: once the drain is over, or while kubelet is silent, for a
 /// machine that is gone lets its node go (core 5.1.2). EC2 need not be asked about all others.
 #[must_use]
-pub fn asks(view: &View, drain: &mut Drain) -> bool {
-    let over = |drain| view.claim.is_some() && is_closed(&view.node) && matches!(stage(view, drain), Stage::Over);
+pub fn asks(view: &NodeView, drain: &mut Drain) -> bool {
+    let over = |drain| view.claim.is_some() && is_closed(&view.node) && matches!(stage(view, drain), TerminationStage::Over);
     !view.node.is_ready() || over(drain)
 }
 
 /// How far an emptying has come.
-enum Stage {
+enum TerminationStage {
     /// Copies of pods come up first.
-    Surging(Vec<Step>),
+    Surging(Vec<Operation>),
     /// Pods are left that have to go.
     Draining,
     /// None are left, but one may have been bound meanwhile: time until that would have shown.
@@ -111,20 +111,20 @@ enum Stage {
     Over,
 }
 
-fn stage(view: &View, drain: &mut Drain) -> Stage {
+fn stage(view: &NodeView, drain: &mut Drain) -> TerminationStage {
     let now = millis(view.now);
     let deadline = deadline(view);
     deadline.into_iter().for_each(|deadline| drain.tighten(deadline));
     drain.pods(now, view.pods.iter().map(|pod| on_node(pod, view.now)).collect());
     if !drain.is_done() {
-        return surge::before_draining(view).map_or(Stage::Draining, Stage::Surging);
+        return surge::before_draining(view).map_or(TerminationStage::Draining, TerminationStage::Surging);
     }
     let waited = view.claim.as_ref().map_or(Duration::MAX, |claim| drained_for(claim, view.now));
     if waited < LEAST_DRAIN {
-        return Stage::Late(LEAST_DRAIN.saturating_sub(waited));
+        return TerminationStage::Late(LEAST_DRAIN.saturating_sub(waited));
     }
     let patient = deadline.is_none_or(|deadline| now < deadline);
-    if patient && !view.attached.is_empty() { Stage::Detaching } else { Stage::Over }
+    if patient && !view.attached.is_empty() { TerminationStage::Detaching } else { TerminationStage::Over }
 }
 
 fn is_closed(node: &Node) -> bool {
@@ -134,20 +134,20 @@ fn is_closed(node: &Node) -> bool {
 /// When to look again at a node that drains, after the answers to its requests have come: at the drain's own next moment, or
 /// when its agent has had its time. Pods that leave and what an agent says call for a look themselves.
 #[must_use]
-pub fn next_moment(view: &View, drain: &Drain) -> Duration {
+pub fn next_moment(view: &NodeView, drain: &Drain) -> Duration {
     let ours = || drain.poll_timeout(millis(view.now)).map(|due| due.since(millis(view.now)));
     drain_owner::patience(view).or_else(ours).unwrap_or(LATEST).clamp(SOONEST, LATEST)
 }
 
 /// Decides about a node that [`concerns`] us.
 #[must_use]
-pub fn decide(view: &View, drain: &mut Drain) -> Decision {
-    let mut decision = Decision::default();
+pub fn decide(view: &NodeView, drain: &mut Drain) -> NodeDecision {
+    let mut decision = NodeDecision::default();
     if let Some(claim) = view.claim.as_ref().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
         let uid = claim.metadata.uid.clone().unwrap_or_default();
-        decision.steps.push(Step::Delete(claim_target(claim), uid));
+        decision.steps.push(Operation::Delete(claim_target(claim), uid));
     }
-    if !view.node.is_ready() && view.instance == Instance::Gone {
+    if !view.node.is_ready() && view.instance == InstanceState::Gone {
         release(view, &mut decision);
     } else if !is_closed(&view.node) {
         decision.steps.push(close(view, drain));
@@ -159,7 +159,7 @@ pub fn decide(view: &View, drain: &mut Drain) -> Decision {
 
 /// No new pods and no new traffic. Where an agent listens, it is asked to see to the rest in the same breath; where none does, the
 /// controller signs for that.
-fn close(view: &View, drain: &mut Drain) -> Step {
+fn close(view: &NodeView, drain: &mut Drain) -> Operation {
     let node = &view.node;
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::DISRUPTED).cloned().collect();
@@ -178,32 +178,32 @@ fn close(view: &View, drain: &mut Drain) -> Step {
     } else if surge::before_draining(view).is_none() {
         patch["metadata"]["annotations"] = json!({annotation::DRAIN: drain_owner::request(view).to_string()});
     }
-    Step::Patch(Target::Node(node.name().to_owned()), patch)
+    Operation::Patch(Target::Node(node.name().to_owned()), patch)
 }
 
-fn empty(view: &View, drain: &mut Drain, decision: &mut Decision) {
+fn empty(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision) {
     match stage(view, drain) {
-        Stage::Surging(steps) => {
+        TerminationStage::Surging(steps) => {
             decision.steps.extend(steps);
             decision.after = Some(surge::LOOK);
             say_draining(view, format!("waiting for copies of {}", surge::waited_for(view)), decision);
         }
-        Stage::Draining => {
+        TerminationStage::Draining => {
             ask_to_leave(view, drain, decision);
             decision.after = Some(next_moment(view, drain));
             report_draining(view, drain, decision);
         }
-        Stage::Late(left) => {
+        TerminationStage::Late(left) => {
             report_draining(view, drain, decision);
             decision.after = Some(left);
         }
-        Stage::Detaching => await_detachment(view, decision),
-        Stage::Over => end_instance(view, decision),
+        TerminationStage::Detaching => await_detachment(view, decision),
+        TerminationStage::Over => end_instance(view, decision),
     }
 }
 
 /// A volume that is still attached when its instance ends cannot be attached elsewhere for minutes.
-fn await_detachment(view: &View, decision: &mut Decision) {
+fn await_detachment(view: &NodeView, decision: &mut NodeDecision) {
     let message = format!("waiting for volumes to detach: {}", view.attached.join(", "));
     if let Some(claim) = &view.claim {
         let mut changed = NodeClaim::clone(claim);
@@ -211,8 +211,8 @@ fn await_detachment(view: &View, decision: &mut Decision) {
         changed.set_unknown(condition::VOLUMES_DETACHED, reason::AWAITING_VOLUME_DETACHMENT, &message, view.now);
         push_status(claim, &changed, decision);
     }
-    let note = Note::normal(Object::of(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
-    decision.steps.push(Step::Note(note));
+    let note = Event::normal(ObjectReference::of(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
+    decision.steps.push(Operation::Note(note));
     let left = deadline(view).map_or(LATEST, |deadline| deadline.since(millis(view.now)));
     decision.after = Some(left.clamp(SOONEST, LATEST));
 }
@@ -226,7 +226,7 @@ fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
     }
 }
 
-fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
+fn report_draining(view: &NodeView, drain: &Drain, decision: &mut NodeDecision) {
     let progress = drain.progress();
     let message = match progress.remaining() {
         0 => "waiting for late pods".to_owned(),
@@ -236,34 +236,34 @@ fn report_draining(view: &View, drain: &Drain, decision: &mut Decision) {
     if progress.blocked > 0 {
         let blocked: Vec<String> = drain.refusals().map(|refused| refused.to_string()).collect();
         let message = format!("cannot evict {}", blocked.join("; "));
-        decision.steps.push(Step::Note(Note::warning(
-            Object::of(view.node.as_ref()),
+        decision.steps.push(Operation::Note(Event::warning(
+            ObjectReference::of(view.node.as_ref()),
             reason::FAILED_DRAINING,
             message,
         )));
     }
 }
 
-fn say_draining(view: &View, message: String, decision: &mut Decision) {
+fn say_draining(view: &NodeView, message: String, decision: &mut NodeDecision) {
     let Some(claim) = &view.claim else { return };
     let mut changed = NodeClaim::clone(claim);
     changed.set_unknown(condition::DRAINED, reason::DRAINING, &message, view.now);
     push_status(claim, &changed, decision);
 }
 
-fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut Decision) {
+fn push_status(before: &NodeClaim, after: &NodeClaim, decision: &mut NodeDecision) {
     if before.status != after.status {
         let patch = patches::status(&before.metadata, &before.status, &after.status);
-        decision.steps.push(Step::PatchStatus(claim_target(before), patch));
+        decision.steps.push(Operation::PatchStatus(claim_target(before), patch));
     }
 }
 
-fn end_instance(view: &View, decision: &mut Decision) {
+fn end_instance(view: &NodeView, decision: &mut NodeDecision) {
     let id = view.node.spec.provider_id.rsplit('/').next().unwrap_or_default();
     match view.instance {
-        Instance::Gone => return release(view, decision),
-        Instance::Alive if view.claim.is_some() => decision.steps.push(Step::Terminate(id.to_owned())),
-        Instance::Alive | Instance::Ending | Instance::Unknown => {}
+        InstanceState::Gone => return release(view, decision),
+        InstanceState::Alive if view.claim.is_some() => decision.steps.push(Operation::Terminate(id.to_owned())),
+        InstanceState::Alive | InstanceState::Ending | InstanceState::Unknown => {}
     }
     let Some(claim) = &view.claim else { return release(view, decision) };
     let mut changed = NodeClaim::clone(claim);
@@ -281,22 +281,22 @@ fn end_instance(view: &View, decision: &mut Decision) {
 }
 
 /// Lets the node's name go; Kubernetes removes the object.
-fn release(view: &View, decision: &mut Decision) {
+fn release(view: &NodeView, decision: &mut NodeDecision) {
     let patch = patches::without_finalizer(&view.node.metadata, finalizer::TERMINATION);
-    decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
+    decision.steps.push(Operation::Patch(Target::Node(view.node.name().to_owned()), patch));
     decision.released = true;
 }
 
 /// By the hands in which the node is.
-fn ask_to_leave(view: &View, drain: &mut Drain, decision: &mut Decision) {
+fn ask_to_leave(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision) {
     let why = match drain_owner::whose(view) {
-        Hands::Agent => return,
-        Hands::Ask(request) => {
+        DrainOwner::Agent => return,
+        DrainOwner::Ask(request) => {
             let patch = json!({"metadata": {"annotations": {annotation::DRAIN: request.to_string()}}});
-            decision.steps.push(Step::Patch(Target::Node(view.node.name().to_owned()), patch));
+            decision.steps.push(Operation::Patch(Target::Node(view.node.name().to_owned()), patch));
             return;
         }
-        Hands::Ours(why) => why,
+        DrainOwner::Ours(why) => why,
     };
     let until = drain_owner::relieve(view, drain);
     if until.is_none() {
@@ -304,8 +304,8 @@ fn ask_to_leave(view: &View, drain: &mut Drain, decision: &mut Decision) {
     }
     if drain_owner::is_asked(view) {
         let message = format!("the controller drains this node: {why}");
-        let note = Note::warning(Object::of(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
-        decision.steps.push(Step::Note(note));
+        let note = Event::warning(ObjectReference::of(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
+        decision.steps.push(Operation::Note(note));
     }
     if let Some(by) = until {
         let actions = drain.step(millis(view.now)).into_iter();
@@ -315,14 +315,14 @@ fn ask_to_leave(view: &View, drain: &mut Drain, decision: &mut Decision) {
 
 /// Why the node goes, as its claim says.
 #[must_use]
-pub fn why(view: &View) -> &str {
+pub fn why(view: &NodeView) -> &str {
     let conditions = view.claim.as_ref().map(|claim| claim.conditions()).unwrap_or_default();
     let found = api::status::find(conditions, condition::DISRUPTION_REASON).filter(|found| found.is_true());
     found.map_or(FORCEFUL, |found| found.reason.as_str())
 }
 
 /// The moment at which every pod must be gone: the one that the claim carries, or that of a notice which has come since.
-fn deadline(view: &View) -> Option<Millis> {
+fn deadline(view: &NodeView) -> Option<Millis> {
     let annotations = view.claim.as_ref().and_then(|claim| claim.metadata.annotations.as_ref());
     let carried = annotations.and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP)).map(String::as_str);
     let told = view.node.interruption().and_then(|_| view.node.annotation(annotation::INTERRUPTION_DEADLINE));
@@ -368,14 +368,14 @@ fn size(pod: &Pod) -> u64 {
     PodOnNode::size(requested("cpu"), requested("memory"))
 }
 
-fn request(action: drain::Action, by: Millis) -> Option<Request> {
+fn request(action: drain::Action, by: Millis) -> Option<PodRequest> {
     let of = |namespace, name, uid: &String| PodRef { namespace, name, uid: uid.clone() };
     match action {
         drain::Action::Evict { namespace, pod, uid, grace } => {
-            Some(Request { step: Step::Evict(of(namespace, pod, &uid), grace), uid, by })
+            Some(PodRequest { step: Operation::Evict(of(namespace, pod, &uid), grace), uid, by })
         }
         drain::Action::Delete { namespace, pod, uid, grace } => {
-            Some(Request { step: Step::DeletePod(of(namespace, pod, &uid), grace), uid, by })
+            Some(PodRequest { step: Operation::DeletePod(of(namespace, pod, &uid), grace), uid, by })
         }
         // The index follows the API server by a watch: the next look is as fresh as a list.
         drain::Action::List => None,
@@ -384,7 +384,7 @@ fn request(action: drain::Action, by: Millis) -> Option<Request> {
 
 /// The pool whose counters a node's end belongs to.
 #[must_use]
-pub fn pool_of(view: &View) -> &str {
+pub fn pool_of(view: &NodeView) -> &str {
     view.claim.as_deref().map_or("", pool)
 }
 

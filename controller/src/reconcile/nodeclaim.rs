@@ -21,16 +21,16 @@ use planner::CapacityType;
 use serde_json::json;
 
 pub use consolidatable::quiet_time;
-pub use gates::Limit;
+pub use gates::GateLimit;
 
 use crate::gc::drift;
-use crate::informer::interruption::{Kind, Notice};
-use crate::reconcile::queue::Next;
-use crate::reconcile::work::Work;
+use crate::informer::interruption::{NoticeKind, Notice};
+use crate::reconcile::queue::QueueAction;
+use crate::reconcile::work::WorkItem;
 use crate::state::registration_health::Registration;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// A claim that has no instance after this long is given up (core 3.1).
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -47,7 +47,7 @@ const LATEST_LOOK: Duration = Duration::from_secs(5);
 
 /// All that a decision about a claim depends on.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct NodeClaimView {
     /// The claim.
     pub claim: Arc<NodeClaim>,
     /// Its pool, if that exists.
@@ -57,11 +57,11 @@ pub struct View {
     /// Pods that wait and were promised a place on the claim's node.
     pub expected: Vec<Arc<Pod>>,
     /// What EC2 says of the claim's instance; read only for claims that are being deleted.
-    pub instance: Instance,
+    pub instance: InstanceState,
     /// When a pod last came to the claim's node or left it.
     pub last_pod_event: Option<Timestamp>,
     /// How long the gates of the claim's node may stay closed; `None` for ever.
-    pub gates: Option<Limit>,
+    pub gates: Option<GateLimit>,
     /// What the controller itself heard of the end of the claim's instance.
     pub notice: Option<Notice>,
     /// The moment of the look.
@@ -70,7 +70,7 @@ pub struct View {
 
 /// What EC2 says of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instance {
+pub enum InstanceState {
     /// Nobody asked.
     Unknown,
     /// It runs or starts.
@@ -83,11 +83,11 @@ pub enum Instance {
 
 /// What to do about a claim.
 #[derive(Debug, Default)]
-pub struct Decision {
+pub struct NodeClaimDecision {
     /// Steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Operation>,
     /// Other things to look at now.
-    pub work: Vec<Work>,
+    pub work: Vec<WorkItem>,
     /// When to look again although nothing changed.
     pub after: Option<Duration>,
     /// Counted once the steps are done: why the claim is given up.
@@ -100,11 +100,11 @@ pub struct Decision {
     pub released: bool,
 }
 
-impl Decision {
+impl NodeClaimDecision {
     /// What the queue should do next.
     #[must_use]
-    pub fn next(&self) -> Next {
-        self.after.map_or(Next::Wait, Next::After)
+    pub fn next(&self) -> QueueAction {
+        self.after.map_or(QueueAction::Wait, QueueAction::After)
     }
 
     /// Asks to be woken at the latest after `delay`.
@@ -115,7 +115,7 @@ impl Decision {
 
 /// Whether what becomes of the claim depends on what EC2 says of its instance now.
 #[must_use]
-pub fn asks(view: &View) -> bool {
+pub fn asks(view: &NodeClaimView) -> bool {
     deletion::asks(view)
 }
 
@@ -131,7 +131,7 @@ pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {
 
 /// Decides about one claim.
 #[must_use]
-pub fn decide(view: &View) -> Decision {
+pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     if view.claim.metadata.deletion_timestamp.is_some() {
         return deletion::decide(view);
     }
@@ -139,7 +139,7 @@ pub fn decide(view: &View) -> Decision {
         return add_finalizer(&view.claim);
     }
     let mut claim = NodeClaim::clone(&view.claim);
-    let mut decision = Decision::default();
+    let mut decision = NodeClaimDecision::default();
     claim.initialize(view.now);
     if let Some(reason) = interruption(view) {
         return give_up_interrupted(view, &reason);
@@ -154,7 +154,7 @@ pub fn decide(view: &View) -> Decision {
         }
         initialization::initialize(view, &mut claim, &mut decision);
     } else if let Some(node) = view.nodes.first() {
-        nominated_pods::tell(view, node, &mut decision);
+        nominated_pods::annotate(view, node, &mut decision);
     }
     if give_up_late(view, &claim, &mut decision) {
         return decision;
@@ -167,12 +167,12 @@ pub fn decide(view: &View) -> Decision {
 }
 
 /// Claims of one plan go into fleets together once all are written; a claim that nobody took along asks by itself.
-fn ask_for_launch(view: &View, decision: &mut Decision) {
+fn ask_for_launch(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
     let created = view.claim.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
     let patience = time_left(created, STRAGGLER, view.now);
     match crate::state::index::launch_token(&view.claim) {
-        Some(token) => decision.work.push(Work::Launch(token.to_owned())),
-        None if patience.is_zero() => decision.work.push(Work::Gather),
+        Some(token) => decision.work.push(WorkItem::Launch(token.to_owned())),
+        None if patience.is_zero() => decision.work.push(WorkItem::Gather),
         None => decision.wake(patience),
     }
 }
@@ -182,9 +182,9 @@ fn has_finalizer(claim: &NodeClaim) -> bool {
 }
 
 /// The finalizer goes on before anything is launched, so that nothing launched is ever forgotten.
-fn add_finalizer(claim: &NodeClaim) -> Decision {
+fn add_finalizer(claim: &NodeClaim) -> NodeClaimDecision {
     let patch = patches::with_finalizer(&claim.metadata, finalizer::TERMINATION);
-    Decision { steps: vec![Step::Patch(target(claim), patch)], ..Decision::default() }
+    NodeClaimDecision { steps: vec![Operation::Patch(target(claim), patch)], ..NodeClaimDecision::default() }
 }
 
 fn target(claim: &NodeClaim) -> Target {
@@ -201,19 +201,19 @@ pub fn pool(claim: &NodeClaim) -> &str {
     claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL)).map_or("", String::as_str)
 }
 
-fn delete(claim: &NodeClaim) -> Step {
-    Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())
+fn delete(claim: &NodeClaim) -> Operation {
+    Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())
 }
 
 /// A notice that the instance goes: as the agent wrote it on the node, or as the controller heard it.
 struct Interruption {
     reason: String,
     deadline: Option<String>,
-    kind: Kind,
+    kind: NoticeKind,
 }
 
 /// The agent's word comes first: it knows the deadline from the machine itself.
-fn interruption(view: &View) -> Option<Interruption> {
+fn interruption(view: &NodeClaimView) -> Option<Interruption> {
     agents_word(view).or_else(|| {
         view.notice.as_ref().map(|notice| Interruption {
             reason: notice.kind.as_str().to_owned(),
@@ -223,41 +223,41 @@ fn interruption(view: &View) -> Option<Interruption> {
     })
 }
 
-fn agents_word(view: &View) -> Option<Interruption> {
+fn agents_word(view: &NodeClaimView) -> Option<Interruption> {
     let node = view.nodes.first()?;
     Some(Interruption {
         reason: node.interruption()?.reason.clone(),
         deadline: node.annotation(api::annotation::INTERRUPTION_DEADLINE).map(str::to_owned),
-        kind: Kind::SpotInterrupted,
+        kind: NoticeKind::SpotInterrupted,
     })
 }
 
 /// The claim goes at once; its node stays until the agent has emptied it or the deadline has come.
-fn give_up_interrupted(view: &View, interruption: &Interruption) -> Decision {
+fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> NodeClaimDecision {
     let claim = &view.claim;
     let mut steps = Vec::new();
     if let Some(deadline) = interruption.deadline.as_ref().filter(|deadline| tightens(claim, deadline)) {
         let annotations = json!({api::annotation::TERMINATION_TIMESTAMP: deadline});
-        steps.push(Step::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
+        steps.push(Operation::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }
     let kind = interruption.kind;
     if view.notice.is_some() {
-        let objects = view.nodes.iter().map(|node| Object::of(node.as_ref()));
-        let objects = std::iter::once(Object::of(claim.as_ref())).chain(objects);
-        steps.extend(objects.map(|object| Step::Note(Note::warning(object, kind.event(), kind.sentence().to_owned()))));
+        let objects = view.nodes.iter().map(|node| ObjectReference::of(node.as_ref()));
+        let objects = std::iter::once(ObjectReference::of(claim.as_ref())).chain(objects);
+        steps.extend(objects.map(|object| Operation::Note(Event::warning(object, kind.event(), kind.sentence().to_owned()))));
     }
     let message = match &interruption.deadline {
         Some(deadline) => format!("the instance goes at {deadline} ({})", interruption.reason),
         None => format!("the instance goes ({})", interruption.reason),
     };
-    steps.push(Step::Note(Note::warning(Object::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
+    steps.push(Operation::Note(Event::warning(ObjectReference::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
     steps.push(delete(claim));
     let short = match kind {
-        Kind::SpotInterrupted => offering(claim),
-        Kind::CapacityReservationInterrupted => reservation(claim),
+        NoticeKind::SpotInterrupted => offering(claim),
+        NoticeKind::CapacityReservationInterrupted => reservation(claim),
         _ => None,
     };
-    Decision { steps, disrupted: Some(kind.as_str()), short, ..Decision::default() }
+    NodeClaimDecision { steps, disrupted: Some(kind.as_str()), short, ..NodeClaimDecision::default() }
 }
 
 /// Whether `deadline` comes before the one that the claim carries, if it carries one that can be read.
@@ -284,7 +284,7 @@ fn reservation(claim: &NodeClaim) -> Option<Scope> {
 
 /// Liveness (core 3.1): both clocks start when the condition last changed its status, which at first is the
 /// claim's creation.
-fn give_up_late(view: &View, claim: &NodeClaim, decision: &mut Decision) -> bool {
+fn give_up_late(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) -> bool {
     let clocks = [
         (condition::LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout"),
         (condition::REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout"),
@@ -297,7 +297,7 @@ fn give_up_late(view: &View, claim: &NodeClaim, decision: &mut Decision) -> bool
         if left.is_zero() {
             let message = format!("gave up after {} minutes: {}", timeout.as_secs() / 60, found.message);
             decision.steps =
-                vec![Step::Note(Note::warning(Object::of(claim), reason::LAUNCH_FAILED, message)), delete(claim)];
+                vec![Operation::Note(Event::warning(ObjectReference::of(claim), reason::LAUNCH_FAILED, message)), delete(claim)];
             decision.disrupted = Some(reason);
             decision.registration = Some(failure(claim, found));
             return true;
@@ -325,7 +325,7 @@ fn time_left(start: Timestamp, span: Duration, now: Timestamp) -> Duration {
 }
 
 /// Consolidation waits until a node has been quiet; when it was last not, is kept with the claim.
-fn note_pod_event(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+fn note_pod_event(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(event) = view.last_pod_event else { return };
     let status = claim.status.get_or_insert_default();
     let written = status.last_pod_event_time.as_ref().map(|time| time.0);
@@ -341,10 +341,10 @@ fn note_pod_event(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
 }
 
 /// Writes the status if the decision changed it.
-fn write_status(view: &View, claim: &NodeClaim, decision: &mut Decision) {
+fn write_status(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) {
     if claim.status != view.claim.status {
         let patch = patches::status(&view.claim.metadata, &view.claim.status, &claim.status);
-        decision.steps.push(Step::PatchStatus(target(claim), patch));
+        decision.steps.push(Operation::PatchStatus(target(claim), patch));
     }
 }
 

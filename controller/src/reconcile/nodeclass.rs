@@ -14,13 +14,13 @@ use api::{EC2NodeClass, NodeClaim, NodePool, finalizer};
 use cloud::nodeclass::{self, Resolution};
 use jiff::Timestamp;
 
-use crate::capacity::offerings::Market;
+use crate::capacity::offerings::Offerings;
 use crate::state::index::Index;
 use crate::write::patches;
-use crate::write::writer::{Act, ActError, Step, Target};
+use crate::write::writer::{Writer, WriteError, Operation, Target};
 
 /// All that a decision about a class depends on, but for AWS's answers.
-pub struct View {
+pub struct NodeClassView {
     class: Arc<EC2NodeClass>,
     /// The claims that were made from it.
     claims: Vec<Arc<NodeClaim>>,
@@ -31,66 +31,66 @@ pub struct View {
 
 /// What to do about a class.
 #[derive(Debug)]
-pub struct Decision {
+pub struct NodeClassDecision {
     /// Steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Operation>,
     /// When to look again.
     pub after: Duration,
     /// The size of the largest user data that machines of the class get, bytes; `None` while that is not known.
     pub user_data: Option<u32>,
 }
 
-impl Decision {
-    fn new(steps: Vec<Step>, after: Duration) -> Self {
+impl NodeClassDecision {
+    fn new(steps: Vec<Operation>, after: Duration) -> Self {
         Self { steps, after, user_data: None }
     }
 }
 
 /// The view of a class, if it exists.
 #[must_use]
-pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<View> {
+pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClassView> {
     let class = Arc::clone(index.classes.get(name)?);
     let of_class = index.claims.values().filter(|claim| claim.spec.node_class_ref.name == name);
     let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
-    Some(View { class, claims: of_class.cloned().collect(), pools: pools.cloned().collect(), now })
+    Some(NodeClassView { class, claims: of_class.cloned().collect(), pools: pools.cloned().collect(), now })
 }
 
 /// Asks AWS what the class selects, or what it leaves behind, and decides.
 ///
 /// # Errors
 /// When AWS does not tell what the class leaves behind.
-pub async fn decide(view: &View, market: &Market, act: &Act) -> Result<Decision, ActError> {
+pub async fn decide(view: &NodeClassView, market: &Offerings, act: &Writer) -> Result<NodeClassDecision, WriteError> {
     if view.class.metadata.deletion_timestamp.is_some() {
         return finalization::decide(view, market).await;
     }
     if !has_finalizer(&view.class) {
-        return Ok(Decision::new(vec![add_finalizer(&view.class)], market.class_refresh()));
+        return Ok(NodeClassDecision::new(vec![add_finalizer(&view.class)], market.class_refresh()));
     }
     let settings = market.settings_of_today();
     let queries = nodeclass::queries(&view.class, &settings);
     let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), view.now).await;
     let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);
     complete_profile(view, market, act, &mut resolution).await?;
-    let told = user_data::look(view, &resolution.class, &settings);
+    let told = user_data::check(view, &resolution.class, &settings);
     dry_run::rehearse(view, market, &mut resolution).await;
-    let mut decision = readiness::judge(view, market, resolution);
+    let mut decision = readiness::decide_readiness(view, market, resolution);
     decision.steps.extend(told.notes);
-    Ok(Decision { user_data: told.bytes, ..decision })
+    Ok(NodeClassDecision { user_data: told.bytes, ..decision })
 }
 
 /// Makes the profile whole; what IAM refuses becomes part of the verdict.
 async fn complete_profile(
-    view: &View,
-    market: &Market,
-    act: &Act,
+    view: &NodeClassView,
+    market: &Offerings,
+    act: &Writer,
     resolution: &mut Resolution,
-) -> Result<(), ActError> {
+) -> Result<(), WriteError> {
     for step in std::mem::take(&mut resolution.profile_steps) {
         market.memory().forget_profile(step.profile());
         log::info!(ec2nodeclass = resolution.class.name.as_str(), profile = step.profile(); "changing an instance profile");
-        match act.run(Step::Profile(step)).await {
+        match act.run(Operation::Profile(step)).await {
             Ok(()) => {}
-            Err(ActError::Cloud(error)) => {
+            Err(WriteError::Cloud(error)) => {
                 resolution.profile_failed(&view.class, error, market.settings());
                 return Ok(());
             }
@@ -104,8 +104,8 @@ fn has_finalizer(class: &EC2NodeClass) -> bool {
     patches::has_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION)
 }
 
-fn add_finalizer(class: &EC2NodeClass) -> Step {
-    Step::Patch(target(class), patches::with_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION))
+fn add_finalizer(class: &EC2NodeClass) -> Operation {
+    Operation::Patch(target(class), patches::with_finalizer(&class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION))
 }
 
 fn target(class: &EC2NodeClass) -> Target {

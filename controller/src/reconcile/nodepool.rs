@@ -10,15 +10,15 @@ use api::{EC2NodeClass, NodeClaim, NodePool, Quantity, Taint, condition, hash, q
 use jiff::Timestamp;
 
 use crate::reconcile::hashes;
-use crate::state::registration_health::Verdict;
+use crate::state::registration_health::RegistrationHealth;
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// Keys that a pool's status always has, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
 /// All that a decision about a pool depends on.
-pub struct View {
+pub struct NodePoolView {
     /// The pool.
     pub pool: Arc<NodePool>,
     /// Its class, if it exists.
@@ -28,14 +28,14 @@ pub struct View {
     /// All DaemonSets.
     pub daemonsets: Vec<Arc<DaemonSet>>,
     /// What the last registrations of its claims come to.
-    pub registrations: Verdict,
+    pub registrations: RegistrationHealth,
     /// The moment of the look.
     pub now: Timestamp,
 }
 
 /// Decides about one pool.
 #[must_use]
-pub fn decide(view: &View) -> Vec<Step> {
+pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     let name = view.pool.metadata.name.clone().unwrap_or_default();
     let mut steps = Vec::new();
     if view.pool.metadata.deletion_timestamp.is_some() {
@@ -58,7 +58,7 @@ pub fn decide(view: &View) -> Vec<Step> {
     status.nodes = i64::try_from(view.claims.len()).unwrap_or(i64::MAX);
     if pool.status != view.pool.status {
         let patch = patches::status(&view.pool.metadata, &view.pool.status, &pool.status);
-        steps.push(Step::PatchStatus(Target::Pool(name), patch));
+        steps.push(Operation::PatchStatus(Target::Pool(name), patch));
     }
     steps
 }
@@ -124,7 +124,7 @@ fn faults(class: &EC2NodeClass, summary: &str) -> String {
 
 /// With the agent's taint on new nodes, a DaemonSet that does not tolerate it comes only after the agent says
 /// ready; if the agent waits for that DaemonSet in turn, the node would never start. So it is named.
-fn judge_daemonsets(pool: &mut NodePool, view: &View) {
+fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
     let guarded = view.class.as_deref().is_some_and(EC2NodeClass::has_agent);
     let taint = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
     let locked_out: Vec<String> = view
@@ -154,7 +154,7 @@ fn judge_daemonsets(pool: &mut NodePool, view: &View) {
 
 /// Whether pool or class have changed since the registrations were last judged.
 #[must_use]
-pub fn is_renewed(view: &View) -> bool {
+pub fn is_renewed(view: &NodePoolView) -> bool {
     let judged = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);
     let pool = view.pool.metadata.generation.unwrap_or_default();
     judged.is_none_or(|judged| judged.observed_generation != pool) || seen_class(&view.pool) != class_generation(view)
@@ -164,27 +164,27 @@ fn seen_class(pool: &NodePool) -> Option<i64> {
     pool.status.as_ref()?.node_class_observed_generation
 }
 
-fn class_generation(view: &View) -> Option<i64> {
+fn class_generation(view: &NodePoolView) -> Option<i64> {
     view.class.as_ref()?.metadata.generation
 }
 
 /// What was said of the pool before a restart stays until something new is known; a change of pool or class unsays it.
-fn judge_registrations(pool: &mut NodePool, view: &View) {
+fn judge_registrations(pool: &mut NodePool, view: &NodePoolView) {
     const TYPE: &str = condition::NODE_REGISTRATION_HEALTHY;
     match &view.registrations {
-        Verdict::Healthy => drop(pool.set_true(TYPE, view.now)),
-        Verdict::Unhealthy { reason, message } => drop(pool.set_false(TYPE, reason, message, view.now)),
-        Verdict::Unknown if is_renewed(view) => {
+        RegistrationHealth::Healthy => drop(pool.set_true(TYPE, view.now)),
+        RegistrationHealth::Unhealthy { reason, message } => drop(pool.set_false(TYPE, reason, message, view.now)),
+        RegistrationHealth::Unknown if is_renewed(view) => {
             let message = "no node of this pool and class, as they are now, has registered yet";
             pool.set_unknown(TYPE, reason::AWAITING_RECONCILIATION, message, view.now);
         }
-        Verdict::Unknown => {}
+        RegistrationHealth::Unknown => {}
     }
     pool.status.get_or_insert_default().node_class_observed_generation = class_generation(view);
 }
 
 /// What all claims of the pool add up to: the node's word once it has registered, the claim's before.
-fn resources(view: &View) -> BTreeMap<String, Quantity> {
+fn resources(view: &NodePoolView) -> BTreeMap<String, Quantity> {
     let mut sums: BTreeMap<String, i64> = BASE.iter().map(|name| ((*name).to_owned(), 0)).collect();
     for (claim, node) in &view.claims {
         let of_node = node.as_ref().map(|node| &node.status.capacity).filter(|capacity| !capacity.is_empty());

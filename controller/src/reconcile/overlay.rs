@@ -6,23 +6,23 @@ use api::status::Conditioned;
 use api::{NodeOverlay, condition};
 use jiff::Timestamp;
 
-use crate::state::plan_results::OverlayFinding;
+use crate::state::plan_results::OverlayResultAtGeneration;
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// All that a decision about an overlay depends on.
-pub struct View {
+pub struct OverlayView {
     /// The overlay.
     pub overlay: Arc<NodeOverlay>,
     /// What the last plan found; `None` before the first.
-    pub finding: Option<OverlayFinding>,
+    pub finding: Option<OverlayResultAtGeneration>,
     /// The moment of the look.
     pub now: Timestamp,
 }
 
 /// Decides about one overlay. A plan that judged an older generation says nothing of this one; the next one will.
 #[must_use]
-pub fn decide(view: &View) -> Vec<Step> {
+pub fn decide(view: &OverlayView) -> Vec<Operation> {
     let meta = &view.overlay.metadata;
     let generation = meta.generation.unwrap_or_default();
     let Some(finding) = view.finding.as_ref().filter(|finding| finding.generation == generation) else {
@@ -43,7 +43,7 @@ pub fn decide(view: &View) -> Vec<Step> {
     let target = Target::Overlay(meta.name.clone().unwrap_or_default());
     let changed = overlay.status != view.overlay.status;
     let patch = || patches::status(meta, &view.overlay.status, &overlay.status);
-    changed.then(|| Step::PatchStatus(target, patch())).into_iter().collect()
+    changed.then(|| Operation::PatchStatus(target, patch())).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -54,12 +54,12 @@ mod tests {
     use serde_json::json;
     use snapshot::OverlayTrouble;
 
-    use super::{View, decide};
+    use super::{OverlayView, decide};
     use crate::fixture::{at, body, overlay, words, written};
-    use crate::state::plan_results::Judged;
+    use crate::state::plan_results::AtGeneration;
 
-    fn look(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayTrouble>) -> View {
-        View { overlay, finding: Some(Judged { generation, verdict: trouble }), now: at(60) }
+    fn look(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayTrouble>) -> OverlayView {
+        OverlayView { overlay, finding: Some(AtGeneration { generation, verdict: trouble }), now: at(60) }
     }
 
     fn conflict() -> OverlayTrouble {
@@ -96,11 +96,11 @@ mod tests {
         settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
         let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string()}});
         let changed = json!({"metadata": {"generation": 2}});
-        let rows: [(&str, View); 4] = [
+        let rows: [(&str, OverlayView); 4] = [
             ("said already", look(Arc::new(settled), 1, None)),
             ("an older one", look(overlay(&changed), 1, None)),
             ("on its way out", look(overlay(&gone), 1, Some(conflict()))),
-            ("not known", View { finding: None, ..look(overlay(&json!({})), 1, None) }),
+            ("not known", OverlayView { finding: None, ..look(overlay(&json!({})), 1, None) }),
         ];
         for (what, view) in rows {
             assert!(decide(&view).is_empty(), "{what}");

@@ -14,7 +14,7 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// What the handler of a key wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum QueueAction {
     /// Nothing until something changes.
     Wait,
     /// Look again after this long at the latest.
@@ -55,20 +55,20 @@ impl<K: Ord + Clone> Schedule<K> {
         self.due.iter().filter(|(key, _)| !self.running.contains(*key)).map(|(_, due)| *due).min()
     }
 
-    fn done(&mut self, key: K, next: Next, now: Instant) {
+    fn done(&mut self, key: K, next: QueueAction, now: Instant) {
         self.running.remove(&key);
         match next {
-            Next::Retry => {
+            QueueAction::Retry => {
                 let failures = self.failures.entry(key.clone()).or_default();
                 let delay = FIRST_RETRY.saturating_mul(1 << (*failures).min(16)).min(LAST_RETRY);
                 *failures += 1;
                 self.add(key, now + delay);
             }
-            Next::After(delay) => {
+            QueueAction::After(delay) => {
                 self.failures.remove(&key);
                 self.add(key, now + delay);
             }
-            Next::Wait => drop(self.failures.remove(&key)),
+            QueueAction::Wait => drop(self.failures.remove(&key)),
         }
     }
 }
@@ -112,7 +112,7 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Ends the work on `key`.
-    pub fn done(&self, key: K, next: Next) {
+    pub fn done(&self, key: K, next: QueueAction) {
         self.with(|schedule| schedule.done(key, next, Instant::now()));
         self.changed.notify_one();
     }
@@ -124,7 +124,7 @@ impl<K: Ord + Clone> Queue<K> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, Next, Schedule};
+    use super::{Duration, Instant, QueueAction, Schedule};
 
     #[test]
     fn a_key_is_worked_on_once_at_a_time_and_again_if_it_came_meanwhile() {
@@ -135,9 +135,9 @@ mod tests {
         assert_eq!(schedule.take(now), Some("claim"));
         schedule.add("claim", now);
         assert_eq!(schedule.take(now), None);
-        schedule.done("claim", Next::Wait, now);
+        schedule.done("claim", QueueAction::Wait, now);
         assert_eq!(schedule.take(now), Some("claim"));
-        schedule.done("claim", Next::Wait, now);
+        schedule.done("claim", QueueAction::Wait, now);
         assert_eq!(schedule.take(now), None);
     }
 
@@ -149,7 +149,7 @@ mod tests {
         for _ in 0..3 {
             schedule.add("node", now);
             let key = schedule.take(now).unwrap_or_default();
-            schedule.done(key, Next::Retry, now);
+            schedule.done(key, QueueAction::Retry, now);
             delays.push(schedule.next_due().map(|due| due - now));
             schedule.due.clear();
         }

@@ -15,14 +15,14 @@ use planner::{ContainerResize, Resize, Size, WhyResize};
 use serde_json::{Map, Value, json};
 
 pub use execute::Resizer;
-pub use recommendation::{Advice, Adviser, advice};
+pub use recommendation::{Recommendation, Recommender, advice};
 
-use crate::write::events::{Note, Object};
-use crate::write::writer::{PodRef, Step};
+use crate::write::events::{Event, ObjectReference};
+use crate::write::writer::{PodRef, Operation};
 
 /// What resizes a pod; nothing where the pod is another by now, goes, or requests something else than the plan knew.
 #[must_use]
-pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Step> {
+pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Operation> {
     let same = pod.metadata.uid.as_deref() == Some(&resize.uid) && !pod.is_terminating() && !pod.is_terminal();
     let known =
         |it: &ContainerResize| pod.spec.containers.iter().any(|own| own.name == it.name && size(own) == it.from);
@@ -35,20 +35,20 @@ pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Step> {
     if !annotations.is_empty() {
         let metadata =
             json!({"uid": resize.uid, "resourceVersion": pod.metadata.resource_version, "annotations": annotations});
-        steps.push(Step::PatchPod(target.clone(), json!({"metadata": metadata})));
+        steps.push(Operation::PatchPod(target.clone(), json!({"metadata": metadata})));
     }
     if resize.containers.is_empty() {
         return steps;
     }
     let containers: Vec<Value> = resize.containers.iter().map(container).collect();
     let body = json!({"metadata": {"uid": resize.uid}, "spec": {"containers": containers}});
-    steps.push(Step::ResizePod(target, body));
+    steps.push(Operation::ResizePod(target, body));
     let reason = match resize.why {
         WhyResize::MakesRoom => reason::REQUESTS_LOWERED,
         WhyResize::Pressure | WhyResize::Grown | WhyResize::Unpacked | WhyResize::NoRoom => reason::REQUESTS_RAISED,
     };
     let message = format!("{}: {}", changes(resize), resize.why);
-    steps.push(Step::Note(Note::normal(Object::of::<Pod>(pod.as_ref()), reason, message)));
+    steps.push(Operation::Note(Event::normal(ObjectReference::of::<Pod>(pod.as_ref()), reason, message)));
     steps
 }
 

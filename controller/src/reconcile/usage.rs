@@ -13,10 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
 use crate::state::index::{Index, key_of};
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// All that a decision about a report depends on.
-pub struct View {
+pub struct UsageView {
     /// The report.
     pub report: Arc<NodeReport>,
     /// Whether there is a Node of its name.
@@ -27,36 +27,36 @@ pub struct View {
 
 /// What to do.
 #[derive(Debug, Default)]
-pub struct Decision {
+pub struct UsageDecision {
     /// Now, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Operation>,
     /// When to look again.
     pub after: Option<Duration>,
 }
 
 /// The view of one report, if there is one.
 #[must_use]
-pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<View> {
+pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<UsageView> {
     let report = Arc::clone(index.usages.get(name)?);
-    Some(View { report, has_node: index.nodes.get(name).is_some(), now })
+    Some(UsageView { report, has_node: index.nodes.get(name).is_some(), now })
 }
 
 /// A report goes when its node is gone and it has become stale: then no agent writes it any more. Reports cannot be owned by
 /// their Nodes, because a node may not say who owns an object.
 #[must_use]
-pub fn decide(view: &View) -> Decision {
+pub fn decide(view: &UsageView) -> UsageDecision {
     let meta = &view.report.metadata;
     if view.has_node || meta.deletion_timestamp.is_some() {
-        return Decision::default();
+        return UsageDecision::default();
     }
     let age = view.now.duration_since(view.report.usage.measured_at);
     let left = STALE_AFTER - age;
     // What comes from the future will never be stale by our clock.
     if left > SignedDuration::ZERO && age >= SignedDuration::ZERO {
-        return Decision { after: Some(left.unsigned_abs()), ..Decision::default() };
+        return UsageDecision { after: Some(left.unsigned_abs()), ..UsageDecision::default() };
     }
     let uid = meta.uid.clone().unwrap_or_default();
-    Decision { steps: vec![Step::Delete(Target::Usage(key_of(view.report.as_ref())), uid)], after: None }
+    UsageDecision { steps: vec![Operation::Delete(Target::Usage(key_of(view.report.as_ref())), uid)], after: None }
 }
 
 /// What nodes of a pool use.

@@ -1,10 +1,10 @@
 //! What there is to look at: one key a thing, so that ten changes of a node are one look at it.
 
-use crate::provision::batcher::Trigger;
+use crate::provision::batcher::PlanTrigger;
 
 /// A thing whose state should be compared with what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Work {
+pub enum WorkItem {
     /// An EC2NodeClass by name.
     Class(String),
     /// A NodePool by name.
@@ -27,7 +27,7 @@ pub enum Work {
     Move(String),
 }
 
-impl std::fmt::Display for Work {
+impl std::fmt::Display for WorkItem {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Class(name) => write!(out, "ec2nodeclass/{name}"),
@@ -46,9 +46,9 @@ impl std::fmt::Display for Work {
 
 /// What a change calls for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Consequences {
+pub struct Triggers {
     /// Things to look at.
-    pub work: Vec<Work>,
+    pub work: Vec<WorkItem>,
     /// What a plan should answer.
-    pub plan: Vec<Trigger>,
+    pub plan: Vec<PlanTrigger>,
 }

@@ -6,23 +6,23 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::provision::batcher::Trigger;
+use crate::provision::batcher::PlanTrigger;
 use crate::reconcile::queue::Queue;
-use crate::reconcile::work::{Consequences, Work};
+use crate::reconcile::work::{Triggers, WorkItem};
 use crate::state::index::Index;
-use crate::state::pod_decisions::Decisions;
-use crate::write::events::Notes;
+use crate::state::pod_decisions::PodDecisions;
+use crate::write::events::EventRecorder;
 
 /// What all parts of the controller share.
 pub struct Cluster {
     index: RwLock<Index>,
     /// Things to look at.
-    pub queue: Queue<Work>,
+    pub queue: Queue<WorkItem>,
     /// Events on their way to the API server.
-    pub notes: Notes,
+    pub notes: EventRecorder,
     /// What plans have said of pods that wait.
-    pub decisions: Decisions,
-    plan: UnboundedSender<Trigger>,
+    pub decisions: PodDecisions,
+    plan: UnboundedSender<PlanTrigger>,
     clock: Clock,
 }
 
@@ -32,14 +32,14 @@ pub type Clock = fn() -> Timestamp;
 impl Cluster {
     /// An empty cluster; what asks for a plan goes to `plan`.
     #[must_use]
-    pub fn new(plan: UnboundedSender<Trigger>, notes: Notes) -> Arc<Self> {
+    pub fn new(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder) -> Arc<Self> {
         Self::with_clock(plan, notes, Timestamp::now)
     }
 
     /// The same under another clock, for tests.
     #[must_use]
-    pub fn with_clock(plan: UnboundedSender<Trigger>, notes: Notes, clock: Clock) -> Arc<Self> {
-        let decisions = Decisions::new(clock());
+    pub fn with_clock(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder, clock: Clock) -> Arc<Self> {
+        let decisions = PodDecisions::new(clock());
         Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan, clock })
     }
 
@@ -54,7 +54,7 @@ impl Cluster {
     }
 
     /// Changes the index and passes on what that calls for.
-    pub fn change(&self, change: impl FnOnce(&mut Index) -> Consequences) {
+    pub fn change(&self, change: impl FnOnce(&mut Index) -> Triggers) {
         let consequences = change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner));
         for work in consequences.work {
             self.queue.add(work);
@@ -66,10 +66,10 @@ impl Cluster {
 
     /// Asks for a plan that answers `id`.
     pub fn ask_for_plan(&self, id: String) {
-        self.send(Trigger::New(id));
+        self.send(PlanTrigger::New(id));
     }
 
-    fn send(&self, trigger: Trigger) {
+    fn send(&self, trigger: PlanTrigger) {
         // The receiver is gone only while the process ends.
         let _ = self.plan.send(trigger);
     }

@@ -20,11 +20,11 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requir
 use jiff::Timestamp;
 
 pub use table::{Key, Table, key_of};
-pub use transitions::{End, Said, Speaker, Turn, Turns};
-pub use triggers::Kept;
+pub use transitions::{ObjectEnd, ConditionView, ConditionOwner, Transition, Transitions};
+pub use triggers::Indexed;
 
-use crate::reconcile::work::Consequences;
-use shared::Shared;
+use crate::reconcile::work::Triggers;
+use shared::Interner;
 
 /// Everything that we watch.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ pub struct Index {
     /// NodeUsages by name, which is the Node's. No plan waits for them: who has not reported counts as unknown.
     pub usages: Table<NodeReport>,
     /// Conditions that have turned, and objects that have ended.
-    pub turns: Turns,
+    pub turns: Transitions,
     /// Pods that the scheduler found no place for.
     waiting: BTreeMap<String, Key>,
     /// Pods that the scheduler has not looked at yet.
@@ -81,31 +81,31 @@ pub struct Index {
     claims_by_instance: BTreeMap<String, BTreeSet<Key>>,
     pod_events: BTreeMap<String, Timestamp>,
     /// What claims ask for.
-    requirements: Shared<Requirement>,
+    requirements: Interner<Requirement>,
 }
 
 impl Index {
     /// Takes in one object. `live` is false while a watch replays what exists already.
-    pub fn apply<K: Kept>(&mut self, mut object: K, now: Timestamp, live: bool) -> Consequences {
+    pub fn apply<K: Indexed>(&mut self, mut object: K, now: Timestamp, live: bool) -> Triggers {
         object.slim();
         object.share(self);
         let object = Arc::new(object);
-        let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Consequences::default() };
+        let Ok(before) = K::table_mut(self).put(Arc::clone(&object)) else { return Triggers::default() };
         if before.as_ref().is_some_and(|before| table::same_version(before.as_ref(), object.as_ref())) {
-            return Consequences::default();
+            return Triggers::default();
         }
         if let Some(speaker) = K::SPEAKER.filter(|_| live) {
-            let said = before.as_deref().map(K::said).unwrap_or_default();
-            self.turns.note(speaker, &said, &object.said(), now);
+            let said = before.as_deref().map(K::conditions).unwrap_or_default();
+            self.turns.note(speaker, &said, &object.conditions(), now);
         }
         K::changed(self, before.as_deref(), Some(&object), now, live);
         K::consequences(self, before.as_deref(), Some(&object))
     }
 
     /// Forgets one object.
-    pub fn delete<K: Kept>(&mut self, key: &str, now: Timestamp) -> Consequences {
-        let Some(before) = K::table_mut(self).remove(key) else { return Consequences::default() };
-        let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.said().is_empty());
+    pub fn delete<K: Indexed>(&mut self, key: &str, now: Timestamp) -> Triggers {
+        let Some(before) = K::table_mut(self).remove(key) else { return Triggers::default() };
+        let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.conditions().is_empty());
         if let (Some(speaker), Some(deleted)) = (K::SPEAKER, deleted) {
             self.turns.end(speaker, deleted.0, now);
         }
@@ -114,9 +114,9 @@ impl Index {
     }
 
     /// Forgets every object of a kind that a finished relist did not show, and marks the table as complete.
-    pub fn finish_relist<K: Kept>(&mut self, seen: &BTreeSet<Key>, now: Timestamp) -> Consequences {
+    pub fn finish_relist<K: Indexed>(&mut self, seen: &BTreeSet<Key>, now: Timestamp) -> Triggers {
         let gone: Vec<Key> = K::table(self).keys().filter(|key| !seen.contains(*key)).cloned().collect();
-        let mut all = Consequences::default();
+        let mut all = Triggers::default();
         for key in gone {
             let one = self.delete::<K>(&key, now);
             all.work.extend(one.work);
@@ -127,7 +127,7 @@ impl Index {
     }
 
     /// A kind that nobody watches has no objects, and all of them are known.
-    pub fn do_without<K: Kept>(&mut self) {
+    pub fn do_without<K: Indexed>(&mut self) {
         K::table_mut(self).mark_synced();
     }
 
@@ -295,8 +295,8 @@ pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::{Index, Timestamp};
-    use crate::provision::batcher::Trigger;
-    use crate::reconcile::work::Work;
+    use crate::provision::batcher::PlanTrigger;
+    use crate::reconcile::work::WorkItem;
     use api::NodeClaim;
     use api::objects::Pod;
     use kube::api::ObjectMeta;
@@ -321,7 +321,7 @@ mod tests {
     fn an_answer_that_the_watch_overtook_changes_nothing() {
         let mut index = Index::default();
         let first = index.apply(claim("a", "10"), NOW, true);
-        assert!(first.work.contains(&Work::Claim("default-abc".to_owned())));
+        assert!(first.work.contains(&WorkItem::Claim("default-abc".to_owned())));
         assert_eq!(index.apply(claim("a", "9"), NOW, true).work, []);
         assert_eq!(version(&index), Some("10"));
         assert_eq!(index.apply(claim("a", "10"), NOW, true).work, []);
@@ -344,12 +344,12 @@ mod tests {
             let conditions = [crate::fixture::condition(api::condition::REGISTERED, status, 0)];
             crate::fixture::claim(&crate::fixture::status(&conditions)).as_ref().clone()
         };
-        for (status, plan) in [("Unknown", vec![Trigger::New("nodeclaim/default-1".to_owned())]), ("True", Vec::new())]
+        for (status, plan) in [("Unknown", vec![PlanTrigger::New("nodeclaim/default-1".to_owned())]), ("True", Vec::new())]
         {
             let mut index = Index::default();
             assert!(index.apply(registered(status), NOW, true).plan.is_empty());
             let asked = index.delete::<NodeClaim>("default-1", NOW).plan;
-            assert_eq!(asked, [vec![Trigger::Freed], plan].concat(), "Registered={status}");
+            assert_eq!(asked, [vec![PlanTrigger::Freed], plan].concat(), "Registered={status}");
         }
     }
 
@@ -363,7 +363,7 @@ mod tests {
             crate::fixture::merge(&mut change, &serde_json::json!({"metadata": metadata}));
             crate::fixture::claim(&change).as_ref().clone()
         };
-        for (replicas, plan) in [(Some(2), vec![Trigger::New("nodeclaim/default-1".to_owned())]), (None, Vec::new())] {
+        for (replicas, plan) in [(Some(2), vec![PlanTrigger::New("nodeclaim/default-1".to_owned())]), (None, Vec::new())] {
             let mut index = Index::default();
             let pool = crate::fixture::pool(&serde_json::json!({"spec": {"replicas": replicas}}));
             drop(index.apply(pool.as_ref().clone(), NOW, true));
@@ -371,7 +371,7 @@ mod tests {
             assert_eq!(index.apply(claim("8", true), NOW, true).plan, plan, "{replicas:?}");
             assert!(index.apply(claim("9", true), NOW, true).plan.is_empty(), "once");
             let asked = index.delete::<NodeClaim>("default-1", NOW).plan;
-            assert_eq!(asked, [vec![Trigger::Freed], plan].concat(), "{replicas:?}");
+            assert_eq!(asked, [vec![PlanTrigger::Freed], plan].concat(), "{replicas:?}");
         }
     }
 
@@ -388,7 +388,7 @@ mod tests {
         };
         let mut index = Index::default();
         assert!(index.apply(claim("7", "Unknown"), NOW, true).plan.is_empty());
-        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::Freed]);
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [PlanTrigger::Freed]);
         assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty());
         assert!(index.delete::<NodeClaim>("default-1", NOW).plan.is_empty());
     }
@@ -403,8 +403,8 @@ mod tests {
         let ends = serde_json::json!({"metadata": {"deletionTimestamp": crate::fixture::at(9).to_string()}});
         let none = Vec::new();
         for (disruption, replicas, asked) in [
-            (serde_json::json!({"consolidateAfter": "0s"}), None, vec![Trigger::Freed]),
-            (serde_json::json!({"consolidateAfter": "9s"}), None, vec![Trigger::Freed]),
+            (serde_json::json!({"consolidateAfter": "0s"}), None, vec![PlanTrigger::Freed]),
+            (serde_json::json!({"consolidateAfter": "9s"}), None, vec![PlanTrigger::Freed]),
             (serde_json::json!({"consolidateAfter": "10s"}), None, none.clone()),
             (serde_json::json!({"consolidateAfter": "Never"}), None, none.clone()),
             (serde_json::json!({"consolidateAfter": "0s"}), Some(1), none.clone()),
@@ -436,14 +436,14 @@ mod tests {
         let mut index = Index::default();
         drop(index.apply(pool("1", serde_json::json!({})), NOW, true));
         assert!(index.apply(claim("7", "False"), NOW, true).plan.is_empty());
-        let look = Work::Claim("default-1".to_owned());
+        let look = WorkItem::Claim("default-1".to_owned());
         let heavier = serde_json::json!({"spec": {"weight": 3}});
         assert!(!index.apply(pool("2", heavier), NOW, true).work.contains(&look), "nothing that claims are made of");
         let labelled = serde_json::json!({"spec": {"template": {"metadata": {"labels": {"tier": "a"}}}}});
         assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
         let patient = serde_json::json!({"spec": {"disruption": {"consolidateAfter": "1h"}}});
         assert!(index.apply(pool("4", patient), NOW, true).work.contains(&look));
-        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [Trigger::New("nodeclaim/default-1".to_owned())]);
+        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [PlanTrigger::New("nodeclaim/default-1".to_owned())]);
         assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty(), "once");
     }
 
@@ -477,7 +477,7 @@ mod tests {
         let mut index = Index::default();
         drop(index.apply(claim("a", "10"), NOW, false));
         let gone = index.finish_relist::<NodeClaim>(&std::collections::BTreeSet::new(), NOW);
-        assert!(gone.work.contains(&Work::Claim("default-abc".to_owned())));
+        assert!(gone.work.contains(&WorkItem::Claim("default-abc".to_owned())));
         assert!(index.claims.is_empty() && index.claims.is_synced());
     }
 }

@@ -12,7 +12,7 @@ const LEAST: Duration = Duration::from_secs(10);
 /// Nodes by the pods that they wait for.
 #[derive(Debug, Default)]
 pub struct Nominations {
-    pods: BTreeMap<String, Promise>,
+    pods: BTreeMap<String, Nomination>,
     /// The same by node.
     nodes: BTreeMap<String, BTreeSet<String>>,
     /// How many numbers were given out.
@@ -20,7 +20,7 @@ pub struct Nominations {
 }
 
 #[derive(Debug)]
-struct Promise {
+struct Nomination {
     node: String,
     until: Timestamp,
     /// Its place among all promises.
@@ -39,7 +39,7 @@ impl Nominations {
     /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID; `waits` tells whether it has no node yet.
     pub fn promise(&mut self, (pod, waits): (&str, bool), node: &str, until: Timestamp) {
         let number = self.number();
-        let promise = Promise { node: node.to_owned(), until, number, waited: waits };
+        let promise = Nomination { node: node.to_owned(), until, number, waited: waits };
         let before = self.pods.insert(pod.to_owned(), promise);
         before.iter().for_each(|before| self.leave(pod, &before.node));
         self.nodes.entry(node.to_owned()).or_default().insert(pod.to_owned());
@@ -80,15 +80,15 @@ impl Nominations {
         self.forget(|pod, promise| promise.waited && !waits(pod));
     }
 
-    fn forget(&mut self, has_ended: impl Fn(&str, &Promise) -> bool) {
-        let ended: Vec<(String, Promise)> = self.pods.extract_if(.., |pod, promise| has_ended(pod, promise)).collect();
+    fn forget(&mut self, has_ended: impl Fn(&str, &Nomination) -> bool) {
+        let ended: Vec<(String, Nomination)> = self.pods.extract_if(.., |pod, promise| has_ended(pod, promise)).collect();
         ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 
     /// Pods with the node that each was promised, in the order of the promises.
     #[must_use]
     pub fn in_order(&self) -> Vec<(String, String)> {
-        let mut all: Vec<(&String, &Promise)> = self.pods.iter().collect();
+        let mut all: Vec<(&String, &Nomination)> = self.pods.iter().collect();
         all.sort_by_key(|(_, promise)| promise.number);
         all.into_iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
     }

@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use planner::Plan;
 use snapshot::{BufferState, Built, OverlayTrouble, Provisioning, provisioning};
 
-use crate::reconcile::work::Work;
+use crate::reconcile::work::WorkItem;
 use crate::state::index::Index;
 
 /// A verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged<T> {
+pub struct AtGeneration<T> {
     /// The object's generation that was judged: of a later one nothing is known yet.
     pub generation: i64,
     /// What was found.
@@ -20,7 +20,7 @@ pub struct Judged<T> {
 
 /// What was found of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BufferVerdict {
+pub struct BufferResult {
     /// What it was resolved to.
     pub state: BufferState,
     /// Whether its room is there.
@@ -28,15 +28,15 @@ pub struct BufferVerdict {
 }
 
 /// What was found of an overlay: why it does not count, if it does not.
-pub type OverlayFinding = Judged<Option<OverlayTrouble>>;
+pub type OverlayResultAtGeneration = AtGeneration<Option<OverlayTrouble>>;
 /// What was found of a buffer.
-pub type BufferFinding = Judged<BufferVerdict>;
+pub type BufferResultAtGeneration = AtGeneration<BufferResult>;
 
 /// What one pass found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    overlays: BTreeMap<String, OverlayFinding>,
-    buffers: BTreeMap<String, BufferFinding>,
+pub struct PlanResults {
+    overlays: BTreeMap<String, OverlayResultAtGeneration>,
+    buffers: BTreeMap<String, BufferResultAtGeneration>,
 }
 
 /// The generations that a pass is about to judge, by the objects' keys.
@@ -63,18 +63,18 @@ impl Generations {
     }
 }
 
-impl Findings {
+impl PlanResults {
     /// What a plan of that snapshot says of overlays and buffers.
     #[must_use]
     pub fn of(generations: &Generations, built: &Built, plan: &Plan) -> Self {
         let overlay = |found: &snapshot::OverlayVerdict| {
             let generation = *generations.overlays.get(&found.overlay)?;
-            Some((found.overlay.clone(), Judged { generation, verdict: found.trouble.clone() }))
+            Some((found.overlay.clone(), AtGeneration { generation, verdict: found.trouble.clone() }))
         };
         let buffer = |(state, (_, provisioning)): (&BufferState, (String, Provisioning))| {
             let generation = *generations.buffers.get(&state.buffer)?;
-            let verdict = BufferVerdict { state: state.clone(), provisioning };
-            Some((state.buffer.clone(), Judged { generation, verdict }))
+            let verdict = BufferResult { state: state.clone(), provisioning };
+            Some((state.buffer.clone(), AtGeneration { generation, verdict }))
         };
         Self {
             overlays: built.overlays.iter().filter_map(overlay).collect(),
@@ -85,53 +85,53 @@ impl Findings {
 
 /// The findings of the last pass.
 #[derive(Debug, Default)]
-pub struct Verdicts(Mutex<Findings>);
+pub struct PlanResultStore(Mutex<PlanResults>);
 
-impl Verdicts {
+impl PlanResultStore {
     /// Takes over what a pass found and returns what to look at: objects of which something else was found than before.
-    pub fn replace(&self, found: Findings) -> Vec<Work> {
+    pub fn replace(&self, found: PlanResults) -> Vec<WorkItem> {
         let mut held = self.held();
         let overlays = found.overlays.iter().filter(|(key, it)| held.overlays.get(*key) != Some(*it));
         let buffers = found.buffers.iter().filter(|(key, it)| held.buffers.get(*key) != Some(*it));
-        let work = overlays.map(|(key, _)| Work::Overlay(key.clone()));
-        let work = work.chain(buffers.map(|(key, _)| Work::Buffer(key.clone()))).collect();
+        let work = overlays.map(|(key, _)| WorkItem::Overlay(key.clone()));
+        let work = work.chain(buffers.map(|(key, _)| WorkItem::Buffer(key.clone()))).collect();
         *held = found;
         work
     }
 
     /// What is known of an overlay.
     #[must_use]
-    pub fn overlay(&self, name: &str) -> Option<OverlayFinding> {
+    pub fn overlay(&self, name: &str) -> Option<OverlayResultAtGeneration> {
         self.held().overlays.get(name).cloned()
     }
 
     /// What is known of a buffer.
     #[must_use]
-    pub fn buffer(&self, key: &str) -> Option<BufferFinding> {
+    pub fn buffer(&self, key: &str) -> Option<BufferResultAtGeneration> {
         self.held().buffers.get(key).cloned()
     }
 
-    fn held(&self) -> MutexGuard<'_, Findings> {
+    fn held(&self) -> MutexGuard<'_, PlanResults> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Findings, Judged, Verdicts};
-    use crate::reconcile::work::Work;
+    use super::{PlanResults, AtGeneration, PlanResultStore};
+    use crate::reconcile::work::WorkItem;
 
     #[test]
     fn only_news_are_looked_at() {
         let found = |generation| {
-            let judged = Judged { generation, verdict: None };
-            Findings { overlays: [("a".to_owned(), judged)].into(), ..Findings::default() }
+            let judged = AtGeneration { generation, verdict: None };
+            PlanResults { overlays: [("a".to_owned(), judged)].into(), ..PlanResults::default() }
         };
-        let verdicts = Verdicts::default();
-        assert_eq!(verdicts.replace(found(1)), [Work::Overlay("a".to_owned())]);
+        let verdicts = PlanResultStore::default();
+        assert_eq!(verdicts.replace(found(1)), [WorkItem::Overlay("a".to_owned())]);
         assert_eq!(verdicts.replace(found(1)), []);
-        assert_eq!(verdicts.replace(found(2)), [Work::Overlay("a".to_owned())]);
-        assert_eq!(verdicts.replace(Findings::default()), []);
+        assert_eq!(verdicts.replace(found(2)), [WorkItem::Overlay("a".to_owned())]);
+        assert_eq!(verdicts.replace(PlanResults::default()), []);
         assert_eq!(verdicts.overlay("a"), None);
     }
 }

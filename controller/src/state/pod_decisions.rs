@@ -14,19 +14,19 @@ const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Decisions by the pods' UIDs.
 #[derive(Debug)]
-pub struct Decisions {
+pub struct PodDecisions {
     /// About pods from before this life of the controller an earlier one decided.
     since: Timestamp,
-    known: Mutex<BTreeMap<String, Decided>>,
+    known: Mutex<BTreeMap<String, PodDecision>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Decided {
+struct PodDecision {
     seen: Timestamp,
     placed: Option<Timestamp>,
 }
 
-impl Decisions {
+impl PodDecisions {
     /// Measures pods that were created after `since`.
     #[must_use]
     pub fn new(since: Timestamp) -> Self {
@@ -42,7 +42,7 @@ impl Decisions {
             }
             let decided = known.entry(pod.uid.clone()).or_insert_with(|| {
                 self.measure(pod, metrics, now);
-                Decided { seen: now, placed: None }
+                PodDecision { seen: now, placed: None }
             });
             decided.seen = now;
             let has_place = matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
@@ -70,7 +70,7 @@ impl Decisions {
         self.known().get(uid)?.placed
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Decided>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, PodDecision>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

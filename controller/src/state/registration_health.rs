@@ -24,11 +24,11 @@ pub enum Registration {
 
 /// The last results of one pool, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ring(VecDeque<Registration>);
+pub struct RegistrationHistory(VecDeque<Registration>);
 
 /// What the results come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RegistrationHealth {
     /// Nothing is known yet.
     Unknown,
     /// Fewer than half of the last launches failed.
@@ -42,7 +42,7 @@ pub enum Verdict {
     },
 }
 
-impl Ring {
+impl RegistrationHistory {
     fn record(&mut self, result: Registration) {
         self.0.push_back(result);
         if self.0.len() > REMEMBERED {
@@ -52,7 +52,7 @@ impl Ring {
 
     /// Half of the four places filled with failures is too many, however few results there are.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> RegistrationHealth {
         let failures = || {
             self.0.iter().filter_map(|result| match result {
                 Registration::Bad { reason, message } => Some((reason, message)),
@@ -61,17 +61,17 @@ impl Ring {
         };
         match failures().next_back() {
             Some((reason, message)) if failures().count() * 2 >= REMEMBERED => {
-                Verdict::Unhealthy { reason: reason.clone(), message: message.clone() }
+                RegistrationHealth::Unhealthy { reason: reason.clone(), message: message.clone() }
             }
-            _ if self.0.contains(&Registration::Good) => Verdict::Healthy,
-            _ => Verdict::Unknown,
+            _ if self.0.contains(&Registration::Good) => RegistrationHealth::Healthy,
+            _ => RegistrationHealth::Unknown,
         }
     }
 }
 
 /// The rings of all pools, by the pools' UIDs: a pool of the same name is another pool.
 #[derive(Debug, Default)]
-pub struct Registrations(Mutex<BTreeMap<String, Ring>>);
+pub struct Registrations(Mutex<BTreeMap<String, RegistrationHistory>>);
 
 impl Registrations {
     /// Takes in one result.
@@ -86,36 +86,36 @@ impl Registrations {
 
     /// What is known of a pool.
     #[must_use]
-    pub fn verdict(&self, pool: &str) -> Verdict {
-        self.rings().get(pool).map_or(Verdict::Unknown, Ring::verdict)
+    pub fn verdict(&self, pool: &str) -> RegistrationHealth {
+        self.rings().get(pool).map_or(RegistrationHealth::Unknown, RegistrationHistory::verdict)
     }
 
-    fn rings(&self) -> MutexGuard<'_, BTreeMap<String, Ring>> {
+    fn rings(&self) -> MutexGuard<'_, BTreeMap<String, RegistrationHistory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Registration, Ring, Verdict};
+    use super::{Registration, RegistrationHistory, RegistrationHealth};
 
     #[test]
     fn two_failures_among_the_last_four_are_too_many() {
         let bad = || Registration::Bad { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
-        let sick = Verdict::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
+        let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
         let good = || Registration::Good;
         let rows = [
-            (vec![], Verdict::Unknown),
-            (vec![good()], Verdict::Healthy),
-            (vec![bad()], Verdict::Unknown),
+            (vec![], RegistrationHealth::Unknown),
+            (vec![good()], RegistrationHealth::Healthy),
+            (vec![bad()], RegistrationHealth::Unknown),
             (vec![bad(), bad()], sick.clone()),
             (vec![good(), bad(), bad()], sick.clone()),
-            (vec![good(), good(), good(), bad()], Verdict::Healthy),
-            (vec![bad(), bad(), good(), good(), good()], Verdict::Healthy),
+            (vec![good(), good(), good(), bad()], RegistrationHealth::Healthy),
+            (vec![bad(), bad(), good(), good(), good()], RegistrationHealth::Healthy),
             (vec![good(), bad(), good(), good(), bad()], sick),
         ];
         for (results, verdict) in rows {
-            let mut ring = Ring::default();
+            let mut ring = RegistrationHistory::default();
             results.iter().cloned().for_each(|result| ring.record(result));
             assert_eq!(ring.verdict(), verdict, "{results:?}");
         }

@@ -58,7 +58,7 @@ const MESSAGE_LIMIT: usize = 1000;
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Object {
+pub struct ObjectReference {
     api_version: String,
     kind: String,
     namespace: Option<String>,
@@ -66,7 +66,7 @@ pub struct Object {
     uid: String,
 }
 
-impl Object {
+impl ObjectReference {
     /// Names an object by its metadata.
     #[must_use]
     pub fn new(api_version: &str, kind: &str, meta: &ObjectMeta) -> Self {
@@ -81,30 +81,30 @@ impl Object {
 
     /// Names a typed object.
     #[must_use]
-    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+    pub fn to<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         Self::new(K::api_version(&()).as_ref(), K::kind(&()).as_ref(), object.meta())
     }
 }
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Note {
-    object: Object,
+pub struct Event {
+    object: ObjectReference,
     warning: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Note {
+impl Event {
     /// Something that went as it should.
     #[must_use]
-    pub fn normal(object: Object, reason: &'static str, message: String) -> Self {
+    pub fn normal(object: ObjectReference, reason: &'static str, message: String) -> Self {
         Self { object, warning: false, reason, message }
     }
 
     /// Something that a person may want to look at.
     #[must_use]
-    pub fn warning(object: Object, reason: &'static str, message: String) -> Self {
+    pub fn warning(object: ObjectReference, reason: &'static str, message: String) -> Self {
         Self { object, warning: true, reason, message }
     }
 
@@ -123,28 +123,28 @@ impl Note {
 
 /// The way in for events.
 #[derive(Clone)]
-pub struct Notes(UnboundedSender<Note>);
+pub struct EventRecorder(UnboundedSender<Event>);
 
-impl Notes {
+impl EventRecorder {
     /// The way in, and the way out for [`send`].
     #[must_use]
-    pub fn new() -> (Self, UnboundedReceiver<Note>) {
+    pub fn new() -> (Self, UnboundedReceiver<Event>) {
         let (way_in, way_out) = unbounded_channel();
         (Self(way_in), way_out)
     }
 
     /// Hands an event over.
-    pub fn publish(&self, note: Note) {
+    pub fn publish(&self, note: Event) {
         // The receiver is gone only while the process ends.
         let _ = self.0.send(note);
     }
 }
 
 /// Sends events until every way in is gone.
-pub async fn send(client: Client, mut notes: UnboundedReceiver<Note>) {
-    let memory = Memory::default();
-    let mut crowds: BTreeMap<&str, Crowd> =
-        CROWDED.into_iter().map(|reason| (reason, Crowd::at(Instant::now()))).collect();
+pub async fn send(client: Client, mut notes: UnboundedReceiver<Event>) {
+    let memory = RecentEvents::default();
+    let mut crowds: BTreeMap<&str, EventBurst> =
+        CROWDED.into_iter().map(|reason| (reason, EventBurst::at(Instant::now()))).collect();
     while let Some(note) = notes.recv().await {
         let now = Instant::now();
         if !memory.is_news(&note, now) {
@@ -163,10 +163,10 @@ pub async fn send(client: Client, mut notes: UnboundedReceiver<Note>) {
 }
 
 #[derive(Default)]
-struct Memory(Mutex<BTreeMap<Note, Instant>>);
+struct RecentEvents(Mutex<BTreeMap<Event, Instant>>);
 
-impl Memory {
-    fn is_news(&self, note: &Note, now: Instant) -> bool {
+impl RecentEvents {
+    fn is_news(&self, note: &Event, now: Instant) -> bool {
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sent.len() > REMEMBERED {
             sent.retain(|note, when| now - *when < silence(note.reason));
@@ -182,15 +182,15 @@ impl Memory {
     }
 
     /// It was not sent after all, so it is news again the next time.
-    fn forget(&self, note: &Note) {
+    fn forget(&self, note: &Event) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(note));
     }
 }
 
 /// What makes two events equal.
-fn key(note: &Note) -> Note {
+fn key(note: &Event) -> Event {
     let message = if note.reason == WHATEVER_IT_SAYS { String::new() } else { note.message.clone() };
-    Note { message, ..note.clone() }
+    Event { message, ..note.clone() }
 }
 
 fn silence(reason: &str) -> Duration {
@@ -198,12 +198,12 @@ fn silence(reason: &str) -> Duration {
 }
 
 /// Lets in a few at once, and then one after another.
-struct Crowd {
+struct EventBurst {
     /// When nothing of those that were let in is owed any more.
     settled: Instant,
 }
 
-impl Crowd {
+impl EventBurst {
     fn at(now: Instant) -> Self {
         Self { settled: now }
     }
@@ -219,7 +219,7 @@ impl Crowd {
     }
 }
 
-fn event(note: &Note, now: jiff::Timestamp) -> Event {
+fn event(note: &Event, now: jiff::Timestamp) -> Event {
     let object = &note.object;
     Event {
         metadata: ObjectMeta {
@@ -249,38 +249,38 @@ fn event(note: &Note, now: jiff::Timestamp) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crowd, Duration, Instant, Memory, Note, Object, ObjectMeta, reason};
+    use super::{EventBurst, Duration, Instant, RecentEvents, Event, ObjectReference, ObjectMeta, reason};
 
-    fn note(message: &str) -> Note {
-        let object = Object::new("v1", "Pod", &ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() });
-        Note::warning(object, reason::FAILED_SCHEDULING, message.to_owned())
+    fn note(message: &str) -> Event {
+        let object = ObjectReference::new("v1", "Pod", &ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() });
+        Event::warning(object, reason::FAILED_SCHEDULING, message.to_owned())
     }
 
     #[test]
     fn of_a_crowd_ten_are_let_in_and_then_five_a_second() {
         let now = Instant::now();
-        let mut crowd = Crowd::at(now);
+        let mut crowd = EventBurst::at(now);
         let mut let_in = |after: u64| (0..100).filter(|_| crowd.lets_in(now + Duration::from_millis(after))).count();
         assert_eq!([0, 100, 200, 1000, 60_000].map(&mut let_in), [10, 0, 1, 4, 10]);
     }
 
     #[test]
     fn a_pool_without_types_is_told_every_minute() {
-        let memory = Memory::default();
+        let memory = RecentEvents::default();
         let now = Instant::now();
-        let pool = Object::new("karpenter.sh/v1", "NodePool", &ObjectMeta::default());
-        let note = Note::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
+        let pool = ObjectReference::new("karpenter.sh/v1", "NodePool", &ObjectMeta::default());
+        let note = Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
         let told = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
         assert_eq!(told, [true, false, true]);
     }
 
     #[test]
     fn advice_is_given_once_a_day_whatever_its_figures() {
-        let memory = Memory::default();
+        let memory = RecentEvents::default();
         let now = Instant::now();
         let told = [("500m", 0), ("520m", 3600), ("500m", 86_399), ("520m", 86_401)].map(|(figure, after)| {
-            let pod = Object::new("v1", "Pod", &ObjectMeta::default());
-            let note = Note::normal(pod, reason::REQUESTS_ABOVE_USE, figure.to_owned());
+            let pod = ObjectReference::new("v1", "Pod", &ObjectMeta::default());
+            let note = Event::normal(pod, reason::REQUESTS_ABOVE_USE, figure.to_owned());
             memory.is_news(&note, now + Duration::from_secs(after))
         });
         assert_eq!(told, [true, false, false, true]);
@@ -288,10 +288,10 @@ mod tests {
 
     #[test]
     fn what_a_crowd_kept_back_is_news_again_and_why_a_node_stays_is_told_every_quarter_of_an_hour() {
-        let memory = Memory::default();
+        let memory = RecentEvents::default();
         let now = Instant::now();
-        let node = Object::new("v1", "Node", &ObjectMeta::default());
-        let note = Note::normal(node, reason::UNCONSOLIDATABLE, "nothing cheaper".to_owned());
+        let node = ObjectReference::new("v1", "Node", &ObjectMeta::default());
+        let note = Event::normal(node, reason::UNCONSOLIDATABLE, "nothing cheaper".to_owned());
         let told = [0, 899, 901].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
         assert_eq!(told, [true, false, true]);
         memory.forget(&note);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_equal_event_is_silent_for_two_minutes_and_a_changed_one_is_not() {
-        let memory = Memory::default();
+        let memory = RecentEvents::default();
         let now = Instant::now();
         assert!(memory.is_news(&note("no room"), now));
         assert!(!memory.is_news(&note("no room"), now + Duration::from_secs(119)));

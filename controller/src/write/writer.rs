@@ -22,8 +22,8 @@ use tokio::sync::Semaphore;
 
 use crate::metrics;
 use crate::state::cluster::Cluster;
-use crate::state::index::Kept;
-use crate::write::events::Note;
+use crate::state::index::Indexed;
+use crate::write::events::Event;
 
 /// How many pods are told at once where they are expected.
 const EXPECTED_ABREAST: usize = 16;
@@ -33,7 +33,7 @@ const REQUESTS_ABREAST: usize = 32;
 
 /// One thing to do.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum Operation {
     /// Create a NodeClaim.
     CreateClaim(Box<NodeClaim>),
     /// Change an object by a merge patch. With `metadata.resourceVersion` in it, only in that version.
@@ -61,7 +61,7 @@ pub enum Step {
     /// Change an instance profile.
     Profile(ProfileStep),
     /// Publish an event.
-    Note(Note),
+    Note(Event),
 }
 
 /// An object of ours, or a Node.
@@ -101,7 +101,7 @@ pub struct PodRef {
 
 /// Why a step did not happen.
 #[derive(Debug, Error)]
-pub enum ActError {
+pub enum WriteError {
     /// Another replica leads: this one must not write.
     #[error("not the leader any more")]
     NotLeader,
@@ -113,13 +113,13 @@ pub enum ActError {
     Cloud(#[from] cloud::CloudError),
 }
 
-impl From<kube::Error> for ActError {
+impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
         Self::Kube(Box::new(error))
     }
 }
 
-impl ActError {
+impl WriteError {
     /// The HTTP status of the API server's answer.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
@@ -135,7 +135,7 @@ impl ActError {
 
 /// Carries steps out.
 #[derive(Clone)]
-pub struct Act {
+pub struct Writer {
     /// For everything but evictions.
     client: Client,
     /// Without retries of its own: a blocked eviction must come back at once.
@@ -149,7 +149,7 @@ pub struct Act {
     leading: Arc<AtomicBool>,
 }
 
-impl Act {
+impl Writer {
     /// A writer that works while `leading` is true.
     #[must_use]
     pub fn new(
@@ -169,7 +169,7 @@ impl Act {
     ///
     /// # Errors
     /// The failure of that step.
-    pub async fn run_all(&self, steps: Vec<Step>) -> Result<(), ActError> {
+    pub async fn run_all(&self, steps: Vec<Operation>) -> Result<(), WriteError> {
         for step in steps {
             self.run(step).await?;
         }
@@ -180,9 +180,9 @@ impl Act {
     ///
     /// # Errors
     /// When it did not happen, or nobody can tell.
-    pub async fn run(&self, step: Step) -> Result<(), ActError> {
+    pub async fn run(&self, step: Operation) -> Result<(), WriteError> {
         if !self.leading.load(Ordering::Acquire) {
-            return Err(ActError::NotLeader);
+            return Err(WriteError::NotLeader);
         }
         let name = step.name();
         let result = self.carry_out(step).await;
@@ -191,41 +191,41 @@ impl Act {
         result
     }
 
-    async fn carry_out(&self, step: Step) -> Result<(), ActError> {
+    async fn carry_out(&self, step: Operation) -> Result<(), WriteError> {
         match step {
-            Step::CreateClaim(claim) => {
+            Operation::CreateClaim(claim) => {
                 let api: Api<NodeClaim> = Api::all(self.client.clone());
                 let created = self.send(api.create(&PostParams::default(), &claim)).await?;
                 self.remember(created);
                 Ok(())
             }
-            Step::Patch(target, body) => self.patch(target, body, false).await,
-            Step::PatchStatus(target, body) => self.patch(target, body, true).await,
-            Step::Delete(target, uid) => self.delete(target, uid).await,
-            Step::PatchPod(pod, body) => {
+            Operation::Patch(target, body) => self.patch(target, body, false).await,
+            Operation::PatchStatus(target, body) => self.patch(target, body, true).await,
+            Operation::Delete(target, uid) => self.delete(target, uid).await,
+            Operation::PatchPod(pod, body) => {
                 let (api, params) = (self.pods(&pod), PatchParams::default());
                 let patched = self.send(api.patch(&pod.name, &params, &Patch::Merge(&body))).await?;
                 self.remember(patched);
                 Ok(())
             }
-            Step::ResizePod(pod, body) => {
+            Operation::ResizePod(pod, body) => {
                 let (params, patch) = (PatchParams::default(), Patch::Strategic(&body));
                 let api = self.pods(&pod);
                 let resized = self.send(api.patch_subresource("resize", &pod.name, &params, &patch)).await?;
                 self.remember(resized);
                 Ok(())
             }
-            Step::Expect(pods, node) => {
+            Operation::Expect(pods, node) => {
                 stream::iter(&pods).for_each_concurrent(EXPECTED_ABREAST, |pod| self.expect(pod, &node)).await;
                 Ok(())
             }
-            Step::Evict(pod, grace) => self.evict(&pod, grace).await,
-            Step::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
-            Step::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
-            Step::Tag(id, tags) => Ok(self.cloud.create_tags(&[id], &tags).await?),
-            Step::DeleteLaunchTemplate(name) => gone_is_fine(self.cloud.delete_launch_template(&name).await),
-            Step::Profile(step) => self.change_profile(step).await,
-            Step::Note(note) => {
+            Operation::Evict(pod, grace) => self.evict(&pod, grace).await,
+            Operation::DeletePod(pod, grace) => self.delete_pod(&pod, grace).await,
+            Operation::Terminate(id) => gone_is_fine(self.terminations.end(&id).await),
+            Operation::Tag(id, tags) => Ok(self.cloud.create_tags(&[id], &tags).await?),
+            Operation::DeleteLaunchTemplate(name) => gone_is_fine(self.cloud.delete_launch_template(&name).await),
+            Operation::Profile(step) => self.change_profile(step).await,
+            Operation::Note(note) => {
                 self.cluster.notes.publish(note);
                 Ok(())
             }
@@ -240,11 +240,11 @@ impl Act {
     }
 
     /// Puts a write's answer into the index, so that the next plan sees it before the watch does.
-    fn remember<K: Kept>(&self, object: K) {
+    fn remember<K: Indexed>(&self, object: K) {
         self.cluster.change(|index| index.apply(object, self.cluster.now(), true));
     }
 
-    async fn patch(&self, target: Target, body: Value, status: bool) -> Result<(), ActError> {
+    async fn patch(&self, target: Target, body: Value, status: bool) -> Result<(), WriteError> {
         match target {
             Target::Claim(name) => self.patch_one(self.all::<NodeClaim>(), &name, &body, status).await,
             Target::Pool(name) => self.patch_one(self.all::<NodePool>(), &name, &body, status).await,
@@ -268,9 +268,9 @@ impl Act {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    async fn patch_one<K>(&self, api: Api<K>, name: &str, body: &Value, status: bool) -> Result<(), ActError>
+    async fn patch_one<K>(&self, api: Api<K>, name: &str, body: &Value, status: bool) -> Result<(), WriteError>
     where
-        K: Kept + DeserializeOwned,
+        K: Indexed + DeserializeOwned,
     {
         let (params, patch) = (PatchParams::default(), Patch::Merge(body));
         let patched = match status {
@@ -281,7 +281,7 @@ impl Act {
         Ok(())
     }
 
-    async fn delete(&self, target: Target, uid: String) -> Result<(), ActError> {
+    async fn delete(&self, target: Target, uid: String) -> Result<(), WriteError> {
         match target {
             Target::Claim(name) => self.delete_one(self.all::<NodeClaim>(), &name, uid).await,
             Target::Pool(name) => self.delete_one(self.all::<NodePool>(), &name, uid).await,
@@ -293,7 +293,7 @@ impl Act {
         }
     }
 
-    async fn delete_one<K>(&self, api: Api<K>, name: &str, uid: String) -> Result<(), ActError>
+    async fn delete_one<K>(&self, api: Api<K>, name: &str, uid: String) -> Result<(), WriteError>
     where
         K: Clone + std::fmt::Debug + DeserializeOwned,
     {
@@ -305,7 +305,7 @@ impl Act {
         }
     }
 
-    async fn change_profile(&self, step: ProfileStep) -> Result<(), ActError> {
+    async fn change_profile(&self, step: ProfileStep) -> Result<(), WriteError> {
         let cloud = &self.cloud;
         match step {
             ProfileStep::Create(request) => there_is_fine(cloud.create_instance_profile(&request).await.map(drop)),
@@ -333,7 +333,7 @@ impl Act {
     }
 
     /// kube's own `evict` loses the delete options, so the sub-resource is written in full here.
-    async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), ActError> {
+    async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), WriteError> {
         let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
         let mut options = json!({"preconditions": {"uid": pod.uid}});
         if let Some(grace) = grace {
@@ -352,35 +352,35 @@ impl Act {
             _ => 0,
         });
         self.metrics.add(&metrics::EVICTION_REQUESTS, &[&code.to_string()], 1.0);
-        answer.map(drop).map_err(ActError::from)
+        answer.map(drop).map_err(WriteError::from)
     }
 
-    async fn delete_pod(&self, pod: &PodRef, grace: u64) -> Result<(), ActError> {
+    async fn delete_pod(&self, pod: &PodRef, grace: u64) -> Result<(), WriteError> {
         let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
         let params = DeleteParams {
             grace_period_seconds: Some(u32::try_from(grace.max(1)).unwrap_or(u32::MAX)),
             preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
             ..DeleteParams::default()
         };
-        api.delete(&pod.name, &params).await.map(drop).map_err(ActError::from)
+        api.delete(&pod.name, &params).await.map(drop).map_err(WriteError::from)
     }
 }
 
-fn there_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), ActError> {
+fn there_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError> {
     match result {
         Err(error) if error.kind == cloud::Kind::AlreadyExists => Ok(()),
-        other => other.map_err(ActError::from),
+        other => other.map_err(WriteError::from),
     }
 }
 
-fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), ActError> {
+fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError> {
     match result {
         Err(error) if error.kind == cloud::Kind::NotFound => Ok(()),
-        other => other.map_err(ActError::from),
+        other => other.map_err(WriteError::from),
     }
 }
 
-impl Step {
+impl Operation {
     /// The step's name in metrics and logs.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use api::{EC2NodeClass, label};
 use cloud::Cloud;
 use cloud::nodeclass::{Memory, fetch, queries, resolve};
-use controller::capacity::offerings::Market;
+use controller::capacity::offerings::Offerings;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub fn claim(number: u64, requirements: &[Value]) -> Value {
 }
 
 /// Teaches a market the class as this cloud resolves it, without an object of it in the cluster.
-pub async fn learn(ec2: &dyn Cloud, market: &Market) {
+pub async fn learn(ec2: &dyn Cloud, market: &Offerings) {
     let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
     let (settings, now) = (life::settings(), Timestamp::now());
     let answers = fetch(ec2, &queries(&class, &settings), &Memory::default(), now).await;

@@ -10,23 +10,23 @@ use api::objects::{
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use controller::capacity::launch::Launcher;
-use controller::capacity::offerings::Market;
+use controller::capacity::offerings::Offerings;
 use controller::gc::{drift, instances};
 use controller::informer::interruption::{Notices, status_checks};
 use controller::metrics;
-use controller::provision::batcher::Trigger;
+use controller::provision::batcher::PlanTrigger;
 use controller::provision::{Provisioner, Rules};
 use controller::reconcile::Reconciler;
-use controller::reconcile::disruption::Mover;
+use controller::reconcile::disruption::Disruptor;
 use controller::reconcile::resize::Resizer;
-use controller::reconcile::work::{Consequences, Work};
+use controller::reconcile::work::{Triggers, WorkItem};
 use controller::settings::Gates;
 use controller::state::cluster::{Clock, Cluster};
-use controller::state::index::{Index, Kept};
+use controller::state::index::{Index, Indexed};
 use controller::state::nominations::Nominations;
-use controller::state::plan_results::Verdicts;
-use controller::write::events::Notes;
-use controller::write::writer::Act;
+use controller::state::plan_results::PlanResultStore;
+use controller::write::events::EventRecorder;
+use controller::write::writer::Writer;
 use daemon::metric::Metrics;
 use planner::CapacityType;
 use serde::de::DeserializeOwned;
@@ -58,17 +58,17 @@ pub struct Life {
     /// What it knows of the cluster.
     pub cluster: Arc<Cluster>,
     /// What it knows of EC2.
-    pub market: Arc<Market>,
+    pub market: Arc<Offerings>,
     /// Its writer.
-    pub act: Act,
+    pub act: Writer,
     metrics: Arc<Metrics>,
     told: Arc<Mutex<Vec<String>>>,
     /// What asks for plans, until somebody plans.
-    asked: Option<UnboundedReceiver<Trigger>>,
-    verdicts: Arc<Verdicts>,
+    asked: Option<UnboundedReceiver<PlanTrigger>>,
+    verdicts: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     nominations: Arc<Mutex<Nominations>>,
-    mover: Arc<Mover>,
+    mover: Arc<Disruptor>,
     client: kube::Client,
     tasks: JoinSet<()>,
 }
@@ -78,18 +78,18 @@ impl Life {
     pub fn awake(place: Place<'_>) -> Self {
         let Place { cloud, server, client, clock, alive, gates } = place;
         let leading = Arc::new(AtomicBool::new(true));
-        let (notes, mut outgoing) = Notes::new();
+        let (notes, mut outgoing) = EventRecorder::new();
         let (plan, asked) = unbounded_channel();
         let cluster = Cluster::with_clock(plan, notes, clock);
         let (there, mut events) = server.watch();
         there.into_iter().for_each(|event| hear(&cluster, event, false));
         cluster.change(complete);
         assert!(cluster.read(Index::is_synced));
-        let market = Arc::new(Market::new(Arc::clone(&cloud), settings(), gates));
+        let market = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let clients = (client.clone(), client.clone());
-        let act = Act::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
-        let mover = Arc::new(Mover::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
+        let act = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+        let mover = Arc::new(Disruptor::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
         let (mut tasks, told) = (JoinSet::new(), Arc::<Mutex<Vec<String>>>::default());
         let (says, heard) = (Arc::clone(&told), Arc::clone(&cluster));
         tasks.spawn(async move {
@@ -167,7 +167,7 @@ impl Life {
 
     /// What a plan does when it has written its claims.
     pub fn gather(&self) {
-        self.cluster.queue.add(Work::Gather);
+        self.cluster.queue.add(WorkItem::Gather);
     }
 
     /// What it has published so far, each event as its reason and message.
@@ -198,7 +198,7 @@ pub fn settings() -> cloud::Settings {
 }
 
 /// All that the server has is known, and of what it does not know there is nothing.
-fn complete(index: &mut Index) -> Consequences {
+fn complete(index: &mut Index) -> Triggers {
     index.do_without::<NodeClaim>();
     index.do_without::<Pod>();
     index.do_without::<Node>();
@@ -219,7 +219,7 @@ fn complete(index: &mut Index) -> Consequences {
     index.do_without::<Deployment>();
     index.do_without::<ReplicaSet>();
     index.do_without::<StatefulSet>();
-    Consequences::default()
+    Triggers::default()
 }
 
 fn hear(cluster: &Cluster, event: Event, live: bool) {
@@ -235,7 +235,7 @@ fn hear(cluster: &Cluster, event: Event, live: bool) {
     }
 }
 
-fn take<K: Kept + DeserializeOwned>(cluster: &Cluster, event: Event, live: bool) {
+fn take<K: Indexed + DeserializeOwned>(cluster: &Cluster, event: Event, live: bool) {
     let object: K = serde_json::from_value(event.object).unwrap();
     let now = cluster.now();
     cluster.change(|index| match event.gone {

@@ -10,7 +10,7 @@ use cloud::Cloud;
 use cloud::fake::FakeCloud;
 use cloud::guard::Guarded;
 use controller::provision::Rules;
-use controller::provision::batcher::Window;
+use controller::provision::batcher::BatchWindow;
 use controller::settings::Gates;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -70,7 +70,7 @@ impl Town {
         let client = client(&self.server, Arc::clone(death));
         let (alive, gates) = (death.alive(), self.gates);
         let mut life = Life::awake(Place { cloud, server: &self.server, client, clock: of_tokio, alive, gates });
-        let window = Window { idle: Duration::from_millis(200), max: Duration::from_secs(10) };
+        let window = BatchWindow { idle: Duration::from_millis(200), max: Duration::from_secs(10) };
         let planning = snapshot::Settings {
             node_repair: self.gates.node_repair,
             static_pools: self.gates.static_capacity,

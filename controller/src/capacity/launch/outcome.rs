@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::metrics;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// Karpenter cuts messages of conditions here.
 const MESSAGE: usize = 300;
@@ -50,23 +50,23 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
 }
 
 /// Something was out of stock; the claim looks elsewhere, and somebody may want to know why.
-pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Step {
-    Step::Note(Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
+pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Operation {
+    Operation::Note(Event::warning(ObjectReference::of(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
 }
 
 /// The machine's labels, where the claim's own win, and the instance profile that must stay while the machine runs.
-pub(super) fn metadata(claim: &NodeClaim, parts: &ClaimParts, profile: &str) -> Step {
+pub(super) fn metadata(claim: &NodeClaim, parts: &ClaimParts, profile: &str) -> Operation {
     let mut labels: BTreeMap<String, String> = parts.labels.clone();
     labels.extend(claim.metadata.labels.clone().unwrap_or_default());
     let mut metadata = json!({"labels": labels});
     if !profile.is_empty() {
         metadata["annotations"] = json!({annotation::INSTANCE_PROFILE_NAME: profile});
     }
-    Step::Patch(target(claim), json!({"metadata": metadata}))
+    Operation::Patch(target(claim), json!({"metadata": metadata}))
 }
 
 /// The status of a claim that has its instance.
-pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) -> Step {
+pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) -> Operation {
     let mut changed = claim.clone();
     changed.initialize(now);
     let status = changed.status.get_or_insert_default();
@@ -79,7 +79,7 @@ pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) ->
 }
 
 /// A choice could not even be made.
-pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> Vec<Step> {
+pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> Vec<Operation> {
     let message = daemon::error::chain(refusal);
     match refusal {
         Refusal::InsufficientCapacity(_) => failed(claim, &Failure::InsufficientCapacity { message }, now),
@@ -88,26 +88,26 @@ pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> V
 }
 
 /// A claim without an instance: out of stock, it goes and its pods are planned anew; else it says why and waits.
-pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Vec<Step> {
+pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Vec<Operation> {
     match failure {
         Failure::InsufficientCapacity { message } => {
-            let note = Note::warning(Object::of(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
-            vec![Step::Note(note), Step::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())]
+            let note = Event::warning(ObjectReference::of(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
+            vec![Operation::Note(note), Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())]
         }
         Failure::Create { reason, message } => {
             let mut changed = claim.clone();
             changed.initialize(now);
             let message: String = message.chars().take(MESSAGE).collect();
             changed.set_unknown(condition::LAUNCHED, reason, &message, now);
-            let note = Note::warning(Object::of(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
+            let note = Event::warning(ObjectReference::of(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
             // The event first: somebody may have changed the claim meanwhile, and the reason must not be lost.
-            vec![Step::Note(note), write_status(claim, &changed)]
+            vec![Operation::Note(note), write_status(claim, &changed)]
         }
     }
 }
 
-fn write_status(before: &NodeClaim, after: &NodeClaim) -> Step {
-    Step::PatchStatus(target(before), patches::status(&before.metadata, &before.status, &after.status))
+fn write_status(before: &NodeClaim, after: &NodeClaim) -> Operation {
+    Operation::PatchStatus(target(before), patches::status(&before.metadata, &before.status, &after.status))
 }
 
 fn target(claim: &NodeClaim) -> Target {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Reading, unread};
+use super::{MemoryReading, unread};
 use crate::fixture::{self, PROVIDER_ID};
 use crate::state::index::Index;
 
@@ -34,7 +34,7 @@ fn a_registered_node_is_read_once() {
     let mut read = BTreeSet::from(["aws:///us-west-2a/i-gone".to_owned()]);
     let found = unread(&index, &mut read);
     assert!(read.is_empty(), "nodes that are gone are forgotten");
-    let expected = Reading {
+    let expected = MemoryReading {
         class: "default".to_owned(),
         instance_type: "m5.large".to_owned(),
         image: "ami-1".to_owned(),

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use planner::CapacityType;
 use thiserror::Error;
 
-use super::Market;
+use super::Offerings;
 use crate::metrics;
 use crate::state::cluster::Cluster;
 
@@ -23,7 +23,7 @@ enum Unanswered {
     Empty(#[from] NoPrices),
 }
 
-impl Market {
+impl Offerings {
     /// Asks for the prices of one market (spot or on-demand) for ever; plans anew where they are others now.
     pub async fn follow_prices(
         self: Arc<Self>,
@@ -117,20 +117,20 @@ mod tests {
     use planner::CapacityType;
 
     use super::seed;
-    use crate::capacity::memory_overhead::Reading;
-    use crate::capacity::offerings::Market;
+    use crate::capacity::memory_overhead::MemoryReading;
+    use crate::capacity::offerings::Offerings;
     use crate::metrics;
     use crate::settings::Gates;
 
     const TYPE: &str = "m5.large";
     const ZONE: &str = "us-west-2a";
 
-    fn market() -> (FakeCloud, Market) {
+    fn market() -> (FakeCloud, Offerings) {
         let fake = FakeCloud::builder("us-west-2").only_types(&[TYPE]).build().unwrap();
-        (fake.clone(), Market::new(Arc::new(fake), CloudSettings::default(), Gates::default()))
+        (fake.clone(), Offerings::new(Arc::new(fake), CloudSettings::default(), Gates::default()))
     }
 
-    fn price(market: &Market, capacity_type: CapacityType) -> Option<i64> {
+    fn price(market: &Offerings, capacity_type: CapacityType) -> Option<i64> {
         market.state().prices.price(capacity_type, TYPE, ZONE).map(|price| price.0)
     }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_reading_waits_until_its_class_is_known() {
         let (_, market) = market();
-        let reading = Reading {
+        let reading = MemoryReading {
             class: "default".to_owned(),
             instance_type: TYPE.to_owned(),
             image: "ami-1".to_owned(),

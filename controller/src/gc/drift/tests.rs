@@ -8,7 +8,7 @@ use cloud::Instance;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
 use serde_json::{Value, json};
 
-use super::{World, decide};
+use super::{DriftContext, decide};
 use crate::fixture::{PROVIDER_ID, at, body, claim, class, condition as cond, merge, pool, status, words, written};
 use crate::reconcile::hashes::OF_CLASS;
 use crate::state::index::Index;
@@ -43,8 +43,8 @@ fn instances() -> BTreeMap<String, Instance> {
     [(PROVIDER_ID.to_owned(), instance)].into()
 }
 
-fn world(instances: &BTreeMap<String, Instance>) -> World<'_> {
-    World { instances, resolved: &|_| None, catalogue: &|_| None }
+fn world(instances: &BTreeMap<String, Instance>) -> DriftContext<'_> {
+    DriftContext { instances, resolved: &|_| None, catalogue: &|_| None }
 }
 
 fn drifted(reason: &str) -> Value {
@@ -167,7 +167,7 @@ fn a_type_that_is_not_sold_any_more_as_it_was_bought_has_drifted_after_an_hour()
         };
         let catalogue = Arc::new(Catalogue { types: vec![kind], ..Catalogue::default() });
         let instances = instances();
-        let world = World { catalogue: &|_| Some(Arc::clone(&catalogue)), ..world(&instances) };
+        let world = DriftContext { catalogue: &|_| Some(Arc::clone(&catalogue)), ..world(&instances) };
         let found = written(&decide(&index, &world, at(age)), condition::DRIFTED).map(|(_, reason, _)| reason);
         assert_eq!(found, drifts.then(|| reason::INSTANCE_TYPE_NOT_FOUND.to_owned()), "{what}");
     }

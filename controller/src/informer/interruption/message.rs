@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Kind;
+use super::NoticeKind;
 
 /// The envelope's version that EventBridge sends.
 const VERSION: &str = "0";
@@ -15,7 +15,7 @@ pub enum Message {
     /// Something about these instances.
     Notice {
         /// What.
-        kind: Kind,
+        kind: NoticeKind,
         /// `i-...`.
         instances: Vec<String>,
         /// When it happened.
@@ -28,7 +28,7 @@ pub enum Message {
 impl Message {
     /// The word in metrics.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn kind_label(&self) -> &'static str {
         match self {
             Self::Notice { kind, .. } => kind.as_str(),
             Self::Nothing => "no_op",
@@ -68,36 +68,36 @@ pub fn parse(body: &str) -> Result<Message, String> {
     }
     let detail = &envelope.detail;
     let kind = match (envelope.source.as_str(), envelope.detail_type.as_str()) {
-        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => Some(Kind::SpotInterrupted),
-        ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Some(Kind::RebalanceRecommendation),
+        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => Some(NoticeKind::SpotInterrupted),
+        ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Some(NoticeKind::RebalanceRecommendation),
         ("aws.ec2", "EC2 Instance State-change Notification") => ending(text(detail, "state")?),
         ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
-            Some(Kind::CapacityReservationInterrupted)
+            Some(NoticeKind::CapacityReservationInterrupted)
         }
         ("aws.health", "AWS Health Event") => scheduled(detail)?,
         _ => None,
     };
     let Some(kind) = kind else { return Ok(Message::Nothing) };
     let instances = match kind {
-        Kind::ScheduledChange => affected(detail)?,
+        NoticeKind::ScheduledChange => affected(detail)?,
         _ => vec![text(detail, "instance-id")?.to_owned()],
     };
     Ok(Message::Notice { kind, instances, at: envelope.time.parse().ok() })
 }
 
 /// A state from which an instance does not come back by itself. EC2's letters may be of either case.
-fn ending(state: &str) -> Option<Kind> {
+fn ending(state: &str) -> Option<NoticeKind> {
     match state.to_ascii_lowercase().as_str() {
-        "stopping" | "stopped" => Some(Kind::InstanceStopped),
-        "shutting-down" | "terminated" => Some(Kind::InstanceTerminated),
+        "stopping" | "stopped" => Some(NoticeKind::InstanceStopped),
+        "shutting-down" | "terminated" => Some(NoticeKind::InstanceTerminated),
         _ => None,
     }
 }
 
 /// AWS Health tells of all services and of all that is over, too.
-fn scheduled(detail: &Value) -> Result<Option<Kind>, String> {
+fn scheduled(detail: &Value) -> Result<Option<NoticeKind>, String> {
     let ours = text(detail, "service")? == "EC2" && text(detail, "eventTypeCategory")? == "scheduledChange";
-    Ok(ours.then_some(Kind::ScheduledChange))
+    Ok(ours.then_some(NoticeKind::ScheduledChange))
 }
 
 /// An event without entities is about the account.
@@ -115,7 +115,7 @@ fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Kind, Message, parse};
+    use super::{NoticeKind, Message, parse};
 
     fn envelope(source: &str, kind: &str, detail: &Value) -> String {
         json!({
@@ -140,19 +140,19 @@ mod tests {
             envelope("aws.health", "AWS Health Event", &detail)
         };
         let rows = [
-            (ec2("EC2 Spot Instance Interruption Warning", &one), Some((Kind::SpotInterrupted, 1))),
-            (ec2("EC2 Instance Rebalance Recommendation", &one), Some((Kind::RebalanceRecommendation, 1))),
+            (ec2("EC2 Spot Instance Interruption Warning", &one), Some((NoticeKind::SpotInterrupted, 1))),
+            (ec2("EC2 Instance Rebalance Recommendation", &one), Some((NoticeKind::RebalanceRecommendation, 1))),
             (
                 ec2("EC2 Capacity Reservation Instance Interruption Warning", &one),
-                Some((Kind::CapacityReservationInterrupted, 1)),
+                Some((NoticeKind::CapacityReservationInterrupted, 1)),
             ),
-            (state("stopping"), Some((Kind::InstanceStopped, 1))),
-            (state("STOPPED"), Some((Kind::InstanceStopped, 1))),
-            (state("Shutting-Down"), Some((Kind::InstanceTerminated, 1))),
-            (state("terminated"), Some((Kind::InstanceTerminated, 1))),
+            (state("stopping"), Some((NoticeKind::InstanceStopped, 1))),
+            (state("STOPPED"), Some((NoticeKind::InstanceStopped, 1))),
+            (state("Shutting-Down"), Some((NoticeKind::InstanceTerminated, 1))),
+            (state("terminated"), Some((NoticeKind::InstanceTerminated, 1))),
             (state("running"), None),
             (state("pending"), None),
-            (health("EC2", "scheduledChange"), Some((Kind::ScheduledChange, 2))),
+            (health("EC2", "scheduledChange"), Some((NoticeKind::ScheduledChange, 2))),
             (health("EC2", "issue"), None),
             (health("RDS", "scheduledChange"), None),
             (ec2("EC2 Fleet Instance Change", &one), None),

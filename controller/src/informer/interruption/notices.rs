@@ -48,7 +48,7 @@ impl Notices {
 
     /// What is said of a claim.
     #[must_use]
-    pub fn of(&self, claim: &str) -> Option<Notice> {
+    pub fn latest(&self, claim: &str) -> Option<Notice> {
         self.all().get(claim).map(|pending| pending.notice.clone())
     }
 
@@ -87,7 +87,7 @@ impl Notices {
 mod tests {
     use super::{Notice, Notices};
     use crate::fixture::at;
-    use crate::informer::interruption::Kind;
+    use crate::informer::interruption::NoticeKind;
 
     #[test]
     fn the_last_answer_about_checks_counts_for_three_minutes() {
@@ -105,17 +105,17 @@ mod tests {
     #[test]
     fn all_who_said_it_hear_when_it_is_done() {
         let notices = Notices::default();
-        let soon = Notice { kind: Kind::SpotInterrupted, deadline: Some(at(10)) };
+        let soon = Notice { kind: NoticeKind::SpotInterrupted, deadline: Some(at(10)) };
         let mut answers = [
-            notices.post("a", Notice { kind: Kind::ScheduledChange, deadline: None }),
+            notices.post("a", Notice { kind: NoticeKind::ScheduledChange, deadline: None }),
             notices.post("a", soon.clone()),
-            notices.post("a", Notice { kind: Kind::SpotInterrupted, deadline: Some(at(20)) }),
+            notices.post("a", Notice { kind: NoticeKind::SpotInterrupted, deadline: Some(at(20)) }),
         ];
-        assert_eq!(notices.of("a"), Some(soon), "the earliest deadline counts");
-        assert_eq!(notices.of("b"), None);
+        assert_eq!(notices.latest("a"), Some(soon), "the earliest deadline counts");
+        assert_eq!(notices.latest("b"), None);
         assert!(answers.iter_mut().all(|answer| answer.try_recv().is_err()));
         notices.settle("a");
         assert!(answers.iter_mut().all(|answer| answer.try_recv().is_ok()));
-        assert_eq!(notices.of("a"), None);
+        assert_eq!(notices.latest("a"), None);
     }
 }

@@ -17,13 +17,13 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::message::{Message, parse};
-use super::{Kind, Notice, Notices};
-use crate::capacity::offerings::Market;
+use super::{NoticeKind, Notice, Notices};
+use crate::capacity::offerings::Offerings;
 use crate::metrics;
-use crate::reconcile::work::Work;
+use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 
 /// Calls that wait for messages side by side: ten messages a call, and each call waits until its ten are dealt with.
 const RECEIVERS: usize = 4;
@@ -46,11 +46,11 @@ pub struct Listener {
     /// The queue's name.
     pub queue: String,
     /// What stands for the controller in events.
-    pub controller: Object,
+    pub controller: ObjectReference,
     /// Whose instances are whose.
     pub cluster: Arc<Cluster>,
     /// The calls.
-    pub market: Arc<Market>,
+    pub market: Arc<Offerings>,
     /// Where notices are laid.
     pub notices: Arc<Notices>,
     /// Where they are counted.
@@ -59,37 +59,37 @@ pub struct Listener {
 
 /// What to do about a message.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct MessageDecision {
     /// Claims to give up, and why.
     pub notices: Vec<(String, Notice)>,
     /// Events.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Event>,
 }
 
 /// Decides about a message: instances of nobody, and claims that are on their way out, are left alone.
 #[must_use]
-pub fn decide(message: &Message, index: &Index) -> Decision {
-    let Message::Notice { kind, instances, at } = message else { return Decision::default() };
+pub fn decide(message: &Message, index: &Index) -> MessageDecision {
+    let Message::Notice { kind, instances, at } = message else { return MessageDecision::default() };
     let claims = instances.iter().filter_map(|id| index.claim_of_instance(id));
-    let mut decision = Decision::default();
+    let mut decision = MessageDecision::default();
     for claim in claims.filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
-        if *kind == Kind::RebalanceRecommendation {
+        if *kind == NoticeKind::RebalanceRecommendation {
             decision.notes.extend(advice(claim, index));
             continue;
         }
-        let spot = *kind == Kind::SpotInterrupted;
+        let spot = *kind == NoticeKind::SpotInterrupted;
         let deadline = at.filter(|_| spot).and_then(|at| at.checked_add(SPOT_NOTICE).ok());
         decision.notices.push((claim.metadata.name.clone().unwrap_or_default(), Notice { kind: *kind, deadline }));
     }
     decision
 }
 
-fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Note> {
-    let kind = Kind::RebalanceRecommendation;
+fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Event> {
+    let kind = NoticeKind::RebalanceRecommendation;
     let nodes = index.nodes_of(provider_id(claim).unwrap_or_default());
     let objects =
-        std::iter::once(Object::of(claim.as_ref())).chain(nodes.into_iter().map(|node| Object::of(node.as_ref())));
-    objects.map(|object| Note::normal(object, kind.event(), kind.sentence().to_owned())).collect()
+        std::iter::once(ObjectReference::of(claim.as_ref())).chain(nodes.into_iter().map(|node| ObjectReference::of(node.as_ref())));
+    objects.map(|object| Event::normal(object, kind.event(), kind.sentence().to_owned())).collect()
 }
 
 impl Listener {
@@ -98,7 +98,7 @@ impl Listener {
         while !self.cluster.read(Index::is_synced) {
             tokio::time::sleep(UNSYNCED).await;
         }
-        let state = Arc::new(State::default());
+        let state = Arc::new(QueueState::default());
         let mut receivers = JoinSet::new();
         for _ in 0..RECEIVERS {
             receivers.spawn(Arc::clone(&self).receive(Arc::clone(&state)));
@@ -106,7 +106,7 @@ impl Listener {
         while receivers.join_next().await.is_some() {}
     }
 
-    async fn receive(self: Arc<Self>, state: Arc<State>) {
+    async fn receive(self: Arc<Self>, state: Arc<QueueState>) {
         let cloud = self.market.cloud();
         let (mut url, mut retry) = (None, FIRST_RETRY);
         loop {
@@ -133,16 +133,16 @@ impl Listener {
         }
     }
 
-    fn works(&self, state: &State) {
+    fn works(&self, state: &QueueState) {
         if state.turns_to("") {
             log::info!(queue = self.queue.as_str(); "listening to the interruption queue");
             let message = format!("listening to the interruption queue {}", self.queue);
-            self.tell(Note::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
+            self.record(Event::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
         }
         self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 1.0);
     }
 
-    fn fails(&self, state: &State, error: &CloudError) {
+    fn fails(&self, state: &QueueState, error: &CloudError) {
         self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 0.0);
         if !state.turns_to(&error.code) {
             return;
@@ -157,10 +157,10 @@ impl Listener {
         let (queue, text) = (self.queue.as_str(), daemon::error::chain(error));
         log::error!(queue, error = text.as_str(), cure; "the interruption queue cannot be read; agents go on without it");
         let message = format!("cannot read the interruption queue {queue}: {text}; {cure}; agents go on without it");
-        self.tell(Note::warning(self.controller.clone(), reason::INTERRUPTION_QUEUE_UNREADABLE, message));
+        self.record(Event::warning(self.controller.clone(), reason::INTERRUPTION_QUEUE_UNREADABLE, message));
     }
 
-    fn tell(&self, note: Note) {
+    fn record(&self, note: Event) {
         self.cluster.notes.publish(note);
     }
 
@@ -197,7 +197,7 @@ impl Listener {
                 return true;
             }
         };
-        self.metrics.add(&metrics::MESSAGES_RECEIVED, &[read.word()], 1.0);
+        self.metrics.add(&metrics::MESSAGES_RECEIVED, &[read.kind_label()], 1.0);
         let decision = self.cluster.read(|index| decide(&read, index));
         decision.notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
         let answers = join_all(decision.notices.into_iter().map(|(claim, notice)| self.post(claim, notice)));
@@ -213,16 +213,16 @@ impl Listener {
     fn post(&self, claim: String, notice: Notice) -> oneshot::Receiver<()> {
         log::info!(claim = claim.as_str(), kind = notice.kind.as_str(); "EC2 gave notice of an instance");
         let answer = self.notices.post(&claim, notice);
-        self.cluster.queue.add(Work::Claim(claim));
+        self.cluster.queue.add(WorkItem::Claim(claim));
         answer
     }
 }
 
 /// How it goes with the queue: nothing yet, well (an empty word), or EC2's code for the trouble. Told when it changes.
 #[derive(Default)]
-struct State(Mutex<Option<String>>);
+struct QueueState(Mutex<Option<String>>);
 
-impl State {
+impl QueueState {
     fn turns_to(&self, word: &str) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = state.as_deref() != Some(word);
@@ -236,7 +236,7 @@ mod tests {
     use api::condition;
     use serde_json::json;
 
-    use super::{Decision, Index, Kind, Message, Notice, State, decide};
+    use super::{MessageDecision, Index, NoticeKind, Message, Notice, QueueState, decide};
     use crate::fixture::{at, claim, condition as cond, merge, status};
 
     fn index(change: &serde_json::Value) -> Index {
@@ -247,13 +247,13 @@ mod tests {
         index
     }
 
-    fn message(kind: Kind, instances: &[&str]) -> Message {
+    fn message(kind: NoticeKind, instances: &[&str]) -> Message {
         Message::Notice { kind, instances: instances.iter().map(|id| (*id).to_owned()).collect(), at: Some(at(60)) }
     }
 
-    fn given_up(kind: Kind, deadline: Option<i64>) -> Decision {
+    fn given_up(kind: NoticeKind, deadline: Option<i64>) -> MessageDecision {
         let notice = Notice { kind, deadline: deadline.map(at) };
-        Decision { notices: vec![("default-1".to_owned(), notice)], notes: Vec::new() }
+        MessageDecision { notices: vec![("default-1".to_owned(), notice)], notes: Vec::new() }
     }
 
     #[test]
@@ -261,16 +261,16 @@ mod tests {
         let index = index(&json!({}));
         let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
         let rows = [
-            (message(Kind::SpotInterrupted, &[&id]), given_up(Kind::SpotInterrupted, Some(180))),
-            (message(Kind::InstanceStopped, &[&id]), given_up(Kind::InstanceStopped, None)),
-            (message(Kind::ScheduledChange, &["i-other", &id]), given_up(Kind::ScheduledChange, None)),
-            (message(Kind::SpotInterrupted, &["i-other"]), Decision::default()),
-            (Message::Nothing, Decision::default()),
+            (message(NoticeKind::SpotInterrupted, &[&id]), given_up(NoticeKind::SpotInterrupted, Some(180))),
+            (message(NoticeKind::InstanceStopped, &[&id]), given_up(NoticeKind::InstanceStopped, None)),
+            (message(NoticeKind::ScheduledChange, &["i-other", &id]), given_up(NoticeKind::ScheduledChange, None)),
+            (message(NoticeKind::SpotInterrupted, &["i-other"]), MessageDecision::default()),
+            (Message::Nothing, MessageDecision::default()),
         ];
         for (message, expected) in rows {
             assert_eq!(decide(&message, &index), expected, "{message:?}");
         }
-        let advice = decide(&message(Kind::RebalanceRecommendation, &[&id]), &index);
+        let advice = decide(&message(NoticeKind::RebalanceRecommendation, &[&id]), &index);
         assert_eq!(advice.notices, []);
         assert_eq!(advice.notes.iter().map(|note| note.reason()).collect::<Vec<_>>(), ["SpotRebalanceRecommendation"]);
     }
@@ -279,14 +279,14 @@ mod tests {
     fn a_claim_on_its_way_out_is_left_alone() {
         let index = index(&json!({"metadata": {"deletionTimestamp": at(30).to_string()}}));
         let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
-        for kind in [Kind::SpotInterrupted, Kind::RebalanceRecommendation, Kind::InstanceTerminated] {
-            assert_eq!(decide(&message(kind, &[&id]), &index), Decision::default(), "{kind:?}");
+        for kind in [NoticeKind::SpotInterrupted, NoticeKind::RebalanceRecommendation, NoticeKind::InstanceTerminated] {
+            assert_eq!(decide(&message(kind, &[&id]), &index), MessageDecision::default(), "{kind:?}");
         }
     }
 
     #[test]
     fn trouble_is_told_when_it_changes() {
-        let state = State::default();
+        let state = QueueState::default();
         let told = ["QueueDoesNotExist", "QueueDoesNotExist", "", "", "AccessDenied"].map(|word| state.turns_to(word));
         assert_eq!(told, [true, false, true, false, true]);
     }

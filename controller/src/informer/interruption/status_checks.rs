@@ -8,10 +8,10 @@ use cloud::{InstanceStatus, Kind as Failure};
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Kind, Notice, Notices};
-use crate::capacity::offerings::Market;
+use super::{NoticeKind, Notice, Notices};
+use crate::capacity::offerings::Offerings;
 use crate::metrics;
-use crate::reconcile::work::Work;
+use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 
@@ -29,7 +29,7 @@ pub struct Finding {
     /// Its claim.
     pub claim: String,
     /// All that ails it, the worst first.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<NoticeKind>,
 }
 
 impl Finding {
@@ -37,7 +37,7 @@ impl Finding {
     #[must_use]
     pub fn notice(&self, now: Timestamp) -> Option<Notice> {
         let kind = *self.kinds.first()?;
-        Some(Notice { kind, deadline: (kind != Kind::EventStatus).then_some(now) })
+        Some(Notice { kind, deadline: (kind != NoticeKind::EventStatus).then_some(now) })
     }
 }
 
@@ -70,18 +70,18 @@ fn moment(since: &Option<String>) -> Option<Timestamp> {
     since.as_ref()?.parse().ok()
 }
 
-fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<Kind> {
+fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<NoticeKind> {
     let lasts = |since: &Option<String>| moment(since).is_some_and(|since| now.duration_since(since) >= LASTING);
     let rows = [
-        (Kind::SystemStatus, lasts(&status.system_impaired_since)),
-        (Kind::InstanceStatus, lasts(&status.instance_impaired_since)),
-        (Kind::EventStatus, !status.events.is_empty()),
+        (NoticeKind::SystemStatus, lasts(&status.system_impaired_since)),
+        (NoticeKind::InstanceStatus, lasts(&status.instance_impaired_since)),
+        (NoticeKind::EventStatus, !status.events.is_empty()),
     ];
     rows.into_iter().filter(|(_, holds)| *holds).map(|(kind, _)| kind).collect()
 }
 
 /// Asks for ever, unless it is not allowed.
-pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, notices: Arc<Notices>, metrics: Arc<Metrics>) {
+pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, notices: Arc<Notices>, metrics: Arc<Metrics>) {
     let mut counted = BTreeSet::new();
     loop {
         tokio::time::sleep(PERIOD).await;
@@ -113,14 +113,14 @@ pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Market>, notices:
             log::info!(claim = finding.claim.as_str(), instance = finding.instance.as_str(), kind = notice.kind.as_str(); "an instance is unwell");
             // Nobody waits for the answer: the next look a minute later finds the claim on its way out, or says it again.
             drop(notices.post(&finding.claim, notice));
-            cluster.queue.add(Work::Claim(finding.claim));
+            cluster.queue.add(WorkItem::Claim(finding.claim));
         }
     }
 }
 
 /// Each ailment of an instance counts once until it is over.
-fn count(found: &[Finding], counted: &mut BTreeSet<(String, Kind)>, metrics: &Metrics) {
-    let now: BTreeSet<(String, Kind)> =
+fn count(found: &[Finding], counted: &mut BTreeSet<(String, NoticeKind)>, metrics: &Metrics) {
+    let now: BTreeSet<(String, NoticeKind)> =
         found.iter().flat_map(|finding| finding.kinds.iter().map(|kind| (finding.instance.clone(), *kind))).collect();
     for (_, kind) in now.difference(counted) {
         metrics.add(&metrics::STATUS_UNHEALTHY, &[kind.as_str()], 1.0);
@@ -133,7 +133,7 @@ mod tests {
     use api::condition;
     use cloud::{InstanceStatus, StatusEvent};
 
-    use super::{Index, Kind, find, impaired};
+    use super::{Index, NoticeKind, find, impaired};
     use crate::fixture::{at, claim, condition as cond, status};
 
     #[test]
@@ -171,18 +171,18 @@ mod tests {
             (InstanceStatus { system_impaired_since: since(181), ..well.clone() }, vec![], None),
             (
                 InstanceStatus { system_impaired_since: since(180), ..well.clone() },
-                vec![Kind::SystemStatus],
+                vec![NoticeKind::SystemStatus],
                 Some(at(300)),
             ),
             (
                 InstanceStatus { instance_impaired_since: since(0), ..well.clone() },
-                vec![Kind::InstanceStatus],
+                vec![NoticeKind::InstanceStatus],
                 Some(at(300)),
             ),
-            (InstanceStatus { events: vec![event.clone()], ..well.clone() }, vec![Kind::EventStatus], None),
+            (InstanceStatus { events: vec![event.clone()], ..well.clone() }, vec![NoticeKind::EventStatus], None),
             (
                 InstanceStatus { events: vec![event.clone()], system_impaired_since: since(0), ..well.clone() },
-                vec![Kind::SystemStatus, Kind::EventStatus],
+                vec![NoticeKind::SystemStatus, NoticeKind::EventStatus],
                 Some(at(300)),
             ),
             (InstanceStatus { instance: "i-other".to_owned(), events: vec![event], ..well }, vec![], None),

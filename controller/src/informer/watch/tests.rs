@@ -12,7 +12,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::watch;
 use crate::state::cluster::Cluster;
-use crate::write::events::Notes;
+use crate::write::events::EventRecorder;
 
 /// Generous: it takes milliseconds.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ async fn a_broken_object_is_named_and_the_rest_goes_on() {
     // kube asks for a provider although the fake speaks plain HTTP; a second installation changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
-    let (notes, mut told) = Notes::new();
+    let (notes, mut told) = EventRecorder::new();
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, notes);
     let watching = tokio::spawn(watch::<Pod>(client, Arc::clone(&cluster)));

@@ -10,14 +10,14 @@ use jiff::Timestamp;
 use super::since;
 use crate::metrics::conditions::{self as metrics, Conditions};
 use crate::metrics::gauge_set::Sample;
-use crate::state::index::{End, Index, Kept, Said, Speaker, Turn};
+use crate::state::index::{ObjectEnd, Index, Indexed, ConditionView, ConditionOwner, Transition};
 
-fn of(speaker: Speaker) -> &'static Conditions {
+fn metrics_of(speaker: ConditionOwner) -> &'static Conditions {
     match speaker {
-        Speaker::Claim => &metrics::CLAIMS,
-        Speaker::Node => &metrics::NODES,
-        Speaker::Pool => &metrics::POOLS,
-        Speaker::Class => &metrics::CLASSES,
+        ConditionOwner::Claim => &metrics::CLAIMS,
+        ConditionOwner::Node => &metrics::NODES,
+        ConditionOwner::Pool => &metrics::POOLS,
+        ConditionOwner::Class => &metrics::CLASSES,
     }
 }
 
@@ -31,13 +31,13 @@ pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
 }
 
 /// Objects by condition, for how long the first of them says so, and for how long the slowest is going.
-fn of_kind<K: Kept>(index: &Index, now: Timestamp) -> Vec<Sample> {
-    let Some(told) = K::SPEAKER.map(of) else { return Vec::new() };
+fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
+    let Some(told) = K::SPEAKER.map(metrics_of) else { return Vec::new() };
     let mut found: BTreeMap<[String; 3], (f64, f64)> = BTreeMap::new();
     let mut slowest = 0.0;
     for object in K::table(index).values() {
-        let said = object.said();
-        for Said { type_, status, reason, since: moment } in &said {
+        let said = object.conditions();
+        for ConditionView { type_, status, reason, since: moment } in &said {
             let (count, longest) = found.entry([type_, status, reason].map(|it| (*it).to_owned())).or_default();
             *count += 1.0;
             *longest = longest.max(moment.map_or(0.0, |moment| since(moment, now)));
@@ -55,15 +55,15 @@ fn of_kind<K: Kept>(index: &Index, now: Timestamp) -> Vec<Sample> {
 }
 
 /// Counts conditions that have turned, and objects that have ended.
-pub(super) fn count((turned, ended): (Vec<Turn>, Vec<End>), metrics: &Metrics) {
+pub(super) fn count((turned, ended): (Vec<Transition>, Vec<ObjectEnd>), metrics: &Metrics) {
     for turn in turned {
-        let told = of(turn.speaker);
+        let told = metrics_of(turn.speaker);
         metrics.add(&told.transitions, &[&turn.type_, &turn.status, &turn.reason], 1.0);
         if let Some((status, seconds)) = &turn.before {
             metrics.observe(&told.held, &[&turn.type_, status], *seconds);
         }
     }
-    for End { speaker, took } in ended {
-        metrics.observe(&of(speaker).ended, &[], took);
+    for ObjectEnd { speaker, took } in ended {
+        metrics.observe(&metrics_of(speaker).ended, &[], took);
     }
 }

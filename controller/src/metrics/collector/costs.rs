@@ -7,7 +7,7 @@ use api::label;
 use api::objects::Pod;
 use api::quantity::{CPU, MEMORY};
 
-use super::{Amounts, Machine, pods};
+use super::{Amounts, NodeSample, pods};
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 use crate::state::index::Index;
@@ -30,7 +30,7 @@ struct Cost {
     pods: f64,
 }
 
-pub(super) fn samples(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
+pub(super) fn samples(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample> {
     let mut by_pool: BTreeMap<&str, f64> = BTreeMap::new();
     for machine in machines {
         *by_pool.entry(machine.pool).or_default() += machine.price.unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn samples(index: &Index, machines: &[Machine<'_>]) -> Vec<Sample> {
 }
 
 /// Nodes by pool, instance type and capacity type; the rarest, the last names among equals, are told together.
-fn kinds(machines: &[Machine<'_>]) -> Vec<Sample> {
+fn kinds(machines: &[NodeSample<'_>]) -> Vec<Sample> {
     let mut counts: BTreeMap<[&str; 3], f64> = BTreeMap::new();
     for machine in machines {
         *counts.entry([machine.pool, machine.kind, machine.capacity_type]).or_default() += 1.0;
@@ -64,7 +64,7 @@ fn kinds(machines: &[Machine<'_>]) -> Vec<Sample> {
     kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, &labels, count)).collect()
 }
 
-fn workloads(index: &Index, machines: &[Machine<'_>]) -> BTreeMap<Workload, Cost> {
+fn workloads(index: &Index, machines: &[NodeSample<'_>]) -> BTreeMap<Workload, Cost> {
     let mut costs: BTreeMap<Workload, Cost> = BTreeMap::new();
     for machine in machines {
         let pods: Vec<&Pod> =

@@ -13,7 +13,7 @@ use super::{Amounts, RESOURCES, add, amounts, since, units};
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 use crate::state::index::Index;
-use crate::state::pod_decisions::Decisions;
+use crate::state::pod_decisions::PodDecisions;
 
 /// Pods of which it is told how long they wait.
 const TOLD: usize = 10;
@@ -41,13 +41,13 @@ pub(super) fn limits(pod: &Pod) -> Amounts {
     with_itself(total)
 }
 
-pub(super) fn samples(index: &Index, decisions: &Decisions, now: Timestamp) -> Vec<Sample> {
+pub(super) fn samples(index: &Index, decisions: &PodDecisions, now: Timestamp) -> Vec<Sample> {
     let mut states: BTreeMap<[&str; 4], f64> = BTreeMap::new();
     let mut waiting = Waiting::default();
     for pod in index.pods.values() {
         *states.entry(state(index, pod)).or_default() += 1.0;
         if !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Running" {
-            waiting.look(pod, decisions, now);
+            waiting.add(pod, decisions, now);
         }
     }
     let states = states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, labels, *count));
@@ -65,7 +65,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn look(&mut self, pod: &'a Pod, decisions: &Decisions, now: Timestamp) {
+    fn add(&mut self, pod: &'a Pod, decisions: &PodDecisions, now: Timestamp) {
         let (Some(created), Some(uid)) = (&pod.metadata.creation_timestamp, &pod.metadata.uid) else { return };
         let (age, placed) = (since(created.0, now), decisions.placed(uid).map(|moment| since(moment, now)));
         self.unstarted.offer(pod, age);
@@ -134,7 +134,7 @@ impl Waits {
     }
 
     /// Measures those that were not measured yet and have come so far.
-    pub fn observe(&self, index: &Index, decisions: &Decisions, metrics: &Metrics) {
+    pub fn observe(&self, index: &Index, decisions: &PodDecisions, metrics: &Metrics) {
         let alive: BTreeSet<&str> = index.pods.values().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         let steps = [

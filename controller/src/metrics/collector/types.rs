@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use planner::{InstanceType, Offering};
 
-use super::{Machine, units};
+use super::{NodeSample, units};
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 
@@ -13,7 +13,7 @@ use crate::metrics::gauge_set::Sample;
 const TYPES: usize = 10;
 
 /// What the machine costs at the moment, in dollars an hour; `None` when nobody knows.
-pub(super) fn price(machine: &Machine<'_>) -> Option<f64> {
+pub(super) fn price(machine: &NodeSample<'_>) -> Option<f64> {
     let offered = |offering: &&Offering| {
         offering.zone == machine.zone && offering.capacity_type.as_str() == machine.capacity_type
     };
@@ -24,13 +24,13 @@ fn dollars(offering: &Offering) -> f64 {
     offering.price.0 as f64 / 1e6
 }
 
-fn entry<'a>(machine: &'a Machine<'_>) -> Option<&'a InstanceType> {
+fn entry<'a>(machine: &'a NodeSample<'_>) -> Option<&'a InstanceType> {
     let types = &machine.catalogue.as_ref()?.types;
     let position = types.binary_search_by(|one| one.name.as_str().cmp(machine.kind)).ok()?;
     types.get(position)
 }
 
-pub(super) fn samples(machines: &[Machine<'_>]) -> Vec<Sample> {
+pub(super) fn samples(machines: &[NodeSample<'_>]) -> Vec<Sample> {
     let mut counts: BTreeMap<&str, (usize, &InstanceType)> = BTreeMap::new();
     for machine in machines {
         if let Some(found) = entry(machine) {

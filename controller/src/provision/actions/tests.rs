@@ -9,7 +9,7 @@ use planner::{
 use serde_json::json;
 use snapshot::Built;
 
-use super::{Outcome, of};
+use super::{PlanActions, from_plan};
 use crate::fixture::{class, node, pod, pool, words};
 use crate::state::index::Index;
 
@@ -23,7 +23,7 @@ fn waiting(buffer: bool) -> planner::Pod {
     }
 }
 
-fn outcome(buffer: bool, verdict: PodVerdict) -> Outcome {
+fn outcome(buffer: bool, verdict: PodVerdict) -> PlanActions {
     let mut index = Index::default();
     let now = Timestamp::UNIX_EPOCH;
     drop(index.apply(pod(&json!({"spec": {"nodeName": null}})).as_ref().clone(), now, true));
@@ -49,10 +49,10 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> Outcome {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(buffer)], ..Snapshot::default() };
-    of(&index, &Built { snapshot, ..Built::default() }, &plan, &[])
+    from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, &[])
 }
 
-fn told(outcome: &Outcome) -> Vec<(&str, &str)> {
+fn told(outcome: &PlanActions) -> Vec<(&str, &str)> {
     outcome.notes.iter().map(|note| (note.reason(), note.message())).collect()
 }
 
@@ -109,7 +109,7 @@ fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
     for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
         let plan = Plan { report: report.clone(), ..Plan::default() };
         let snapshot = Snapshot { pods, ..Snapshot::default() };
-        let outcome = of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]);
+        let outcome = from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, &[]);
         let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
         assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
     }
@@ -133,7 +133,7 @@ fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_js
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![leaving], ..Snapshot::default() };
-    words(&of(&index, &Built { snapshot, ..Built::default() }, &plan, &[]).approvals)
+    words(&from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, &[]).approvals)
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_replacement_is_approved_once_each_pod_has_a_place_on_a_node_that_is_up() {
 }
 
 /// A plan with one launch for a pod that waits and one that a move waits for; the pod of `node-1` has room on the latter.
-fn moving(begin: &[usize]) -> Outcome {
+fn moving(begin: &[usize]) -> PlanActions {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
     drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
@@ -189,7 +189,7 @@ fn moving(begin: &[usize]) -> Outcome {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(false)], ..Snapshot::default() };
-    of(&index, &Built { snapshot, ..Built::default() }, &plan, begin)
+    from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, begin)
 }
 
 #[test]

@@ -11,12 +11,12 @@ use serde_json::json;
 use snapshot::Built;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::{Gauges, notes};
+use super::{NodeGauges, notes};
 use crate::fixture::{claim, node, pool, status};
 use crate::metrics::TABLE;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::write::events::{Note, Notes};
+use crate::write::events::{Event, EventRecorder};
 
 /// The node `node-1` of the claim `default-1` and the pool `default`.
 fn index() -> Index {
@@ -37,7 +37,7 @@ fn left_out() -> NodeVerdict {
     NodeVerdict::LeftOut { reason: MoveReason::Empty, finding: "node node-1: goes twice".to_owned() }
 }
 
-fn told(notes: &[Note]) -> Vec<(&str, &str)> {
+fn told(notes: &[Event]) -> Vec<(&str, &str)> {
     notes.iter().map(|note| (note.reason(), note.message())).collect()
 }
 
@@ -125,9 +125,9 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
 /// The page of metrics after one plan that says this of `node-1`.
 fn measured(verdict: NodeVerdict) -> String {
     let (plan_for, _asked) = unbounded_channel();
-    let (way_in, _told) = Notes::new();
+    let (way_in, _told) = EventRecorder::new();
     let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(TABLE));
-    Gauges::default().set(&metrics, &Built::default(), &plan(verdict), &cluster);
+    NodeGauges::default().set(&metrics, &Built::default(), &plan(verdict), &cluster);
     metrics.render()
 }
 
@@ -143,9 +143,9 @@ fn a_node_whose_move_was_left_out_could_go_and_is_no_timeout() {
 #[test]
 fn budgets_are_measured_by_pool_until_the_pool_is_gone() {
     let (plan_for, _asked) = unbounded_channel();
-    let (way_in, _told) = Notes::new();
+    let (way_in, _told) = EventRecorder::new();
     let cluster = Cluster::new(plan_for, way_in);
-    let (metrics, gauges) = (Metrics::new(TABLE), Gauges::default());
+    let (metrics, gauges) = (Metrics::new(TABLE), NodeGauges::default());
     let budgets = Budgets { empty: 1, underutilized: 2, drifted: 3, expired: 4 };
     let own = Pool {
         name: "default".to_owned(),

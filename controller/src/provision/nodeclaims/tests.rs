@@ -5,7 +5,7 @@ use planner::{Launch, MicroDollars, Operator, Resources};
 use serde_json::{Value, json};
 use snapshot::Overlaid;
 
-use super::{Origin, claim};
+use super::{LaunchOrigin, claim};
 use crate::fixture::{class, pool};
 
 fn launch() -> Launch {
@@ -33,7 +33,7 @@ fn launch() -> Launch {
 }
 
 fn made(plan: u64, index: usize, pool_change: &Value, class_change: &Value) -> NodeClaim {
-    let origin = Origin { plan, position: index, overlaid: None };
+    let origin = LaunchOrigin { plan, position: index, overlaid: None };
     claim(&launch(), &origin, &pool(pool_change), &class(class_change))
 }
 
@@ -112,7 +112,7 @@ fn the_claim_asks_for_what_the_plan_found() {
 }
 
 fn annotated(launch: &Launch, overlaid: Option<&Overlaid>) -> Vec<(String, String)> {
-    let origin = Origin { plan: 1, position: 0, overlaid };
+    let origin = LaunchOrigin { plan: 1, position: 0, overlaid };
     let claim = claim(launch, &origin, &pool(&json!({})), &class(&json!({})));
     let annotations = claim.metadata.annotations.into_iter().flatten();
     annotations.filter(|(key, _)| !key.starts_with(annotation::NODEPOOL_HASH)).collect()
@@ -149,7 +149,7 @@ fn a_static_claim_is_made_straight_from_the_template() {
         (tier, vec![("tier", vec!["a", "b"]), (label::CAPACITY_TYPE, vec!["on-demand"])]),
     ];
     for (requirements, expected) in rows {
-        let origin = Origin { plan: 1, position: 0, overlaid: None };
+        let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None };
         let claim = claim(&launch, &origin, &pool(&template(requirements)), &class(&json!({})));
         let found: Vec<(&str, Vec<&str>)> = claim
             .spec
@@ -168,7 +168,7 @@ fn a_static_claim_is_made_straight_from_the_template() {
 #[test]
 fn a_static_claim_with_pods_is_as_the_plan_says() {
     let launch = Launch { purpose: planner::Purpose::Static, ..launch() };
-    let origin = Origin { plan: 1, position: 0, overlaid: None };
+    let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None };
     let planned = Launch { purpose: planner::Purpose::Provision, ..launch.clone() };
     let of = |launch: &Launch| claim(launch, &origin, &pool(&json!({})), &class(&json!({}))).spec.requirements;
     assert_eq!(of(&launch), of(&planned));

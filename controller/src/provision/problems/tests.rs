@@ -10,7 +10,7 @@ use snapshot::{Built, NeverEvicted, Problem, WhyUnused};
 use super::{notes, samples};
 use crate::fixture::{claim, node, pod, pool};
 use crate::state::index::Index;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 
 fn budget(name: &str) -> PodDisruptionBudget {
     serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
@@ -46,11 +46,11 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
     let idle = Problem::SelectsNothing { budget: "default/one".to_owned(), asks: true };
     let unclaimed = Problem::Unclaimed { node: name(), others: 0, pool: "default".to_owned() };
     let rows = [
-        (split("default/web"), Some((Object::of(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),
-        (unclaimed, Some((Object::of(node.as_ref()), reason::NODE_CLAIM_MISSING))),
-        (expire_after, Some((Object::of(claim.as_ref()), reason::INVALID_FIELD))),
-        (consolidate_after, Some((Object::of(pool.as_ref()), reason::DISRUPTION_INVALID))),
-        (idle, Some((Object::of(&budget("one")), reason::SELECTS_NOTHING))),
+        (split("default/web"), Some((ObjectReference::of(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),
+        (unclaimed, Some((ObjectReference::of(node.as_ref()), reason::NODE_CLAIM_MISSING))),
+        (expire_after, Some((ObjectReference::of(claim.as_ref()), reason::INVALID_FIELD))),
+        (consolidate_after, Some((ObjectReference::of(pool.as_ref()), reason::DISRUPTION_INVALID))),
+        (idle, Some((ObjectReference::of(&budget("one")), reason::SELECTS_NOTHING))),
         // It went meanwhile.
         (split("default/gone"), None),
         (Problem::Usage { node: name(), others: 0, why: WhyUnused::Stale }, None),
@@ -58,7 +58,7 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
         (Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }, None),
     ];
     for (problem, expected) in rows {
-        let expected = expected.map(|(object, reason)| Note::warning(object, reason, problem.to_string()));
+        let expected = expected.map(|(object, reason)| Event::warning(object, reason, problem.to_string()));
         let found = notes(&index, &Built { problems: vec![problem], ..Built::default() });
         assert_eq!(found, Vec::from_iter(expected));
     }
@@ -69,7 +69,7 @@ fn instance_types_are_missed_while_a_pod_waits_for_them() {
     let problems = vec![Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }];
     let snapshot = Snapshot { pods: vec![planner::Pod::default()], ..Snapshot::default() };
     let told = notes(&index(), &Built { snapshot, problems, ..Built::default() });
-    assert_eq!(told.iter().map(Note::reason).collect::<Vec<_>>(), [reason::NO_COMPATIBLE_INSTANCE_TYPES]);
+    assert_eq!(told.iter().map(Event::reason).collect::<Vec<_>>(), [reason::NO_COMPATIBLE_INSTANCE_TYPES]);
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn a_pod_that_is_never_evicted_and_all_of_its_budgets_hear_of_it_at_once_and_are
         never_evicted: ["default/web", "default/gone"].map(held).into(),
         ..Built::default()
     };
-    let of_budget = |name| Note::warning(Object::of(&budget(name)), reason::NEVER_EVICTED, problem.to_string());
-    let web = Object::of(index.pods.values().next().unwrap().as_ref());
+    let of_budget = |name| Event::warning(ObjectReference::of(&budget(name)), reason::NEVER_EVICTED, problem.to_string());
+    let web = ObjectReference::of(index.pods.values().next().unwrap().as_ref());
     let message = format!("This pod will never be evicted, so its node is not given back: {why}");
-    let of_pod = Note::warning(web, reason::NEVER_EVICTED, message);
+    let of_pod = Event::warning(web, reason::NEVER_EVICTED, message);
     assert_eq!(notes(&index, &built), [of_budget("one"), of_budget("two"), of_pod]);
     let counts: Vec<(String, f64)> = samples(&built).into_iter().map(|it| (it.labels.concat(), it.value)).collect();
     assert_eq!(counts, [("default".to_owned(), 2.0), ("other".to_owned(), 0.0)]);

@@ -2,7 +2,7 @@
 
 use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
 
-use super::{Built, Duration, Instant, LOOK_AGAIN, Looks, Next, NodeVerdict, Plan, Ripe, next_look, pause_after};
+use super::{Built, Duration, Instant, LOOK_AGAIN, ReplanTimer, NextPass, NodeVerdict, Plan, Ripe, next_look, pause_after};
 
 fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
     let named = |verdict| ("node".to_owned(), verdict);
@@ -76,8 +76,8 @@ fn what_is_freed_together_is_planned_for_together_and_never_sooner_than_a_pause_
         ("when the regular look is nearer", 0, &[9900], 10_000),
     ];
     for (what, pause, freed, expected) in rows {
-        let plan = Next { look: LOOK_AGAIN, pause: Duration::from_millis(pause) };
-        let mut looks = Looks::after(plan, start);
+        let plan = NextPass { look: LOOK_AGAIN, pause: Duration::from_millis(pause) };
+        let mut looks = ReplanTimer::after(plan, start);
         for moment in freed {
             looks.ask_together(at(moment + 200));
         }
@@ -88,7 +88,7 @@ fn what_is_freed_together_is_planned_for_together_and_never_sooner_than_a_pause_
 #[test]
 fn whoever_asks_again_is_answered_after_the_pause() {
     let start = Instant::now();
-    let mut looks = Looks::after(Next { look: LOOK_AGAIN, pause: Duration::from_millis(400) }, start);
+    let mut looks = ReplanTimer::after(NextPass { look: LOOK_AGAIN, pause: Duration::from_millis(400) }, start);
     looks.ask_again();
     assert_eq!(looks.due(), start + Duration::from_millis(400));
 }

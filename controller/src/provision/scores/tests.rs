@@ -7,7 +7,7 @@ use planner::{
 };
 use snapshot::Built;
 
-use super::Scores;
+use super::ConsolidationScores;
 use crate::metrics::TABLE;
 
 /// Ten nodes of a pool, each for a dollar and with nothing on it.
@@ -55,7 +55,7 @@ fn moves_count_when_they_begin_with_their_share_of_cost_over_their_share_of_disr
         // A tenth of the disruption, and a twentieth of the cost.
         let moves = vec![planned(MoveReason::Underutilized, 500_000), planned(MoveReason::Empty, 1_000_000)];
         let plan = Plan { moves, ..Plan::default() };
-        let (scores, built) = (Scores::default(), built(policy));
+        let (scores, built) = (ConsolidationScores::default(), built(policy));
         scores.count(&metrics, &built, &plan, &[]);
         assert!(counted(&metrics, "karpenter_consolidation_moves_total{").is_empty(), "it only waits");
         scores.count(&metrics, &built, &plan, &[0, 1]);
@@ -69,7 +69,7 @@ fn moves_count_when_they_begin_with_their_share_of_cost_over_their_share_of_disr
 
 #[test]
 fn a_move_that_does_not_balance_counts_once_until_something_else_is_said() {
-    let (metrics, scores) = (Metrics::new(TABLE), Scores::default());
+    let (metrics, scores) = (Metrics::new(TABLE), ConsolidationScores::default());
     let built = built(ConsolidationPolicy::Balanced);
     let says = |verdict: NodeVerdict| Plan {
         report: Report { nodes: vec![("node-1".to_owned(), verdict)], ..Report::default() },

@@ -5,37 +5,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::metric::Metrics;
 
-use super::{End, Kind, Order, begin, decide, named, view};
+use super::{CommandEnd, CommandKind, DisruptionCommand, begin, decide, named, view};
 use crate::metrics::counters;
-use crate::reconcile::queue::Next;
-use crate::reconcile::work::Work;
+use crate::reconcile::queue::QueueAction;
+use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
-use crate::write::writer::{Act, ActError};
+use crate::write::writer::{Writer, WriteError};
 
 /// Carries moves out.
-pub struct Mover {
+pub struct Disruptor {
     cluster: Arc<Cluster>,
-    act: Act,
+    act: Writer,
     metrics: Arc<Metrics>,
     /// Moves that are just being begun: whoever looked at them now would take them for half done.
     beginning: Mutex<BTreeSet<String>>,
 }
 
-impl Mover {
+impl Disruptor {
     /// Nothing is being begun.
     #[must_use]
-    pub fn new(cluster: Arc<Cluster>, act: Act, metrics: Arc<Metrics>) -> Self {
+    pub fn new(cluster: Arc<Cluster>, act: Writer, metrics: Arc<Metrics>) -> Self {
         Self { cluster, act, metrics, beginning: Mutex::default() }
     }
 
     /// Begins a move. One that fails half way is rolled back by the next look, or by the next plan.
-    pub async fn begin(&self, order: &Order) {
+    pub async fn begin(&self, order: &DisruptionCommand) {
         let id = order.id();
         self.beginning().extend(id.clone());
         let outcome = self.begin_now(order).await;
         if let Some(id) = id {
             self.beginning().remove(&id);
-            self.cluster.queue.add(Work::Move(id));
+            self.cluster.queue.add(WorkItem::Move(id));
         }
         if let Err(error) = outcome {
             let (claims, error) = (named(&order.claims), daemon::error::chain(&error));
@@ -43,7 +43,7 @@ impl Mover {
         }
     }
 
-    async fn begin_now(&self, order: &Order) -> Result<(), ActError> {
+    async fn begin_now(&self, order: &DisruptionCommand) -> Result<(), WriteError> {
         let (steps, claims) = self.cluster.read(|index| {
             let claims = order.claims.iter().filter_map(|name| index.claims.get(name));
             (begin(index, order, self.cluster.now()), claims.cloned().collect::<Vec<_>>())
@@ -70,22 +70,22 @@ impl Mover {
     ///
     /// # Errors
     /// When a step did not happen.
-    pub async fn look(&self, id: &str) -> Result<Next, ActError> {
+    pub async fn reconcile(&self, id: &str) -> Result<QueueAction, WriteError> {
         if self.beginning().contains(id) {
-            return Ok(Next::Wait);
+            return Ok(QueueAction::Wait);
         }
         let found = self.cluster.read(|index| view(index, id, self.cluster.now()));
-        let Some(decision) = found.map(|view| decide(&view)) else { return Ok(Next::Wait) };
+        let Some(decision) = found.map(|view| decide(&view)) else { return Ok(QueueAction::Wait) };
         self.act.run_all(decision.steps).await?;
         match &decision.end {
-            Some(End::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
-            Some(End::RolledBack { kind, why, unready }) => self.rolled_back(id, kind, why, *unready),
+            Some(CommandEnd::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
+            Some(CommandEnd::RolledBack { kind, why, unready }) => self.rolled_back(id, kind, why, *unready),
             None => {}
         }
-        Ok(decision.after.map_or(Next::Wait, Next::After))
+        Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }
 
-    fn rolled_back(&self, id: &str, kind: &Kind, why: &str, unready: usize) {
+    fn rolled_back(&self, id: &str, kind: &CommandKind, why: &str, unready: usize) {
         log::warn!(replacements = id, reason = kind.reason.as_str(), why = why; "nodes that were to go stay");
         counters::move_rolled_back(&self.metrics, kind, unready);
         self.cluster.ask_for_plan(format!("move/{id}"));

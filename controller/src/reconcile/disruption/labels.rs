@@ -4,11 +4,11 @@ use api::NodeClaim;
 use api::objects::Node;
 use planner::{Dropped, MoveReason};
 
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 
 /// What a move is, as far as it is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct CommandKind {
     /// Why its nodes go, as the condition says it; empty where nobody said.
     pub reason: String,
     /// Whether something comes in their place.
@@ -17,7 +17,7 @@ pub struct Kind {
     pub nodes: usize,
 }
 
-impl Kind {
+impl CommandKind {
     /// What a move was that was planned and never begun.
     #[must_use]
     pub fn of(dropped: &Dropped) -> Self {
@@ -68,7 +68,7 @@ pub fn named(nodes: &[String]) -> String {
 
 /// The same event on a claim and on its node.
 #[must_use]
-pub fn said_of(claim: &NodeClaim, node: Option<&Node>, reason: &'static str, message: &str) -> Vec<Note> {
-    let objects = std::iter::once(Object::of(claim)).chain(node.map(Object::of));
-    objects.map(|object| Note::normal(object, reason, message.to_owned())).collect()
+pub fn said_of(claim: &NodeClaim, node: Option<&Node>, reason: &'static str, message: &str) -> Vec<Event> {
+    let objects = std::iter::once(ObjectReference::of(claim)).chain(node.map(ObjectReference::of));
+    objects.map(|object| Event::normal(object, reason, message.to_owned())).collect()
 }

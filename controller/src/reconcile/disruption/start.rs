@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use planner::MoveReason;
 use serde_json::json;
 
-use super::{Kind, Leaver, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why};
+use super::{CommandKind, DisruptedClaim, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why};
 use crate::state::index::Index;
-use crate::write::writer::Step;
+use crate::write::writer::Operation;
 
 /// A move to begin.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct DisruptionCommand {
     /// Why the nodes go.
     pub reason: MoveReason,
     /// Names of the claims that go.
@@ -28,7 +28,7 @@ pub struct Order {
     pub places: Vec<(String, String)>,
 }
 
-impl Order {
+impl DisruptionCommand {
     /// The list of replacements, which is the move's name while it is under way; `None` where there are none.
     #[must_use]
     pub fn id(&self) -> Option<String> {
@@ -38,8 +38,8 @@ impl Order {
 
     /// What it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        Kind {
+    pub fn kind(&self) -> CommandKind {
+        CommandKind {
             reason: self.reason.as_str().to_owned(),
             replaces: !self.replacements.is_empty(),
             nodes: self.claims.len(),
@@ -53,25 +53,25 @@ impl Order {
 /// Nothing is bought before every node is closed and says what it waits for. Whatever comes between two steps, the next look finds
 /// either a whole move or one to roll back.
 #[must_use]
-pub fn begin(index: &Index, order: &Order, now: Timestamp) -> Option<Vec<Step>> {
-    let leavers: Vec<Leaver> = order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
+pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option<Vec<Operation>> {
+    let leavers: Vec<DisruptedClaim> = order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
     let kind = order.kind();
     let taken =
-        |it: &Leaver| it.in_use && kind.is(MoveReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind);
+        |it: &DisruptedClaim| it.in_use && kind.is(MoveReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind);
     if leavers.iter().any(taken) {
         return None;
     }
-    let mut steps: Vec<Step> = leavers.iter().filter_map(|it| say(&it.claim, &kind.reason, now)).collect();
+    let mut steps: Vec<Operation> = leavers.iter().filter_map(|it| say(&it.claim, &kind.reason, now)).collect();
     steps.extend(leavers.iter().filter_map(close));
     if let Some(id) = order.id() {
         let mark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: id}}});
-        steps.extend(leavers.iter().map(|it| Step::Patch(target(&it.claim), mark.clone())));
+        steps.extend(leavers.iter().map(|it| Operation::Patch(target(&it.claim), mark.clone())));
     }
     let replaces = order.claims.join(",");
     steps.extend(order.replacements.iter().map(|claim| {
         let mut claim = claim.clone();
         claim.metadata.annotations.get_or_insert_default().insert(annotation::REPLACES.to_owned(), replaces.clone());
-        Step::CreateClaim(Box::new(claim))
+        Operation::CreateClaim(Box::new(claim))
     }));
     if order.replacements.is_empty() {
         steps.extend(leavers.iter().flat_map(|it| give_back(it, &kind.reason, now)));
@@ -80,7 +80,7 @@ pub fn begin(index: &Index, order: &Order, now: Timestamp) -> Option<Vec<Step>> 
 }
 
 /// A claim that is there and stays so far, with its node.
-fn present(index: &Index, name: &str, now: Timestamp) -> Option<Leaver> {
+fn present(index: &Index, name: &str, now: Timestamp) -> Option<DisruptedClaim> {
     let claim = index.claims.get(name).filter(|claim| !is_going(claim) && claim.replaced_by().is_none())?;
     Some(leaver(index, claim, now))
 }
@@ -88,7 +88,7 @@ fn present(index: &Index, name: &str, now: Timestamp) -> Option<Leaver> {
 /// What a process left behind that died between two steps of a begin: nodes that are closed, and claims that say why they go,
 /// though no move is under way. `beginning` are claims that go now.
 #[must_use]
-pub fn stale(index: &Index, beginning: &BTreeSet<&str>) -> Vec<Step> {
+pub fn stale(index: &Index, beginning: &BTreeSet<&str>) -> Vec<Operation> {
     let left =
         |claim: &NodeClaim| !is_going(claim) && claim.replaced_by().is_none() && !beginning.contains(name(claim));
     let of_left = |node: &&Arc<Node>| index.claim_of(node).is_some_and(|claim| left(claim));

@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Decision, End, Order, begin, decide, stale, view};
+use super::{CommandDecision, CommandEnd, DisruptionCommand, begin, decide, stale, view};
 use crate::fixture::{at, claim, condition as said, merge, node, pod, status, words};
-use crate::state::index::{Index, Kept};
-use crate::write::writer::{Step, Target};
+use crate::state::index::{Index, Indexed};
+use crate::write::writer::{Operation, Target};
 
 const ID: &str = "new-1,new-2";
 
@@ -39,13 +39,13 @@ impl World {
         world
     }
 
-    fn add<K: Kept>(&mut self, mut object: K) {
+    fn add<K: Indexed>(&mut self, mut object: K) {
         self.versions += 1;
         object.meta_mut().resource_version = Some(self.versions.to_string());
         drop(self.index.apply(object, self.now, true));
     }
 
-    fn change<K: Kept + Serialize + DeserializeOwned>(&mut self, object: &K, change: &Value) {
+    fn change<K: Indexed + Serialize + DeserializeOwned>(&mut self, object: &K, change: &Value) {
         if let Some(version) = change.pointer("/metadata/resourceVersion") {
             assert_eq!(Some(version.as_str().unwrap()), object.meta().resource_version.as_deref(), "an old version");
         }
@@ -58,32 +58,32 @@ impl World {
         self.index.claims.get(name).map(|claim| claim.as_ref().clone())
     }
 
-    fn run(&mut self, step: &Step) {
+    fn run(&mut self, step: &Operation) {
         match step {
-            Step::CreateClaim(claim) => self.add(claim.as_ref().clone()),
-            Step::Patch(Target::Claim(name), body) | Step::PatchStatus(Target::Claim(name), body) => {
+            Operation::CreateClaim(claim) => self.add(claim.as_ref().clone()),
+            Operation::Patch(Target::Claim(name), body) | Operation::PatchStatus(Target::Claim(name), body) => {
                 let claim = self.claim(name).unwrap();
                 self.change(&claim, body);
             }
-            Step::Patch(Target::Node(name), body) => {
+            Operation::Patch(Target::Node(name), body) => {
                 let node = self.index.nodes.get(name).unwrap().as_ref().clone();
                 self.change(&node, body);
             }
-            Step::Delete(Target::Claim(name), uid) => {
+            Operation::Delete(Target::Claim(name), uid) => {
                 let claim = self.claim(name).unwrap();
                 assert_eq!(claim.metadata.uid.as_deref(), Some(uid.as_str()));
                 self.change(&claim, &json!({"metadata": {"deletionTimestamp": self.now.to_string()}}));
             }
-            Step::Note(_) => {}
+            Operation::Note(_) => {}
             other => panic!("a move does not {other:?}"),
         }
     }
 
-    fn run_all(&mut self, steps: &[Step]) {
+    fn run_all(&mut self, steps: &[Operation]) {
         steps.iter().for_each(|step| self.run(step));
     }
 
-    fn look(&self) -> Decision {
+    fn look(&self) -> CommandDecision {
         view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default()
     }
 
@@ -147,8 +147,8 @@ fn replacement(name: &str) -> NodeClaim {
     claim(&json!({"metadata": {"name": name, "uid": name, "annotations": null}})).as_ref().clone()
 }
 
-fn order() -> Order {
-    Order {
+fn order() -> DisruptionCommand {
+    DisruptionCommand {
         reason: MoveReason::Underutilized,
         claims: vec!["old-1".to_owned(), "old-2".to_owned()],
         sick: None,
@@ -157,8 +157,8 @@ fn order() -> Order {
     }
 }
 
-fn alone(reason: MoveReason) -> Order {
-    Order { reason, replacements: Vec::new(), ..order() }
+fn alone(reason: MoveReason) -> DisruptionCommand {
+    DisruptionCommand { reason, replacements: Vec::new(), ..order() }
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn looking_twice_does_nothing_twice() {
     world.begin();
     for _ in 0..3 {
         let decision = world.look();
-        assert!(decision.steps.iter().all(|step| matches!(step, Step::Note(_))), "{:?}", words(&decision.steps));
+        assert!(decision.steps.iter().all(|step| matches!(step, Operation::Note(_))), "{:?}", words(&decision.steps));
         world.run_all(&decision.steps);
     }
     assert!(
@@ -247,7 +247,7 @@ fn a_crash_between_two_deletions_does_not_keep_the_second() {
     world.begin();
     world.initialize("new-1");
     world.initialize("new-2");
-    let first = world.look().steps.into_iter().find(|step| matches!(step, Step::Delete(..))).unwrap();
+    let first = world.look().steps.into_iter().find(|step| matches!(step, Operation::Delete(..))).unwrap();
     world.run(&first);
     world.recover(false);
     assert_eq!(world.going(), ["old-1", "old-2"]);
@@ -282,9 +282,9 @@ fn a_crash_in_the_middle_of_a_rollback_does_not_keep_nodes_closed() {
     }
 }
 
-fn rolled_back(decision: &Decision) -> Option<(String, usize)> {
+fn rolled_back(decision: &CommandDecision) -> Option<(String, usize)> {
     match &decision.end {
-        Some(End::RolledBack { why, unready, .. }) => Some((why.clone(), *unready)),
+        Some(CommandEnd::RolledBack { why, unready, .. }) => Some((why.clone(), *unready)),
         _ => None,
     }
 }
@@ -337,11 +337,11 @@ fn replacements_that_came_late_but_came_are_used() {
     world.now = at(1000 + 700);
     world.initialize("new-1");
     world.initialize("new-2");
-    assert!(matches!(world.look().end, Some(End::Done { .. })));
+    assert!(matches!(world.look().end, Some(CommandEnd::Done { .. })));
 }
 
 /// A pod of the node `node-1` asks not to be disrupted after the move has begun.
-fn held(reason: MoveReason, grace: bool) -> Decision {
+fn held(reason: MoveReason, grace: bool) -> CommandDecision {
     let mut world = World::settled();
     if grace {
         for name in ["old-1", "old-2"] {
@@ -349,7 +349,7 @@ fn held(reason: MoveReason, grace: bool) -> Decision {
             world.change(&claim, &json!({"spec": {"terminationGracePeriod": "5m"}}));
         }
     }
-    let steps = begin(&world.index, &Order { reason, ..order() }, world.now).unwrap();
+    let steps = begin(&world.index, &DisruptionCommand { reason, ..order() }, world.now).unwrap();
     world.run_all(&steps);
     world.initialize("new-1");
     world.initialize("new-2");
@@ -433,7 +433,7 @@ fn what_needs_no_replacement_goes_at_once() {
 fn a_sick_node_goes_at_once_with_a_deadline_that_is_over() {
     for replacements in [Vec::new(), order().replacements] {
         let mut world = World::settled();
-        let order = Order { replacements, ..alone(MoveReason::Unhealthy) };
+        let order = DisruptionCommand { replacements, ..alone(MoveReason::Unhealthy) };
         let steps = begin(&world.index, &order, world.now).unwrap();
         world.run_all(&steps);
         let look = world.look();

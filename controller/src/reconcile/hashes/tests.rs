@@ -3,11 +3,11 @@
 use api::{annotation, condition, hash};
 use serde_json::{Value, json};
 
-use super::{OF_CLASS, OF_POOL, Recipe};
+use super::{OF_CLASS, OF_POOL, HashAnnotation};
 use crate::fixture::{body, claim, condition as cond, merge, pool, words};
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
-fn hashed(recipe: Recipe, version: Option<&str>, hash: Option<&str>) -> Value {
+fn hashed(recipe: HashAnnotation, version: Option<&str>, hash: Option<&str>) -> Value {
     json!({"metadata": {"annotations": {recipe.hash: hash, recipe.version: version}}})
 }
 
@@ -54,7 +54,7 @@ fn hashes_of_others_are_migrated_and_never_compared() {
                 assert_eq!(written[recipe.version], recipe.ours, "{what}");
                 assert_eq!(written[recipe.hash], hash, "{what}");
             }
-            if let (true, Some(Step::Patch(_, body))) = (on_owner, steps.last()) {
+            if let (true, Some(Operation::Patch(_, body))) = (on_owner, steps.last()) {
                 assert_eq!(*body, hashed(recipe, ours, Some("new")), "{what}");
             }
         }

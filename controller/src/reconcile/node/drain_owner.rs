@@ -10,8 +10,8 @@ use drain::{Drain, Millis};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{View, millis};
-use crate::write::writer::{Step, Target};
+use super::{NodeView, millis};
+use crate::write::writer::{Operation, Target};
 
 /// An agent that has not reported for this long does not count as alive.
 const SILENCE: SignedDuration = SignedDuration::from_mins(3);
@@ -24,7 +24,7 @@ pub(super) const UNHEARD: &str = "no agent has been heard of for 3 minutes";
 
 /// Whose hands a node is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Hands {
+pub(super) enum DrainOwner {
     /// Its agent is to be asked for this, or for something else than before.
     Ask(DrainRequest),
     /// Its agent drains it, or may still say that it will.
@@ -34,72 +34,72 @@ pub(super) enum Hands {
 }
 
 /// Decides whose hands the node of `view` is in, as long as pods are left that have to go.
-pub(super) fn whose(view: &View) -> Hands {
+pub(super) fn whose(view: &NodeView) -> DrainOwner {
     if view.node.annotation(annotation::DRAIN_TAKEN_OVER).is_some() {
-        return Hands::Ours(taken(&view.node).map_or_else(|| UNHEARD.to_owned(), |taken| taken.reason));
+        return DrainOwner::Ours(taken(&view.node).map_or_else(|| UNHEARD.to_owned(), |taken| taken.reason));
     }
     let wanted = request(view);
     let standing = standing(&view.node).filter(|standing| standing.id == wanted.id);
-    let silence = view.now.duration_since(heard(&view.node).unwrap_or(Timestamp::MIN));
+    let silence = view.now.duration_since(last_agent_report(&view.node).unwrap_or(Timestamp::MIN));
     match standing {
-        None if silence < SILENCE => Hands::Ask(wanted),
-        None => Hands::Ours(UNHEARD.to_owned()),
+        None if silence < SILENCE => DrainOwner::Ask(wanted),
+        None => DrainOwner::Ours(UNHEARD.to_owned()),
         Some(standing) => asked(view, &wanted, &standing, silence),
     }
 }
 
-fn asked(view: &View, wanted: &DrainRequest, standing: &DrainRequest, silence: SignedDuration) -> Hands {
+fn asked(view: &NodeView, wanted: &DrainRequest, standing: &DrainRequest, silence: SignedDuration) -> DrainOwner {
     let since = view.now.duration_since(standing.asked.unwrap_or(Timestamp::MIN));
-    let ours = |why: &str| Hands::Ours(why.to_owned());
+    let ours = |why: &str| DrainOwner::Ours(why.to_owned());
     let same = (standing.deadline, standing.termination) == (wanted.deadline, wanted.termination);
     match answer(&view.node, &standing.id) {
-        None if since < ACKNOWLEDGES => Hands::Agent,
+        None if since < ACKNOWLEDGES => DrainOwner::Agent,
         None => ours("its agent has not acknowledged the drain within 5 s"),
         Some(_) if silence >= SILENCE_DRAINING => ours("its agent has been silent for 30 s"),
-        Some(Answer::Over) => ours("its agent is done, but pods are left"),
-        Some(Answer::Drains) if !same => Hands::Ask(wanted.clone()),
-        Some(Answer::Drains) => Hands::Agent,
+        Some(AgentReply::Over) => ours("its agent is done, but pods are left"),
+        Some(AgentReply::Drains) if !same => DrainOwner::Ask(wanted.clone()),
+        Some(AgentReply::Drains) => DrainOwner::Agent,
     }
 }
 
 /// Until when the controller may ask for pods, now that it is its turn; `None` asks it to sign first.
-pub(super) fn relieve(view: &View, drain: &mut Drain) -> Option<Millis> {
+pub(super) fn relieve(view: &NodeView, drain: &mut Drain) -> Option<Millis> {
     let signed = taken(&view.node).map(|taken| millis(taken.at));
     drain.relieve(millis(view.now), signed, view.node.annotation(annotation::AGENT_HEARTBEAT).is_some())
 }
 
 /// Signs on the node as it was seen: whatever was written there since is seen first.
-pub(super) fn sign(view: &View, why: &str) -> Step {
+pub(super) fn sign(view: &NodeView, why: &str) -> Operation {
     let metadata = json!({
         "resourceVersion": view.node.metadata.resource_version,
         "annotations": {annotation::DRAIN_TAKEN_OVER: signature(view, why)},
     });
-    Step::Patch(Target::Node(view.node.name().to_owned()), json!({"metadata": metadata}))
+    Operation::Patch(Target::Node(view.node.name().to_owned()), json!({"metadata": metadata}))
 }
 
 /// What the controller signs with.
-pub(super) fn signature(view: &View, why: &str) -> String {
+pub(super) fn signature(view: &NodeView, why: &str) -> String {
     DrainTaken { id: id(view), reason: why.to_owned(), at: view.now }.to_string()
 }
 
 /// How long the node's agent has left before it is not waited for any more; `None` while it is not in its hands.
-pub(super) fn patience(view: &View) -> Option<Duration> {
+pub(super) fn patience(view: &NodeView) -> Option<Duration> {
     let left = match whose(view) {
-        Hands::Ask(_) => ACKNOWLEDGES,
-        Hands::Agent => {
+        DrainOwner::Ask(_) => ACKNOWLEDGES,
+        DrainOwner::Agent => {
             let standing = standing(&view.node)?;
             match answer(&view.node, &standing.id) {
                 None => ACKNOWLEDGES - view.now.duration_since(standing.asked?),
-                Some(_) => SILENCE_DRAINING - view.now.duration_since(heard(&view.node)?),
+                Some(_) => SILENCE_DRAINING - view.now.duration_since(last_agent_report(&view.node)?),
             }
         }
-        Hands::Ours(_) => return None,
+        DrainOwner::Ours(_) => return None,
     };
     Duration::try_from(left).ok()
 }
 
 /// What an agent on this node would be asked for. The moment of the first wish stays.
-pub(super) fn request(view: &View) -> DrainRequest {
+pub(super) fn request(view: &NodeView) -> DrainRequest {
     let id = id(view);
     let asked = standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.asked);
     DrainRequest {
@@ -113,38 +113,38 @@ pub(super) fn request(view: &View) -> DrainRequest {
 }
 
 /// What agent and controller call the drain.
-fn id(view: &View) -> String {
+fn id(view: &NodeView) -> String {
     format!("termination-{}", view.node.metadata.uid.as_deref().unwrap_or_default())
 }
 
 /// Whether the node's agent has been asked for this drain.
-pub(super) fn is_asked(view: &View) -> bool {
+pub(super) fn is_asked(view: &NodeView) -> bool {
     standing(&view.node).is_some_and(|standing| standing.id == id(view))
 }
 
 /// Whether somebody on the machine would hear a wish.
-pub(super) fn is_heard(view: &View) -> bool {
-    heard(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
+pub(super) fn is_heard(view: &NodeView) -> bool {
+    last_agent_report(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
 }
 
 /// What the node's agent said of the drain that we asked for.
 #[must_use]
-pub fn said(node: &Node) -> Option<DrainSaid> {
+pub fn drain_condition(node: &Node) -> Option<DrainSaid> {
     let standing = standing(node)?;
     let found = node.condition(condition::NODE_DRAINED)?;
-    Some(DrainSaid::parse(&found.message)).filter(|said| said.ids.contains(&standing.id))
+    Some(DrainSaid::parse(&found.message)).filter(|said| drain_condition.ids.contains(&standing.id))
 }
 
-enum Answer {
+enum AgentReply {
     Drains,
     Over,
 }
 
-fn answer(node: &Node, id: &str) -> Option<Answer> {
+fn answer(node: &Node, id: &str) -> Option<AgentReply> {
     let found = node.condition(condition::NODE_DRAINED)?;
-    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| said == id);
+    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| drain_condition == id);
     let drains = found.status == condition::FALSE && found.reason == reason::DRAINING;
-    ours.then_some(if drains { Answer::Drains } else { Answer::Over })
+    ours.then_some(if drains { AgentReply::Drains } else { AgentReply::Over })
 }
 
 fn standing(node: &Node) -> Option<DrainRequest> {
@@ -155,6 +155,6 @@ fn taken(node: &Node) -> Option<DrainTaken> {
     DrainTaken::parse(node.annotation(annotation::DRAIN_TAKEN_OVER)?)
 }
 
-fn heard(node: &Node) -> Option<Timestamp> {
+fn last_agent_report(node: &Node) -> Option<Timestamp> {
     node.annotation(annotation::AGENT_HEARTBEAT)?.parse().ok()
 }

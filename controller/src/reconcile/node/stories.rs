@@ -6,9 +6,9 @@ use drain::{Action, Drain, Millis, PodOnNode, Reply};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Instance, View, asks, decide, start_drain};
+use super::{InstanceState, NodeView, asks, decide, start_drain};
 use crate::fixture::{PROVIDER_ID, merge, pod};
-use crate::write::writer::{PodRef, Step, Target};
+use crate::write::writer::{PodRef, Operation, Target};
 use play::story::{Cause, T0};
 use play::world::Player;
 use play::{Story, Telling};
@@ -27,7 +27,7 @@ struct Terminating {
     pods: Vec<PodOnNode>,
     /// `vol-NAME` is the pod's of that name.
     volumes: Vec<String>,
-    instance: Instance,
+    instance: InstanceState,
     drain: Option<Drain>,
     released: bool,
     next: Option<Millis>,
@@ -76,7 +76,7 @@ impl Terminating {
             claim,
             pods: Vec::new(),
             volumes: Vec::new(),
-            instance: Instance::Alive,
+            instance: InstanceState::Alive,
             drain: None,
             released: false,
             next: None,
@@ -89,15 +89,15 @@ impl Terminating {
         Self { did: Some(Vec::new()), ..Self::of_drains(story) }
     }
 
-    fn view(&self, now: Millis) -> View {
+    fn view(&self, now: Millis) -> NodeView {
         let uses = |volume: &String| self.pods.iter().any(|pod| *volume == format!("vol-{}", pod.name));
-        View {
+        NodeView {
             node: serde_json::from_value(self.node.clone()).unwrap(),
             claim: Some(serde_json::from_value(self.claim.clone()).unwrap()),
             pods: self.pods.iter().map(|it| pod(&written(it))).collect(),
             surging: Vec::new(),
             attached: self.volumes.iter().filter(|volume| !uses(volume)).cloned().collect(),
-            instance: Instance::Unknown,
+            instance: InstanceState::Unknown,
             now: timestamp(now),
         }
     }
@@ -119,25 +119,25 @@ impl Terminating {
         decision.requests.into_iter().filter_map(|request| action(request.step)).collect()
     }
 
-    fn carry_out(&mut self, step: Step) {
+    fn carry_out(&mut self, step: Operation) {
         match step {
-            Step::Patch(Target::Node(_), body) => {
+            Operation::Patch(Target::Node(_), body) => {
                 if body["spec"]["taints"].is_array() {
                     self.tell("the node is closed".to_owned());
                 }
                 merge(&mut self.node, &body);
             }
-            Step::PatchStatus(Target::Claim(_), body) => {
+            Operation::PatchStatus(Target::Claim(_), body) => {
                 let before = self.conditions();
                 merge(&mut self.claim, &json!({"status": body["status"]}));
                 let news: Vec<String> = self.conditions().into_iter().filter(|it| !before.contains(it)).collect();
                 news.into_iter().for_each(|it| self.tell(it));
             }
-            Step::Terminate(_) => {
-                self.instance = Instance::Ending;
+            Operation::Terminate(_) => {
+                self.instance = InstanceState::Ending;
                 self.tell("the instance is told to end".to_owned());
             }
-            Step::Note(note) => {
+            Operation::Note(note) => {
                 let event = format!("event {}", note.reason());
                 if !self.events.contains(&event) {
                     self.events.push(event.clone());
@@ -188,10 +188,10 @@ fn written(pod: &PodOnNode) -> Value {
     })
 }
 
-fn action(step: Step) -> Option<Action> {
+fn action(step: Operation) -> Option<Action> {
     match step {
-        Step::Evict(PodRef { namespace, name, uid }, grace) => Some(Action::Evict { namespace, pod: name, uid, grace }),
-        Step::DeletePod(PodRef { namespace, name, uid }, grace) => {
+        Operation::Evict(PodRef { namespace, name, uid }, grace) => Some(Action::Evict { namespace, pod: name, uid, grace }),
+        Operation::DeletePod(PodRef { namespace, name, uid }, grace) => {
             Some(Action::Delete { namespace, pod: name, uid, grace })
         }
         _ => None,
@@ -238,7 +238,7 @@ impl Player for Terminating {
 
     fn learn(&mut self, who: &str, what: &str) {
         match (who, what) {
-            ("instance", "gone") => self.instance = Instance::Gone,
+            ("instance", "gone") => self.instance = InstanceState::Gone,
             ("kubelet", "silent") => self.node["status"]["conditions"][0]["status"] = json!("Unknown"),
             _ => unreachable!("{who} is {what}"),
         }

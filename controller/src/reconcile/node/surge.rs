@@ -9,10 +9,10 @@ use api::{NodeClaim, annotation, label, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{View, concerns, deadline, millis};
+use super::{NodeView, concerns, deadline, millis};
 use crate::state::index::Index;
-use crate::write::events::{Note, Object};
-use crate::write::writer::{PodRef, Step};
+use crate::write::events::{Event, ObjectReference};
+use crate::write::writer::{PodRef, Operation};
 
 /// Copies come up elsewhere, and nothing of that calls for a look at this node.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub struct Surging {
 
 /// The pods of a node on its way out that ask for a copy.
 #[must_use]
-pub fn of(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging> {
+pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging> {
     if !concerns(node) {
         return Vec::new();
     }
@@ -85,7 +85,7 @@ fn made_by<'a>(index: &'a Index, namespace: &str, name: &str, uid: &'a str) -> i
 }
 
 /// What is to be done before any pod is asked to leave; `None` where nothing is waited for.
-pub(super) fn before_draining(view: &View) -> Option<Vec<Step>> {
+pub(super) fn before_draining(view: &NodeView) -> Option<Vec<Operation>> {
     if !is_patient(view) || super::drain_owner::is_asked(view) {
         return None;
     }
@@ -96,21 +96,21 @@ pub(super) fn before_draining(view: &View) -> Option<Vec<Step>> {
 }
 
 /// In whose names the node waits.
-pub(super) fn waited_for(view: &View) -> String {
+pub(super) fn waited_for(view: &NodeView) -> String {
     let waiting = view.surging.iter().filter(|it| waits(it, view));
     let names: Vec<String> = waiting.map(|it| format!("{}/{}", it.pod.namespace(), it.pod.name())).collect();
     names.join(", ")
 }
 
 /// Whether the node's deadline leaves time for copies. One that is taken back within minutes has none to spare.
-fn is_patient(view: &View) -> bool {
+fn is_patient(view: &NodeView) -> bool {
     let grace = view.pods.iter().filter_map(|pod| pod.spec.termination_grace_period_seconds).max().unwrap_or(30);
     let needed = Duration::from_secs(u64::try_from(grace).unwrap_or_default()) + HURRY;
     deadline(view).is_none_or(|deadline| deadline.since(millis(view.now)) > needed)
 }
 
 /// Each pod that was let go needs a copy of its own.
-fn waits(surging: &Surging, view: &View) -> bool {
+fn waits(surging: &Surging, view: &NodeView) -> bool {
     let Some(surged) = &surging.surged else { return true };
     let same = |it: &&Surging| it.surged.as_ref().is_some_and(|other| other.owner == surged.owner);
     let needed = view.surging.iter().filter(same).count();
@@ -119,7 +119,7 @@ fn waits(surging: &Surging, view: &View) -> bool {
     ready < needed && !unwanted
 }
 
-fn let_go(surging: &Surging, now: Timestamp) -> Option<[Step; 2]> {
+fn let_go(surging: &Surging, now: Timestamp) -> Option<[Operation; 2]> {
     let pod = &surging.pod;
     let owner = pod.replica_set().filter(|_| surging.surged.is_none())?;
     let since = Timestamp::from_second(now.as_second()).unwrap_or(now);
@@ -133,11 +133,11 @@ fn let_go(surging: &Surging, now: Timestamp) -> Option<[Step; 2]> {
     });
     let target = PodRef { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid };
     let message = "Its node goes; it stays until a copy of it is ready elsewhere".to_owned();
-    let note = Note::normal(Object::of::<Pod>(pod.as_ref()), reason::SURGING, message);
-    Some([Step::PatchPod(target, json!({"metadata": metadata})), Step::Note(note)])
+    let note = Event::normal(ObjectReference::of::<Pod>(pod.as_ref()), reason::SURGING, message);
+    Some([Operation::PatchPod(target, json!({"metadata": metadata})), Operation::Note(note)])
 }
 
-fn tell_of(surging: &Surging, view: &View) -> Option<Step> {
+fn tell_of(surging: &Surging, view: &NodeView) -> Option<Operation> {
     let since = surging.surged.as_ref()?.since;
     let pod = &surging.pod;
     let unready =
@@ -149,7 +149,7 @@ fn tell_of(surging: &Surging, view: &View) -> Option<Step> {
         view.now.duration_since(since).as_secs()
     );
     let slow = view.now.duration_since(since) >= SLOW;
-    slow.then(|| Step::Note(Note::warning(Object::of(view.node.as_ref()), reason::FAILED_DRAINING, message)))
+    slow.then(|| Operation::Note(Event::warning(ObjectReference::of(view.node.as_ref()), reason::FAILED_DRAINING, message)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use api::status::Conditioned;
 use api::{DrainRequest, DrainTaken, annotation, condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{Decision, Instance, Request, View, asks, concerns, decide, next_moment, start_drain};
+use super::{NodeDecision, InstanceState, PodRequest, NodeView, asks, concerns, decide, next_moment, start_drain};
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, status, words, written};
 
 const TERMINATE: &str = "terminate i-1";
@@ -32,8 +32,8 @@ fn drained(word: &str, since: i64) -> Value {
     ending(&[cond(condition::DRAINED, word, since)])
 }
 
-fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Instance, seconds: i64) -> View {
-    View {
+fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: InstanceState, seconds: i64) -> NodeView {
+    NodeView {
         node: node(node_change),
         claim: Some(claim(claim_change)),
         pods: pods.iter().map(pod).collect(),
@@ -45,7 +45,7 @@ fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Ins
 }
 
 /// By a controller that signs itself.
-fn fresh(view: &View) -> Decision {
+fn fresh(view: &NodeView) -> NodeDecision {
     let mut drain = start_drain(view);
     drain.sign();
     decide(view, &mut drain)
@@ -60,14 +60,14 @@ fn signed(change: &Value, seconds: i64) -> Value {
 }
 
 /// What the controller signs with in the first patch.
-fn signature(decision: &Decision) -> Option<DrainTaken> {
+fn signature(decision: &NodeDecision) -> Option<DrainTaken> {
     let body = body(&decision.steps);
     assert!(body["metadata"]["resourceVersion"].is_string() || body["metadata"]["annotations"].is_null(), "{body}");
     DrainTaken::parse(body["metadata"]["annotations"][annotation::DRAIN_TAKEN_OVER].as_str()?)
 }
 
-fn requests(decision: &Decision) -> Vec<String> {
-    decision.requests.iter().flat_map(|Request { step, .. }| words(std::slice::from_ref(step))).collect()
+fn requests(decision: &NodeDecision) -> Vec<String> {
+    decision.requests.iter().flat_map(|PodRequest { step, .. }| words(std::slice::from_ref(step))).collect()
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn only_a_deleted_node_with_our_finalizer_concerns_us() {
 
 #[test]
 fn the_claim_follows_its_node() {
-    let decision = fresh(&look(&leaving(&json!({})), &status(&[]), &[], Instance::Alive, 110));
+    let decision = fresh(&look(&leaving(&json!({})), &status(&[]), &[], InstanceState::Alive, 110));
     assert_eq!(words(&decision.steps)[0], "delete claim default-1 (claim-uid)");
 }
 
 #[test]
 fn first_no_new_pods_and_no_traffic() {
     let open = leaving(&json!({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}}));
-    let decision = fresh(&look(&open, &ending(&[]), &[json!({})], Instance::Alive, 110));
+    let decision = fresh(&look(&open, &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(words(&decision.steps), ["patch node node-1"]);
     assert!(decision.requests.is_empty(), "no pod is asked before the node is closed");
     let body = body(&decision.steps);
@@ -100,7 +100,7 @@ fn first_no_new_pods_and_no_traffic() {
 
 #[test]
 fn pods_are_asked_to_leave_before_the_instance_ends() {
-    let decision = fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], Instance::Alive, 110));
+    let decision = fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(requests(&decision), ["evict web"]);
     assert_eq!(words(&decision.steps), [STATUS]);
     let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();
@@ -113,12 +113,12 @@ fn pods_are_asked_to_leave_before_the_instance_ends() {
 #[test]
 fn an_empty_node_waits_five_seconds_and_no_longer() {
     let rows = [
-        ("first look", ending(&[]), Instance::Alive, vec![STATUS], Some(5000)),
-        ("after 4 s", drained("Unknown", 106), Instance::Alive, vec![STATUS], Some(1000)),
-        ("after 5 s", drained("Unknown", 105), Instance::Alive, vec![TERMINATE, STATUS], Some(1000)),
-        ("told to end", drained("True", 109), Instance::Ending, vec![STATUS], Some(1000)),
-        ("ended", drained("True", 109), Instance::Gone, vec![RELEASE], None),
-        ("nobody knows", drained("Unknown", 105), Instance::Unknown, vec![STATUS], Some(1000)),
+        ("first look", ending(&[]), InstanceState::Alive, vec![STATUS], Some(5000)),
+        ("after 4 s", drained("Unknown", 106), InstanceState::Alive, vec![STATUS], Some(1000)),
+        ("after 5 s", drained("Unknown", 105), InstanceState::Alive, vec![TERMINATE, STATUS], Some(1000)),
+        ("told to end", drained("True", 109), InstanceState::Ending, vec![STATUS], Some(1000)),
+        ("ended", drained("True", 109), InstanceState::Gone, vec![RELEASE], None),
+        ("nobody knows", drained("Unknown", 105), InstanceState::Unknown, vec![STATUS], Some(1000)),
     ];
     for (what, claim, instance, expected, after) in rows {
         let decision = fresh(&look(&leaving(&json!({})), &claim, &[], instance, 110));
@@ -131,7 +131,7 @@ fn an_empty_node_waits_five_seconds_and_no_longer() {
 /// Once drained it stays so: the wait for the instance does not begin the drain anew.
 #[test]
 fn a_drained_node_is_not_drained_again() {
-    let view = look(&leaving(&json!({})), &drained("True", 109), &[], Instance::Ending, 110);
+    let view = look(&leaving(&json!({})), &drained("True", 109), &[], InstanceState::Ending, 110);
     let decision = fresh(&view);
     assert_eq!(written(&decision.steps, condition::DRAINED).unwrap().0, "True");
     assert!(!view.claim.unwrap().is_true(condition::INSTANCE_TERMINATING), "so the status is news");
@@ -141,10 +141,10 @@ fn a_drained_node_is_not_drained_again() {
 fn a_machine_that_is_gone_lets_its_node_go_at_once() {
     let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     let rows = [
-        ("silent and gone", silent.clone(), Instance::Gone, true),
-        ("silent, but EC2 runs it", silent.clone(), Instance::Alive, false),
-        ("silent, and EC2 was not asked", silent, Instance::Unknown, false),
-        ("gone, but kubelet answers", json!({}), Instance::Gone, false),
+        ("silent and gone", silent.clone(), InstanceState::Gone, true),
+        ("silent, but EC2 runs it", silent.clone(), InstanceState::Alive, false),
+        ("silent, and EC2 was not asked", silent, InstanceState::Unknown, false),
+        ("gone, but kubelet answers", json!({}), InstanceState::Gone, false),
     ];
     for (what, state, instance, released) in rows {
         let decision = fresh(&look(&leaving(&state), &ending(&[]), &[json!({})], instance, 110));
@@ -170,7 +170,7 @@ fn ec2_is_asked_once_the_drain_is_over_or_while_kubelet_is_silent() {
         ("told to end", json!({}), drained("True", 109), vec![], true),
     ];
     for (what, node, claim, pods, asked) in rows {
-        let mut view = look(&leaving(&node), &claim, &pods, Instance::Unknown, 110);
+        let mut view = look(&leaving(&node), &claim, &pods, InstanceState::Unknown, 110);
         assert_eq!(asks(&view, &mut start_drain(&view)), asked, "{what}");
         view.attached = vec!["pv-1".to_owned()];
         let drained = asked && view.node.is_ready();
@@ -185,7 +185,7 @@ fn ec2_is_asked_once_the_drain_is_over_or_while_kubelet_is_silent() {
 #[test]
 fn a_draining_node_is_looked_at_when_something_is_due() {
     use drain::{Millis, Reply};
-    let millis = |view: &View| Millis(u64::try_from(view.now.as_millisecond()).unwrap());
+    let millis = |view: &NodeView| Millis(u64::try_from(view.now.as_millisecond()).unwrap());
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let rows = [
         ("its agent was asked 2 s ago", asked(290, 298, None), 3000),
@@ -193,10 +193,10 @@ fn a_draining_node_is_looked_at_when_something_is_due() {
         ("its agent was heard 28 s ago", asked(272, 200, draining), 2000),
     ];
     for (what, node, after) in rows {
-        let view = look(&node, &ending(&[]), &[json!({})], Instance::Unknown, 300);
+        let view = look(&node, &ending(&[]), &[json!({})], InstanceState::Unknown, 300);
         assert_eq!(fresh(&view).after.map(|after| after.as_millis()), Some(after), "{what}");
     }
-    let view = look(&signed(&leaving(&json!({})), 300), &ending(&[]), &[json!({})], Instance::Unknown, 300);
+    let view = look(&signed(&leaving(&json!({})), 300), &ending(&[]), &[json!({})], InstanceState::Unknown, 300);
     let mut drain = start_drain(&view);
     drain.sign();
     let uid = decide(&view, &mut drain).requests.remove(0).uid;
@@ -216,7 +216,7 @@ fn an_instance_that_ends_is_looked_at_less_and_less() {
     };
     let rows = [(110, 1000), (102, 1000), (86, 3000), (0, 5000)];
     for (told, after) in rows {
-        let decision = fresh(&look(&leaving(&json!({})), &since(told), &[], Instance::Ending, 110));
+        let decision = fresh(&look(&leaving(&json!({})), &since(told), &[], InstanceState::Ending, 110));
         assert_eq!(decision.after.map(|after| after.as_millis()), Some(after), "told {} s ago", 110 - told);
     }
 }
@@ -246,7 +246,7 @@ fn a_live_agent_is_asked_as_the_node_is_closed() {
         let open = leaving(&json!({
             "metadata": {"annotations": {annotation::AGENT_HEARTBEAT: heard}}, "spec": {"taints": null},
         }));
-        let decision = fresh(&look(&open, &claim, &[json!({})], Instance::Alive, 300));
+        let decision = fresh(&look(&open, &claim, &[json!({})], InstanceState::Alive, 300));
         let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().map(str::to_owned);
         assert_eq!((request.is_some(), signature(&decision).is_none()), (listens, listens), "{heard:?}");
         let Some(request) = request.and_then(|text| DrainRequest::parse(&text).ok()) else { continue };
@@ -272,7 +272,7 @@ fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
         ("gave up in time", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), Some("pods are left")),
     ];
     for (what, node, why) in rows {
-        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
         assert!(decision.requests.is_empty(), "{what}");
         let taken = signature(&decision);
         assert_eq!(taken.is_some(), why.is_some(), "{what}");
@@ -290,7 +290,7 @@ fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
 fn between_the_signature_and_the_first_request_the_agents_last_ones_arrive() {
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let silent = || asked(260, 200, draining);
-    let seen = |node: &Value, seconds| look(node, &ending(&[]), &[json!({})], Instance::Alive, seconds);
+    let seen = |node: &Value, seconds| look(node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds);
     let first = seen(&silent(), 300);
     let mut drain = start_drain(&first);
     assert!(signature(&decide(&first, &mut drain)).is_some());
@@ -309,10 +309,10 @@ fn between_the_signature_and_the_first_request_the_agents_last_ones_arrive() {
 fn who_asks_has_signed_lately_and_itself() {
     let node = signed(&leaving(&json!({})), 300);
     for (seconds, signs) in [(300, false), (329, false), (330, true), (299, true)] {
-        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, seconds));
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds));
         assert_eq!((signature(&decision).is_some(), decision.requests.is_empty()), (signs, signs), "{seconds}");
     }
-    let view = look(&node, &ending(&[]), &[json!({})], Instance::Alive, 301);
+    let view = look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 301);
     let heir = decide(&view, &mut start_drain(&view));
     assert!(signature(&heir).is_some() && heir.requests.is_empty());
 }
@@ -323,7 +323,7 @@ fn an_agent_that_comes_back_finds_the_drain_in_the_controllers_hands_until_it_ta
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let back = asked(299, 200, draining);
     for (what, node, ours) in [("signed", signed(&back, 290), true), ("taken back", back, false)] {
-        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], Instance::Alive, 300));
+        let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, 300));
         let told = words(&decision.steps).contains(&"event DrainTakenOver".to_owned());
         assert_eq!((told, decision.requests.is_empty()), (ours, true), "{what}");
         assert!(signature(&decision).is_none(), "{what}");
@@ -347,7 +347,7 @@ fn a_notice_brings_the_end_of_a_drain_forward() {
     ];
     for (what, node, forced) in rows {
         let node = signed(&node, 370);
-        let view = look(&node, &ending(&[]), std::slice::from_ref(&held), Instance::Alive, 370);
+        let view = look(&node, &ending(&[]), std::slice::from_ref(&held), InstanceState::Alive, 370);
         assert_eq!(requests(&fresh(&view)).contains(&"delete pod web".to_owned()), forced, "{what}");
         assert_eq!(super::drain_owner::request(&view).deadline, Some(at(400)).filter(|_| forced), "{what}");
     }
@@ -361,7 +361,7 @@ fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_
     let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let unasked = leaving(&json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: at(290).to_string()}}}));
     for (node, since) in [(asked(290, 200, ours), 200), (unasked, 300)] {
-        let decision = fresh(&look(&node, &claim, &[json!({})], Instance::Alive, 300));
+        let decision = fresh(&look(&node, &claim, &[json!({})], InstanceState::Alive, 300));
         assert!(decision.requests.is_empty());
         let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().unwrap().to_owned();
         let request = DrainRequest::parse(&request).unwrap();
@@ -373,7 +373,7 @@ fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_
 #[test]
 fn a_fresh_controller_goes_by_what_stands_on_the_node() {
     let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
-    let decision = fresh(&look(&asked(290, 200, ours), &ending(&[]), &[json!({})], Instance::Alive, 300));
+    let decision = fresh(&look(&asked(290, 200, ours), &ending(&[]), &[json!({})], InstanceState::Alive, 300));
     assert!(decision.requests.is_empty());
     assert_eq!(words(&decision.steps), [STATUS]);
 }
@@ -397,7 +397,7 @@ fn the_claims_deadline_forces_the_end() {
     ];
     for (what, claim, seconds, forced) in rows {
         let node = signed(&leaving(&json!({})), seconds);
-        let view = look(&node, &claim, std::slice::from_ref(&held), Instance::Alive, seconds);
+        let view = look(&node, &claim, std::slice::from_ref(&held), InstanceState::Alive, seconds);
         let decision = fresh(&view);
         assert_eq!(requests(&decision).contains(&"delete pod web".to_owned()), forced, "{what}");
         assert!(!requests(&decision).contains(&"evict web".to_owned()) || forced, "{what}");
@@ -406,7 +406,7 @@ fn the_claims_deadline_forces_the_end() {
 
 #[test]
 fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
-    let mut view = look(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], Instance::Alive, 110);
+    let mut view = look(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], InstanceState::Alive, 110);
     view.claim = None;
     assert_eq!(requests(&fresh(&view)), ["evict web"]);
     view.pods.clear();
@@ -421,9 +421,9 @@ fn the_instance_waits_for_volumes_to_detach_until_the_deadline() {
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(200).to_string()}}});
     let mut ending = drained("True", 110);
     merge(&mut ending, &deadline);
-    let attached = |seconds| View {
+    let attached = |seconds| NodeView {
         attached: vec!["pv-1".to_owned()],
-        ..look(&leaving(&json!({})), &ending, &[], Instance::Alive, seconds)
+        ..look(&leaving(&json!({})), &ending, &[], InstanceState::Alive, seconds)
     };
     let waiting = fresh(&attached(150));
     assert_eq!(words(&waiting.steps), [STATUS, "event AwaitingVolumeDetachment"]);

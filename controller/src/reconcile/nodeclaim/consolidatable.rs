@@ -7,11 +7,11 @@ use api::status::Conditioned;
 use api::{NodeClaim, NodePool, condition};
 use jiff::Timestamp;
 
-use super::{Decision, View, time_left};
+use super::{NodeClaimDecision, NodeClaimView, time_left};
 
 /// Says so on the claim, takes that back, and asks for a look at the moment in which that changes. Static pools keep their nodes,
 /// quiet or not: of theirs nothing is said.
-pub(super) fn follow(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+pub(super) fn follow(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(pool) = view.pool.as_ref().filter(|pool| pool.spec.replicas.is_none()) else { return };
     match quiet_in(claim, pool, view.now) {
         Some(Duration::ZERO) => drop(claim.set_true(condition::CONSOLIDATABLE, view.now)),

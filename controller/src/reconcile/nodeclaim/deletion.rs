@@ -5,40 +5,40 @@ use api::{NodeClaim, annotation, condition, finalizer, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{Decision, Instance, View, has_finalizer, name, next_look, target, write_status};
-use crate::write::events::{Note, Object};
+use super::{NodeClaimDecision, InstanceState, NodeClaimView, has_finalizer, name, next_look, target, write_status};
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// Whether what becomes of the claim depends on its instance now: not before its node is gone, if it ever was one of the cluster.
-pub(super) fn asks(view: &View) -> bool {
+pub(super) fn asks(view: &NodeClaimView) -> bool {
     let claim = &view.claim;
     let leaves = claim.metadata.deletion_timestamp.is_some() && has_finalizer(claim);
     leaves && missing_deadline(claim).is_none() && !has_node(view)
 }
 
-fn has_node(view: &View) -> bool {
+fn has_node(view: &NodeClaimView) -> bool {
     view.claim.is_true(condition::REGISTERED) && !view.nodes.is_empty()
 }
 
 /// Decides about a claim that is being deleted.
-pub(super) fn decide(view: &View) -> Decision {
+pub(super) fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     let claim = &view.claim;
-    let mut decision = Decision::default();
+    let mut decision = NodeClaimDecision::default();
     if !has_finalizer(claim) {
         return decision;
     }
     if let Some(deadline) = missing_deadline(claim) {
         let patch = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: deadline}}});
         let message = format!("every pod must be gone by {deadline}");
-        let note = Note::warning(Object::of(claim.as_ref()), reason::TERMINATION_GRACE_PERIOD_EXPIRING, message);
-        decision.steps = vec![Step::Patch(target(claim), patch), Step::Note(note)];
+        let note = Event::warning(ObjectReference::of(claim.as_ref()), reason::TERMINATION_GRACE_PERIOD_EXPIRING, message);
+        decision.steps = vec![Operation::Patch(target(claim), patch), Operation::Note(note)];
         return decision;
     }
     if has_node(view) {
         for node in view.nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
             let uid = node.metadata.uid.clone().unwrap_or_default();
-            decision.steps.push(Step::Delete(Target::Node(node.name().to_owned()), uid));
+            decision.steps.push(Operation::Delete(Target::Node(node.name().to_owned()), uid));
         }
         return decision;
     }
@@ -57,14 +57,14 @@ fn missing_deadline(claim: &NodeClaim) -> Option<Timestamp> {
     deleted.checked_add(SignedDuration::from_secs(grace)).ok()
 }
 
-fn end_instance(view: &View, decision: &mut Decision) {
+fn end_instance(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
     let launched = crate::state::index::instance_id(&view.claim);
     match (launched, view.instance) {
-        (None, _) | (Some(_), Instance::Gone) => release(&view.claim, decision),
-        (Some(_), Instance::Unknown) => decision.wake(next_look(&view.claim, view.now)),
-        (Some(id), Instance::Alive | Instance::Ending) => {
-            if view.instance == Instance::Alive {
-                decision.steps.push(Step::Terminate(id.to_owned()));
+        (None, _) | (Some(_), InstanceState::Gone) => release(&view.claim, decision),
+        (Some(_), InstanceState::Unknown) => decision.wake(next_look(&view.claim, view.now)),
+        (Some(id), InstanceState::Alive | InstanceState::Ending) => {
+            if view.instance == InstanceState::Alive {
+                decision.steps.push(Operation::Terminate(id.to_owned()));
             }
             let mut claim = NodeClaim::clone(&view.claim);
             claim.set_true(condition::INSTANCE_TERMINATING, view.now);
@@ -75,8 +75,8 @@ fn end_instance(view: &View, decision: &mut Decision) {
 }
 
 /// Lets the claim's name go: nothing of it is left.
-fn release(claim: &NodeClaim, decision: &mut Decision) {
+fn release(claim: &NodeClaim, decision: &mut NodeClaimDecision) {
     let patch = patches::without_finalizer(&claim.metadata, finalizer::TERMINATION);
-    decision.steps.push(Step::Patch(Target::Claim(name(claim).to_owned()), patch));
+    decision.steps.push(Operation::Patch(Target::Claim(name(claim).to_owned()), patch));
     decision.released = true;
 }

@@ -9,11 +9,11 @@ use api::{NodeClaim, Taint, condition, reason, taint};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Decision, View, delete, name, target, time_left};
+use super::{NodeClaimDecision, NodeClaimView, delete, name, target, time_left};
 use crate::state::registration_health::Registration;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{Step, Target};
+use crate::write::writer::{Operation, Target};
 
 /// Between the two writes that lift the taint, counted from the second in which the first one was made (timestamps have no
 /// fractions): a quarter of a second at least.
@@ -23,14 +23,14 @@ const TURN: Duration = Duration::from_secs(30);
 
 /// How long the gates of a claim's node may stay closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct GateLimit {
     /// Since its registration.
     pub timeout: Duration,
     /// Whether this node may be given up now: at most a fifth of a pool is, at a time.
     pub turn: bool,
 }
 
-impl Limit {
+impl GateLimit {
     /// The limit for `claim`, given every claim of its pool with its node. Whose turn it is follows from names, so that looks at
     /// several claims at once agree.
     #[must_use]
@@ -74,7 +74,7 @@ fn taint_of(node: &Node) -> Option<&Taint> {
 
 /// The next of the two writes that lift the taint, on the agent's word; whether there is one left. First it only loses its sting: a
 /// taint controller that has not heard of that yet must not meet pods that the scheduler has just sent.
-pub(super) fn lift_taint(view: &View, node: &Node, decision: &mut Decision) -> bool {
+pub(super) fn lift_taint(view: &NodeClaimView, node: &Node, decision: &mut NodeClaimDecision) -> bool {
     let Some(held) = taint_of(node).filter(|_| says_ready(node)) else { return false };
     let others = node.spec.taints.iter().filter(|found| found.key != taint::AGENT_NOT_READY).cloned();
     let mut taints: Vec<Taint> = others.collect();
@@ -94,13 +94,13 @@ pub(super) fn lift_taint(view: &View, node: &Node, decision: &mut Decision) -> b
         "metadata": {"resourceVersion": node.metadata.resource_version},
         "spec": {"taints": taints},
     });
-    decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), patch));
+    decision.steps.push(Operation::Patch(Target::Node(node.name().to_owned()), patch));
     decision.wake(SETTLE);
     true
 }
 
 /// Gives the claim up if its node's gates have been closed for too long and it is its turn.
-pub(super) fn give_up(view: &View, claim: &NodeClaim, decision: &mut Decision) -> Option<Decision> {
+pub(super) fn give_up(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) -> Option<NodeClaimDecision> {
     let (limit, node) = (view.gates?, view.nodes.first().filter(|node| is_held(node))?);
     let left = left(claim, limit.timeout, view.now)?;
     if !left.is_zero() || !limit.turn {
@@ -111,12 +111,12 @@ pub(super) fn give_up(view: &View, claim: &NodeClaim, decision: &mut Decision) -
     let message = format!("the gates did not open within {} s of registration: {said}", limit.timeout.as_secs());
     let mut failed = claim.clone();
     failed.set_false(condition::INITIALIZED, reason::GATE_TIMEOUT, &message, view.now);
-    let note = Note::warning(Object::of(claim), reason::GATE_TIMEOUT, message.clone());
+    let note = Event::warning(ObjectReference::of(claim), reason::GATE_TIMEOUT, message.clone());
     let patch = patches::status(&view.claim.metadata, &view.claim.status, &failed.status);
-    Some(Decision {
-        steps: vec![Step::PatchStatus(target(claim), patch), Step::Note(note), delete(claim)],
+    Some(NodeClaimDecision {
+        steps: vec![Operation::PatchStatus(target(claim), patch), Operation::Note(note), delete(claim)],
         disrupted: Some("gate_timeout"),
         registration: Some(Registration::Bad { reason: reason::GATE_TIMEOUT.to_owned(), message }),
-        ..Decision::default()
+        ..NodeClaimDecision::default()
     })
 }

@@ -9,17 +9,17 @@ use api::status::Conditioned;
 use api::{NodeClaim, condition, label, reason, taint};
 use serde_json::json;
 
-use super::{Decision, View, gates, nominated_pods};
-use crate::write::writer::{Step, Target};
+use super::{NodeClaimDecision, NodeClaimView, gates, nominated_pods};
+use crate::write::writer::{Operation, Target};
 
 /// Initializes the claim's node.
-pub(super) fn initialize(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(node) = view.nodes.first() else {
         let message = "the Node that registered is not there";
         claim.set_unknown(condition::INITIALIZED, reason::NODE_NOT_FOUND, message, view.now);
         return;
     };
-    nominated_pods::tell(view, node, decision);
+    nominated_pods::annotate(view, node, decision);
     if gates::lift_taint(view, node, decision) {
         return;
     }
@@ -30,7 +30,7 @@ pub(super) fn initialize(view: &View, claim: &mut NodeClaim, decision: &mut Deci
         None => {
             let labels = json!({label::INITIALIZED: label::TRUE});
             let patch = json!({"metadata": {"labels": labels, "resourceVersion": node.metadata.resource_version}});
-            decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), patch));
+            decision.steps.push(Operation::Patch(Target::Node(node.name().to_owned()), patch));
             claim.set_true(condition::INITIALIZED, view.now);
         }
     }

@@ -7,15 +7,15 @@
 
 use api::objects::{Node, Pod};
 
-use super::{Decision, View};
-use crate::write::writer::{PodRef, Step};
+use super::{NodeClaimDecision, NodeClaimView};
+use crate::write::writer::{PodRef, Operation};
 
 /// Comes before the write that opens the node.
-pub(super) fn tell(view: &View, node: &Node, decision: &mut Decision) {
+pub(super) fn annotate(view: &NodeClaimView, node: &Node, decision: &mut NodeClaimDecision) {
     let untold = view.expected.iter().filter(|pod| !pod.is_bound() && pod.status.nominated_node_name != node.name());
     let pods: Vec<PodRef> = untold.map(|pod| reference(pod)).collect();
     if !pods.is_empty() {
-        decision.steps.push(Step::Expect(pods, node.name().to_owned()));
+        decision.steps.push(Operation::Expect(pods, node.name().to_owned()));
     }
 }
 

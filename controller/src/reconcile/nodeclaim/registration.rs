@@ -8,13 +8,13 @@ use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, finalizer, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{Decision, View, nominated_pods};
+use super::{NodeClaimDecision, NodeClaimView, nominated_pods};
 use crate::state::registration_health::Registration;
-use crate::write::events::{Note, Object};
-use crate::write::writer::{Step, Target};
+use crate::write::events::{Event, ObjectReference};
+use crate::write::writer::{Operation, Target};
 
 /// Registers the claim's only node.
-pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decision) {
+pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     match view.nodes.as_slice() {
         [] => {
             let message = "no Node with the instance's provider id has registered yet";
@@ -24,11 +24,11 @@ pub(super) fn register(view: &View, claim: &mut NodeClaim, decision: &mut Decisi
             if !node.has_taint(taint::UNREGISTERED, taint::NO_EXECUTE) && !node.is_registered() {
                 let message = "the Node registered without the taint karpenter.sh/unregistered:NoExecute, so pods \
                                may have run there too early: check the image's kubelet configuration";
-                let note = Note::warning(Object::of(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
-                decision.steps.push(Step::Note(note));
+                let note = Event::warning(ObjectReference::of(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
+                decision.steps.push(Operation::Note(note));
             }
-            nominated_pods::tell(view, node, decision);
-            decision.steps.push(Step::Patch(Target::Node(node.name().to_owned()), node_patch(claim, node)));
+            nominated_pods::annotate(view, node, decision);
+            decision.steps.push(Operation::Patch(Target::Node(node.name().to_owned()), node_patch(claim, node)));
             claim.status.get_or_insert_default().node_name = node.name().to_owned();
             claim.set_true(condition::REGISTERED, view.now);
             decision.registration = Some(Registration::Good);

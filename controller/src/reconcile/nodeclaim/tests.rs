@@ -7,20 +7,20 @@ use api::objects::Node;
 use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{CapacityType, Decision, Instance, Limit, Scope, View, asks, decide};
+use super::{CapacityType, NodeClaimDecision, InstanceState, GateLimit, Scope, NodeClaimView, asks, decide};
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
-use crate::informer::interruption::{Kind, Notice};
-use crate::reconcile::work::Work;
-use crate::write::writer::Step;
+use crate::informer::interruption::{NoticeKind, Notice};
+use crate::reconcile::work::WorkItem;
+use crate::write::writer::Operation;
 
 /// The claim with one look at it, so many seconds after its creation.
-fn look(change: &Value, nodes: &[Value], seconds: i64) -> View {
-    View {
+fn look(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
+    NodeClaimView {
         claim: claim(change),
         pool: None,
         nodes: nodes.iter().map(node).collect(),
         expected: Vec::new(),
-        instance: Instance::Unknown,
+        instance: InstanceState::Unknown,
         last_pod_event: None,
         gates: None,
         notice: None,
@@ -49,10 +49,10 @@ fn launched() -> Value {
 }
 
 /// The node as the decision's first patch of it would make it.
-fn patched(change: &Value, decision: &Decision) -> Node {
+fn patched(change: &Value, decision: &NodeClaimDecision) -> Node {
     let mut object = serde_json::to_value(node(change).as_ref()).unwrap();
     let patch = decision.steps.iter().find_map(|step| match step {
-        Step::Patch(crate::write::writer::Target::Node(_), body) => Some(body),
+        Operation::Patch(crate::write::writer::Target::Node(_), body) => Some(body),
         _ => None,
     });
     merge(&mut object, patch.unwrap());
@@ -76,9 +76,9 @@ fn the_finalizer_goes_on_before_anything_else() {
 fn a_launch_is_asked_for_by_token_or_by_gathering_stragglers() {
     let tokenless = json!({"metadata": {"annotations": null}});
     let rows = [
-        (json!({}), 0, vec![Work::Launch("kerf-1-2".to_owned())]),
+        (json!({}), 0, vec![WorkItem::Launch("kerf-1-2".to_owned())]),
         (tokenless.clone(), 1, vec![]),
-        (tokenless, 2, vec![Work::Gather]),
+        (tokenless, 2, vec![WorkItem::Gather]),
     ];
     for (change, seconds, work) in rows {
         assert_eq!(decide(&look(&change, &[], seconds)).work, work, "{change} after {seconds} s");
@@ -142,11 +142,11 @@ fn pods_are_expected_before_the_node_opens_to_them() {
     let bound = pod(&json!({"metadata": {"name": "bound"}, "spec": {"nodeName": "node-2"}}));
     let expected = vec![waiting("new", None), waiting("told", Some("node-1")), waiting("moved", Some("node-2")), bound];
     let fresh = json!({"spec": {"taints": [{"key": taint::UNREGISTERED, "effect": "NoExecute"}]}});
-    let registers = View { expected: expected.clone(), ..look(&launched(), &[fresh], 300) };
+    let registers = NodeClaimView { expected: expected.clone(), ..look(&launched(), &[fresh], 300) };
     let steps = ["expect new moved on node-1", "patch node node-1", "status of claim default-1"];
     assert_eq!(words(&decide(&registers).steps), steps);
     let (claim, node) = gated("default-1", &json!({}));
-    let waits = View { claim, nodes: vec![node], expected, ..look(&json!({}), &[], 300) };
+    let waits = NodeClaimView { claim, nodes: vec![node], expected, ..look(&json!({}), &[], 300) };
     assert_eq!(words(&decide(&waits).steps)[..1], steps[..1], "kube-scheduler may have forgotten");
 }
 
@@ -320,12 +320,12 @@ fn what_the_controller_heard_takes_the_claim_away_too() {
         label::ZONE: "us-west-2a",
         label::CAPACITY_RESERVATION_ID: "cr-1",
     }}});
-    let hears = |kind: Kind, deadline: Option<i64>| {
+    let hears = |kind: NoticeKind, deadline: Option<i64>| {
         let mut view = look(&merged(&[registered("True"), labels.clone()]), &[json!({})], 60);
         view.notice = Some(Notice { kind, deadline: deadline.map(at) });
         decide(&view)
     };
-    let spot = hears(Kind::SpotInterrupted, Some(180));
+    let spot = hears(NoticeKind::SpotInterrupted, Some(180));
     let told = ["event SpotInterrupted", "event SpotInterrupted", "event TerminatingOnInterruption"];
     assert_eq!(
         words(&spot.steps),
@@ -334,12 +334,12 @@ fn what_the_controller_heard_takes_the_claim_away_too() {
     );
     assert_eq!(spot.disrupted, Some("spot_interrupted"));
     assert!(spot.short.is_some());
-    let stopped = hears(Kind::InstanceStopped, None);
+    let stopped = hears(NoticeKind::InstanceStopped, None);
     assert_eq!(words(&stopped.steps)[0], "event InstanceStopping", "no deadline, no patch");
     assert_eq!((stopped.disrupted, stopped.short), (Some("instance_stopped"), None));
-    let taken = hears(Kind::CapacityReservationInterrupted, None);
+    let taken = hears(NoticeKind::CapacityReservationInterrupted, None);
     assert_eq!(taken.short, Some(Scope::Reservation("cr-1".to_owned())), "nothing is left of what is taken back");
-    let forced = hears(Kind::SystemStatus, Some(60));
+    let forced = hears(NoticeKind::SystemStatus, Some(60));
     let annotations = &body(&forced.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());
 }
@@ -361,7 +361,7 @@ fn a_notice_counts_the_spot_pool_as_out_of_stock() {
     }
 }
 
-fn removal(change: &Value, nodes: &[Value], instance: Instance) -> Decision {
+fn removal(change: &Value, nodes: &[Value], instance: InstanceState) -> NodeClaimDecision {
     let gone = json!({"metadata": {"deletionTimestamp": at(60).to_string()}});
     let mut view = look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70);
     view.instance = instance;
@@ -381,14 +381,14 @@ fn removal_goes_in_order() {
     let unregistered = json!({"status": {"conditions": [cond(condition::LAUNCHED, "True", 0)]}});
     let (status, release) = ("status of claim default-1", "patch claim default-1");
     let rows = [
-        ("a node is there", json!({}), vec![json!({})], Instance::Unknown, vec!["delete node node-1 (node-uid)"]),
-        ("it is on its way", json!({}), vec![leaving], Instance::Unknown, vec![]),
-        ("nobody asked EC2", json!({}), vec![], Instance::Unknown, vec![]),
-        ("the instance lives", json!({}), vec![], Instance::Alive, vec!["terminate i-1", status]),
-        ("it is ending", json!({}), vec![], Instance::Ending, vec![status]),
-        ("it is gone", json!({}), vec![], Instance::Gone, vec![release]),
-        ("a node that never registered", unregistered, vec![json!({})], Instance::Alive, vec!["terminate i-1", status]),
-        ("never launched", unlaunched, vec![], Instance::Unknown, vec![release]),
+        ("a node is there", json!({}), vec![json!({})], InstanceState::Unknown, vec!["delete node node-1 (node-uid)"]),
+        ("it is on its way", json!({}), vec![leaving], InstanceState::Unknown, vec![]),
+        ("nobody asked EC2", json!({}), vec![], InstanceState::Unknown, vec![]),
+        ("the instance lives", json!({}), vec![], InstanceState::Alive, vec!["terminate i-1", status]),
+        ("it is ending", json!({}), vec![], InstanceState::Ending, vec![status]),
+        ("it is gone", json!({}), vec![], InstanceState::Gone, vec![release]),
+        ("a node that never registered", unregistered, vec![json!({})], InstanceState::Alive, vec!["terminate i-1", status]),
+        ("never launched", unlaunched, vec![], InstanceState::Unknown, vec![release]),
     ];
     for (what, change, nodes, instance, expected) in rows {
         let decision = removal(&change, &nodes, instance);
@@ -402,16 +402,16 @@ fn removal_goes_in_order() {
 #[test]
 fn removal_leaves_others_finalizers_and_foreign_claims_alone() {
     let held = json!({"metadata": {"finalizers": ["other", "karpenter.sh/termination"]}});
-    let decision = removal(&held, &[], Instance::Gone);
+    let decision = removal(&held, &[], InstanceState::Gone);
     assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]));
-    let released = removal(&json!({"metadata": {"finalizers": ["other"]}}), &[], Instance::Alive);
+    let released = removal(&json!({"metadata": {"finalizers": ["other"]}}), &[], InstanceState::Alive);
     assert!(released.steps.is_empty(), "{:?}", words(&released.steps));
 }
 
 #[test]
 fn removal_first_writes_down_the_forced_end() {
     let graceful = json!({"spec": {"terminationGracePeriod": "5m"}});
-    let decision = removal(&graceful, &[json!({})], Instance::Unknown);
+    let decision = removal(&graceful, &[json!({})], InstanceState::Unknown);
     assert_eq!(words(&decision.steps), ["patch claim default-1", "event TerminationGracePeriodExpiring"]);
     let annotations = &body(&decision.steps)["metadata"]["annotations"];
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(360).to_string());
@@ -448,7 +448,7 @@ fn a_quiet_node_is_consolidatable_until_a_pod_comes_or_its_pool_changes_its_mind
     view.claim = claim(&merged(&[serde_json::to_value(view.claim.as_ref()).unwrap(), body(&decision.steps)]));
     assert!(decide(&view).steps.is_empty(), "it is said once");
 
-    let takes_back = |view: &View| {
+    let takes_back = |view: &NodeClaimView| {
         let decision = decide(view);
         assert_eq!(words(&decision.steps), ["status of claim default-1"]);
         assert_eq!(written(&decision.steps, condition::CONSOLIDATABLE), None);
@@ -458,7 +458,7 @@ fn a_quiet_node_is_consolidatable_until_a_pod_comes_or_its_pool_changes_its_mind
     visited.last_pod_event = Some(at(358));
     assert_eq!(takes_back(&visited), Some(Duration::from_secs(298)));
     for never in [asks("Never"), asks("10m")] {
-        takes_back(&View { pool: never, ..view.clone() });
+        takes_back(&NodeClaimView { pool: never, ..view.clone() });
     }
     view.pool = Some(pool(&json!({"spec": {"replicas": 1, "disruption": {"consolidateAfter": "Never"}}})));
     assert!(decide(&view).steps.is_empty(), "of static pools nothing is said");
@@ -481,9 +481,9 @@ fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
 fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
     let timeout = Duration::from_secs(600);
     let (claim, node) = gated("default-1", &json!({}));
-    let mut view = View { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
+    let mut view = NodeClaimView { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
     assert_eq!(decide(&view).disrupted, None, "without a limit it waits for ever");
-    view.gates = Some(Limit { timeout, turn: true });
+    view.gates = Some(GateLimit { timeout, turn: true });
     let early = decide(&view);
     assert_eq!((early.disrupted, early.after.map(|after| after.as_secs())), (None, Some(1)));
     view.now = at(600);
@@ -494,10 +494,10 @@ fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
     assert_eq!((state.as_str(), why.as_str()), ("False", "GateTimeout"));
     assert!(message.contains("within 600 s") && message.contains("CNI since noon: no CNI"), "{message}");
     assert_eq!(late.disrupted, Some("gate_timeout"));
-    view.gates = Some(Limit { timeout, turn: false });
+    view.gates = Some(GateLimit { timeout, turn: false });
     let waits = decide(&view);
     assert_eq!((waits.disrupted, waits.after.map(|after| after.as_secs())), (None, Some(30)));
-    view.gates = Some(Limit { timeout, turn: true });
+    view.gates = Some(GateLimit { timeout, turn: true });
     let ready = json!({"status": {"conditions": [
         {"type": "Ready", "status": "True"}, {"type": condition::AGENT_READY, "status": "True"},
     ]}});
@@ -528,7 +528,7 @@ fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
             .collect();
         let all: Vec<_> = pool.iter().map(|(claim, node)| (claim.as_ref(), Some(node.as_ref()))).collect();
         let waiting = pool.iter().skip(gone).take(late);
-        let turns = waiting.filter(|(claim, _)| Limit::of(claim, timeout, &all, at(700)).turn).count();
+        let turns = waiting.filter(|(claim, _)| GateLimit::of(claim, timeout, &all, at(700)).turn).count();
         let allowed = size.div_ceil(5);
         assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");
     }
@@ -538,7 +538,7 @@ fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
 fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() {
     let narrowed = json!({"spec": {"template": {"spec": {"requirements": [{"key": "rack", "operator": "Exists"}]}}}});
     let said = |pool| {
-        let view = View { pool, ..look(&registered("True"), &[json!({})], 600) };
+        let view = NodeClaimView { pool, ..look(&registered("True"), &[json!({})], 600) };
         written(&decide(&view).steps, condition::DRIFTED).map(|(status, reason, _)| (status, reason))
     };
     let drifted = ("True".to_owned(), reason::REQUIREMENTS_DRIFTED.to_owned());

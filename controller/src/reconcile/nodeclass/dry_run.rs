@@ -4,11 +4,11 @@ use api::NodePool;
 use cloud::launch::Ask;
 use cloud::nodeclass::{self, Resolution};
 
-use super::View;
-use crate::capacity::offerings::Market;
+use super::NodeClassView;
+use crate::capacity::offerings::Offerings;
 
 /// Asks AWS once in a while whether it would let us launch from the class. No answer changes nothing that is known.
-pub(super) async fn rehearse(view: &View, market: &Market, resolution: &mut Resolution) {
+pub(super) async fn rehearse(view: &NodeClassView, market: &Offerings, resolution: &mut Resolution) {
     if market.settings().disable_dry_run || !resolution.is_ready() {
         return;
     }

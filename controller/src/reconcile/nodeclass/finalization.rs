@@ -6,11 +6,11 @@ use api::{finalizer, reason};
 use cloud::nodeclass;
 use cloud::{InstanceProfile, LaunchTemplate};
 
-use super::{Decision, View, has_finalizer, target};
-use crate::capacity::offerings::Market;
-use crate::write::events::{Note, Object};
+use super::{NodeClassDecision, NodeClassView, has_finalizer, target};
+use crate::capacity::offerings::Offerings;
+use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{ActError, Step};
+use crate::write::writer::{WriteError, Operation};
 
 /// A class that waits for its claims to go is woken by each of them.
 const DELETING_AGAIN: Duration = Duration::from_secs(600);
@@ -19,48 +19,48 @@ const NAMED: usize = 5;
 
 /// What was made for a class.
 #[derive(Debug, Default)]
-pub(super) struct Estate {
+pub(super) struct ClassResources {
     pub(super) templates: Vec<LaunchTemplate>,
     pub(super) profiles: Vec<InstanceProfile>,
 }
 
-pub(super) async fn decide(view: &View, market: &Market) -> Result<Decision, ActError> {
-    let nothing = || Ok(Decision::new(Vec::new(), DELETING_AGAIN));
+pub(super) async fn decide(view: &NodeClassView, market: &Offerings) -> Result<NodeClassDecision, WriteError> {
+    let nothing = || Ok(NodeClassDecision::new(Vec::new(), DELETING_AGAIN));
     if !has_finalizer(&view.class) {
         return nothing();
     }
     if !view.claims.is_empty() {
-        return Ok(Decision::new(vec![waits(view)], DELETING_AGAIN));
+        return Ok(NodeClassDecision::new(vec![waits(view)], DELETING_AGAIN));
     }
     let name = view.class.metadata.name.clone().unwrap_or_default();
     let estate = estate(view, &name, market).await?;
     market.forget(&name);
-    Ok(Decision::new(dissolve(view, estate), DELETING_AGAIN))
+    Ok(NodeClassDecision::new(finalize(view, estate), DELETING_AGAIN))
 }
 
-async fn estate(view: &View, name: &str, market: &Market) -> Result<Estate, ActError> {
+async fn estate(view: &NodeClassView, name: &str, market: &Offerings) -> Result<ClassResources, WriteError> {
     let settings = market.settings();
     let templates = market.cloud().launch_templates(&cloud::launch::template_tags(name, settings)).await?;
     let profiles = match settings.isolated_vpc {
         true => Vec::new(),
         false => market.cloud().instance_profiles(&nodeclass::class_path(&view.class, settings)).await?,
     };
-    Ok(Estate { templates, profiles })
+    Ok(ClassResources { templates, profiles })
 }
 
 /// The finalizer goes last: whatever fails before it is done again.
-pub(super) fn dissolve(view: &View, estate: Estate) -> Vec<Step> {
-    let mut steps: Vec<Step> = estate.profiles.iter().flat_map(nodeclass::removal).map(Step::Profile).collect();
-    steps.extend(estate.templates.into_iter().map(|template| Step::DeleteLaunchTemplate(template.name)));
+pub(super) fn finalize(view: &NodeClassView, estate: ClassResources) -> Vec<Operation> {
+    let mut steps: Vec<Operation> = estate.profiles.iter().flat_map(nodeclass::removal).map(Operation::Profile).collect();
+    steps.extend(estate.templates.into_iter().map(|template| Operation::DeleteLaunchTemplate(template.name)));
     let patch = patches::without_finalizer(&view.class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION);
-    steps.push(Step::Patch(target(&view.class), patch));
+    steps.push(Operation::Patch(target(&view.class), patch));
     steps
 }
 
-fn waits(view: &View) -> Step {
+fn waits(view: &NodeClassView) -> Operation {
     let names = view.claims.iter().filter_map(|claim| claim.metadata.name.as_deref());
     let named: Vec<&str> = names.take(NAMED).collect();
     let message = format!("waiting for {} NodeClaims to go: {}", view.claims.len(), named.join(", "));
     let reason = reason::WAITING_ON_NODE_CLAIM_TERMINATION;
-    Step::Note(Note::normal(Object::of(view.class.as_ref()), reason, message))
+    Operation::Note(Event::normal(ObjectReference::of(view.class.as_ref()), reason, message))
 }

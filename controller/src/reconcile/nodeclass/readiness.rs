@@ -6,11 +6,11 @@ use api::status::Conditioned;
 use api::{EC2NodeClass, condition, reason};
 use cloud::nodeclass::Resolution;
 
-use super::{Decision, View, target};
-use crate::capacity::offerings::Market;
+use super::{NodeClassDecision, NodeClassView, target};
+use crate::capacity::offerings::Offerings;
 use crate::reconcile::hashes;
 use crate::write::patches;
-use crate::write::writer::Step;
+use crate::write::writer::Operation;
 
 /// A class that selects nothing may soon do: somebody is probably at work on it.
 const UNREADY_AGAIN: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const MENDED_BY_ITSELF: [&str; 2] = [reason::UNSUPPORTED_ALIAS, reason::TAG_VALI
 const HOPELESS_AGAIN: Duration = Duration::from_secs(10 * 60);
 
 /// What AWS left unanswered keeps what was known; what it answered becomes the status.
-pub(super) fn judge(view: &View, market: &Market, resolution: Resolution) -> Decision {
+pub(super) fn decide_readiness(view: &NodeClassView, market: &Offerings, resolution: Resolution) -> NodeClassDecision {
     let mut class = EC2NodeClass::clone(&view.class);
     class.initialize(view.now);
     for finding in &resolution.findings {
@@ -54,10 +54,10 @@ pub(super) fn judge(view: &View, market: &Market, resolution: Resolution) -> Dec
     let owner = (&view.class.metadata, target(&view.class));
     let mut steps = hashes::OF_CLASS.steps(owner, &view.claims, &market.class_hash(&view.class));
     steps.extend(status_step(view, &class));
-    Decision::new(steps, after)
+    NodeClassDecision::new(steps, after)
 }
 
-fn show(class: &mut EC2NodeClass, resolution: &Resolution, view: &View) {
+fn show(class: &mut EC2NodeClass, resolution: &Resolution, view: &NodeClassView) {
     let status = class.status.get_or_insert_default();
     status.subnets = resolution.status_subnets();
     status.security_groups = resolution.status_security_groups();
@@ -80,7 +80,7 @@ fn again(resolution: &Resolution, refresh: Duration) -> Duration {
     }
 }
 
-fn status_step(view: &View, class: &EC2NodeClass) -> Option<Step> {
+fn status_step(view: &NodeClassView, class: &EC2NodeClass) -> Option<Operation> {
     let patch = patches::status(&view.class.metadata, &view.class.status, &class.status);
-    (class.status != view.class.status).then(|| Step::PatchStatus(target(class), patch))
+    (class.status != view.class.status).then(|| Operation::PatchStatus(target(class), patch))
 }

@@ -7,13 +7,13 @@ use cloud::nodeclass::{self, Resolution};
 use cloud::{Cloud as _, InstanceProfile, InstanceProfileRequest, LaunchTemplate, LaunchTemplateRequest};
 use serde_json::{Value, json};
 
-use super::finalization::{self, Estate, dissolve};
-use super::readiness::judge;
-use super::{View, dry_run};
-use crate::capacity::offerings::Market;
+use super::finalization::{self, ClassResources, finalize};
+use super::readiness::decide_readiness;
+use super::{NodeClassView, dry_run};
+use crate::capacity::offerings::Offerings;
 use crate::fixture::{self, at, body, claim, class, words};
 use crate::settings::Gates;
-use crate::write::writer::Step;
+use crate::write::writer::Operation;
 
 #[test]
 fn a_class_takes_with_it_what_was_made_for_it() {
@@ -22,12 +22,12 @@ fn a_class_takes_with_it_what_was_made_for_it() {
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),
         ..InstanceProfile::default()
     };
-    let estate = Estate {
+    let estate = ClassResources {
         templates: vec![LaunchTemplate { name: "karpenter.k8s.aws/1".to_owned(), ..LaunchTemplate::default() }],
         profiles: vec![profile("new", &["nodes"]), profile("half-made", &[])],
     };
     let finalizers = json!({"metadata": {"finalizers": ["karpenter.k8s.aws/termination"]}});
-    let view = View { class: class(&finalizers), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+    let view = NodeClassView { class: class(&finalizers), claims: Vec::new(), pools: Vec::new(), now: at(60) };
     let expected = [
         "remove role nodes from profile new",
         "delete profile new",
@@ -35,21 +35,21 @@ fn a_class_takes_with_it_what_was_made_for_it() {
         "delete template karpenter.k8s.aws/1",
         "patch class default",
     ];
-    assert_eq!(words(&dissolve(&view, estate)), expected, "the finalizer goes last");
-    let nothing = dissolve(&View { class: Arc::clone(&view.class), ..view }, Estate::default());
+    assert_eq!(words(&finalize(&view, estate)), expected, "the finalizer goes last");
+    let nothing = finalize(&NodeClassView { class: Arc::clone(&view.class), ..view }, ClassResources::default());
     assert_eq!(words(&nothing), ["patch class default"]);
     assert_eq!(body(&nothing)["metadata"]["finalizers"], json!([]));
 }
 
 /// A class that somebody deleted, and an account with what was made for it and for a class beside it.
-async fn leaving(claims: usize, isolated_vpc: bool) -> (View, Market, FakeCloud) {
+async fn leaving(claims: usize, isolated_vpc: bool) -> (NodeClassView, Offerings, FakeCloud) {
     let fake = FakeCloud::builder("us-west-2").role("nodes").build().unwrap();
     let settings = cloud::Settings { isolated_vpc, ..cloud::Settings::default() };
     let change = json!({"metadata": {
         "finalizers": ["karpenter.k8s.aws/termination"], "deletionTimestamp": at(30).to_string(),
     }});
     let claims = (0..claims).map(|nth| claim(&json!({"metadata": {"name": format!("default-{nth}")}}))).collect();
-    let view = View { class: class(&change), claims, pools: Vec::new(), now: at(60) };
+    let view = NodeClassView { class: class(&change), claims, pools: Vec::new(), now: at(60) };
     for name in ["default", "other"] {
         let request = LaunchTemplateRequest {
             name: format!("karpenter.k8s.aws/{name}"),
@@ -61,7 +61,7 @@ async fn leaving(claims: usize, isolated_vpc: bool) -> (View, Market, FakeCloud)
     let path = nodeclass::class_path(&view.class, &settings);
     let profile = InstanceProfileRequest { name: "made".to_owned(), path, ..InstanceProfileRequest::default() };
     fake.create_instance_profile(&profile).await.unwrap();
-    let market = Market::new(Arc::new(fake.clone()), settings, Gates::default());
+    let market = Offerings::new(Arc::new(fake.clone()), settings, Gates::default());
     (view, market, fake)
 }
 
@@ -87,7 +87,7 @@ async fn a_class_goes_once_its_claims_are_gone_and_leaves_other_classes_alone() 
 async fn who_deletes_a_class_hears_which_claims_it_waits_for() {
     let (view, market, _) = leaving(7, false).await;
     let decision = finalization::decide(&view, &market).await.unwrap();
-    let [Step::Note(note)] = &decision.steps[..] else { panic!("{:?}", decision.steps) };
+    let [Operation::Note(note)] = &decision.steps[..] else { panic!("{:?}", decision.steps) };
     let named = "default-0, default-1, default-2, default-3, default-4";
     assert_eq!(
         note.message(),
@@ -105,7 +105,7 @@ async fn a_new_annotation_has_the_launch_tried_out_again() {
     for annotations in [json!({}), json!({}), json!({"try": "again"}), json!({"try": "again"})] {
         let mut change = fixture::discovered();
         fixture::merge(&mut change, &json!({"metadata": {"annotations": annotations}}));
-        let view = View { class: class(&change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+        let view = NodeClassView { class: class(&change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
         let mut resolution = fixture::resolution(&view.class, &market).await;
         dry_run::rehearse(&view, &market, &mut resolution).await;
         assert!(resolution.is_ready(), "{resolution:?}");
@@ -115,11 +115,11 @@ async fn a_new_annotation_has_the_launch_tried_out_again() {
 }
 
 /// A market whose AWS has no roles, and a class as it is looked at there.
-fn resolution(change: &Value) -> (View, Market, Resolution) {
+fn resolution(change: &Value) -> (NodeClassView, Offerings, Resolution) {
     let cloud = FakeCloud::builder("us-west-2").build().unwrap();
     let settings = cloud::Settings { kubernetes: "1.36".to_owned(), ..cloud::Settings::default() };
-    let market = Market::new(Arc::new(cloud), settings, Gates::default());
-    let view = View { class: class(change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
+    let market = Offerings::new(Arc::new(cloud), settings, Gates::default());
+    let view = NodeClassView { class: class(change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
     let found = nodeclass::Answers {
         subnets: Ok(vec![cloud::Subnet { id: "subnet-1".to_owned(), ..cloud::Subnet::default() }]),
         security_groups: Ok(vec![cloud::SecurityGroup { id: "sg-1".to_owned(), ..cloud::SecurityGroup::default() }]),
@@ -143,7 +143,7 @@ fn what_only_the_class_can_mend_is_not_asked_again_soon() {
     let rows = [("nothing found", alias("al2023@latest"), 10), ("no such images", alias("al2@latest"), 600)];
     for (what, change, seconds) in rows {
         let (view, market, resolution) = resolution(&change);
-        let decision = judge(&view, &market, resolution);
+        let decision = decide_readiness(&view, &market, resolution);
         assert_eq!(decision.after.as_secs(), seconds, "{what}");
     }
 }
@@ -153,19 +153,19 @@ fn what_only_the_class_can_mend_is_not_asked_again_soon() {
 fn what_is_not_answered_stays() {
     let known = json!({"status": {"instanceProfile": "nodes", "subnets": [{"id": "subnet-9", "zone": "a"}]}});
     let (view, market, mut unanswered) = resolution(&known);
-    let subnets = |decision: &super::Decision| {
+    let subnets = |decision: &super::NodeClassDecision| {
         let status = decision.steps.iter().find_map(|step| match step {
-            Step::PatchStatus(_, body) => Some(body["status"].clone()),
+            Operation::PatchStatus(_, body) => Some(body["status"].clone()),
             _ => None,
         });
         let status = status.unwrap_or_default();
         (status["subnets"][0]["id"].as_str().map(str::to_owned), status["instanceProfile"].as_str().map(str::to_owned))
     };
-    let answered = judge(&view, &market, unanswered.clone());
+    let answered = decide_readiness(&view, &market, unanswered.clone());
     assert_eq!(subnets(&answered), (Some("subnet-1".to_owned()), Some("nodes".to_owned())));
     let (call, code, message) = ("DescribeImages", String::new(), "no answer".to_owned());
     unanswered.errors.push(cloud::CloudError { call, kind: cloud::Kind::Transport, code, message });
-    assert_eq!(subnets(&judge(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
+    assert_eq!(subnets(&decide_readiness(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
 }
 
 /// The class's owner hears of every pool whose machines would not be told all, and how large it becomes.
@@ -189,7 +189,7 @@ fn what_machines_will_be_told_is_measured_and_warned_of() {
         let image = cloud::Image { id: "ami-1".to_owned(), ..cloud::Image::default() };
         let image = nodeclass::ResolvedImage { image, requirements: Vec::new() };
         let class = nodeclass::ResolvedClass { images: vec![image], ..resolution.class };
-        let seen = super::user_data::look(
+        let seen = super::user_data::check(
             &view,
             &class,
             &cloud::Settings { cluster_cidr: "10.0.0.0/16".to_owned(), ..cloud::Settings::default() },

@@ -6,25 +6,25 @@ use cloud::Settings;
 use cloud::nodeclass::ResolvedClass;
 use cloud::user_data::{self, Machine};
 
-use super::{View, dry_run};
-use crate::write::events::{Note, Object};
-use crate::write::writer::Step;
+use super::{NodeClassView, dry_run};
+use crate::write::events::{Event, ObjectReference};
+use crate::write::writer::Operation;
 
 /// Pods of a machine that nobody has chosen yet.
 const PODS: u32 = 110;
 
 /// What was seen of the class's user data.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct UserDataCheck {
     /// The size of the largest document, bytes; `None` when there is none.
     pub(super) bytes: Option<u32>,
     /// Warnings, as events of the class.
-    pub(super) notes: Vec<Step>,
+    pub(super) notes: Vec<Operation>,
 }
 
 /// Renders a document for each pool of the class, which add labels and taints.
-pub(super) fn look(view: &View, class: &ResolvedClass, settings: &Settings) -> Told {
-    let mut told = Told::default();
+pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Settings) -> UserDataCheck {
+    let mut told = UserDataCheck::default();
     let Some(image) = class.images.first() else { return told };
     let capacity_type = api::label::CAPACITY_ON_DEMAND;
     let machine = Machine { capacity_type, image_id: &image.image.id, max_pods: PODS };
@@ -38,7 +38,7 @@ pub(super) fn look(view: &View, class: &ResolvedClass, settings: &Settings) -> T
         };
         let note = |warning| {
             let message = format!("NodePool {}: {warning}", ask.pool);
-            Step::Note(Note::warning(Object::of(view.class.as_ref()), reason::USER_DATA, message))
+            Operation::Note(Event::warning(ObjectReference::of(view.class.as_ref()), reason::USER_DATA, message))
         };
         told.notes.extend(warnings.into_iter().map(note));
     }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use api::{annotation, condition, hash, reason};
 use serde_json::{Value, json};
 
-use super::{View, decide, is_renewed};
+use super::{NodePoolView, decide, is_renewed};
 use crate::fixture::{at, body, claim, class, condition as cond, merge, node, pool, words, written};
-use crate::state::registration_health::Verdict;
+use crate::state::registration_health::RegistrationHealth;
 
-fn look(change: &Value) -> View {
-    View {
+fn look(change: &Value) -> NodePoolView {
+    NodePoolView {
         pool: pool(change),
         class: Some(class(&ready())),
         claims: Vec::new(),
         daemonsets: Vec::new(),
-        registrations: Verdict::Unknown,
+        registrations: RegistrationHealth::Unknown,
         now: at(60),
     }
 }
@@ -48,7 +48,7 @@ fn a_pool_that_says_all_already_is_left_alone() {
     let steps = decide(&look(&hashed()));
     let mut settled = pool(&hashed()).as_ref().clone();
     settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
-    let again = decide(&View { pool: Arc::new(settled), ..look(&json!({})) });
+    let again = decide(&NodePoolView { pool: Arc::new(settled), ..look(&json!({})) });
     assert!(again.is_empty(), "{:?}", words(&again));
 }
 
@@ -86,7 +86,7 @@ fn the_pool_says_what_its_class_lacks() {
         ("no cause known", with(&[unready]), "False", "UnhealthyDependents", "SubnetsReady=False"),
     ];
     for (what, class, state, why, part) in rows {
-        let steps = decide(&View { class, ..look(&hashed()) });
+        let steps = decide(&NodePoolView { class, ..look(&hashed()) });
         let (found, reason, message) = written(&steps, condition::NODE_CLASS_READY).unwrap();
         assert_eq!((found.as_str(), reason.as_str()), (state, why), "{what}");
         assert!(message.contains(part) && !message.contains("first mend"), "{what}: {message}");
@@ -159,7 +159,7 @@ fn daemonsets_that_the_agents_taint_locks_out_are_named() {
     let mut guarded = ready();
     merge(&mut guarded, &json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}}));
     for (change, named) in [(guarded, true), (ready(), false)] {
-        let view = View { class: Some(class(&change)), daemonsets: daemonsets.clone(), ..look(&hashed()) };
+        let view = NodePoolView { class: Some(class(&change)), daemonsets: daemonsets.clone(), ..look(&hashed()) };
         let steps = decide(&view);
         let found = written(&steps, condition::DAEMONSETS_TOLERATE_AGENT_TAINT);
         assert_eq!(found.is_some(), named, "{change}");
@@ -180,7 +180,7 @@ fn resources_add_up() {
         (claim(&capacity("2")), Some(node(&json!({})))),
         (claim(&json!({})), None),
     ];
-    let steps = decide(&View { claims, ..look(&hashed()) });
+    let steps = decide(&NodePoolView { claims, ..look(&hashed()) });
     let status = &body(&steps)["status"];
     assert_eq!(status["nodes"], 3);
     let resources = &status["resources"];
@@ -190,15 +190,15 @@ fn resources_add_up() {
 
 #[test]
 fn registrations_are_told_and_a_change_of_the_pool_unsays_them() {
-    let sick = Verdict::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
-    for (verdict, state) in [(Verdict::Healthy, "True"), (sick, "False"), (Verdict::Unknown, "Unknown")] {
-        let steps = decide(&View { registrations: verdict.clone(), ..look(&hashed()) });
+    let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
+    for (verdict, state) in [(RegistrationHealth::Healthy, "True"), (sick, "False"), (RegistrationHealth::Unknown, "Unknown")] {
+        let steps = decide(&NodePoolView { registrations: verdict.clone(), ..look(&hashed()) });
         assert_eq!(written(&steps, condition::NODE_REGISTRATION_HEALTHY).unwrap().0, state, "{verdict:?}");
     }
-    let steps = decide(&View { registrations: Verdict::Healthy, ..look(&hashed()) });
+    let steps = decide(&NodePoolView { registrations: RegistrationHealth::Healthy, ..look(&hashed()) });
     let mut judged = pool(&hashed()).as_ref().clone();
     judged.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
-    let again = |pool: api::NodePool| View { pool: Arc::new(pool), ..look(&json!({})) };
+    let again = |pool: api::NodePool| NodePoolView { pool: Arc::new(pool), ..look(&json!({})) };
     assert!(!is_renewed(&again(judged.clone())));
     judged.metadata.generation = Some(7);
     assert!(is_renewed(&again(judged)));

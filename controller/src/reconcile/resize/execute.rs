@@ -12,7 +12,7 @@ use planner::{Resize, WhyResize};
 use super::steps;
 use crate::metrics;
 use crate::state::cluster::Cluster;
-use crate::write::writer::{Act, ActError};
+use crate::write::writer::{Writer, WriteError};
 
 /// What the API server calls the way to change the requests of a pod that runs.
 const SUBRESOURCE: &str = "pods/resize";
@@ -27,13 +27,13 @@ const CLOSED: Duration = Duration::from_secs(60 * 60);
 pub struct Resizer {
     client: Client,
     cluster: Arc<Cluster>,
-    act: Act,
+    act: Writer,
     metrics: Arc<Metrics>,
-    state: Mutex<State>,
+    state: Mutex<ResizeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ResizeState {
     /// Whether the API server has said that it has the sub-resource.
     served: bool,
     /// When it was found that pods cannot be resized here.
@@ -45,7 +45,7 @@ struct State {
 impl Resizer {
     /// Nothing has been tried yet.
     #[must_use]
-    pub fn new(client: Client, cluster: Arc<Cluster>, act: Act, metrics: Arc<Metrics>) -> Self {
+    pub fn new(client: Client, cluster: Arc<Cluster>, act: Writer, metrics: Arc<Metrics>) -> Self {
         Self { client, cluster, act, metrics, state: Mutex::default() }
     }
 
@@ -65,7 +65,7 @@ impl Resizer {
             let steps = pod.map(|pod| steps(&pod, resize, now)).unwrap_or_default();
             if !steps.is_empty() && !self.is_closed(now) {
                 let outcome = self.act.run_all(steps).await;
-                self.tell(resize, outcome, now);
+                self.record(resize, outcome, now);
             }
         }
     }
@@ -77,10 +77,10 @@ impl Resizer {
         resizes.iter().filter(|resize| !state.failed.contains_key(&resize.uid)).take(MOST_AT_ONCE).collect()
     }
 
-    fn tell(&self, resize: &Resize, outcome: Result<(), ActError>, now: Timestamp) {
+    fn record(&self, resize: &Resize, outcome: Result<(), WriteError>, now: Timestamp) {
         let (pod, why) = (resize.pod.as_str(), resize.why.to_string());
         let label = if outcome.is_ok() { "success" } else { "error" };
-        self.metrics.add(&metrics::RESIZES, &[word(resize.why), label], 1.0);
+        self.metrics.add(&metrics::RESIZES, &[reason_label(resize.why), label], 1.0);
         let Err(error) = outcome else {
             log::info!(pod = pod, node = resize.node.as_str(), why = why.as_str(); "changed what a pod requests or remembers");
             return;
@@ -120,14 +120,14 @@ impl Resizer {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ResizeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether the controller has no right to resize pods, so that every other resize would be refused in the same words. A resize that
 /// a node has no room for is refused with the same status.
-fn is_denied(error: &ActError, text: &str) -> bool {
+fn is_denied(error: &WriteError, text: &str) -> bool {
     match error.status() {
         Some(403) => text.contains("cannot patch resource"),
         status => status == Some(405),
@@ -139,7 +139,7 @@ fn is_within(span: Duration, since: Timestamp, now: Timestamp) -> bool {
 }
 
 /// The reason in one word.
-fn word(why: WhyResize) -> &'static str {
+fn reason_label(why: WhyResize) -> &'static str {
     match why {
         WhyResize::MakesRoom => "makes_room",
         WhyResize::Pressure => "pressure",

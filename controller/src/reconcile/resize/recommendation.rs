@@ -15,7 +15,7 @@ use planner::{Packing, Size, Sizing};
 
 use crate::metrics;
 use crate::state::index::Index;
-use crate::write::events::{Note, Object};
+use crate::write::events::{Event, ObjectReference};
 
 /// Time between two looks at all pods.
 const PAUSE: Duration = Duration::from_secs(10 * 60);
@@ -24,16 +24,16 @@ const WORTH_TELLING: i64 = 100;
 
 /// What could be told and counted.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Advice {
+pub struct Recommendation {
     /// One for each owner of pods that request too much.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Event>,
     /// What all pods of a pool request beyond what they would do with, by the pool's name.
     pub spare: BTreeMap<String, Size>,
 }
 
 /// What the pods of one owner request and need, one by one the most that any of them does.
 struct Need {
-    object: Object,
+    object: ObjectReference,
     pods: usize,
     requested: Size,
     fitting: Size,
@@ -41,8 +41,8 @@ struct Need {
 
 /// What pods would do with on nodes of pools that observe; of those that pack too where pods cannot be resized (`packing`).
 #[must_use]
-pub fn advice(index: &Index, packing: bool, now: Timestamp) -> Advice {
-    let mut all = Advice::default();
+pub fn advice(index: &Index, packing: bool, now: Timestamp) -> Recommendation {
+    let mut all = Recommendation::default();
     let mut needs: BTreeMap<String, Need> = BTreeMap::new();
     for node in index.nodes.values() {
         let pool = node.label(label::NODEPOOL).and_then(|name| Some((name, index.pools.get(name)?)));
@@ -84,9 +84,9 @@ fn add(needs: &mut BTreeMap<String, Need>, pod: &Pod, requested: Size, fitting: 
             uid: Some(owner.uid.clone()),
             ..ObjectMeta::default()
         };
-        (owner.uid.clone(), Object::new(&owner.api_version, &owner.kind, &meta))
+        (owner.uid.clone(), ObjectReference::new(&owner.api_version, &owner.kind, &meta))
     });
-    let own = || (pod.metadata.uid.clone().unwrap_or_default(), Object::of(pod));
+    let own = || (pod.metadata.uid.clone().unwrap_or_default(), ObjectReference::of(pod));
     let (uid, object) = owner.unwrap_or_else(own);
     let nothing = Size::default();
     let need = needs.entry(uid).or_insert(Need { object, pods: 0, requested: nothing, fitting: nothing });
@@ -95,7 +95,7 @@ fn add(needs: &mut BTreeMap<String, Need>, pod: &Pod, requested: Size, fitting: 
     need.fitting = need.fitting.max(fitting);
 }
 
-fn note(need: Need) -> Option<Note> {
+fn note(need: Need) -> Option<Event> {
     let rows = [
         (quantity::CPU, need.requested.cpu, need.fitting.cpu),
         (quantity::MEMORY, need.requested.memory, need.fitting.memory),
@@ -112,22 +112,22 @@ fn note(need: Need) -> Option<Note> {
         told.join(", "),
         need.pods
     );
-    (!told.is_empty()).then(|| Note::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
+    (!told.is_empty()).then(|| Event::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
 }
 
 /// Gives advice, seldom.
 #[derive(Default)]
-pub struct Adviser(Mutex<State>);
+pub struct Recommender(Mutex<RecommenderState>);
 
 #[derive(Default)]
-struct State {
+struct RecommenderState {
     last: Option<Timestamp>,
     exported: Vec<String>,
 }
 
-impl Adviser {
+impl Recommender {
     /// What is to be told now; nothing when that was done not long ago.
-    pub fn look(&self, index: &Index, packing: bool, metrics: &Metrics, now: Timestamp) -> Vec<Note> {
+    pub fn look(&self, index: &Index, packing: bool, metrics: &Metrics, now: Timestamp) -> Vec<Event> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.is_some_and(|last| now.duration_since(last).unsigned_abs() < PAUSE) {
             return Vec::new();

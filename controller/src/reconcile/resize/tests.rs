@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{advice, steps};
 use crate::fixture::{at, node};
 use crate::state::index::Index;
-use crate::write::writer::Step;
+use crate::write::writer::Operation;
 
 const UID: &str = "12345678-9abc-def0-1234-56789abcdef0";
 const MIB: i64 = 1 << 20;
@@ -53,7 +53,7 @@ fn bodies(pod: &Arc<Pod>, resize: &Resize) -> Vec<(&'static str, Value)> {
     let written = steps(pod, resize, at(0)).into_iter().filter_map(|step| {
         let name = step.name();
         match step {
-            Step::PatchPod(target, body) | Step::ResizePod(target, body) => {
+            Operation::PatchPod(target, body) | Operation::ResizePod(target, body) => {
                 assert_eq!(
                     (target.namespace.as_str(), target.name.as_str(), target.uid.as_str()),
                     ("shop", "web-1", UID)
@@ -162,15 +162,15 @@ fn index(utilization: &str, hours: u8) -> Index {
 #[test]
 fn who_observes_is_told_what_a_pool_that_packs_would_lower_to() {
     let told = advice(&index("observe", 48), false, at(0));
-    let messages: Vec<&str> = told.notes.iter().map(crate::write::events::Note::message).collect();
+    let messages: Vec<&str> = told.notes.iter().map(crate::write::events::Event::message).collect();
     // Half of the request is the floor for both.
     let expected = "By what its pods use, a request of cpu 750m instead of 1500m, memory 1Gi instead of 2Gi would do for each (pods looked at: 1)";
     assert_eq!(messages, [expected]);
     assert_eq!(told.spare["default"], Size { cpu: 750, memory: 1024 * MIB });
     let silent = [index("observe", 23), index("ignore", 48), index("pack", 48)];
     for index in silent {
-        assert_eq!(advice(&index, false, at(0)), super::Advice::default());
+        assert_eq!(advice(&index, false, at(0)), super::Recommendation::default());
     }
     assert_eq!(advice(&index("pack", 48), true, at(0)), told, "where pods cannot be resized");
-    assert_eq!(advice(&index("observe", 48), false, at(3600)), super::Advice::default(), "the report is stale");
+    assert_eq!(advice(&index("observe", 48), false, at(3600)), super::Recommendation::default(), "the report is stale");
 }

@@ -9,8 +9,8 @@ use serde_json::json;
 use super::{decide, samples, view};
 use crate::fixture::{at, node, words};
 use crate::metrics::TABLE;
-use crate::metrics::gauge_set::Told;
-use crate::reconcile::work::Work;
+use crate::metrics::gauge_set::GaugeSet;
+use crate::reconcile::work::WorkItem;
 use crate::state::index::Index;
 
 const MINUTE: i64 = 60;
@@ -66,7 +66,7 @@ fn a_report_without_its_node_goes_once_no_agent_writes_it() {
     let look = |index: &Index, seconds| decide(&view(index, &name, at(seconds)).unwrap());
     assert!(look(&index, 100_000).steps.is_empty(), "a node that says nothing keeps its last word");
     let gone = index.delete::<Node>(&name, at(1010));
-    assert!(gone.work.contains(&Work::Usage(name.clone())));
+    assert!(gone.work.contains(&WorkItem::Usage(name.clone())));
     let wait = look(&index, 1010);
     assert_eq!((wait.steps.len(), wait.after.map(|after| after.as_secs())), (0, Some(890)));
     for (seconds, what) in [(1000 + 15 * MINUTE, "stale"), (900, "from the future")] {
@@ -74,14 +74,14 @@ fn a_report_without_its_node_goes_once_no_agent_writes_it() {
         assert_eq!(words(&decision.steps), [format!("delete usage {name} (usage-uid)")], "{what}");
     }
     let late = index.apply(report(1020, "2"), at(1020), true);
-    assert_eq!(late.work, [Work::Usage(name.clone())], "one that comes after its node went is looked at too");
+    assert_eq!(late.work, [WorkItem::Usage(name.clone())], "one that comes after its node went is looked at too");
     drop(index.delete::<NodeReport>(&name, at(1030)));
     assert!(view(&index, &name, at(1030)).is_none());
 }
 
 #[test]
 fn what_counts_is_exported_and_what_does_not_is_not() {
-    let (index, metrics, told) = (index(1000), Metrics::new(TABLE), Told::default());
+    let (index, metrics, told) = (index(1000), Metrics::new(TABLE), GaugeSet::default());
     told.replace(&metrics, samples(&index, at(1000)));
     let text = metrics.render();
     for line in [

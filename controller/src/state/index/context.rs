@@ -10,10 +10,10 @@ use api::{CapacityBuffer, NodeOverlay};
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::triggers::{Kept, keep_annotations};
+use super::triggers::{Indexed, keep_annotations};
 use super::{Index, Table, key_of};
-use crate::provision::batcher::Trigger;
-use crate::reconcile::work::{Consequences, Work};
+use crate::provision::batcher::PlanTrigger;
+use crate::reconcile::work::{Triggers, WorkItem};
 
 /// Names the table of a kind.
 macro_rules! table {
@@ -29,12 +29,12 @@ macro_rules! table {
 }
 
 /// Pods that wait may have waited for this. The id is the same for all, so that a stream of changes holds no batch open.
-fn plan_for_waiting(index: &Index) -> Consequences {
-    let plan = if index.has_waiting_pods() { vec![Trigger::New("context".to_owned())] } else { Vec::new() };
-    Consequences { plan, ..Consequences::default() }
+fn plan_for_waiting(index: &Index) -> Triggers {
+    let plan = if index.has_waiting_pods() { vec![PlanTrigger::New("context".to_owned())] } else { Vec::new() };
+    Triggers { plan, ..Triggers::default() }
 }
 
-impl Kept for PersistentVolumeClaim {
+impl Indexed for PersistentVolumeClaim {
     table!(volume_claims);
 
     fn slim(&mut self) {
@@ -44,15 +44,15 @@ impl Kept for PersistentVolumeClaim {
         self.metadata.labels = None;
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let decisive = |claim: Option<&Self>| {
             claim.map(|claim| (claim.spec.clone(), claim.is_bind_completed(), claim.is_terminating(), claim.is_lost()))
         };
-        if decisive(before) == decisive(after) { Consequences::default() } else { plan_for_waiting(index) }
+        if decisive(before) == decisive(after) { Triggers::default() } else { plan_for_waiting(index) }
     }
 }
 
-impl Kept for PersistentVolume {
+impl Indexed for PersistentVolume {
     table!(volumes);
 
     /// The labels stay: volumes from before drivers say by them where they are.
@@ -60,36 +60,36 @@ impl Kept for PersistentVolume {
         keep_annotations(&mut self.metadata, |_| false);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let decisive = |volume: Option<&Self>| {
             volume.map(|volume| (volume.spec.clone(), volume.metadata.labels.clone(), volume.is_terminating()))
         };
-        if decisive(before) == decisive(after) { Consequences::default() } else { plan_for_waiting(index) }
+        if decisive(before) == decisive(after) { Triggers::default() } else { plan_for_waiting(index) }
     }
 }
 
-impl Kept for StorageClass {
+impl Indexed for StorageClass {
     table!(storage_classes);
 
-    fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Triggers {
         plan_for_waiting(index)
     }
 }
 
-impl Kept for CSINode {
+impl Indexed for CSINode {
     table!(csi_nodes);
 
     fn slim(&mut self) {
         keep_annotations(&mut self.metadata, |_| false);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let spec = |node: Option<&Self>| node.map(|node| node.spec.clone());
-        if spec(before) == spec(after) { Consequences::default() } else { plan_for_waiting(index) }
+        if spec(before) == spec(after) { Triggers::default() } else { plan_for_waiting(index) }
     }
 }
 
-impl Kept for NodeReport {
+impl Indexed for NodeReport {
     table!(usages);
 
     fn slim(&mut self) {
@@ -97,49 +97,49 @@ impl Kept for NodeReport {
     }
 
     /// A report alone calls for no plan, only for a look at whether its node is still there.
-    fn consequences(index: &Index, _: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, _: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.map(key_of).filter(|name| index.nodes.get(name).is_none());
-        Consequences { work: name.map(Work::Usage).into_iter().collect(), ..Consequences::default() }
+        Triggers { work: name.map(WorkItem::Usage).into_iter().collect(), ..Triggers::default() }
     }
 }
 
-impl Kept for Namespace {
+impl Indexed for Namespace {
     table!(namespaces);
 
     fn slim(&mut self) {
         keep_annotations(&mut self.metadata, |_| false);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let labels = |namespace: Option<&Self>| namespace.map(Namespace::labels);
-        if labels(before) == labels(after) { Consequences::default() } else { plan_for_waiting(index) }
+        if labels(before) == labels(after) { Triggers::default() } else { plan_for_waiting(index) }
     }
 }
 
-impl Kept for NodeOverlay {
+impl Indexed for NodeOverlay {
     table!(overlays);
 
-    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.or(before).map(key_of).unwrap_or_default();
         let said = |overlay: Option<&Self>| {
             let annotations = |overlay: &Self| overlay.metadata.annotations.clone();
             overlay.map(|overlay| (overlay.spec.clone(), annotations(overlay), leaves(&overlay.metadata)))
         };
         let plan =
-            if said(before) == said(after) { Vec::new() } else { vec![Trigger::New(format!("nodeoverlay/{name}"))] };
-        Consequences { work: vec![Work::Overlay(name)], plan }
+            if said(before) == said(after) { Vec::new() } else { vec![PlanTrigger::New(format!("nodeoverlay/{name}"))] };
+        Triggers { work: vec![WorkItem::Overlay(name)], plan }
     }
 }
 
-impl Kept for CapacityBuffer {
+impl Indexed for CapacityBuffer {
     table!(buffers);
 
-    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let key = after.or(before).map(key_of).unwrap_or_default();
         let said = |buffer: Option<&Self>| buffer.map(|buffer| (buffer.spec.clone(), leaves(&buffer.metadata)));
         let plan =
-            if said(before) == said(after) { Vec::new() } else { vec![Trigger::New(format!("capacitybuffer/{key}"))] };
-        Consequences { work: vec![Work::Buffer(key)], plan }
+            if said(before) == said(after) { Vec::new() } else { vec![PlanTrigger::New(format!("capacitybuffer/{key}"))] };
+        Triggers { work: vec![WorkItem::Buffer(key)], plan }
     }
 }
 
@@ -147,14 +147,14 @@ fn leaves(meta: &ObjectMeta) -> bool {
     meta.deletion_timestamp.is_some()
 }
 
-impl Kept for PodTemplate {
+impl Indexed for PodTemplate {
     table!(pod_templates);
 
     fn slim(&mut self) {
         slim_template(&mut self.metadata, &mut self.template);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let named = |buffer: &CapacityBuffer, name: &str| {
             buffer.spec.pod_template_ref.as_ref().is_some_and(|template| template.name == name)
         };
@@ -164,33 +164,33 @@ impl Kept for PodTemplate {
     }
 }
 
-impl Kept for Deployment {
+impl Indexed for Deployment {
     table!(deployments);
 
     fn slim(&mut self) {
         slim_template(&mut self.metadata, &mut self.spec.template);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let changed = before.map(|object| &object.spec) != after.map(|object| &object.spec);
         followed(index, after.or(before), changed, |buffer, name| follows(buffer, "Deployment", name))
     }
 }
 
-impl Kept for ReplicaSet {
+impl Indexed for ReplicaSet {
     table!(replica_sets);
 
     fn slim(&mut self) {
         slim_template(&mut self.metadata, &mut self.spec.template);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let changed = before.map(|object| &object.spec) != after.map(|object| &object.spec);
         followed(index, after.or(before), changed, |buffer, name| follows(buffer, "ReplicaSet", name))
     }
 }
 
-impl Kept for StatefulSet {
+impl Indexed for StatefulSet {
     table!(stateful_sets);
 
     fn slim(&mut self) {
@@ -198,7 +198,7 @@ impl Kept for StatefulSet {
         self.spec.volume_claim_templates = Vec::new();
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let changed = before.map(|object| &object.spec) != after.map(|object| &object.spec);
         followed(index, after.or(before), changed, |buffer, name| follows(buffer, "StatefulSet", name))
     }
@@ -221,13 +221,13 @@ fn followed(
     object: Option<&impl Resource>,
     changed: bool,
     named: impl Fn(&CapacityBuffer, &str) -> bool,
-) -> Consequences {
-    let Some(meta) = object.map(Resource::meta).filter(|_| changed) else { return Consequences::default() };
+) -> Triggers {
+    let Some(meta) = object.map(Resource::meta).filter(|_| changed) else { return Triggers::default() };
     let name = meta.name.as_deref().unwrap_or_default();
     let near = index.buffers.values().filter(|buffer| buffer.metadata.namespace == meta.namespace);
     let buffers = near.filter(|buffer| named(buffer, name));
-    let plan = buffers.map(|buffer| Trigger::New(format!("capacitybuffer/{}", key_of(buffer.as_ref())))).collect();
-    Consequences { plan, ..Consequences::default() }
+    let plan = buffers.map(|buffer| PlanTrigger::New(format!("capacitybuffer/{}", key_of(buffer.as_ref())))).collect();
+    Triggers { plan, ..Triggers::default() }
 }
 
 #[cfg(test)]

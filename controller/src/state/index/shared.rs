@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 /// Lists in use.
 #[derive(Debug)]
-pub struct Shared<T>(BTreeSet<Arc<[T]>>);
+pub struct Interner<T>(BTreeSet<Arc<[T]>>);
 
-impl<T> Default for Shared<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self(BTreeSet::new())
     }
 }
 
-impl<T: Ord> Shared<T> {
+impl<T: Ord> Interner<T> {
     /// The list that stands for all of its kind. Those that nobody holds any more are forgotten when a new one comes.
     pub fn share(&mut self, list: &Arc<[T]>) -> Arc<[T]> {
         if let Some(known) = self.0.get(list) {
@@ -27,12 +27,12 @@ impl<T: Ord> Shared<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, Shared};
+    use super::{Arc, Interner};
 
     #[test]
     fn equal_lists_are_kept_once_and_those_that_nobody_holds_are_forgotten() {
         let list = |last: u32| -> Arc<[u32]> { vec![1, 2, last].into() };
-        let mut shared = Shared::default();
+        let mut shared = Interner::default();
         let first = shared.share(&list(3));
         assert!(Arc::ptr_eq(&first, &shared.share(&list(3))));
         let other = shared.share(&list(4));

@@ -9,7 +9,7 @@ const KEPT: usize = 10_000;
 
 /// Whose conditions are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
+pub enum ConditionOwner {
     /// A NodeClaim.
     Claim,
     /// A Node of ours.
@@ -22,7 +22,7 @@ pub enum Speaker {
 
 /// One condition, whoever has it.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
+pub struct ConditionView<'a> {
     /// Its type.
     pub type_: &'a str,
     /// `True`, `False` or `Unknown`.
@@ -35,9 +35,9 @@ pub struct Said<'a> {
 
 /// A condition that has another status than before, or none before.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
+pub struct Transition {
     /// Who has it.
-    pub speaker: Speaker,
+    pub speaker: ConditionOwner,
     /// Its type.
     pub type_: String,
     /// What it says now.
@@ -50,30 +50,30 @@ pub struct Turn {
 
 /// An object that was wanted gone and is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct End {
+pub struct ObjectEnd {
     /// What it was.
-    pub speaker: Speaker,
+    pub speaker: ConditionOwner,
     /// How many seconds it took.
     pub took: f64,
 }
 
 /// What nobody has asked for yet.
 #[derive(Debug, Default)]
-pub struct Turns {
-    turned: Mutex<Vec<Turn>>,
-    ended: Mutex<Vec<End>>,
+pub struct Transitions {
+    turned: Mutex<Vec<Transition>>,
+    ended: Mutex<Vec<ObjectEnd>>,
 }
 
-impl Turns {
+impl Transitions {
     /// Notes how what an object says differs from what it said.
-    pub(super) fn note(&self, speaker: Speaker, before: &[Said<'_>], after: &[Said<'_>], seen: Timestamp) {
+    pub(super) fn note(&self, speaker: ConditionOwner, before: &[ConditionView<'_>], after: &[ConditionView<'_>], seen: Timestamp) {
         let turned = after.iter().filter_map(|now| {
             let former = before.iter().find(|former| former.type_ == now.type_);
-            let held = |former: &Said<'_>| {
+            let held = |former: &ConditionView<'_>| {
                 let seconds = now.since.unwrap_or(seen).duration_since(former.since?).as_secs_f64();
                 Some((former.status.to_owned(), seconds.max(0.0)))
             };
-            let turn = || Turn {
+            let turn = || Transition {
                 speaker,
                 type_: now.type_.to_owned(),
                 status: now.status.to_owned(),
@@ -86,13 +86,13 @@ impl Turns {
     }
 
     /// Notes that something is gone whose end was asked for at `deleted`.
-    pub(super) fn end(&self, speaker: Speaker, deleted: Timestamp, seen: Timestamp) {
+    pub(super) fn end(&self, speaker: ConditionOwner, deleted: Timestamp, seen: Timestamp) {
         let took = seen.duration_since(deleted).as_secs_f64().max(0.0);
-        keep(&self.ended, std::iter::once(End { speaker, took }));
+        keep(&self.ended, std::iter::once(ObjectEnd { speaker, took }));
     }
 
     /// What has happened since the last time that somebody asked, in its order.
-    pub fn take(&self) -> (Vec<Turn>, Vec<End>) {
+    pub fn take(&self) -> (Vec<Transition>, Vec<ObjectEnd>) {
         (taken(&self.turned), taken(&self.ended))
     }
 }
@@ -110,19 +110,19 @@ fn taken<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{End, KEPT, Said, Speaker, Turns};
+    use super::{ObjectEnd, KEPT, ConditionView, ConditionOwner, Transitions};
     use crate::fixture::at;
 
-    fn says(status: &str, since: i64) -> Said<'_> {
-        Said { type_: "Launched", status, reason: "Why", since: Some(at(since)) }
+    fn says(status: &str, since: i64) -> ConditionView<'_> {
+        ConditionView { type_: "Launched", status, reason: "Why", since: Some(at(since)) }
     }
 
     #[test]
     fn a_turn_says_what_was_before_and_for_how_long() {
-        let turns = Turns::default();
-        turns.note(Speaker::Claim, &[], &[says("Unknown", 10)], at(10));
-        turns.note(Speaker::Claim, &[says("Unknown", 10)], &[says("Unknown", 10)], at(11));
-        turns.note(Speaker::Claim, &[says("Unknown", 10)], &[says("True", 13)], at(14));
+        let turns = Transitions::default();
+        turns.note(ConditionOwner::Claim, &[], &[says("Unknown", 10)], at(10));
+        turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("Unknown", 10)], at(11));
+        turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("True", 13)], at(14));
         let told: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
         assert_eq!(told, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
         assert_eq!(turns.take().0, [], "each is told once");
@@ -130,13 +130,13 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_does_not_grow() {
-        let turns = Turns::default();
+        let turns = Transitions::default();
         for second in 0..=i64::try_from(KEPT).unwrap_or_default() {
-            turns.note(Speaker::Node, &[], &[says("True", second)], at(second));
+            turns.note(ConditionOwner::Node, &[], &[says("True", second)], at(second));
         }
-        turns.end(Speaker::Node, at(3), at(5));
+        turns.end(ConditionOwner::Node, at(3), at(5));
         let (turned, ended) = turns.take();
         assert_eq!(turned.len(), KEPT);
-        assert_eq!(ended, [End { speaker: Speaker::Node, took: 2.0 }]);
+        assert_eq!(ended, [ObjectEnd { speaker: ConditionOwner::Node, took: 2.0 }]);
     }
 }

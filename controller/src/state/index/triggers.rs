@@ -10,14 +10,14 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::{Index, Key, Said, Speaker, Table, instance_id, key_of, launch_token, provider_id};
-use crate::provision::batcher::{LOOK_AGAIN, Trigger};
-use crate::reconcile::work::{Consequences, Work};
+use super::{Index, Key, ConditionView, ConditionOwner, Table, instance_id, key_of, launch_token, provider_id};
+use crate::provision::batcher::{LOOK_AGAIN, PlanTrigger};
+use crate::reconcile::work::{Triggers, WorkItem};
 
 /// A kind that the index keeps.
-pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
+pub trait Indexed: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
     /// What its conditions are counted as, if they are.
-    const SPEAKER: Option<Speaker> = None;
+    const SPEAKER: Option<ConditionOwner> = None;
     /// Its table.
     fn table(index: &Index) -> &Table<Self>;
     /// Its table, to change it.
@@ -31,13 +31,13 @@ pub trait Kept: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sy
     /// Replaces what others have alike by the one copy that is kept of it.
     fn share(&mut self, _: &mut Index) {}
     /// Its conditions, where they are counted.
-    fn said(&self) -> Vec<Said<'_>> {
+    fn conditions(&self) -> Vec<ConditionView<'_>> {
         Vec::new()
     }
     /// Keeps what is derived from the kind's objects true. Most kinds have nothing derived.
     fn changed(_: &mut Index, _before: Option<&Self>, _after: Option<&Self>, _now: Timestamp, _live: bool) {}
     /// What the change calls for.
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences;
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers;
 }
 
 /// Keeps annotations whose key is `wanted`.
@@ -50,9 +50,9 @@ pub(super) fn keep_annotations(meta: &mut ObjectMeta, wanted: impl Fn(&str) -> b
     }
 }
 
-fn said(conditions: &[Condition]) -> Vec<Said<'_>> {
+fn said(conditions: &[Condition]) -> Vec<ConditionView<'_>> {
     let said = conditions.iter();
-    said.map(|Condition { type_, status, reason, last_transition_time, .. }| Said {
+    said.map(|Condition { type_, status, reason, last_transition_time, .. }| ConditionView {
         type_,
         status,
         reason,
@@ -61,7 +61,7 @@ fn said(conditions: &[Condition]) -> Vec<Said<'_>> {
     .collect()
 }
 
-impl Kept for Pod {
+impl Indexed for Pod {
     fn table(index: &Index) -> &Table<Self> {
         &index.pods
     }
@@ -107,21 +107,21 @@ impl Kept for Pod {
         }
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
-        let mut all = Consequences::default();
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
+        let mut all = Triggers::default();
         all.plan.extend(after.and_then(|pod| asked_for(before, pod)));
         let forgotten = before.map(|pod| &pod.status.nominated_node_name).filter(|_| after.is_some_and(is_forgotten));
         let expecting = forgotten.and_then(|node| index.claim_of(index.nodes.get(node)?));
-        all.work.extend(expecting.map(|claim| Work::Claim(key_of(claim.as_ref()))));
+        all.work.extend(expecting.map(|claim| WorkItem::Claim(key_of(claim.as_ref()))));
         let nodes: BTreeSet<&str> = [before, after].into_iter().flatten().filter_map(node_name).collect();
         for node in nodes.into_iter().filter_map(|name| index.nodes.get(name)) {
             if node.metadata.deletion_timestamp.is_some() {
-                all.work.push(Work::Node(key_of(node.as_ref())));
+                all.work.push(WorkItem::Node(key_of(node.as_ref())));
             }
             let Some(claim) = index.claim_of(node).filter(|_| event_node(before, after).is_some()) else { continue };
-            all.work.push(Work::Claim(key_of(claim.as_ref())));
+            all.work.push(WorkItem::Claim(key_of(claim.as_ref())));
             if !after.is_some_and(stays) && may_go_soon(index, claim) {
-                all.plan.push(Trigger::Freed);
+                all.plan.push(PlanTrigger::Freed);
             }
         }
         all
@@ -142,16 +142,16 @@ fn may_go_soon(index: &Index, claim: &NodeClaim) -> bool {
 }
 
 /// What a pod's change asks of the planner.
-fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<Trigger> {
+fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<PlanTrigger> {
     let owner = || after.controller().map_or_else(|| uid(after), |owner| owner.uid.clone());
     if before.is_none() && after.is_unjudged() {
-        return Some(Trigger::Another { pod: uid(after), owner: owner() });
+        return Some(PlanTrigger::Another { pod: uid(after), owner: owner() });
     }
     if !after.is_unschedulable() || is_told_only(before, after) {
         return None;
     }
     let again = before.is_some_and(|before| is_refused_again(before, after));
-    Some(if again { Trigger::Again } else { Trigger::Refused { pod: uid(after), owner: owner() } })
+    Some(if again { PlanTrigger::Again } else { PlanTrigger::Refused { pod: uid(after), owner: owner() } })
 }
 
 fn uid(pod: &Pod) -> String {
@@ -213,8 +213,8 @@ fn event_node<'a>(before: Option<&'a Pod>, after: Option<&'a Pod>) -> Option<&'a
     (happened && !pod.is_daemon()).then_some(node)
 }
 
-impl Kept for Node {
-    const SPEAKER: Option<Speaker> = Some(Speaker::Node);
+impl Indexed for Node {
+    const SPEAKER: Option<ConditionOwner> = Some(ConditionOwner::Node);
 
     fn table(index: &Index) -> &Table<Self> {
         &index.nodes
@@ -224,11 +224,11 @@ impl Kept for Node {
         &mut index.nodes
     }
 
-    fn said(&self) -> Vec<Said<'_>> {
+    fn conditions(&self) -> Vec<ConditionView<'_>> {
         let ours = self.label(label::NODEPOOL).is_some();
         let conditions = self.status.conditions.iter().filter(|_| ours);
         conditions
-            .map(|it| Said {
+            .map(|it| ConditionView {
                 type_: &it.type_,
                 status: &it.status,
                 reason: &it.reason,
@@ -246,18 +246,18 @@ impl Kept for Node {
         }
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
-        let mut all = Consequences::default();
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
+        let mut all = Triggers::default();
         for node in [before, after].into_iter().flatten() {
-            all.work.push(Work::Node(key_of(node)));
-            all.work.extend(index.claim_of(node).map(|claim| Work::Claim(key_of(claim.as_ref()))));
+            all.work.push(WorkItem::Node(key_of(node)));
+            all.work.extend(index.claim_of(node).map(|claim| WorkItem::Claim(key_of(claim.as_ref()))));
         }
         if let (Some(node), None) = (before, after) {
-            all.work.extend(index.usages.get(node.name()).map(|_| Work::Usage(key_of(node))));
+            all.work.extend(index.usages.get(node.name()).map(|_| WorkItem::Usage(key_of(node))));
         }
         let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some() || is_interrupted(node);
         if after.is_some_and(leaving) && !before.is_some_and(leaving) {
-            all.plan.extend(after.map(|node| Trigger::New(format!("node/{}", key_of(node)))));
+            all.plan.extend(after.map(|node| PlanTrigger::New(format!("node/{}", key_of(node)))));
         }
         all
     }
@@ -267,8 +267,8 @@ fn is_interrupted(node: &Node) -> bool {
     node.condition(condition::INTERRUPTED).is_some_and(|found| found.status == condition::TRUE)
 }
 
-impl Kept for NodeClaim {
-    const SPEAKER: Option<Speaker> = Some(Speaker::Claim);
+impl Indexed for NodeClaim {
+    const SPEAKER: Option<ConditionOwner> = Some(ConditionOwner::Claim);
 
     fn table(index: &Index) -> &Table<Self> {
         &index.claims
@@ -282,7 +282,7 @@ impl Kept for NodeClaim {
         self.spec.requirements = index.requirements.share(&self.spec.requirements);
     }
 
-    fn said(&self) -> Vec<Said<'_>> {
+    fn conditions(&self) -> Vec<ConditionView<'_>> {
         said(self.conditions())
     }
 
@@ -293,41 +293,41 @@ impl Kept for NodeClaim {
         move_between(&mut index.claims_by_instance, before.or(after), from, to);
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
-        let mut all = Consequences::default();
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
+        let mut all = Triggers::default();
         for claim in [before, after].into_iter().flatten() {
-            all.work.push(Work::Claim(key_of(claim)));
+            all.work.push(WorkItem::Claim(key_of(claim)));
             let class = index.classes.get(&claim.spec.node_class_ref.name);
             let ending = class.filter(|class| class.metadata.deletion_timestamp.is_some());
-            all.work.extend(ending.map(|class| Work::Class(key_of(class.as_ref()))));
+            all.work.extend(ending.map(|class| WorkItem::Class(key_of(class.as_ref()))));
             let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
-            all.work.extend(pool.map(|pool| Work::Pool(pool.clone())));
+            all.work.extend(pool.map(|pool| WorkItem::Pool(pool.clone())));
             let id = provider_id(claim).unwrap_or_default();
-            all.work.extend(index.nodes_of(id).into_iter().map(|node| Work::Node(key_of(node.as_ref()))));
-            all.work.extend(index.move_of(claim).map(|id| Work::Move(id.to_owned())));
+            all.work.extend(index.nodes_of(id).into_iter().map(|node| WorkItem::Node(key_of(node.as_ref()))));
+            all.work.extend(index.move_of(claim).map(|id| WorkItem::Move(id.to_owned())));
         }
         if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {
-            all.work.extend(launch_token(claim).map(|token| Work::Launch(token.to_owned())));
+            all.work.extend(launch_token(claim).map(|token| WorkItem::Launch(token.to_owned())));
         }
         all.work.dedup();
         let leaves = |claim: &Self| claim.metadata.deletion_timestamp.is_some();
         // As long as its instance does not end a claim uses up its pool's budget.
         let counts = |claim: &Self| !claim.is_true(condition::INSTANCE_TERMINATING);
         if before.is_some_and(counts) && !after.is_some_and(counts) {
-            all.plan.push(Trigger::Freed);
+            all.plan.push(PlanTrigger::Freed);
         }
         match (before, after) {
             // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
             (Some(claim), None) if !claim.is_true(condition::REGISTERED) || is_static(index, claim) => {
-                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
+                all.plan.push(PlanTrigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
             // A static pool lacks a node from the moment in which one begins to go.
             (Some(old), Some(claim)) if leaves(claim) && !leaves(old) && is_static(index, claim) => {
-                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
+                all.plan.push(PlanTrigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
             // What has drifted may go at once, if budgets let it.
             (Some(old), Some(claim)) if claim.is_true(condition::DRIFTED) && !old.is_true(condition::DRIFTED) => {
-                all.plan.push(Trigger::New(format!("nodeclaim/{}", key_of(claim))));
+                all.plan.push(PlanTrigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
             _ => {}
         }
@@ -345,8 +345,8 @@ fn followed(pool: &NodePool) -> (&NodeClaimTemplate, &DurationText, Option<i64>)
     (&pool.spec.template, &pool.spec.disruption.consolidate_after, pool.spec.replicas)
 }
 
-impl Kept for NodePool {
-    const SPEAKER: Option<Speaker> = Some(Speaker::Pool);
+impl Indexed for NodePool {
+    const SPEAKER: Option<ConditionOwner> = Some(ConditionOwner::Pool);
 
     fn table(index: &Index) -> &Table<Self> {
         &index.pools
@@ -356,27 +356,27 @@ impl Kept for NodePool {
         &mut index.pools
     }
 
-    fn said(&self) -> Vec<Said<'_>> {
+    fn conditions(&self) -> Vec<ConditionView<'_>> {
         said(self.conditions())
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.or(before).map(key_of).unwrap_or_default();
         let mut work = Vec::new();
         if before.map(followed) != after.map(followed) {
             let claims = index.claims.values().filter(|claim| crate::reconcile::nodeclaim::pool(claim) == name);
-            work.extend(claims.map(|claim| Work::Claim(key_of(claim.as_ref()))));
+            work.extend(claims.map(|claim| WorkItem::Claim(key_of(claim.as_ref()))));
         }
-        work.push(Work::Pool(name.clone()));
+        work.push(WorkItem::Pool(name.clone()));
         let spec = |pool: Option<&Self>| pool.map(|pool| (pool.spec.clone(), pool.is_true(condition::READY)));
         let plan =
-            if spec(before) == spec(after) { Vec::new() } else { vec![Trigger::New(format!("nodepool/{name}"))] };
-        Consequences { work, plan }
+            if spec(before) == spec(after) { Vec::new() } else { vec![PlanTrigger::New(format!("nodepool/{name}"))] };
+        Triggers { work, plan }
     }
 }
 
-impl Kept for EC2NodeClass {
-    const SPEAKER: Option<Speaker> = Some(Speaker::Class);
+impl Indexed for EC2NodeClass {
+    const SPEAKER: Option<ConditionOwner> = Some(ConditionOwner::Class);
 
     fn table(index: &Index) -> &Table<Self> {
         &index.classes
@@ -386,20 +386,20 @@ impl Kept for EC2NodeClass {
         &mut index.classes
     }
 
-    fn said(&self) -> Vec<Said<'_>> {
+    fn conditions(&self) -> Vec<ConditionView<'_>> {
         said(self.conditions())
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.or(before).map(key_of).unwrap_or_default();
         let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
-        let mut work: Vec<Work> = pools.map(|pool| Work::Pool(key_of(pool.as_ref()))).collect();
-        work.push(Work::Class(name));
-        Consequences { work, ..Consequences::default() }
+        let mut work: Vec<WorkItem> = pools.map(|pool| WorkItem::Pool(key_of(pool.as_ref()))).collect();
+        work.push(WorkItem::Class(name));
+        Triggers { work, ..Triggers::default() }
     }
 }
 
-impl Kept for DaemonSet {
+impl Indexed for DaemonSet {
     fn table(index: &Index) -> &Table<Self> {
         &index.daemonsets
     }
@@ -408,13 +408,13 @@ impl Kept for DaemonSet {
         &mut index.daemonsets
     }
 
-    fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
-        let work = index.pools.keys().cloned().map(Work::Pool).collect();
-        Consequences { work, ..Consequences::default() }
+    fn consequences(index: &Index, _: Option<&Self>, _: Option<&Self>) -> Triggers {
+        let work = index.pools.keys().cloned().map(WorkItem::Pool).collect();
+        Triggers { work, ..Triggers::default() }
     }
 }
 
-impl Kept for PodDisruptionBudget {
+impl Indexed for PodDisruptionBudget {
     fn table(index: &Index) -> &Table<Self> {
         &index.budgets
     }
@@ -423,12 +423,12 @@ impl Kept for PodDisruptionBudget {
         &mut index.budgets
     }
 
-    fn consequences(_: &Index, _: Option<&Self>, _: Option<&Self>) -> Consequences {
-        Consequences::default()
+    fn consequences(_: &Index, _: Option<&Self>, _: Option<&Self>) -> Triggers {
+        Triggers::default()
     }
 }
 
-impl Kept for VolumeAttachment {
+impl Indexed for VolumeAttachment {
     fn table(index: &Index) -> &Table<Self> {
         &index.attachments
     }
@@ -437,12 +437,12 @@ impl Kept for VolumeAttachment {
         &mut index.attachments
     }
 
-    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Consequences {
+    fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.or(before).map(|attachment| attachment.spec.node_name.as_str()).unwrap_or_default();
         let leaving = index.nodes.get(name).filter(|node| node.metadata.deletion_timestamp.is_some());
-        Consequences {
-            work: leaving.map(|_| Work::Node(name.to_owned())).into_iter().collect(),
-            ..Consequences::default()
+        Triggers {
+            work: leaving.map(|_| WorkItem::Node(name.to_owned())).into_iter().collect(),
+            ..Triggers::default()
         }
     }
 }

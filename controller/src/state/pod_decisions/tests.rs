@@ -5,7 +5,7 @@ use std::sync::Arc;
 use daemon::metric::Metrics;
 use planner::{Millis, Operator, Plan, Pod, PodShape, PodVerdict, Report, Requirement, Snapshot, Why, label};
 
-use super::{Decisions, by_zone};
+use super::{PodDecisions, by_zone};
 use crate::fixture::at;
 use crate::metrics::TABLE;
 
@@ -34,7 +34,7 @@ fn measured(metrics: &Metrics) -> Vec<String> {
 
 #[test]
 fn the_first_word_of_a_plan_is_measured_and_the_first_place_remembered() {
-    let (decisions, metrics) = (Decisions::new(at(0)), Metrics::new(TABLE));
+    let (decisions, metrics) = (PodDecisions::new(at(0)), Metrics::new(TABLE));
     let snapshot = Snapshot { pods: vec![pod("web", 10)], ..Snapshot::default() };
     assert!(!decisions.has("web"));
     decisions.note(&snapshot, &plan(vec![PodVerdict::Postponed]), &metrics, at(11));
@@ -51,7 +51,7 @@ fn the_first_word_of_a_plan_is_measured_and_the_first_place_remembered() {
 
 #[test]
 fn pods_of_an_earlier_life_are_not_measured_and_those_that_nobody_sees_are_forgotten() {
-    let (decisions, metrics) = (Decisions::new(at(100)), Metrics::new(TABLE));
+    let (decisions, metrics) = (PodDecisions::new(at(100)), Metrics::new(TABLE));
     let snapshot = Snapshot { pods: vec![pod("old", 10)], ..Snapshot::default() };
     decisions.note(&snapshot, &plan(vec![place()]), &metrics, at(101));
     assert_eq!(measured(&metrics), [""; 0]);

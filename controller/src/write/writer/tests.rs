@@ -9,9 +9,9 @@ use kube::client::Body;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
-    Act, Arc, AtomicBool, Client, Cluster, Metrics, Ordering, PodRef, REQUESTS_ABREAST, Step, Target, json, metrics,
+    Writer, Arc, AtomicBool, Client, Cluster, Metrics, Ordering, PodRef, REQUESTS_ABREAST, Operation, Target, json, metrics,
 };
-use crate::write::events::Notes;
+use crate::write::events::EventRecorder;
 
 /// An API server that takes requests and never answers any, and how many it has.
 fn silent() -> (Client, Arc<AtomicUsize>) {
@@ -38,13 +38,13 @@ async fn writes_have_so_many_seats_and_evictions_do_not_wait_for_one() {
     let (client, asked) = silent();
     let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
     let (plan, _triggers) = unbounded_channel();
-    let cluster = Cluster::new(plan, Notes::new().0);
+    let cluster = Cluster::new(plan, EventRecorder::new().0);
     let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
-    let act = Act::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
+    let act = Writer::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
     let steps = [
-        Step::Patch(Target::Node("node-1".to_owned()), json!({})),
-        Step::PatchStatus(Target::Claim("default-1".to_owned()), json!({})),
-        Step::Delete(Target::Claim("default-1".to_owned()), "claim-uid".to_owned()),
+        Operation::Patch(Target::Node("node-1".to_owned()), json!({})),
+        Operation::PatchStatus(Target::Claim("default-1".to_owned()), json!({})),
+        Operation::Delete(Target::Claim("default-1".to_owned()), "claim-uid".to_owned()),
     ];
     let writes: Vec<_> = steps.iter().cycle().take(2 * REQUESTS_ABREAST).cloned().collect();
     for step in writes {
@@ -56,7 +56,7 @@ async fn writes_have_so_many_seats_and_evictions_do_not_wait_for_one() {
     assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
 
     let pod = PodRef { namespace: "default".to_owned(), name: "web".to_owned(), uid: "pod-uid".to_owned() };
-    let evicted = tokio::time::timeout(Duration::from_secs(1), act.run(Step::Evict(pod, None))).await;
+    let evicted = tokio::time::timeout(Duration::from_secs(1), act.run(Operation::Evict(pod, None))).await;
     evicted.expect("the eviction stands in line").unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
 }

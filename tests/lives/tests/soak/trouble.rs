@@ -9,11 +9,11 @@ use std::time::Duration;
 use cloud::fake::FakeCloud;
 use cloud::guard::{Guard, Guarded};
 use cloud::{Cloud, CloudError, Kind};
-use controller::capacity::offerings::Market;
+use controller::capacity::offerings::Offerings;
 use controller::gc::instances;
 use controller::settings::Gates;
 use controller::state::cluster::Cluster;
-use controller::write::writer::{Act, Step};
+use controller::write::writer::{Writer, Operation};
 use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
 use kube::client::Body;
@@ -114,7 +114,7 @@ pub async fn addresses_under_way(life: &Life, ec2: &FakeCloud, now: Timestamp) -
 /// Has the collector look at launch templates as of `now`.
 pub async fn collect_templates(life: &Life, now: Timestamp) {
     for step in instances::unused_templates(&life.cluster, &life.market, now).await {
-        assert!(matches!(step, Step::DeleteLaunchTemplate(_)));
+        assert!(matches!(step, Operation::DeleteLaunchTemplate(_)));
         life.act.run(step).await.unwrap();
     }
 }
@@ -138,7 +138,7 @@ pub fn unresolve(life: &Life) {
 }
 
 /// The collector's loop.
-async fn collect(cluster: Arc<Cluster>, market: Arc<Market>, act: Act) {
+async fn collect(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let Ok(instances) = market.own_instances().await else { continue };

@@ -6,10 +6,10 @@ use api::objects::{Node, Pod};
 use api::{annotation, condition, label, reason};
 use serde_json::{Value, json};
 
-use super::super::{Decision, View, decide, start_drain};
-use super::of;
+use super::super::{NodeDecision, NodeView, decide, start_drain};
+use super::surging_pods;
 use crate::fixture::{at, body, claim, merge, node, pod, pool, status, words, written};
-use crate::reconcile::nodeclaim::Instance;
+use crate::reconcile::nodeclaim::InstanceState;
 use crate::state::index::Index;
 
 const STATUS: &str = "status of claim default-1";
@@ -94,27 +94,27 @@ impl Scene {
         self
     }
 
-    fn view(&self, seconds: i64) -> View {
+    fn view(&self, seconds: i64) -> NodeView {
         let claim = claim(&self.claim);
-        View {
-            surging: of(&self.index, &self.node, Some(&claim)),
+        NodeView {
+            surging: surging_pods(&self.index, &self.node, Some(&claim)),
             claim: Some(claim),
             pods: self.index.pods_on("node-1").cloned().collect(),
             attached: Vec::new(),
-            instance: Instance::Alive,
+            instance: InstanceState::Alive,
             now: at(seconds),
             node: Arc::clone(&self.node),
         }
     }
 
-    fn look(&self, seconds: i64) -> Decision {
+    fn look(&self, seconds: i64) -> NodeDecision {
         let view = self.view(seconds);
         decide(&view, &mut start_drain(&view))
     }
 }
 
 /// Whether pods are asked to leave, by the agent or by us.
-fn drains(decision: &Decision) -> bool {
+fn drains(decision: &NodeDecision) -> bool {
     words(&decision.steps).contains(&"patch node node-1".to_owned()) || !decision.requests.is_empty()
 }
 
@@ -195,6 +195,6 @@ fn what_was_handed_over_stays_handed_over() {
     let asked = decide(&view, &mut start_drain(&view));
     let mut changed = serde_json::to_value(scene.node.as_ref()).unwrap();
     merge(&mut changed, &body(&asked.steps));
-    let view = View { node: Arc::new(serde_json::from_value(changed).unwrap()), ..scene.view(111) };
+    let view = NodeView { node: Arc::new(serde_json::from_value(changed).unwrap()), ..scene.view(111) };
     assert!(!words(&decide(&view, &mut start_drain(&view)).steps).contains(&"patch pod web-7d9-a".to_owned()));
 }

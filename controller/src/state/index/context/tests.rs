@@ -7,10 +7,10 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Index, Kept};
+use super::{Index, Indexed};
 use crate::fixture::{buffer, merge, overlay, pod};
-use crate::provision::batcher::Trigger;
-use crate::reconcile::work::Work;
+use crate::provision::batcher::PlanTrigger;
+use crate::reconcile::work::WorkItem;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -22,7 +22,7 @@ fn made<K: DeserializeOwned>(name: &str, version: u32, fields: &Value) -> K {
 }
 
 /// The plans that two versions of one object call for, one after the other.
-fn plans<K: Kept + DeserializeOwned>(index: &mut Index, fields: [&Value; 2]) -> [bool; 2] {
+fn plans<K: Indexed + DeserializeOwned>(index: &mut Index, fields: [&Value; 2]) -> [bool; 2] {
     let [first, second] = fields;
     let before = index.apply(made::<K>("it", 1, first), NOW, true);
     let after = index.apply(made::<K>("it", 2, second), NOW, true);
@@ -78,7 +78,7 @@ fn a_pod_waits_until_it_has_a_node_or_is_gone() {
 #[test]
 fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
     let mut index = Index::default();
-    let refused = || Trigger::Refused { pod: "pod-uid".to_owned(), owner: "pod-uid".to_owned() };
+    let refused = || PlanTrigger::Refused { pod: "pod-uid".to_owned(), owner: "pod-uid".to_owned() };
     assert_eq!(index.apply(waiting(), NOW, true).plan, [refused()]);
     let mut told = waiting();
     told.metadata.resource_version = Some("6".to_owned());
@@ -86,7 +86,7 @@ fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
     assert_eq!(index.apply(told.clone(), NOW, true).plan, []);
     assert!(index.waiting_pod("pod-uid").is_some_and(|pod| pod.status.nominated_node_name == "node-1"));
     told.metadata.resource_version = Some("7".to_owned());
-    assert_eq!(index.apply(told.clone(), NOW, true).plan, [Trigger::Again], "kube-scheduler has tried it again");
+    assert_eq!(index.apply(told.clone(), NOW, true).plan, [PlanTrigger::Again], "kube-scheduler has tried it again");
     told.metadata.resource_version = Some("8".to_owned());
     told.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
     assert_eq!(index.apply(told, NOW, true).plan, [refused()], "it is another pod for a plan");
@@ -105,7 +105,7 @@ fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
     let fresh = json!({"phase": "Pending", "conditions": []});
     assert_eq!(
         index.apply(owned("a", fresh), NOW, true).plan,
-        [Trigger::Another { pod: "a".to_owned(), owner: owner() }]
+        [PlanTrigger::Another { pod: "a".to_owned(), owner: owner() }]
     );
     assert!(index.is_unjudged("a") && index.waits("a") && !index.has_waiting_pods());
     let refused = serde_json::to_value(waiting().status).unwrap();
@@ -113,7 +113,7 @@ fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
     again.metadata.resource_version = Some("6".to_owned());
     drop(index.apply(again, NOW, true));
     assert!(!index.is_unjudged("a"), "it has been refused since");
-    let trigger = Trigger::Refused { pod: "b".to_owned(), owner: owner() };
+    let trigger = PlanTrigger::Refused { pod: "b".to_owned(), owner: owner() };
     assert_eq!(index.apply(owned("b", refused), NOW, true).plan, [trigger]);
 }
 
@@ -152,18 +152,18 @@ fn a_status_alone_calls_for_no_plan() {
     let version = |version: &str| json!({"metadata": {"resourceVersion": version}});
     let mut index = Index::default();
     let first = index.apply::<NodeOverlay>(overlay(&version("1")).as_ref().clone(), NOW, true);
-    assert_eq!((first.work, first.plan.len()), (vec![Work::Overlay("dear".to_owned())], 1));
+    assert_eq!((first.work, first.plan.len()), (vec![WorkItem::Overlay("dear".to_owned())], 1));
     let second = index.apply::<NodeOverlay>(overlay(&version("2")).as_ref().clone(), NOW, true);
-    assert_eq!((second.work, second.plan.len()), (vec![Work::Overlay("dear".to_owned())], 0));
+    assert_eq!((second.work, second.plan.len()), (vec![WorkItem::Overlay("dear".to_owned())], 0));
     let first = index.apply::<CapacityBuffer>(buffer(&version("1")).as_ref().clone(), NOW, true);
-    assert_eq!((first.work, first.plan.len()), (vec![Work::Buffer("default/spare".to_owned())], 1));
+    assert_eq!((first.work, first.plan.len()), (vec![WorkItem::Buffer("default/spare".to_owned())], 1));
     let second = index.apply::<CapacityBuffer>(buffer(&version("2")).as_ref().clone(), NOW, true);
-    assert_eq!((second.work, second.plan.len()), (vec![Work::Buffer("default/spare".to_owned())], 0));
+    assert_eq!((second.work, second.plan.len()), (vec![WorkItem::Buffer("default/spare".to_owned())], 0));
 }
 
 #[test]
 fn only_what_somebody_reads_is_kept() {
-    fn kept<K: Kept>(mut object: K) -> Vec<String> {
+    fn kept<K: Indexed>(mut object: K) -> Vec<String> {
         object.slim();
         let meta = Resource::meta(&object);
         assert!(meta.managed_fields.is_none());
