@@ -31,7 +31,7 @@ const PROGRAMS: [&str; 12] = [
 ];
 /// Files that verbs need.
 const FILES: [&str; 6] = [
-    "usr/lib/systemd/system/dbus.socket",
+    "usr/lib/systemd/system/dbus.service",
     "usr/include/stdio.h",
     "usr/lib/systemd/systemd",
     "usr/lib/cni/loopback",
@@ -244,7 +244,7 @@ fn prepare_installs_packages_as_root_on_debian() {
 
 #[test]
 fn prepare_needs_no_systemd_without_root_or_debian() {
-    let systemd = ["bin/runc", "usr/lib/systemd/system/dbus.socket", "usr/lib/systemd/systemd", "usr/lib/cni/loopback"];
+    let systemd = ["bin/runc", "usr/lib/systemd/system/dbus.service", "usr/lib/systemd/systemd", "usr/lib/cni/loopback"];
     let without = || systemd.iter().fold(Machine::complete(), |machine, path| machine.without(path));
     let fedora = || without().run_by_root().with_file("etc/os-release", "ID=fedora\n");
     for machine in [without(), fedora()] {

@@ -259,7 +259,7 @@ impl Drop for System {
 }
 
 /// The bus of a system. Debian has its program in another package than its units.
-const BUS: &str = "/usr/lib/systemd/system/dbus.socket";
+const BUS: &str = "/usr/lib/systemd/system/dbus.service";
 /// What a system is made of, and the Debian package that has it.
 const PARTS: [(&str, &str); 4] =
     [("systemd", "systemd"), ("dbus-daemon", "dbus"), ("nsenter", "util-linux"), ("unshare", "util-linux")];
