@@ -15,7 +15,7 @@ const TOOLS: [&str; 15] = [
     "awk", "bash", "cat", "cut", "dirname", "env", "grep", "head", "mkdir", "rm", "sed", "sort", "tail", "touch", "tr",
 ];
 /// Programs that verbs need, each a stub.
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 12] = [
     "gh",
     "mount",
     "unshare",
@@ -24,14 +24,14 @@ const PROGRAMS: [&str; 13] = [
     "buildah",
     "runc",
     "nsenter",
-    "dbus-daemon",
     "sshd",
     "ssh-keygen",
     "aarch64-linux-gnu-gcc",
     "rustup",
 ];
 /// Files that verbs need.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
+    "usr/lib/systemd/system/dbus.service",
     "usr/include/stdio.h",
     "usr/lib/systemd/systemd",
     "usr/lib/cni/loopback",
@@ -244,7 +244,7 @@ fn prepare_installs_packages_as_root_on_debian() {
 
 #[test]
 fn prepare_needs_no_systemd_without_root_or_debian() {
-    let systemd = ["bin/runc", "bin/dbus-daemon", "usr/lib/systemd/systemd", "usr/lib/cni/loopback"];
+    let systemd = ["bin/runc", "usr/lib/systemd/system/dbus.service", "usr/lib/systemd/systemd", "usr/lib/cni/loopback"];
     let without = || systemd.iter().fold(Machine::complete(), |machine, path| machine.without(path));
     let fedora = || without().run_by_root().with_file("etc/os-release", "ID=fedora\n");
     for machine in [without(), fedora()] {

@@ -258,6 +258,8 @@ impl Drop for System {
     }
 }
 
+/// The bus of a system. Debian has its program in another package than its units.
+const BUS: &str = "/usr/lib/systemd/system/dbus.service";
 /// What a system is made of, and the Debian package that has it.
 const PARTS: [(&str, &str); 4] =
     [("systemd", "systemd"), ("dbus-daemon", "dbus"), ("nsenter", "util-linux"), ("unshare", "util-linux")];
@@ -271,6 +273,9 @@ fn find_obstacle() -> Option<String> {
     }
     if let Some((program, package)) = PARTS.iter().find(|(program, _)| !is_installed(program)) {
         return Some(format!("{program} is missing: install the package {package}"));
+    }
+    if !Path::new(BUS).is_file() {
+        return Some(format!("{BUS} is missing: install the package dbus"));
     }
     if !fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.lines().any(|line| line.ends_with("\toverlay"))) {
         return Some("the kernel has no overlay file system".to_owned());
