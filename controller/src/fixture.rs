@@ -236,7 +236,9 @@ fn profile_word(step: &ProfileStep) -> String {
 /// The body of the first patch or status patch.
 pub fn body(steps: &[Operation]) -> Value {
     let bodies = steps.iter().filter_map(|step| match step {
-        Operation::Patch(_, body) | Operation::PatchStatus(_, body) | Operation::PatchPod(_, body) => Some(body.clone()),
+        Operation::Patch(_, body) | Operation::PatchStatus(_, body) | Operation::PatchPod(_, body) => {
+            Some(body.clone())
+        }
         _ => None,
     });
     bodies.into_iter().next().unwrap_or_default()

@@ -152,7 +152,7 @@ impl Leadership {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, LeaseSpec, LeaseAction, ObservedLease, decide};
+    use super::{Duration, Instant, LeaseAction, LeaseSpec, ObservedLease, decide};
 
     fn held_by(holder: &str) -> LeaseSpec {
         LeaseSpec { holder_identity: Some(holder.to_owned()), lease_duration_seconds: Some(15), ..LeaseSpec::default() }

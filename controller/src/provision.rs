@@ -24,18 +24,18 @@ use tokio::time::Instant;
 use crate::capacity::offerings::Offerings;
 use crate::informer::interruption::Notices;
 use crate::metrics;
-use crate::provision::batcher::{Batcher, PlanTrigger, BatchWindow};
-use crate::reconcile::disruption::{CommandKind, Disruptor, DisruptionCommand};
+use crate::provision::batcher::{BatchWindow, Batcher, PlanTrigger};
+use crate::reconcile::disruption::{CommandKind, DisruptionCommand, Disruptor};
 use crate::reconcile::nodeclaim;
 use crate::reconcile::resize::{Recommender, Resizer};
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, Nominations};
-use crate::state::plan_results::{PlanResults, Generations, PlanResultStore};
-use crate::write::writer::{Writer, Operation};
+use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
+use crate::write::writer::{Operation, Writer};
 use node_events::NodeGauges;
-use replan::{ReplanTimer, NextPass};
+use replan::{NextPass, ReplanTimer};
 use scores::ConsolidationScores;
 
 /// When to plan, and how.
@@ -49,7 +49,8 @@ pub struct Rules {
 
 /// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left, what EC2 says of machines and
 /// what it promises to pods.
-pub type Shared = (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>);
+pub type Shared =
+    (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {

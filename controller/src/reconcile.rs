@@ -41,8 +41,8 @@ use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
 use crate::state::nominations::Nominations;
 use crate::state::plan_results::PlanResultStore;
-use crate::state::registration_health::{Registration, Registrations, RegistrationHealth};
-use crate::write::writer::{Writer, WriteError};
+use crate::state::registration_health::{Registration, RegistrationHealth, Registrations};
+use crate::write::writer::{WriteError, Writer};
 
 /// Looks that may be under way at once.
 const WORKERS: usize = 64;
@@ -254,14 +254,18 @@ impl Reconciler {
     }
 
     async fn overlay(&self, name: &str) -> Result<QueueAction, WriteError> {
-        let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else { return Ok(QueueAction::Wait) };
+        let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else {
+            return Ok(QueueAction::Wait);
+        };
         let view = overlay::OverlayView { overlay, finding: self.verdicts.overlay(name), now: self.cluster.now() };
         self.act.run_all(overlay::decide(&view)).await?;
         Ok(QueueAction::Wait)
     }
 
     async fn buffer(&self, key: &str) -> Result<QueueAction, WriteError> {
-        let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else { return Ok(QueueAction::Wait) };
+        let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else {
+            return Ok(QueueAction::Wait);
+        };
         let view = buffer::BufferView { buffer, finding: self.verdicts.buffer(key), now: self.cluster.now() };
         self.act.run_all(buffer::decide(&view)).await?;
         Ok(QueueAction::Wait)

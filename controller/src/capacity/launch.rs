@@ -26,7 +26,7 @@ use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, launch_token, provider_id};
 use crate::write::patches;
-use crate::write::writer::{Writer, WriteError, Operation, Target};
+use crate::write::writer::{Operation, Target, WriteError, Writer};
 use request::ask;
 
 /// A class or a market that is not known yet is looked for again after this long.
@@ -129,7 +129,8 @@ impl Launcher {
                 self.market.try_out(choice, now);
             }
             // Who asks for something else may still be offered the same.
-            let alike = |group: &&mut LaunchGroup| matches!((&group.choice, &choice), (Ok(known), Ok(own)) if known == own);
+            let alike =
+                |group: &&mut LaunchGroup| matches!((&group.choice, &choice), (Ok(known), Ok(own)) if known == own);
             if let Some(known) = groups.iter_mut().find(alike) {
                 known.members.push(Arc::clone(claim));
                 continue;
@@ -314,7 +315,12 @@ impl Launcher {
     }
 
     /// Gives what was bought to the claims; what is to become of the others depends on why there was not enough.
-    async fn settle(&self, token: &str, instances: &[Instance], outcome: &LaunchOutcome) -> Result<QueueAction, WriteError> {
+    async fn settle(
+        &self,
+        token: &str,
+        instances: &[Instance],
+        outcome: &LaunchOutcome,
+    ) -> Result<QueueAction, WriteError> {
         let claims = self.cluster.read(|index| waiting(index, token));
         let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
         let free = self.cluster.read(|index| unclaimed(index, instances));
@@ -399,7 +405,12 @@ impl Launcher {
     }
 
     /// The old token is done with. Whoever chooses again carries the new one in its place at once.
-    async fn choose_anew(&self, token: &str, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<QueueAction, WriteError> {
+    async fn choose_anew(
+        &self,
+        token: &str,
+        claims: &[Arc<NodeClaim>],
+        refusals: u32,
+    ) -> Result<QueueAction, WriteError> {
         let next = self.choose_for(claims, refusals).await?;
         self.open().remove(token);
         if next != QueueAction::Wait {

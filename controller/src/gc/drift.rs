@@ -21,7 +21,7 @@ use crate::capacity::reservations;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
 use crate::write::patches;
-use crate::write::writer::{Writer, Operation, Target};
+use crate::write::writer::{Operation, Target, Writer};
 
 /// A class changes seldom, and replacing a machine takes minutes.
 const EVERY: Duration = Duration::from_secs(60);

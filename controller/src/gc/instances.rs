@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, launch_token, provider_id};
-use crate::write::writer::{Writer, Operation, Target};
+use crate::write::writer::{Operation, Target, Writer};
 
 /// A leak costs money from the first minute, so the first looks come quickly.
 const EARLY: Duration = Duration::from_secs(10);

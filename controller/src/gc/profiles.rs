@@ -11,7 +11,7 @@ use cloud::nodeclass::{self, Unused};
 use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::write::writer::{Writer, Operation};
+use crate::write::writer::{Operation, Writer};
 
 const EVERY: Duration = Duration::from_secs(30 * 60);
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
-use crate::write::writer::{Writer, WriteError, Operation, Target};
+use crate::write::writer::{Operation, Target, WriteError, Writer};
 
 /// How often we look for nodes without their tags.
 const LOOK: Duration = Duration::from_secs(10);
@@ -127,7 +127,7 @@ mod tests {
     use crate::state::cluster::Cluster;
     use crate::state::index::Index;
     use crate::write::events::EventRecorder;
-    use crate::write::writer::{Writer, Operation};
+    use crate::write::writer::{Operation, Writer};
     use crate::{fixture, metrics};
 
     /// A writer whose API server knows no object, and how often it was asked.

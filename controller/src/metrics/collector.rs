@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use planner::Catalogue;
 
 use crate::metrics::fleet as metrics;
-use crate::metrics::gauge_set::{Sample, GaugeSet};
+use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 
@@ -78,7 +78,11 @@ struct NodeSample<'a> {
 
 /// All gauges of the fleet at `now`.
 #[must_use]
-pub fn samples((index, decisions): (&Index, &PodDecisions), prices: CatalogueLookup<'_>, now: Timestamp) -> Vec<Sample> {
+pub fn samples(
+    (index, decisions): (&Index, &PodDecisions),
+    prices: CatalogueLookup<'_>,
+    now: Timestamp,
+) -> Vec<Sample> {
     let machines: Vec<NodeSample<'_>> =
         index.nodes.values().filter_map(|node| machine(index, node.as_ref(), prices)).collect();
     let mut samples = resources(index, &machines);

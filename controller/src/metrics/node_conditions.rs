@@ -6,7 +6,7 @@ use api::objects::Node;
 use api::{condition, label};
 use daemon::metric::{Metric, Metrics};
 
-use crate::metrics::gauge_set::{Sample, GaugeSet};
+use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
 
 /// The conditions of the machine's health.

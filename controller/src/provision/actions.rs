@@ -68,8 +68,11 @@ fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClai
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
-        let origin =
-            nodeclaims::LaunchOrigin { plan: built.snapshot.seed, position, overlaid: built.overlaid.get(&launch.pool) };
+        let origin = nodeclaims::LaunchOrigin {
+            plan: built.snapshot.seed,
+            position,
+            overlaid: built.overlaid.get(&launch.pool),
+        };
         Some((position, nodeclaims::claim(launch, &origin, pool, class)))
     };
     plan.launches.iter().enumerate().filter_map(claim).collect()
@@ -113,7 +116,9 @@ fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usiz
     let absent = absent_pools(index, built);
     let all = built.snapshot.pods.iter().zip(&plan.report.pods);
     for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
-        let Some(object) = index.pods.get(&pod.name).map(|pod| ObjectReference::of::<Pod>(pod.as_ref())) else { continue };
+        let Some(object) = index.pods.get(&pod.name).map(|pod| ObjectReference::to::<Pod>(pod.as_ref())) else {
+            continue;
+        };
         let nominated = |place: String, dropped: &[Preference]| {
             let message = format!("Pod should schedule on: {place}{}", without(dropped));
             Event::normal(object.clone(), reason::NOMINATED, message)
@@ -176,7 +181,11 @@ fn tell_ignored(index: &Index, built: &Built, outcome: &mut PlanActions) {
     for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
             let message = format!("Failed to schedule pod, {}", ignored.reason);
-            outcome.notes.push(Event::warning(ObjectReference::of::<Pod>(pod.as_ref()), reason::FAILED_SCHEDULING, message));
+            outcome.notes.push(Event::warning(
+                ObjectReference::to::<Pod>(pod.as_ref()),
+                reason::FAILED_SCHEDULING,
+                message,
+            ));
         }
     }
 }
@@ -186,7 +195,7 @@ fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut PlanActio
     let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
     for pool in barren.filter_map(|name| index.pools.get(name)) {
         let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
-        let pool = ObjectReference::of::<NodePool>(pool.as_ref());
+        let pool = ObjectReference::to::<NodePool>(pool.as_ref());
         outcome.notes.push(Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
     }
 }

@@ -120,7 +120,7 @@ impl Batcher {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batcher, Duration, Instant, BatchWindow};
+    use super::{BatchWindow, Batcher, Duration, Instant};
 
     fn batch() -> Batcher {
         Batcher::new(BatchWindow { idle: Duration::from_secs(1), max: Duration::from_secs(10) })

@@ -11,7 +11,7 @@ use snapshot::Built;
 
 use super::problems;
 use crate::metrics;
-use crate::metrics::gauge_set::{Sample, GaugeSet};
+use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::reconcile::disruption::{named, said_of};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
@@ -101,7 +101,7 @@ fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
     });
     let held: BTreeSet<(&str, MoveReason)> = held.collect();
     let note = |(pool, why): (&str, MoveReason)| {
-        let pool = ObjectReference::of::<NodePool>(index.pools.get(pool)?.as_ref());
+        let pool = ObjectReference::to::<NodePool>(index.pools.get(pool)?.as_ref());
         let message = format!("No allowed disruptions for disruption reason {why} due to blocking budget");
         Some(Event::normal(pool, reason::DISRUPTION_BLOCKED, message))
     };
@@ -119,9 +119,9 @@ fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
     for (node, sick, nodes) in plan.report.nodes.iter().filter_map(many) {
         let pool = node.label(api::label::NODEPOOL).and_then(|pool| index.pools.get(pool));
         let objects = [
-            Some(ObjectReference::of::<Node>(node.as_ref())),
-            index.claim_of(node).map(|claim| ObjectReference::of::<NodeClaim>(claim.as_ref())),
-            pool.map(|pool| ObjectReference::of::<NodePool>(pool.as_ref())),
+            Some(ObjectReference::to::<Node>(node.as_ref())),
+            index.claim_of(node).map(|claim| ObjectReference::to::<NodeClaim>(claim.as_ref())),
+            pool.map(|pool| ObjectReference::to::<NodePool>(pool.as_ref())),
         ];
         let message = format!(
             "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): none is repaired until it is clear why; \
@@ -141,7 +141,7 @@ fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Ve
     let Some(node) = index.nodes.get(name) else { return Vec::new() };
     match index.claim_of(node) {
         Some(claim) => said_of(claim, Some(node.as_ref()), reason, message),
-        None => vec![Event::normal(ObjectReference::of::<Node>(node.as_ref()), reason, message.to_owned())],
+        None => vec![Event::normal(ObjectReference::to::<Node>(node.as_ref()), reason, message.to_owned())],
     }
 }
 

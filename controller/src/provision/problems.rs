@@ -23,7 +23,7 @@ pub fn notes(index: &Index, built: &Built) -> Vec<Event> {
     let of_pods = built.never_evicted.iter().filter_map(|held| {
         let pod = index.pods.get(&held.pod)?;
         let message = format!("This pod will never be evicted, so its node is not given back: {}", held.why);
-        Some(Event::warning(ObjectReference::of::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
+        Some(Event::warning(ObjectReference::to::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
     });
     of_objects.chain(of_pods).collect()
 }
@@ -60,7 +60,7 @@ fn object(index: &Index, subject: &Subject) -> Option<ObjectReference> {
 }
 
 fn of<K: Resource<DynamicType = ()>>(table: &Table<K>, name: &Key) -> Option<ObjectReference> {
-    table.get(name).map(|object| ObjectReference::of::<K>(object.as_ref()))
+    table.get(name).map(|object| ObjectReference::to::<K>(object.as_ref()))
 }
 
 #[cfg(test)]

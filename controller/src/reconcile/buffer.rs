@@ -7,7 +7,7 @@ use api::status::{Wanted, set_plain};
 use api::{CapacityBuffer, condition, reason};
 use jiff::Timestamp;
 
-use crate::state::plan_results::{BufferResultAtGeneration, BufferResult};
+use crate::state::plan_results::{BufferResult, BufferResultAtGeneration};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
@@ -82,7 +82,7 @@ mod tests {
 
     use super::{BufferView, decide};
     use crate::fixture::{at, body, buffer, words, written};
-    use crate::state::plan_results::{BufferResult, AtGeneration};
+    use crate::state::plan_results::{AtGeneration, BufferResult};
 
     fn resolved(replicas: i32) -> Result<BufferSize, BufferTrouble> {
         let template = Some("web".to_owned());

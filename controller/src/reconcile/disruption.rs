@@ -135,8 +135,10 @@ pub fn decide(view: &CommandView) -> CommandDecision {
     if let Some(why) = obstacle(view, &staying, &kind) {
         return roll_back(view, &staying, kind, why);
     }
-    let mut decision =
-        CommandDecision { steps: staying.iter().filter_map(|leaver| close(leaver)).collect(), ..CommandDecision::default() };
+    let mut decision = CommandDecision {
+        steps: staying.iter().filter_map(|leaver| close(leaver)).collect(),
+        ..CommandDecision::default()
+    };
     if is_ready(view) || !kind.waits() {
         let reason = kind.reason.clone();
         decision.steps.extend(staying.iter().flat_map(|leaver| give_back(leaver, &reason, view.now)));
@@ -242,7 +244,8 @@ fn is_overdue(claim: &NodeClaim, now: Timestamp) -> bool {
 
 /// What people hear of a replacement that is on its way.
 fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Operation> {
-    let note = |reason, message| Some(Operation::Note(Event::normal(ObjectReference::of(claim.as_ref()), reason, message)));
+    let note =
+        |reason, message| Some(Operation::Note(Event::normal(ObjectReference::to(claim.as_ref()), reason, message)));
     match (claim.is_true(condition::LAUNCHED), claim.is_true(condition::INITIALIZED)) {
         (_, true) => None,
         (false, false) => note(reason::DISRUPTION_LAUNCHING, format!("Launching NodeClaim: {why}")),

@@ -19,11 +19,11 @@ use serde_json::json;
 use crate::reconcile::nodeclaim::{InstanceState, next_look, pool};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{PodRef, Operation, Target};
+use crate::write::writer::{Operation, PodRef, Target};
 
 use drain_owner::DrainOwner;
 pub use drain_owner::drain_condition;
-pub use surge::{Surging, surging_pods as surging, surges};
+pub use surge::{Surging, surges, surging_pods as surging};
 
 /// What upstream calls a termination that nobody planned.
 const FORCEFUL: &str = "Forceful Termination";
@@ -93,7 +93,8 @@ pub fn start_drain(view: &NodeView) -> Drain {
 /// machine that is gone lets its node go (core 5.1.2). EC2 need not be asked about all others.
 #[must_use]
 pub fn asks(view: &NodeView, drain: &mut Drain) -> bool {
-    let over = |drain| view.claim.is_some() && is_closed(&view.node) && matches!(stage(view, drain), TerminationStage::Over);
+    let over =
+        |drain| view.claim.is_some() && is_closed(&view.node) && matches!(stage(view, drain), TerminationStage::Over);
     !view.node.is_ready() || over(drain)
 }
 
@@ -211,7 +212,7 @@ fn await_detachment(view: &NodeView, decision: &mut NodeDecision) {
         changed.set_unknown(condition::VOLUMES_DETACHED, reason::AWAITING_VOLUME_DETACHMENT, &message, view.now);
         push_status(claim, &changed, decision);
     }
-    let note = Event::normal(ObjectReference::of(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
+    let note = Event::normal(ObjectReference::to(view.node.as_ref()), reason::AWAITING_VOLUME_DETACHMENT, message);
     decision.steps.push(Operation::Note(note));
     let left = deadline(view).map_or(LATEST, |deadline| deadline.since(millis(view.now)));
     decision.after = Some(left.clamp(SOONEST, LATEST));
@@ -237,7 +238,7 @@ fn report_draining(view: &NodeView, drain: &Drain, decision: &mut NodeDecision) 
         let blocked: Vec<String> = drain.refusals().map(|refused| refused.to_string()).collect();
         let message = format!("cannot evict {}", blocked.join("; "));
         decision.steps.push(Operation::Note(Event::warning(
-            ObjectReference::of(view.node.as_ref()),
+            ObjectReference::to(view.node.as_ref()),
             reason::FAILED_DRAINING,
             message,
         )));
@@ -304,7 +305,7 @@ fn ask_to_leave(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision)
     }
     if drain_owner::is_asked(view) {
         let message = format!("the controller drains this node: {why}");
-        let note = Event::warning(ObjectReference::of(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
+        let note = Event::warning(ObjectReference::to(view.node.as_ref()), reason::DRAIN_TAKEN_OVER, message);
         decision.steps.push(Operation::Note(note));
     }
     if let Some(by) = until {

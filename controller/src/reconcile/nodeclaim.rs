@@ -24,7 +24,7 @@ pub use consolidatable::quiet_time;
 pub use gates::GateLimit;
 
 use crate::gc::drift;
-use crate::informer::interruption::{NoticeKind, Notice};
+use crate::informer::interruption::{Notice, NoticeKind};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::registration_health::Registration;
@@ -242,15 +242,21 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
     }
     let kind = interruption.kind;
     if view.notice.is_some() {
-        let objects = view.nodes.iter().map(|node| ObjectReference::of(node.as_ref()));
-        let objects = std::iter::once(ObjectReference::of(claim.as_ref())).chain(objects);
-        steps.extend(objects.map(|object| Operation::Note(Event::warning(object, kind.event(), kind.sentence().to_owned()))));
+        let objects = view.nodes.iter().map(|node| ObjectReference::to(node.as_ref()));
+        let objects = std::iter::once(ObjectReference::to(claim.as_ref())).chain(objects);
+        steps.extend(
+            objects.map(|object| Operation::Note(Event::warning(object, kind.event(), kind.sentence().to_owned()))),
+        );
     }
     let message = match &interruption.deadline {
         Some(deadline) => format!("the instance goes at {deadline} ({})", interruption.reason),
         None => format!("the instance goes ({})", interruption.reason),
     };
-    steps.push(Operation::Note(Event::warning(ObjectReference::of(claim.as_ref()), reason::TERMINATING_ON_INTERRUPTION, message)));
+    steps.push(Operation::Note(Event::warning(
+        ObjectReference::to(claim.as_ref()),
+        reason::TERMINATING_ON_INTERRUPTION,
+        message,
+    )));
     steps.push(delete(claim));
     let short = match kind {
         NoticeKind::SpotInterrupted => offering(claim),
@@ -296,8 +302,10 @@ fn give_up_late(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClai
         let left = time_left(found.last_transition_time.0, timeout, view.now);
         if left.is_zero() {
             let message = format!("gave up after {} minutes: {}", timeout.as_secs() / 60, found.message);
-            decision.steps =
-                vec![Operation::Note(Event::warning(ObjectReference::of(claim), reason::LAUNCH_FAILED, message)), delete(claim)];
+            decision.steps = vec![
+                Operation::Note(Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, message)),
+                delete(claim),
+            ];
             decision.disrupted = Some(reason);
             decision.registration = Some(failure(claim, found));
             return true;

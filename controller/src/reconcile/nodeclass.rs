@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use crate::capacity::offerings::Offerings;
 use crate::state::index::Index;
 use crate::write::patches;
-use crate::write::writer::{Writer, WriteError, Operation, Target};
+use crate::write::writer::{Operation, Target, WriteError, Writer};
 
 /// All that a decision about a class depends on, but for AWS's answers.
 pub struct NodeClassView {

@@ -18,7 +18,7 @@ pub use execute::Resizer;
 pub use recommendation::{Recommendation, Recommender, advice};
 
 use crate::write::events::{Event, ObjectReference};
-use crate::write::writer::{PodRef, Operation};
+use crate::write::writer::{Operation, PodRef};
 
 /// What resizes a pod; nothing where the pod is another by now, goes, or requests something else than the plan knew.
 #[must_use]
@@ -48,7 +48,7 @@ pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Operation> 
         WhyResize::Pressure | WhyResize::Grown | WhyResize::Unpacked | WhyResize::NoRoom => reason::REQUESTS_RAISED,
     };
     let message = format!("{}: {}", changes(resize), resize.why);
-    steps.push(Operation::Note(Event::normal(ObjectReference::of::<Pod>(pod.as_ref()), reason, message)));
+    steps.push(Operation::Note(Event::normal(ObjectReference::to::<Pod>(pod.as_ref()), reason, message)));
     steps
 }
 

@@ -20,7 +20,7 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, Requir
 use jiff::Timestamp;
 
 pub use table::{Key, Table, key_of};
-pub use transitions::{ObjectEnd, ConditionView, ConditionOwner, Transition, Transitions};
+pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, Transition, Transitions};
 pub use triggers::Indexed;
 
 use crate::reconcile::work::Triggers;
@@ -344,7 +344,8 @@ mod tests {
             let conditions = [crate::fixture::condition(api::condition::REGISTERED, status, 0)];
             crate::fixture::claim(&crate::fixture::status(&conditions)).as_ref().clone()
         };
-        for (status, plan) in [("Unknown", vec![PlanTrigger::New("nodeclaim/default-1".to_owned())]), ("True", Vec::new())]
+        for (status, plan) in
+            [("Unknown", vec![PlanTrigger::New("nodeclaim/default-1".to_owned())]), ("True", Vec::new())]
         {
             let mut index = Index::default();
             assert!(index.apply(registered(status), NOW, true).plan.is_empty());
@@ -363,7 +364,9 @@ mod tests {
             crate::fixture::merge(&mut change, &serde_json::json!({"metadata": metadata}));
             crate::fixture::claim(&change).as_ref().clone()
         };
-        for (replicas, plan) in [(Some(2), vec![PlanTrigger::New("nodeclaim/default-1".to_owned())]), (None, Vec::new())] {
+        for (replicas, plan) in
+            [(Some(2), vec![PlanTrigger::New("nodeclaim/default-1".to_owned())]), (None, Vec::new())]
+        {
             let mut index = Index::default();
             let pool = crate::fixture::pool(&serde_json::json!({"spec": {"replicas": replicas}}));
             drop(index.apply(pool.as_ref().clone(), NOW, true));
@@ -443,7 +446,10 @@ mod tests {
         assert!(index.apply(pool("3", labelled), NOW, true).work.contains(&look));
         let patient = serde_json::json!({"spec": {"disruption": {"consolidateAfter": "1h"}}});
         assert!(index.apply(pool("4", patient), NOW, true).work.contains(&look));
-        assert_eq!(index.apply(claim("8", "True"), NOW, true).plan, [PlanTrigger::New("nodeclaim/default-1".to_owned())]);
+        assert_eq!(
+            index.apply(claim("8", "True"), NOW, true).plan,
+            [PlanTrigger::New("nodeclaim/default-1".to_owned())]
+        );
         assert!(index.apply(claim("9", "True"), NOW, true).plan.is_empty(), "once");
     }
 

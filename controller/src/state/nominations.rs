@@ -81,7 +81,8 @@ impl Nominations {
     }
 
     fn forget(&mut self, has_ended: impl Fn(&str, &Nomination) -> bool) {
-        let ended: Vec<(String, Nomination)> = self.pods.extract_if(.., |pod, promise| has_ended(pod, promise)).collect();
+        let ended: Vec<(String, Nomination)> =
+            self.pods.extract_if(.., |pod, promise| has_ended(pod, promise)).collect();
         ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 

@@ -118,7 +118,7 @@ impl PlanResultStore {
 
 #[cfg(test)]
 mod tests {
-    use super::{PlanResults, AtGeneration, PlanResultStore};
+    use super::{AtGeneration, PlanResultStore, PlanResults};
     use crate::reconcile::work::WorkItem;
 
     #[test]

@@ -97,7 +97,7 @@ impl Registrations {
 
 #[cfg(test)]
 mod tests {
-    use super::{Registration, RegistrationHistory, RegistrationHealth};
+    use super::{Registration, RegistrationHealth, RegistrationHistory};
 
     #[test]
     fn two_failures_among_the_last_four_are_too_many() {

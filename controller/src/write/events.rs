@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::reason;
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::api::core::v1 as corev1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Resource};
@@ -155,7 +155,7 @@ pub async fn send(client: Client, mut notes: UnboundedReceiver<Event>) {
             continue;
         }
         let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-        let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+        let api: Api<corev1::Event> = Api::namespaced(client.clone(), namespace);
         if let Err(error) = api.create(&PostParams::default(), &event(&note, jiff::Timestamp::now())).await {
             log::debug!(reason = note.reason, error = daemon::error::chain(&error).as_str(); "an event was not taken");
         }
@@ -219,40 +219,41 @@ impl EventBurst {
     }
 }
 
-fn event(note: &Event, now: jiff::Timestamp) -> Event {
+fn event(note: &Event, now: jiff::Timestamp) -> corev1::Event {
     let object = &note.object;
-    Event {
+    corev1::Event {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}.", object.name)),
             namespace: Some(object.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())),
             ..ObjectMeta::default()
         },
-        involved_object: ObjectReference {
+        involved_object: corev1::ObjectReference {
             api_version: Some(object.api_version.clone()),
             kind: Some(object.kind.clone()),
             namespace: object.namespace.clone(),
             name: Some(object.name.clone()),
             // kubectl looks for a node's events under the node's name, as kubelet writes them.
             uid: Some(if object.kind == "Node" { object.name.clone() } else { object.uid.clone() }),
-            ..ObjectReference::default()
+            ..corev1::ObjectReference::default()
         },
         type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(note.reason.to_owned()),
         message: Some(note.message.chars().take(MESSAGE_LIMIT).collect()),
-        source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: None }),
+        source: Some(corev1::EventSource { component: Some(COMPONENT.to_owned()), host: None }),
         first_timestamp: Some(Time(now)),
         last_timestamp: Some(Time(now)),
         count: Some(1),
-        ..Event::default()
+        ..corev1::Event::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EventBurst, Duration, Instant, RecentEvents, Event, ObjectReference, ObjectMeta, reason};
+    use super::{Duration, Event, EventBurst, Instant, ObjectMeta, ObjectReference, RecentEvents, reason};
 
     fn note(message: &str) -> Event {
-        let object = ObjectReference::new("v1", "Pod", &ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() });
+        let object =
+            ObjectReference::new("v1", "Pod", &ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() });
         Event::warning(object, reason::FAILED_SCHEDULING, message.to_owned())
     }
 

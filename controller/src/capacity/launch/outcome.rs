@@ -51,7 +51,7 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
 
 /// Something was out of stock; the claim looks elsewhere, and somebody may want to know why.
 pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Operation {
-    Operation::Note(Event::warning(ObjectReference::of(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
+    Operation::Note(Event::warning(ObjectReference::to(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
 }
 
 /// The machine's labels, where the claim's own win, and the instance profile that must stay while the machine runs.
@@ -91,15 +91,19 @@ pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> V
 pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Vec<Operation> {
     match failure {
         Failure::InsufficientCapacity { message } => {
-            let note = Event::warning(ObjectReference::of(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
-            vec![Operation::Note(note), Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())]
+            let note = Event::warning(ObjectReference::to(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
+            vec![
+                Operation::Note(note),
+                Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()),
+            ]
         }
         Failure::Create { reason, message } => {
             let mut changed = claim.clone();
             changed.initialize(now);
             let message: String = message.chars().take(MESSAGE).collect();
             changed.set_unknown(condition::LAUNCHED, reason, &message, now);
-            let note = Event::warning(ObjectReference::of(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
+            let note =
+                Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
             // The event first: somebody may have changed the claim meanwhile, and the reason must not be lost.
             vec![Operation::Note(note), write_status(claim, &changed)]
         }

@@ -115,7 +115,7 @@ fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{NoticeKind, Message, parse};
+    use super::{Message, NoticeKind, parse};
 
     fn envelope(source: &str, kind: &str, detail: &Value) -> String {
         json!({

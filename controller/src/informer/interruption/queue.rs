@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::message::{Message, parse};
-use super::{NoticeKind, Notice, Notices};
+use super::{Notice, NoticeKind, Notices};
 use crate::capacity::offerings::Offerings;
 use crate::metrics;
 use crate::reconcile::work::WorkItem;
@@ -87,8 +87,8 @@ pub fn decide(message: &Message, index: &Index) -> MessageDecision {
 fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Event> {
     let kind = NoticeKind::RebalanceRecommendation;
     let nodes = index.nodes_of(provider_id(claim).unwrap_or_default());
-    let objects =
-        std::iter::once(ObjectReference::of(claim.as_ref())).chain(nodes.into_iter().map(|node| ObjectReference::of(node.as_ref())));
+    let objects = std::iter::once(ObjectReference::to(claim.as_ref()))
+        .chain(nodes.into_iter().map(|node| ObjectReference::to(node.as_ref())));
     objects.map(|object| Event::normal(object, kind.event(), kind.sentence().to_owned())).collect()
 }
 
@@ -236,7 +236,7 @@ mod tests {
     use api::condition;
     use serde_json::json;
 
-    use super::{MessageDecision, Index, NoticeKind, Message, Notice, QueueState, decide};
+    use super::{Index, Message, MessageDecision, Notice, NoticeKind, QueueState, decide};
     use crate::fixture::{at, claim, condition as cond, merge, status};
 
     fn index(change: &serde_json::Value) -> Index {

@@ -8,7 +8,7 @@ use cloud::{InstanceStatus, Kind as Failure};
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{NoticeKind, Notice, Notices};
+use super::{Notice, NoticeKind, Notices};
 use crate::capacity::offerings::Offerings;
 use crate::metrics;
 use crate::reconcile::work::WorkItem;
@@ -81,7 +81,12 @@ fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<NoticeKind> {
 }
 
 /// Asks for ever, unless it is not allowed.
-pub async fn watch_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, notices: Arc<Notices>, metrics: Arc<Metrics>) {
+pub async fn watch_for_ever(
+    cluster: Arc<Cluster>,
+    market: Arc<Offerings>,
+    notices: Arc<Notices>,
+    metrics: Arc<Metrics>,
+) {
     let mut counted = BTreeSet::new();
     loop {
         tokio::time::sleep(PERIOD).await;

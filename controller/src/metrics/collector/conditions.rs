@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::since;
 use crate::metrics::conditions::{self as metrics, Conditions};
 use crate::metrics::gauge_set::Sample;
-use crate::state::index::{ObjectEnd, Index, Indexed, ConditionView, ConditionOwner, Transition};
+use crate::state::index::{ConditionOwner, ConditionView, Index, Indexed, ObjectEnd, Transition};
 
 fn metrics_of(speaker: ConditionOwner) -> &'static Conditions {
     match speaker {

@@ -46,11 +46,11 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
     let idle = Problem::SelectsNothing { budget: "default/one".to_owned(), asks: true };
     let unclaimed = Problem::Unclaimed { node: name(), others: 0, pool: "default".to_owned() };
     let rows = [
-        (split("default/web"), Some((ObjectReference::of(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),
-        (unclaimed, Some((ObjectReference::of(node.as_ref()), reason::NODE_CLAIM_MISSING))),
-        (expire_after, Some((ObjectReference::of(claim.as_ref()), reason::INVALID_FIELD))),
-        (consolidate_after, Some((ObjectReference::of(pool.as_ref()), reason::DISRUPTION_INVALID))),
-        (idle, Some((ObjectReference::of(&budget("one")), reason::SELECTS_NOTHING))),
+        (split("default/web"), Some((ObjectReference::to(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),
+        (unclaimed, Some((ObjectReference::to(node.as_ref()), reason::NODE_CLAIM_MISSING))),
+        (expire_after, Some((ObjectReference::to(claim.as_ref()), reason::INVALID_FIELD))),
+        (consolidate_after, Some((ObjectReference::to(pool.as_ref()), reason::DISRUPTION_INVALID))),
+        (idle, Some((ObjectReference::to(&budget("one")), reason::SELECTS_NOTHING))),
         // It went meanwhile.
         (split("default/gone"), None),
         (Problem::Usage { node: name(), others: 0, why: WhyUnused::Stale }, None),
@@ -85,8 +85,9 @@ fn a_pod_that_is_never_evicted_and_all_of_its_budgets_hear_of_it_at_once_and_are
         never_evicted: ["default/web", "default/gone"].map(held).into(),
         ..Built::default()
     };
-    let of_budget = |name| Event::warning(ObjectReference::of(&budget(name)), reason::NEVER_EVICTED, problem.to_string());
-    let web = ObjectReference::of(index.pods.values().next().unwrap().as_ref());
+    let of_budget =
+        |name| Event::warning(ObjectReference::to(&budget(name)), reason::NEVER_EVICTED, problem.to_string());
+    let web = ObjectReference::to(index.pods.values().next().unwrap().as_ref());
     let message = format!("This pod will never be evicted, so its node is not given back: {why}");
     let of_pod = Event::warning(web, reason::NEVER_EVICTED, message);
     assert_eq!(notes(&index, &built), [of_budget("one"), of_budget("two"), of_pod]);

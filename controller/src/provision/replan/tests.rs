@@ -2,7 +2,9 @@
 
 use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
 
-use super::{Built, Duration, Instant, LOOK_AGAIN, ReplanTimer, NextPass, NodeVerdict, Plan, Ripe, next_look, pause_after};
+use super::{
+    Built, Duration, Instant, LOOK_AGAIN, NextPass, NodeVerdict, Plan, ReplanTimer, Ripe, next_look, pause_after,
+};
 
 fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
     let named = |verdict| ("node".to_owned(), verdict);

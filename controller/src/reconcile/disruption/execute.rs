@@ -10,7 +10,7 @@ use crate::metrics::counters;
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
-use crate::write::writer::{Writer, WriteError};
+use crate::write::writer::{WriteError, Writer};
 
 /// Carries moves out.
 pub struct Disruptor {

@@ -69,6 +69,6 @@ pub fn named(nodes: &[String]) -> String {
 /// The same event on a claim and on its node.
 #[must_use]
 pub fn said_of(claim: &NodeClaim, node: Option<&Node>, reason: &'static str, message: &str) -> Vec<Event> {
-    let objects = std::iter::once(ObjectReference::of(claim)).chain(node.map(ObjectReference::of));
+    let objects = std::iter::once(ObjectReference::to(claim)).chain(node.map(ObjectReference::to));
     objects.map(|object| Event::normal(object, reason, message.to_owned())).collect()
 }

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use planner::MoveReason;
 use serde_json::json;
 
-use super::{CommandKind, DisruptedClaim, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why};
+use super::{
+    CommandKind, DisruptedClaim, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why,
+};
 use crate::state::index::Index;
 use crate::write::writer::Operation;
 
@@ -54,10 +56,12 @@ impl DisruptionCommand {
 /// either a whole move or one to roll back.
 #[must_use]
 pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option<Vec<Operation>> {
-    let leavers: Vec<DisruptedClaim> = order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
+    let leavers: Vec<DisruptedClaim> =
+        order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
     let kind = order.kind();
-    let taken =
-        |it: &DisruptedClaim| it.in_use && kind.is(MoveReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind);
+    let taken = |it: &DisruptedClaim| {
+        it.in_use && kind.is(MoveReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind)
+    };
     if leavers.iter().any(taken) {
         return None;
     }

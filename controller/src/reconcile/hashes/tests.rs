@@ -3,7 +3,7 @@
 use api::{annotation, condition, hash};
 use serde_json::{Value, json};
 
-use super::{OF_CLASS, OF_POOL, HashAnnotation};
+use super::{HashAnnotation, OF_CLASS, OF_POOL};
 use crate::fixture::{body, claim, condition as cond, merge, pool, words};
 use crate::write::writer::{Operation, Target};
 

@@ -132,7 +132,7 @@ pub(super) fn is_heard(view: &NodeView) -> bool {
 pub fn drain_condition(node: &Node) -> Option<DrainSaid> {
     let standing = standing(node)?;
     let found = node.condition(condition::NODE_DRAINED)?;
-    Some(DrainSaid::parse(&found.message)).filter(|said| drain_condition.ids.contains(&standing.id))
+    Some(DrainSaid::parse(&found.message)).filter(|said| said.ids.contains(&standing.id))
 }
 
 enum AgentReply {
@@ -142,7 +142,7 @@ enum AgentReply {
 
 fn answer(node: &Node, id: &str) -> Option<AgentReply> {
     let found = node.condition(condition::NODE_DRAINED)?;
-    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| drain_condition == id);
+    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| said == id);
     let drains = found.status == condition::FALSE && found.reason == reason::DRAINING;
     ours.then_some(if drains { AgentReply::Drains } else { AgentReply::Over })
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{InstanceState, NodeView, asks, decide, start_drain};
 use crate::fixture::{PROVIDER_ID, merge, pod};
-use crate::write::writer::{PodRef, Operation, Target};
+use crate::write::writer::{Operation, PodRef, Target};
 use play::story::{Cause, T0};
 use play::world::Player;
 use play::{Story, Telling};
@@ -190,7 +190,9 @@ fn written(pod: &PodOnNode) -> Value {
 
 fn action(step: Operation) -> Option<Action> {
     match step {
-        Operation::Evict(PodRef { namespace, name, uid }, grace) => Some(Action::Evict { namespace, pod: name, uid, grace }),
+        Operation::Evict(PodRef { namespace, name, uid }, grace) => {
+            Some(Action::Evict { namespace, pod: name, uid, grace })
+        }
         Operation::DeletePod(PodRef { namespace, name, uid }, grace) => {
             Some(Action::Delete { namespace, pod: name, uid, grace })
         }

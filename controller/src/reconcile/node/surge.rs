@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{NodeView, concerns, deadline, millis};
 use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
-use crate::write::writer::{PodRef, Operation};
+use crate::write::writer::{Operation, PodRef};
 
 /// Copies come up elsewhere, and nothing of that calls for a look at this node.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -133,7 +133,7 @@ fn let_go(surging: &Surging, now: Timestamp) -> Option<[Operation; 2]> {
     });
     let target = PodRef { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid };
     let message = "Its node goes; it stays until a copy of it is ready elsewhere".to_owned();
-    let note = Event::normal(ObjectReference::of::<Pod>(pod.as_ref()), reason::SURGING, message);
+    let note = Event::normal(ObjectReference::to::<Pod>(pod.as_ref()), reason::SURGING, message);
     Some([Operation::PatchPod(target, json!({"metadata": metadata})), Operation::Note(note)])
 }
 
@@ -149,7 +149,9 @@ fn tell_of(surging: &Surging, view: &NodeView) -> Option<Operation> {
         view.now.duration_since(since).as_secs()
     );
     let slow = view.now.duration_since(since) >= SLOW;
-    slow.then(|| Operation::Note(Event::warning(ObjectReference::of(view.node.as_ref()), reason::FAILED_DRAINING, message)))
+    slow.then(|| {
+        Operation::Note(Event::warning(ObjectReference::to(view.node.as_ref()), reason::FAILED_DRAINING, message))
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use api::status::Conditioned;
 use api::{DrainRequest, DrainTaken, annotation, condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{NodeDecision, InstanceState, PodRequest, NodeView, asks, concerns, decide, next_moment, start_drain};
+use super::{InstanceState, NodeDecision, NodeView, PodRequest, asks, concerns, decide, next_moment, start_drain};
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, status, words, written};
 
 const TERMINATE: &str = "terminate i-1";
@@ -100,7 +100,8 @@ fn first_no_new_pods_and_no_traffic() {
 
 #[test]
 fn pods_are_asked_to_leave_before_the_instance_ends() {
-    let decision = fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], InstanceState::Alive, 110));
+    let decision =
+        fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(requests(&decision), ["evict web"]);
     assert_eq!(words(&decision.steps), [STATUS]);
     let (state, why, message) = written(&decision.steps, condition::DRAINED).unwrap();

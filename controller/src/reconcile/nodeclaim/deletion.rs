@@ -5,7 +5,7 @@ use api::{NodeClaim, annotation, condition, finalizer, reason};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{NodeClaimDecision, InstanceState, NodeClaimView, has_finalizer, name, next_look, target, write_status};
+use super::{InstanceState, NodeClaimDecision, NodeClaimView, has_finalizer, name, next_look, target, write_status};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
@@ -31,7 +31,8 @@ pub(super) fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     if let Some(deadline) = missing_deadline(claim) {
         let patch = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: deadline}}});
         let message = format!("every pod must be gone by {deadline}");
-        let note = Event::warning(ObjectReference::of(claim.as_ref()), reason::TERMINATION_GRACE_PERIOD_EXPIRING, message);
+        let note =
+            Event::warning(ObjectReference::to(claim.as_ref()), reason::TERMINATION_GRACE_PERIOD_EXPIRING, message);
         decision.steps = vec![Operation::Patch(target(claim), patch), Operation::Note(note)];
         return decision;
     }

@@ -100,7 +100,11 @@ pub(super) fn lift_taint(view: &NodeClaimView, node: &Node, decision: &mut NodeC
 }
 
 /// Gives the claim up if its node's gates have been closed for too long and it is its turn.
-pub(super) fn give_up(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) -> Option<NodeClaimDecision> {
+pub(super) fn give_up(
+    view: &NodeClaimView,
+    claim: &NodeClaim,
+    decision: &mut NodeClaimDecision,
+) -> Option<NodeClaimDecision> {
     let (limit, node) = (view.gates?, view.nodes.first().filter(|node| is_held(node))?);
     let left = left(claim, limit.timeout, view.now)?;
     if !left.is_zero() || !limit.turn {
@@ -111,7 +115,7 @@ pub(super) fn give_up(view: &NodeClaimView, claim: &NodeClaim, decision: &mut No
     let message = format!("the gates did not open within {} s of registration: {said}", limit.timeout.as_secs());
     let mut failed = claim.clone();
     failed.set_false(condition::INITIALIZED, reason::GATE_TIMEOUT, &message, view.now);
-    let note = Event::warning(ObjectReference::of(claim), reason::GATE_TIMEOUT, message.clone());
+    let note = Event::warning(ObjectReference::to(claim), reason::GATE_TIMEOUT, message.clone());
     let patch = patches::status(&view.claim.metadata, &view.claim.status, &failed.status);
     Some(NodeClaimDecision {
         steps: vec![Operation::PatchStatus(target(claim), patch), Operation::Note(note), delete(claim)],

@@ -8,7 +8,7 @@
 use api::objects::{Node, Pod};
 
 use super::{NodeClaimDecision, NodeClaimView};
-use crate::write::writer::{PodRef, Operation};
+use crate::write::writer::{Operation, PodRef};
 
 /// Comes before the write that opens the node.
 pub(super) fn annotate(view: &NodeClaimView, node: &Node, decision: &mut NodeClaimDecision) {

@@ -24,7 +24,8 @@ pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &m
             if !node.has_taint(taint::UNREGISTERED, taint::NO_EXECUTE) && !node.is_registered() {
                 let message = "the Node registered without the taint karpenter.sh/unregistered:NoExecute, so pods \
                                may have run there too early: check the image's kubelet configuration";
-                let note = Event::warning(ObjectReference::of(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
+                let note =
+                    Event::warning(ObjectReference::to(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
                 decision.steps.push(Operation::Note(note));
             }
             nominated_pods::annotate(view, node, decision);

@@ -7,9 +7,9 @@ use api::objects::Node;
 use api::{condition, label, reason, taint};
 use serde_json::{Value, json};
 
-use super::{CapacityType, NodeClaimDecision, InstanceState, GateLimit, Scope, NodeClaimView, asks, decide};
+use super::{CapacityType, GateLimit, InstanceState, NodeClaimDecision, NodeClaimView, Scope, asks, decide};
 use crate::fixture::{at, body, claim, condition as cond, merge, node, pod, pool, status, words, written};
-use crate::informer::interruption::{NoticeKind, Notice};
+use crate::informer::interruption::{Notice, NoticeKind};
 use crate::reconcile::work::WorkItem;
 use crate::write::writer::Operation;
 
@@ -387,7 +387,13 @@ fn removal_goes_in_order() {
         ("the instance lives", json!({}), vec![], InstanceState::Alive, vec!["terminate i-1", status]),
         ("it is ending", json!({}), vec![], InstanceState::Ending, vec![status]),
         ("it is gone", json!({}), vec![], InstanceState::Gone, vec![release]),
-        ("a node that never registered", unregistered, vec![json!({})], InstanceState::Alive, vec!["terminate i-1", status]),
+        (
+            "a node that never registered",
+            unregistered,
+            vec![json!({})],
+            InstanceState::Alive,
+            vec!["terminate i-1", status],
+        ),
         ("never launched", unlaunched, vec![], InstanceState::Unknown, vec![release]),
     ];
     for (what, change, nodes, instance, expected) in rows {

@@ -10,7 +10,7 @@ use super::{NodeClassDecision, NodeClassView, has_finalizer, target};
 use crate::capacity::offerings::Offerings;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
-use crate::write::writer::{WriteError, Operation};
+use crate::write::writer::{Operation, WriteError};
 
 /// A class that waits for its claims to go is woken by each of them.
 const DELETING_AGAIN: Duration = Duration::from_secs(600);
@@ -50,7 +50,8 @@ async fn estate(view: &NodeClassView, name: &str, market: &Offerings) -> Result<
 
 /// The finalizer goes last: whatever fails before it is done again.
 pub(super) fn finalize(view: &NodeClassView, estate: ClassResources) -> Vec<Operation> {
-    let mut steps: Vec<Operation> = estate.profiles.iter().flat_map(nodeclass::removal).map(Operation::Profile).collect();
+    let mut steps: Vec<Operation> =
+        estate.profiles.iter().flat_map(nodeclass::removal).map(Operation::Profile).collect();
     steps.extend(estate.templates.into_iter().map(|template| Operation::DeleteLaunchTemplate(template.name)));
     let patch = patches::without_finalizer(&view.class.metadata, finalizer::EC2_NODE_CLASS_TERMINATION);
     steps.push(Operation::Patch(target(&view.class), patch));
@@ -62,5 +63,5 @@ fn waits(view: &NodeClassView) -> Operation {
     let named: Vec<&str> = names.take(NAMED).collect();
     let message = format!("waiting for {} NodeClaims to go: {}", view.claims.len(), named.join(", "));
     let reason = reason::WAITING_ON_NODE_CLAIM_TERMINATION;
-    Operation::Note(Event::normal(ObjectReference::of(view.class.as_ref()), reason, message))
+    Operation::Note(Event::normal(ObjectReference::to(view.class.as_ref()), reason, message))
 }

@@ -38,7 +38,7 @@ pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Sett
         };
         let note = |warning| {
             let message = format!("NodePool {}: {warning}", ask.pool);
-            Operation::Note(Event::warning(ObjectReference::of(view.class.as_ref()), reason::USER_DATA, message))
+            Operation::Note(Event::warning(ObjectReference::to(view.class.as_ref()), reason::USER_DATA, message))
         };
         told.notes.extend(warnings.into_iter().map(note));
     }

@@ -191,7 +191,9 @@ fn resources_add_up() {
 #[test]
 fn registrations_are_told_and_a_change_of_the_pool_unsays_them() {
     let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
-    for (verdict, state) in [(RegistrationHealth::Healthy, "True"), (sick, "False"), (RegistrationHealth::Unknown, "Unknown")] {
+    for (verdict, state) in
+        [(RegistrationHealth::Healthy, "True"), (sick, "False"), (RegistrationHealth::Unknown, "Unknown")]
+    {
         let steps = decide(&NodePoolView { registrations: verdict.clone(), ..look(&hashed()) });
         assert_eq!(written(&steps, condition::NODE_REGISTRATION_HEALTHY).unwrap().0, state, "{verdict:?}");
     }

@@ -12,7 +12,7 @@ use planner::{Resize, WhyResize};
 use super::steps;
 use crate::metrics;
 use crate::state::cluster::Cluster;
-use crate::write::writer::{Writer, WriteError};
+use crate::write::writer::{WriteError, Writer};
 
 /// What the API server calls the way to change the requests of a pod that runs.
 const SUBRESOURCE: &str = "pods/resize";

@@ -86,7 +86,7 @@ fn add(needs: &mut BTreeMap<String, Need>, pod: &Pod, requested: Size, fitting: 
         };
         (owner.uid.clone(), ObjectReference::new(&owner.api_version, &owner.kind, &meta))
     });
-    let own = || (pod.metadata.uid.clone().unwrap_or_default(), ObjectReference::of(pod));
+    let own = || (pod.metadata.uid.clone().unwrap_or_default(), ObjectReference::to(pod));
     let (uid, object) = owner.unwrap_or_else(own);
     let nothing = Size::default();
     let need = needs.entry(uid).or_insert(Need { object, pods: 0, requested: nothing, fitting: nothing });

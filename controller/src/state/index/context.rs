@@ -125,8 +125,11 @@ impl Indexed for NodeOverlay {
             let annotations = |overlay: &Self| overlay.metadata.annotations.clone();
             overlay.map(|overlay| (overlay.spec.clone(), annotations(overlay), leaves(&overlay.metadata)))
         };
-        let plan =
-            if said(before) == said(after) { Vec::new() } else { vec![PlanTrigger::New(format!("nodeoverlay/{name}"))] };
+        let plan = if said(before) == said(after) {
+            Vec::new()
+        } else {
+            vec![PlanTrigger::New(format!("nodeoverlay/{name}"))]
+        };
         Triggers { work: vec![WorkItem::Overlay(name)], plan }
     }
 }
@@ -137,8 +140,11 @@ impl Indexed for CapacityBuffer {
     fn consequences(_: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let key = after.or(before).map(key_of).unwrap_or_default();
         let said = |buffer: Option<&Self>| buffer.map(|buffer| (buffer.spec.clone(), leaves(&buffer.metadata)));
-        let plan =
-            if said(before) == said(after) { Vec::new() } else { vec![PlanTrigger::New(format!("capacitybuffer/{key}"))] };
+        let plan = if said(before) == said(after) {
+            Vec::new()
+        } else {
+            vec![PlanTrigger::New(format!("capacitybuffer/{key}"))]
+        };
         Triggers { work: vec![WorkItem::Buffer(key)], plan }
     }
 }

@@ -66,7 +66,13 @@ pub struct Transitions {
 
 impl Transitions {
     /// Notes how what an object says differs from what it said.
-    pub(super) fn note(&self, speaker: ConditionOwner, before: &[ConditionView<'_>], after: &[ConditionView<'_>], seen: Timestamp) {
+    pub(super) fn note(
+        &self,
+        speaker: ConditionOwner,
+        before: &[ConditionView<'_>],
+        after: &[ConditionView<'_>],
+        seen: Timestamp,
+    ) {
         let turned = after.iter().filter_map(|now| {
             let former = before.iter().find(|former| former.type_ == now.type_);
             let held = |former: &ConditionView<'_>| {
@@ -110,7 +116,7 @@ fn taken<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ObjectEnd, KEPT, ConditionView, ConditionOwner, Transitions};
+    use super::{ConditionOwner, ConditionView, KEPT, ObjectEnd, Transitions};
     use crate::fixture::at;
 
     fn says(status: &str, since: i64) -> ConditionView<'_> {

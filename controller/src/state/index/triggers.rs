@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::{Index, Key, ConditionView, ConditionOwner, Table, instance_id, key_of, launch_token, provider_id};
+use super::{ConditionOwner, ConditionView, Index, Key, Table, instance_id, key_of, launch_token, provider_id};
 use crate::provision::batcher::{LOOK_AGAIN, PlanTrigger};
 use crate::reconcile::work::{Triggers, WorkItem};
 
@@ -440,9 +440,6 @@ impl Indexed for VolumeAttachment {
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.or(before).map(|attachment| attachment.spec.node_name.as_str()).unwrap_or_default();
         let leaving = index.nodes.get(name).filter(|node| node.metadata.deletion_timestamp.is_some());
-        Triggers {
-            work: leaving.map(|_| WorkItem::Node(name.to_owned())).into_iter().collect(),
-            ..Triggers::default()
-        }
+        Triggers { work: leaving.map(|_| WorkItem::Node(name.to_owned())).into_iter().collect(), ..Triggers::default() }
     }
 }

@@ -9,7 +9,8 @@ use kube::client::Body;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
-    Writer, Arc, AtomicBool, Client, Cluster, Metrics, Ordering, PodRef, REQUESTS_ABREAST, Operation, Target, json, metrics,
+    Arc, AtomicBool, Client, Cluster, Metrics, Operation, Ordering, PodRef, REQUESTS_ABREAST, Target, Writer, json,
+    metrics,
 };
 use crate::write::events::EventRecorder;
 

@@ -13,7 +13,7 @@ use controller::capacity::offerings::Offerings;
 use controller::gc::instances;
 use controller::settings::Gates;
 use controller::state::cluster::Cluster;
-use controller::write::writer::{Writer, Operation};
+use controller::write::writer::{Operation, Writer};
 use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
 use kube::client::Body;
