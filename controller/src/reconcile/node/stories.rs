@@ -16,7 +16,7 @@ use play::{Story, Telling};
 #[path = "../../../../crates/drain/tests/stories/play.rs"]
 mod play;
 
-const FOLDER: &str = "controller/src/termination/stories";
+const FOLDER: &str = "controller/src/reconcile/node/stories";
 /// Conditions that are told of.
 const TOLD: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
 
