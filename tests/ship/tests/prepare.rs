@@ -244,7 +244,8 @@ fn prepare_installs_packages_as_root_on_debian() {
 
 #[test]
 fn prepare_needs_no_systemd_without_root_or_debian() {
-    let systemd = ["bin/runc", "usr/lib/systemd/system/dbus.service", "usr/lib/systemd/systemd", "usr/lib/cni/loopback"];
+    let systemd =
+        ["bin/runc", "usr/lib/systemd/system/dbus.service", "usr/lib/systemd/systemd", "usr/lib/cni/loopback"];
     let without = || systemd.iter().fold(Machine::complete(), |machine, path| machine.without(path));
     let fedora = || without().run_by_root().with_file("etc/os-release", "ID=fedora\n");
     for machine in [without(), fedora()] {
