@@ -46,9 +46,9 @@ e2e: prepare-e2e controlplane agent images packer moto ## Runs the tests that ar
 	@$(RUN) e2e-release "images, machine images and a release" "2 to 4 minutes; 10 to 20 more for the command when cold" \
 		cargo test --workspace --locked --test all -- --ignored images:: ami:: release::
 	@KERF_SWITCH_SECONDS=600 $(RUN) e2e-switch "a switch from Karpenter and back within ten minutes" "14 minutes" \
-		cargo test -p tests --locked --test all -- switch::
+		cargo test --workspace --locked --test all -- switch::
 	@$(RUN) e2e-terraform "rights by Terraform, where it and KERF_TERRAFORM_PLUGINS are set" "2 minutes" \
-		cargo test -p tests --locked --test all -- --ignored --nocapture terraform
+		cargo test --workspace --locked --test all -- --ignored --nocapture terraform
 
 amis: prepare-amis agent packer moto ## Runs the tests of `make e2e` that need no EC2 SDK: machine images by Packer, the agent's images by runc.
 	@tests/steps/agent arm64
