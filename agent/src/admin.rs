@@ -30,7 +30,7 @@ impl Admin {
         let path = socket(root);
         let listener = listen(&path);
         if let Err(error) = &listener {
-            log::warn!(path:% = path.display(); "nobody can ask this agent for its status: {error}");
+            log::warn!(path:% = path.display(), error:% = error; "cannot open the status socket");
         }
         Self { listener: listener.ok() }
     }

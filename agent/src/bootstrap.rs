@@ -180,7 +180,7 @@ impl Bootstrap {
         match tokio::time::timeout(CREDENTIALS, role.credentials(Timestamp::now())).await.ok()? {
             Ok(_) => Some(Timestamp::now()),
             Err(error) => {
-                log::warn!("kubelet cannot make tokens yet: {}", daemon::error::chain(&error));
+                log::warn!(error = daemon::error::chain(&error).as_str(); "kubelet has no credentials yet");
                 None
             }
         }
@@ -203,7 +203,7 @@ impl Bootstrap {
         if self.host.differs(&file.path, &file.content, file.mode) {
             self.host.remove(STARTED_PATH)?;
             self.host.write(&file.path, &file.content, file.mode)?;
-            log::info!(path = file.path.as_str(); "wrote a file");
+            log::info!(path = file.path.as_str(); "wrote file");
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Bootstrap {
         self.host.systemctl(&["daemon-reload"]).await?;
         for unit in plan.system_units.iter().chain(&plan.units) {
             self.host.systemctl(&["restart", unit]).await?;
-            log::info!(unit = unit.as_str(); "restarted a unit");
+            log::info!(unit = unit.as_str(); "restarted unit");
             if let Some(stage) = stage_of(unit) {
                 timeline.reach(stage, Timestamp::now());
             }
@@ -231,16 +231,16 @@ impl Bootstrap {
 
     fn keep(&self, timeline: &mut Timeline) {
         if let Err(error) = timeline.keep(&self.host.at("/")) {
-            log::warn!("the timeline of this start is not kept: {error}");
+            log::warn!(error:% = error; "failed to write the timeline of this start");
         }
     }
 
     fn finish(&self, outcome: &Outcome) {
         let name = outcome.node_name();
         let (done, warnings) = match outcome {
-            Outcome::Configured(plan) => (format!("kubelet is started as {name}"), &plan.warnings),
+            Outcome::Configured(plan) => (format!("started kubelet as {name}"), &plan.warnings),
             Outcome::Observed { by, warnings, .. } => (
-                format!("{} has configured this machine as {name}", by.map_or("another program", Other::name)),
+                format!("{} configured this node as {name}", by.map_or("another program", Other::name)),
                 warnings,
             ),
         };
@@ -250,18 +250,18 @@ impl Bootstrap {
         self.record(&State::Done { node_name: name.to_owned(), since: Timestamp::now() });
         self.host.status(&done);
         self.host.ready();
-        log::info!(node = name; "bootstrap is done: {done}");
+        log::info!(node = name, summary:% = done; "bootstrap finished");
     }
 
     fn report(&self, waiting: &mut Waiting, obstacle: &anyhow::Error) {
         let (reason, now) = (daemon::error::chain(obstacle.as_ref()), Timestamp::now());
         match waiting.observe(&reason, now) {
             Say::Changed => {
-                log::warn!("waiting: {reason}");
+                log::warn!(reason:% = reason; "waiting");
                 self.host.status(&format!("waiting: {reason}"));
                 self.record(&state_of(obstacle, reason, now));
             }
-            Say::Still { since } => log::info!(since:% = since; "still waiting: {reason}"),
+            Say::Still { since } => log::info!(since:% = since, reason:% = reason; "still waiting"),
             Say::Nothing => {}
         }
     }

@@ -123,14 +123,14 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
         None => found.note(
             "bootstrap",
             Verdict::Warning,
-            "it has not reported in this boot; see `systemctl status kerf-agent-bootstrap`",
+            "no report in this boot; see `systemctl status kerf-agent-bootstrap`",
         ),
     }
     if let Some(other) = observe::other(root) {
         found.note(
             "bootstrap",
             Verdict::Ok,
-            format!("{} configures this machine; the agent only observes", other.name()),
+            format!("{} configures this node; the agent only observes", other.name()),
         );
     }
     match Journal::peek(root) {
@@ -138,7 +138,7 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
         None => found.note(
             "journal",
             Verdict::Warning,
-            "there is none yet, or it cannot be read (are you root?); see `systemctl status kerf-agent`",
+            "missing or not readable (are you root?); see `systemctl status kerf-agent`",
         ),
     }
     let path = observe::kubeconfig(root);
@@ -151,7 +151,7 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
         None => found.note(
             "node name",
             Verdict::Warning,
-            "kubelet's command line has no --hostname-override; metadata's host name is taken",
+            "kubelet's command line has no --hostname-override; using the host name from metadata",
         ),
     }
     access.ok()
@@ -162,7 +162,7 @@ async fn api(found: &mut Diagnosis, cluster: &Cluster, root: &Path, instance: Op
     match cluster.node(&name).await {
         Err(error) => found.note("api server", Verdict::Broken, daemon::error::chain(&error)),
         Ok(node) => {
-            found.note("api server", Verdict::Ok, "it answers, and knows who we are");
+            found.note("api server", Verdict::Ok, "reachable, credentials accepted");
             let id = node.map(|node| node.spec.provider_id);
             registered(found, &name, id.as_deref(), instance);
         }
@@ -174,7 +174,7 @@ async fn api(found: &mut Diagnosis, cluster: &Cluster, root: &Path, instance: Op
         false => found.note(
             "clock",
             Verdict::Broken,
-            format!("{behind:#} behind the API server's; mend it (see `chronyc tracking`)"),
+            format!("{behind:#} behind the API server's; correct it (see `chronyc tracking`)"),
         ),
     }
 }
@@ -185,12 +185,12 @@ fn registered(found: &mut Diagnosis, name: &str, provider_id: Option<&str>, inst
         (None, _) => found.note(
             "node",
             Verdict::Warning,
-            format!("kubelet has not registered {name}; see `journalctl -u kubelet`"),
+            format!("kubelet did not register {name}; see `journalctl -u kubelet`"),
         ),
         (Some(id), Some(instance)) if of != Some(instance) => {
-            let cure = "delete the Node if that machine is gone, else give this one another name";
-            found.note("node", Verdict::Broken, format!("{name} is another machine's ({id}): {cure}"));
+            let cure = "delete the Node if that instance is terminated, else rename this one";
+            found.note("node", Verdict::Broken, format!("{name} belongs to another instance ({id}): {cure}"));
         }
-        (Some(id), _) => found.note("node", Verdict::Ok, format!("{name} is this machine's ({id})")),
+        (Some(id), _) => found.note("node", Verdict::Ok, format!("{name} belongs to this instance ({id})")),
     }
 }

@@ -106,7 +106,7 @@ fn tell(action: &Action, sent: Result<(), ClusterError>) {
         }
         Err(error) => {
             let why = daemon::error::chain(&error);
-            log::debug!(verb = verb, namespace = namespace, pod = pod; "the API server refuses: {why}");
+            log::debug!(verb = verb, namespace = namespace, pod = pod, reason:% = why; "the API server refuses");
         }
     }
 }

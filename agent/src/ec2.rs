@@ -141,9 +141,9 @@ impl<'a> Ec2<'a> {
                     if let Some(name) = names.into_iter().find(|name| !name.is_empty()) {
                         return Ok(name);
                     }
-                    log::info!(attempt; "EC2 has no private DNS name of {instance} yet");
+                    log::info!(attempt, instance_id = instance; "EC2 has no private DNS name yet");
                 }
-                Err(error) if error.is_unknown_instance() => log::info!(attempt; "EC2 does not know {instance} yet"),
+                Err(error) if error.is_unknown_instance() => log::info!(attempt, instance_id = instance; "EC2 does not list the instance yet"),
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(self.patience.naming.delay(attempt)).await;
@@ -169,7 +169,7 @@ impl<'a> Ec2<'a> {
         }
         let refused = |error: &Ec2Error| {
             let (most, why) = (pods::DEFAULT_MAX_PODS, daemon::error::chain(error));
-            log::warn!("{instance_type} is no known instance type, so the node takes {most} pods: {why}");
+            log::warn!(instance_type = instance_type, max_pods = most, error = why.as_str(); "unknown instance type");
         };
         self.interface_limits(instance_type).await.inspect_err(refused).ok()
     }
@@ -189,7 +189,7 @@ impl<'a> Ec2<'a> {
             if !error.may_pass() || attempt + 1 >= attempts {
                 return Err(error);
             }
-            log::warn!(attempt; "asking EC2 again: {}", daemon::error::chain(&error));
+            log::warn!(attempt, error = daemon::error::chain(&error).as_str(); "retrying EC2");
             tokio::time::sleep(self.patience.backoff.delay(attempt)).await;
             attempt += 1;
         }
@@ -265,7 +265,7 @@ fn refused(action: &'static str, status: u16, answer: &str) -> Ec2Error {
         ec2s.or_else(|| at(&["ErrorResponse", "Error", name])).unwrap_or_default()
     };
     let message = match text("Message") {
-        message if message.is_empty() => "it gives no reason".to_owned(),
+        message if message.is_empty() => "no reason given".to_owned(),
         message => message,
     };
     Ec2Error::Refused { action, status, code: text("Code"), message }

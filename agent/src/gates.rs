@@ -148,9 +148,9 @@ impl Gates {
 fn bootstrapped(state: Option<&State>) -> Answer {
     match state {
         Some(State::Done { .. }) => Answer::Holds,
-        Some(State::Waiting { reason, .. }) => Answer::Fails(format!("bootstrap waits: {reason}")),
-        Some(State::Failed { reason, .. }) => Answer::Fails(format!("bootstrap cannot go on: {reason}")),
-        None => Answer::Fails("bootstrap has not reported since the machine started".to_owned()),
+        Some(State::Waiting { reason, .. }) => Answer::Fails(format!("bootstrap is waiting: {reason}")),
+        Some(State::Failed { reason, .. }) => Answer::Fails(format!("bootstrap failed: {reason}")),
+        None => Answer::Fails("no report of bootstrap since the boot".to_owned()),
     }
 }
 
@@ -158,7 +158,7 @@ fn kubelet(node: &Node) -> Answer {
     match node.condition(condition::READY) {
         Some(ready) if ready.status == condition::TRUE => Answer::Holds,
         Some(ready) => Answer::Fails(format!("kubelet is not ready: {}", ready.message)),
-        None => Answer::Fails("kubelet has not reported yet".to_owned()),
+        None => Answer::Fails("no report of kubelet yet".to_owned()),
     }
 }
 
@@ -176,7 +176,7 @@ fn device(node: &Node, name: &str) -> Answer {
     if there.unwrap_or(0) > 0 {
         return Answer::Holds;
     }
-    Answer::Fails(format!("the Node offers no {name}; its device plugin has not registered it"))
+    Answer::Fails(format!("the Node has no {name}; its device plugin did not register it"))
 }
 
 #[cfg(test)]

@@ -281,7 +281,7 @@ fn statement(kind: &'static str, well: &str, troubles: &[Trouble<'_>], wall: Wal
     let own: Vec<_> = troubles.iter().filter(|trouble| trouble.check.condition == kind).collect();
     let fatal = own.iter().find(|trouble| trouble.check.fatal);
     let message = match own.as_slice() {
-        [] => "no trouble".to_owned(),
+        [] => "no problem".to_owned(),
         own => own.iter().map(|trouble| said(trouble, wall)).collect::<Vec<_>>().join("; "),
     };
     Statement {

@@ -28,7 +28,7 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Debug, Error)]
 pub enum HostError {
     /// A file could not be read or written.
-    #[error("cannot {action} {}; check that it is a file, that its disk is not full and that we run as root", path.display())]
+    #[error("cannot {action} {}; check that it is a file, that its disk is not full and that the agent runs as root", path.display())]
     File {
         /// `read` or `write`.
         action: &'static str,
@@ -58,7 +58,7 @@ pub enum HostError {
         message: String,
     },
     /// A program did not end.
-    #[error("`{command}` did not end within {} s and was killed; see its unit in the journal", timeout.as_secs())]
+    #[error("`{command}` did not exit within {} s and was killed; see its unit in the journal", timeout.as_secs())]
     Timeout {
         /// Program and arguments.
         command: String,
@@ -66,7 +66,7 @@ pub enum HostError {
         timeout: Duration,
     },
     /// kubelet's version is not written down and kubelet does not say it.
-    #[error("kubelet's version `{found}` cannot be read; write it to /etc/eks/kubelet-version.txt as v1.36.0")]
+    #[error("invalid version of kubelet `{found}`; write it to /etc/eks/kubelet-version.txt as v1.36.0")]
     Version {
         /// What was found.
         found: String,
@@ -277,7 +277,7 @@ impl Host {
 
     fn notify(&self, state: sd_notify::NotifyState<'_>) {
         if let Err(error) = sd_notify::notify(&[state]) {
-            log::debug!(error:% = error; "systemd was not told");
+            log::debug!(error:% = error; "failed to notify systemd");
         }
     }
 }
@@ -319,6 +319,6 @@ fn take_place(draft: &Path, target: &Path, content: &[u8]) -> io::Result<()> {
 fn failure(command: String, output: &Output) -> HostError {
     let said =
         String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr }).into_owned();
-    let message = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
+    let message = said.trim().lines().last().unwrap_or("no output").to_owned();
     HostError::Failed { command, status: output.status.to_string(), message }
 }

@@ -27,13 +27,13 @@ const TOKEN_HEADER: &str = "x-aws-ec2-metadata-token";
 #[derive(Debug, Error)]
 pub enum ImdsError {
     /// The endpoint is not an `http://HOST[:PORT]` URL.
-    #[error("the IMDS endpoint `{endpoint}` cannot be used; write http://ADDRESS or http://ADDRESS:PORT")]
+    #[error("invalid IMDS endpoint `{endpoint}`; write http://ADDRESS or http://ADDRESS:PORT")]
     Endpoint {
         /// What was given.
         endpoint: String,
     },
     /// Nothing listens, or the network is not up yet.
-    #[error("IMDS cannot be reached at {endpoint}; it answers once the network is up and metadata is enabled")]
+    #[error("cannot connect to IMDS at {endpoint}; check that the network is up and metadata is enabled")]
     Connect {
         /// Address and port.
         endpoint: String,
@@ -42,7 +42,7 @@ pub enum ImdsError {
         source: std::io::Error,
     },
     /// No whole answer within the time-out.
-    #[error("IMDS did not answer {path} within {} ms; it may be overloaded", timeout.as_millis())]
+    #[error("no response from IMDS to {path} within {} ms; it may be overloaded", timeout.as_millis())]
     Timeout {
         /// Path below `/latest/`.
         path: String,
@@ -50,7 +50,7 @@ pub enum ImdsError {
         timeout: Duration,
     },
     /// The connection broke before or within the answer.
-    #[error("the connection to IMDS broke while it answered {path}")]
+    #[error("connection to IMDS closed during {path}")]
     Broken {
         /// Path below `/latest/`.
         path: String,
@@ -59,7 +59,7 @@ pub enum ImdsError {
         source: hyper::Error,
     },
     /// An answer that is neither 200 nor 404.
-    #[error("IMDS answered {status} for {path}; {}", cure(*status))]
+    #[error("IMDS returned {status} for {path}; {}", cure(*status))]
     Status {
         /// Path below `/latest/`.
         path: String,
@@ -67,7 +67,7 @@ pub enum ImdsError {
         status: u16,
     },
     /// More than any metadata item has.
-    #[error("IMDS answered {path} with more than {limit} bytes; is this the metadata service?")]
+    #[error("IMDS returned more than {limit} bytes for {path}; is this the metadata service?")]
     TooLong {
         /// Path below `/latest/`.
         path: String,
@@ -75,7 +75,7 @@ pub enum ImdsError {
         limit: usize,
     },
     /// An answer that is not what its path promises.
-    #[error("IMDS answered {path} with something else than {expected}")]
+    #[error("IMDS did not return {expected} for {path}")]
     Content {
         /// Path below `/latest/`.
         path: String,
@@ -92,10 +92,10 @@ pub enum ImdsError {
 
 fn cure(status: u16) -> &'static str {
     match status {
-        401 => "the token was refused twice; check the clock of the host",
+        401 => "the token was rejected twice; check the clock of the host",
         403 => "enable the instance's metadata service (HttpEndpoint) and bypass any proxy",
-        503 | 429 => "it is throttling; other processes on this machine ask too often",
-        _ => "it is not well; it is asked again",
+        503 | 429 => "requests are throttled; other processes on this machine send too many",
+        _ => "it is retried",
     }
 }
 

@@ -135,7 +135,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// The file is not a journal.
-    #[error("the journal {} does not parse; it is replaced", path.display())]
+    #[error("invalid journal {}, replacing it", path.display())]
     Content {
         /// The file.
         path: PathBuf,
@@ -198,7 +198,8 @@ impl Journal {
         if self.instance == instance && self.boot == boot && self.version <= VERSION {
             return self;
         }
-        log::info!(instance = self.instance.as_str(); "the journal is of another machine or boot: starting afresh");
+        log::info!(instance_id = self.instance.as_str(); "the journal belongs to another instance or boot, starting a \
+                                                       new one");
         let mut fresh = Self::new(instance, boot);
         let booted_again = self.boot != fresh.boot && self.boot.is_some() && fresh.boot.is_some();
         if self.instance == instance && booted_again {

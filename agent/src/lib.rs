@@ -58,7 +58,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("the asynchronous runtime cannot be started")?;
+        .context("cannot start the asynchronous runtime")?;
     match &settings.command {
         Command::Bootstrap => {
             let backoff = Backoff::bootstrap(seed());
@@ -83,7 +83,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             let (root, metrics) = (settings.root.clone(), *metrics);
             // As a task like all others: the runtime looks for events once more each time it wakes the future that it blocks on.
             let guarding = runtime.spawn(async move { run::run(&root, imds, role, metrics).await });
-            runtime.block_on(guarding).context("the agent has ended")?
+            runtime.block_on(guarding).context("the agent ended")?
         }
         Command::Status { output } => {
             output.print(&runtime.block_on(Status::of(&settings.root)));
@@ -95,7 +95,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
                 false => runtime.block_on(doctor::examine(&settings.root, Arc::new(imds), settings.fips)),
             };
             output.print(&diagnosis);
-            anyhow::ensure!(diagnosis.is_well(), "something is to be mended");
+            anyhow::ensure!(diagnosis.is_well(), "doctor found problems");
             Ok(())
         }
         Command::Token { cluster_name, region, exec_info } => {

@@ -38,7 +38,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 #[non_exhaustive]
 pub enum LogindError {
     /// There is no bus, or it broke.
-    #[error("the system bus {} cannot be used; is dbus running?", path.display())]
+    #[error("cannot use the system bus {}; is dbus running?", path.display())]
     Bus {
         /// Its socket.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum LogindError {
     #[error("the system bus does not speak D-Bus")]
     Wire(#[from] WireError),
     /// It refuses.
-    #[error("{member} was refused ({name}): {message}")]
+    #[error("{member} was rejected ({name}): {message}")]
     Refused {
         /// What was asked for.
         member: &'static str,
@@ -60,7 +60,7 @@ pub enum LogindError {
         message: String,
     },
     /// It does not answer.
-    #[error("{member} had no answer within {} s", timeout.as_secs())]
+    #[error("no response to {member} within {} s", timeout.as_secs())]
     Silent {
         /// What was asked for.
         member: &'static str,
@@ -77,7 +77,7 @@ impl Delay {
     /// Lets the shutdown go on.
     pub fn release(&self) {
         if self.swap(None).is_some() {
-            log::info!("the shutdown may go on");
+            log::info!("released the shutdown inhibitor");
         }
     }
 
@@ -103,7 +103,7 @@ pub async fn watch(root: PathBuf, delay: Delay, told: Sender<News>) {
         };
         let problem = Some(daemon::error::chain(&error));
         if problem != said {
-            log::warn!("a shutdown will not be heard: {}", problem.as_deref().unwrap_or_default());
+            log::warn!(reason = problem.as_deref().unwrap_or_default(); "cannot subscribe to PrepareForShutdown");
             said = problem;
         }
         wait = if heard { RETRY.0 } else { (wait * 2).min(RETRY.1) };
@@ -121,7 +121,7 @@ async fn listen(root: &Path, delay: &Delay, told: &Sender<News>, heard: &mut boo
     if matches!(property(&mut bus, "PreparingForShutdown").await?, Some(Argument::Flag(true))) {
         announce(&mut bus, told).await?;
     }
-    log::info!(delay = delay.is_held(); "listening for a shutdown");
+    log::info!(delay = delay.is_held(); "subscribed to PrepareForShutdown");
     loop {
         let signal = tokio::select! {
             signal = bus.signal() => signal?,
@@ -145,7 +145,7 @@ async fn announce(bus: &mut Bus, told: &Sender<News>) -> Result<(), LogindError>
         Some(Argument::Number(micros)) => Duration::from_micros(micros),
         _ => PATIENCE,
     };
-    log::warn!(patience = patience.as_secs(); "the operating system goes down");
+    log::warn!(patience = patience.as_secs(); "the operating system shuts down");
     tell(told, Said::Shutdown(Some(patience))).await;
     Ok(())
 }
@@ -157,14 +157,14 @@ async fn tell(told: &Sender<News>, said: Said) {
 
 /// Takes the lock. That it is refused is no reason not to listen.
 async fn hold(bus: &mut Bus, delay: &Delay) -> Result<(), LogindError> {
-    let why = ["shutdown", "kerf-agent", "this Kubernetes node is being emptied", "delay"];
+    let why = ["shutdown", "kerf-agent", "this Kubernetes node is being drained", "delay"];
     match bus.call(LOGIND, MANAGER_PATH, MANAGER, "Inhibit", &why).await {
         Ok(answer) => {
             drop(delay.swap(answer.descriptor));
             Ok(())
         }
         Err(error @ LogindError::Refused { .. }) => {
-            log::warn!("a shutdown will not wait for the drain: {}", daemon::error::chain(&error));
+            log::warn!(error = daemon::error::chain(&error).as_str(); "cannot inhibit a shutdown, it will not wait for the drain");
             Ok(())
         }
         Err(error) => Err(error),

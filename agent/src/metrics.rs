@@ -11,21 +11,21 @@ use crate::timeline::Timeline;
 /// As the Node Termination Handler counts: what was done to the Node, and whether it went well.
 pub const ACTIONS: Metric = Metric {
     name: "actions_total",
-    help: "Actions on this Node for an event: cordon, cordon-and-drain; by success or error",
+    help: "Actions on this Node for an event (cordon, cordon-and-drain), by success or error",
     kind: Kind::Counter,
     labels: &["node_action", "node_status"],
 };
 /// As the Node Termination Handler counts: what went wrong with events, by where.
 pub const EVENTS_ERROR: Metric = Metric {
     name: "events_error_total",
-    help: "Errors in reading or handling events, by where: imds, api, journal",
+    help: "Errors in reading or handling events, by source: imds, api, journal",
     kind: Kind::Counter,
     labels: &["event_error_where"],
 };
 /// The timeline.
 pub const STAGE: Metric = Metric {
     name: "kerf_agent_stage_seconds",
-    help: "From the agent's first start in this boot to each stage of the node's start, in seconds",
+    help: "Seconds from the agent's first start in this boot to each stage of the node's start",
     kind: Kind::Gauge,
     labels: &["stage"],
 };
@@ -39,7 +39,7 @@ pub const CONDITION: Metric = Metric {
 /// Whether anybody hears us.
 pub const API_ANSWERS: Metric = Metric {
     name: "kerf_agent_api_answers",
-    help: "1 while the API server answers the agent, else 0",
+    help: "1 while the API server responds to the agent, else 0",
     kind: Kind::Gauge,
     labels: &[],
 };

@@ -43,7 +43,7 @@ fn from_file(root: &Path) -> Policies {
     match agent::parse(&text) {
         Ok(settings) => Policies { settings, problem: None },
         Err(error) => {
-            let problem = format!("{} cannot be used: {}", path.display(), daemon::error::chain(&error));
+            let problem = format!("cannot use {}: {}", path.display(), daemon::error::chain(&error));
             Policies { problem: Some(problem), ..Policies::default() }
         }
     }

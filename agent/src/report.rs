@@ -69,12 +69,12 @@ pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statemen
 pub fn at_risk(entry: &Entry, policy: Rebalance) -> Statement {
     let since = rfc3339(entry.notice.time);
     let said = RiskSaid { id: entry.notice.id.clone(), replace: policy == Rebalance::Replace };
-    let next = if said.replace { "it is drained once its replacement is approved" } else { "nothing is drained yet" };
+    let next = if said.replace { "drain starts when its replacement is approved" } else { "no drain yet" };
     Statement {
         kind: condition::INTERRUPTED,
         status: condition::TRUE,
         reason: reason::REBALANCE_RECOMMENDATION.to_owned(),
-        message: format!("{said} EC2 sees an elevated risk of interruption since {since}; {next}"),
+        message: format!("{said} rebalance recommendation since {since}; {next}"),
     }
 }
 
@@ -83,7 +83,7 @@ pub fn at_risk(entry: &Entry, policy: Rebalance) -> Statement {
 pub fn maintenance(next: Option<(&Entry, Option<Millis>)>, wall: Wall) -> Statement {
     let kind = condition::MAINTENANCE_SCHEDULED;
     let Some((entry, due)) = next else {
-        let message = "EC2 has no maintenance scheduled for this machine any more".to_owned();
+        let message = "no scheduled maintenance any more".to_owned();
         let reason = reason::INTERRUPTION_OVER.to_owned();
         return Statement { kind, status: condition::FALSE, reason, message };
     };
@@ -100,7 +100,7 @@ pub fn interruption_over() -> Statement {
         kind: condition::INTERRUPTED,
         status: condition::FALSE,
         reason: reason::INTERRUPTION_OVER.to_owned(),
-        message: "it was called off, or the machine has booted again since".to_owned(),
+        message: "cancelled, or completed by a reboot".to_owned(),
     }
 }
 
@@ -157,7 +157,7 @@ pub fn drained(
 
 /// What a drain waits for.
 fn draining(drain: &Drain) -> String {
-    let waits = if drain.is_empty() && drain.detaches() { "; waits for volumes to detach" } else { "" };
+    let waits = if drain.is_empty() && drain.detaches() { "; waiting for volumes to detach" } else { "" };
     format!("{}{waits}", progress(drain))
 }
 
@@ -168,7 +168,7 @@ pub fn drain_withdrawn() -> Statement {
         kind: condition::NODE_DRAINED,
         status: condition::FALSE,
         reason: reason::DRAIN_WITHDRAWN.to_owned(),
-        message: "nobody wants this node empty any more".to_owned(),
+        message: "drain cancelled".to_owned(),
     }
 }
 
@@ -248,17 +248,17 @@ impl Tiding {
         let at = rfc3339(wall.of(entry.at));
         let (warning, reason, message) = match &entry.notice.kind {
             Kind::Spot { action } => {
-                (true, reason::SPOT_INTERRUPTION, format!("EC2 takes this machine back ({action}) at {at}; draining"))
+                (true, reason::SPOT_INTERRUPTION, format!("Spot interruption ({action}) at {at}; draining"))
             }
-            Kind::Shutdown => (true, reason::INSTANCE_SHUTDOWN, "The operating system goes down; draining".to_owned()),
+            Kind::Shutdown => (true, reason::INSTANCE_SHUTDOWN, "The operating system shuts down; draining".to_owned()),
             Kind::Scaling => {
-                (true, reason::ASG_LIFECYCLE, "Its Auto Scaling group lets this machine go; draining".to_owned())
+                (true, reason::ASG_LIFECYCLE, "The Auto Scaling group terminates this instance; draining".to_owned())
             }
             Kind::Maintenance { code, .. } => {
-                (true, reason::SCHEDULED_EVENT, format!("EC2 has scheduled {code} for {at} or later"))
+                (true, reason::SCHEDULED_EVENT, format!("Scheduled maintenance {code} at {at} or later"))
             }
             Kind::Rebalance => {
-                let message = format!("EC2 sees an elevated risk of interruption since {at}");
+                let message = format!("Rebalance recommendation since {at}");
                 (false, reason::REBALANCE_RECOMMENDATION, message)
             }
         };
@@ -273,7 +273,7 @@ impl Tiding {
             key: format!("over-{}", entry.notice.id),
             warning: false,
             reason: reason::INTERRUPTION_OVER,
-            message: format!("What was announced ({what}) was called off or is done"),
+            message: format!("Interruption ({what}) cancelled or completed"),
         }
     }
 
@@ -298,7 +298,7 @@ impl Tiding {
             key: format!("{BOOTSTRAP_KEY}failed-{:016x}", fnv(why)),
             warning: true,
             reason: reason::BOOTSTRAP_FAILED,
-            message: format!("The agent cannot bootstrap this node: {why}"),
+            message: format!("Bootstrap failed: {why}"),
         }
     }
 
@@ -309,7 +309,7 @@ impl Tiding {
             key: format!("{BOOTSTRAP_KEY}waiting-{:016x}", fnv(why)),
             warning: true,
             reason: reason::BOOTSTRAP_WAITING,
-            message: format!("The agent waits to bootstrap this node: {why}"),
+            message: format!("Bootstrap is waiting: {why}"),
         }
     }
 

@@ -63,10 +63,10 @@ const METADATA_WAIT: Duration = Duration::from_secs(10);
 pub async fn run(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> anyhow::Result<()> {
     let mut stop = std::pin::pin!(daemon::signal::stopped());
     tokio::select! {
-        stopped = &mut stop => log::info!(signal = stopped?; "stopped before it began"),
+        stopped = &mut stop => log::info!(signal = stopped?; "stopped during the start"),
         agent = Agent::start(root, imds, role, metrics) => {
             let signal = agent.work(stop).await?;
-            log::info!(signal = signal; "stopped; the journal carries on at the next start");
+            log::info!(signal = signal; "stopped, continuing from the journal at the next start");
         }
     }
     Ok(())
@@ -105,7 +105,7 @@ impl Agent {
     async fn start(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> Self {
         let Told { instance, hostname, policies } = who_am_i(root, &imds).await;
         if let Some(problem) = &policies.problem {
-            log::error!("the agent's settings cannot be followed as they are: {problem}");
+            log::error!(error:% = problem; "invalid agent settings");
         }
         let mut journal = Journal::read(root, &instance).unwrap_or_else(|error| {
             log::error!("{}", daemon::error::chain(&error));
@@ -114,7 +114,7 @@ impl Agent {
         let clock = Clock::anchored(journal.anchor);
         journal.anchor = Some(clock.anchor());
         let name = observe::node_name(root).unwrap_or_else(|| hostname.clone());
-        log::info!(instance = instance.as_str(), node = name.as_str(); "guarding this machine");
+        log::info!(instance_id = instance.as_str(), node = name.as_str(); "started");
         let (told, notices) = mpsc::channel(4);
         let delay = Delay::default();
         tokio::spawn(logind::watch(root.to_owned(), delay.clone(), told.clone()));
@@ -331,7 +331,7 @@ impl Agent {
         };
         let renamed = observe::node_name(&self.root).is_some_and(|name| name != self.life.name());
         if renamed || self.access.as_ref() != Some(&access) {
-            log::info!("bootstrap has written another kubeconfig: connecting anew");
+            log::info!("kubeconfig changed, reconnecting");
             self.use_access(access);
         }
     }
@@ -358,7 +358,7 @@ impl Agent {
             }
         };
         if timeout(FINISH, ending).await.is_err() {
-            log::warn!("some requests had not ended: the next start finds out what they did");
+            log::warn!("some requests did not complete, the next start checks their result");
         }
         self.actor.save(self.life.journal());
     }
@@ -400,7 +400,7 @@ async fn who_am_i(root: &Path, imds: &Imds) -> Told {
             Err(error) => {
                 let problem = Some(daemon::error::chain(&error));
                 if problem != said {
-                    log::warn!("waiting for instance metadata: {}", problem.as_deref().unwrap_or_default());
+                    log::warn!(reason = problem.as_deref().unwrap_or_default(); "waiting for instance metadata");
                     said = problem;
                 }
             }

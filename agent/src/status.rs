@@ -98,7 +98,8 @@ impl Status {
         match admin::ask(root).await {
             Ok(status) => status,
             Err(error) => {
-                let phase = format!("no agent answers on this machine ({error}); see `systemctl status kerf-agent`");
+                let phase = format!("no response from the agent of this machine ({error}); see `systemctl status \
+                                     kerf-agent`");
                 Self { phase, ..Self::left(root, Journal::peek(root).as_ref()) }
             }
         }
@@ -173,9 +174,9 @@ impl Credentials {
             Self::Certificate { .. } => "a client certificate".to_owned(),
             Self::Exec(command) => match command.audience() {
                 Some(audience) => {
-                    format!("the instance's role (EKS tokens for cluster {} in {})", audience.cluster, audience.region)
+                    format!("instance role (EKS tokens for cluster {} in {})", audience.cluster, audience.region)
                 }
-                None => format!("tokens that `{}` prints", command.command),
+                None => format!("tokens printed by `{}`", command.command),
             },
         }
     }
@@ -189,7 +190,7 @@ impl Display for Status {
         for (name, value) in self.identity.lines() {
             line(name, value)?;
         }
-        line("bootstrap", &self.bootstrap.as_ref().map_or_else(|| "has not reported".to_owned(), ToString::to_string))?;
+        line("bootstrap", &self.bootstrap.as_ref().map_or_else(|| "no report".to_owned(), ToString::to_string))?;
         for it in &self.conditions {
             line("condition", &format!("{} {} {}: {}", it.kind, it.status, it.reason, it.message))?;
         }
@@ -209,15 +210,15 @@ impl Status {
     fn health_lines(&self, line: &mut impl FnMut(&str, &str) -> fmt::Result) -> fmt::Result {
         let Some(health) = &self.health else { return line("health", "not known") };
         match (health.looked, health.troubles.is_empty()) {
-            (false, true) => line("health", "nobody has looked yet")?,
-            (true, true) => line("health", "no trouble")?,
+            (false, true) => line("health", "not evaluated yet")?,
+            (true, true) => line("health", "no problem")?,
             (_, false) => {}
         }
         for Wrong { condition, reason, fatal, since, message } in &health.troubles {
             let weight = if *fatal { "is False" } else { "stays True" };
             line("health", &format!("{reason} since {since}: {message} ({condition} {weight})"))?;
         }
-        if health.silent { line("", "another agent has the say of the Node's conditions about it") } else { Ok(()) }
+        if health.silent { line("", "conditions are managed by another agent") } else { Ok(()) }
     }
 }
 

@@ -113,7 +113,7 @@ impl Usage {
     pub async fn finish(self) {
         drop(self.destination);
         if timeout(END, self.task).await.is_err() {
-            log::warn!("what was learned of usage in the last minutes is not kept");
+            log::warn!("failed to keep the usage of the last minutes");
         }
     }
 }
@@ -212,7 +212,7 @@ impl Work {
         let last = self.summary(&spec);
         let text = serde_json::to_vec(&last).unwrap_or_default();
         if let Err(error) = replace(&self.root.join(LAST), &text) {
-            log::debug!("{LAST} is not written: {error}");
+            log::debug!(path = LAST, error:% = error; "failed to write the last usage");
         }
         self.last.send_replace(Some(last));
     }
@@ -222,12 +222,12 @@ impl Work {
         let trouble = match destination.cluster.apply_node_usage(&destination.node, spec).await {
             Ok(()) => None,
             Err(error) => Some(match error.status() {
-                Some(404) => "the cluster has no NodeUsages; install the CRD of Kerf's chart to use reports".to_owned(),
+                Some(404) => "the cluster has no NodeUsage kind; install the CRDs of Kerf's chart to use reports".to_owned(),
                 _ => daemon::error::chain(&error),
             }),
         };
         if let Some(trouble) = trouble.as_deref().filter(|trouble| self.trouble.as_deref() != Some(trouble)) {
-            log::warn!("usage is not reported: {trouble}");
+            log::warn!(error:% = trouble; "failed to report usage");
         }
         self.trouble = trouble;
         self.trouble.is_none()

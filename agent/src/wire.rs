@@ -45,7 +45,7 @@ pub(crate) async fn speak(wire: Wire) -> hyper::Result<Sender> {
     let (sender, driver) = handshake(wire).await?;
     tokio::spawn(async move {
         if let Err(error) = driver.await {
-            log::debug!("a connection has ended: {error}");
+            log::debug!(error:% = error; "connection closed");
         }
     });
     Ok(sender)

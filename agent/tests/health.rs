@@ -97,7 +97,7 @@ async fn disks_full_read_only_and_slow() {
 
     let mut sampler = room.sampler();
     room.write("proc/self/mountinfo", &MOUNTS.replace("/dev/nvme1n1 rw", "/dev/nvme1n1 ro"));
-    assert_eq!(look(&mut sampler, &check::READ_ONLY).await.unwrap(), "/var/lib/kubelet cannot be written");
+    assert_eq!(look(&mut sampler, &check::READ_ONLY).await.unwrap(), "/var/lib/kubelet is not writable");
     assert_eq!(look(&mut sampler, &check::READ_ONLY_ROOT).await, None);
     room.write("proc/self/mountinfo", &MOUNTS.replace("p1 rw,attr2", "p1 ro,attr2"));
     assert_eq!(look(&mut sampler, &check::READ_ONLY).await, None);
@@ -285,12 +285,12 @@ async fn tasks_that_hang_until_they_go_on_or_end() {
     status(78, "D (disk sleep)", 9);
     for _ in 0..3 {
         let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
-        assert_eq!(said, "task jbd2/nvme0n1 (77) hangs in the kernel and 1 more");
+        assert_eq!(said, "task jbd2/nvme0n1 (77) is blocked in the kernel and 1 more");
     }
     // It has run in between, and waits for something else.
     status(77, "D (disk sleep)", 6);
     let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
-    assert_eq!(said, "task kworker/1:2 (78) hangs in the kernel");
+    assert_eq!(said, "task kworker/1:2 (78) is blocked in the kernel");
     let mut again = room.sampler();
     assert!(look(&mut again, &check::TASK_HUNG).await.is_some(), "a restart reads the kernel's log again");
     for ended in [false, true] {
@@ -321,6 +321,6 @@ async fn accelerators_that_have_fallen_off_their_bus() {
     fs::write(room.0.path().join("sys/bus/pci/devices/0000:00:1e.0/config"), [0xff; 8]).unwrap();
     fs::remove_dir_all(room.0.path().join("sys/bus/pci/devices/0000:00:1f.0")).unwrap();
     let said = look(&mut sampler, &check::NVIDIA_LOST).await.unwrap();
-    assert_eq!(said, "1 of 1 devices do not answer: 0000:00:1e.0");
+    assert_eq!(said, "1 of 1 devices do not respond: 0000:00:1e.0");
     assert!(look(&mut sampler, &check::NEURON_LOST).await.is_some());
 }

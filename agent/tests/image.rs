@@ -105,7 +105,7 @@ async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
     let machine = Machine::told_to_join().await;
     let system = System::boot(image.with_metadata(machine.endpoint()));
     system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
-    assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("kubelet is started as {NAME}"));
+    assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("started kubelet as {NAME}"));
     assert_eq!(system.property("kubelet.service", "ActiveState"), "active");
     assert_eq!(system.property("nodeadm-run.service", "UnitFileState"), "disabled");
     system.until(RUN, "ActiveState", |state| state == "active");

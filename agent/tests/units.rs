@@ -62,7 +62,7 @@ async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
     assert_eq!(system.property(RUN, "UnitFileState"), "enabled");
     system.systemctl(&["start", "--no-block", BOOTSTRAP, RUN]);
     system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
-    assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("kubelet is started as {NAME}"));
+    assert_eq!(system.property(BOOTSTRAP, "StatusText"), format!("started kubelet as {NAME}"));
     for unit in ["containerd.service", "kubelet.service"] {
         assert_eq!(system.property(unit, "ActiveState"), "active", "{unit}");
     }

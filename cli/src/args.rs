@@ -13,7 +13,7 @@ use crate::types::Selector;
 
 /// The command line.
 #[derive(Debug, Parser)]
-#[command(name = "kerf", version, about = "What Kerf would do with a cluster, told without one", max_term_width = 100)]
+#[command(name = "kerf", version, about = "Simulates Kerf's decisions for a cluster, offline", max_term_width = 100)]
 pub struct Command {
     /// What to do.
     #[command(subcommand)]
@@ -269,9 +269,9 @@ fn family(text: &str) -> Result<AmiFamily, String> {
     let mut known = known;
     known
         .find(|family| family.as_str().eq_ignore_ascii_case(text))
-        .ok_or_else(|| format!("there is no image family {text:?}; known are {}", names.join(", ")))
+        .ok_or_else(|| format!("unknown image family {text:?}; known are {}", names.join(", ")))
 }
 
 fn moment(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a moment: write it like 2026-11-21T12:00:00Z"))
+    text.parse().map_err(|_| format!("{text:?} is not a timestamp: write it like 2026-11-21T12:00:00Z"))
 }

@@ -99,12 +99,12 @@ fn class<'a>(objects: &'a Objects, name: &str) -> Option<&'a EC2NodeClass> {
 fn unready(class: &EC2NodeClass) -> Option<String> {
     let name = class.metadata.name.as_deref().unwrap_or_default();
     if class.metadata.deletion_timestamp.is_some() {
-        return Some(format!("EC2NodeClass {name} is being deleted, so nothing is bought for it"));
+        return Some(format!("EC2NodeClass {name} is being deleted, so no node is launched for it"));
     }
     let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let ready = status::find(conditions, condition::READY)?;
     (!ready.is_true())
-        .then(|| format!("EC2NodeClass {name} is not Ready, so nothing is bought for it: {}", ready.message))
+        .then(|| format!("EC2NodeClass {name} is not Ready, so no node is launched for it: {}", ready.message))
 }
 
 /// One catalogue stands for every class; what a class says of its machines is not looked at.
@@ -155,12 +155,12 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
 /// The class as it is given, or one that says nothing else than its name.
 fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<String>) -> Option<EC2NodeClass> {
     if reference.kind != "EC2NodeClass" {
-        warnings.push(format!("node class {} is a {}, which Kerf does not buy for", reference.name, reference.kind));
+        warnings.push(format!("node class {} has kind {}, which is not supported", reference.name, reference.kind));
         return None;
     }
     let Some(given) = class(objects, &reference.name) else {
         warnings.push(format!(
-            "EC2NodeClass {} is not among the objects and is taken for one of family AL2023 without further settings",
+            "EC2NodeClass {} is not in the input, assuming family AL2023 with default settings",
             reference.name
         ));
         return Some(assumed::class(&reference.name));
@@ -181,8 +181,8 @@ fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
         (None, 1) => spoken.into_iter().next().unwrap_or_default(),
         (None, _) => {
             let list: Vec<String> = spoken.into_iter().collect();
-            let problem = format!("the objects speak of several regions: {}", list.join(", "));
-            return Err(Failure::usage(format!("{problem}; say which with --region")));
+            let problem = format!("the objects have several regions: {}", list.join(", "));
+            return Err(Failure::usage(format!("{problem}; set --region")));
         }
     };
     if REGIONS.contains(&region.as_str()) {
@@ -190,8 +190,7 @@ fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
     }
     let known = REGIONS.join(", ");
     Err(Failure::usage(format!(
-        "region {region}: its zones are not known here, only those of {known}; give --region with one of them, or \
-         --catalogue with what can be bought"
+        "region {region}: unknown zones, known are those of {known}; set --region to one of them, or use --catalogue"
     )))
 }
 

@@ -119,8 +119,8 @@ fn namesakes(objects: &mut [&mut Object]) {
     let classes: Vec<String> = objects.iter().filter(|it| is_class(it)).map(|it| it.name().to_owned()).collect();
     for object in objects.iter_mut().filter(|object| object.beside.is_some()) {
         if classes.iter().any(|class| class == object.name()) {
-            let cure = "write the provider as an AWSNodeTemplate under another name, with a providerRef to it";
-            object.refuse("spec", "the class of its provider would be called as another one is", cure);
+            let cure = "write the provider as an AWSNodeTemplate with another name and a providerRef to it";
+            object.refuse("spec", "the EC2NodeClass of its provider would have the name of another one", cure);
         }
     }
 }
@@ -138,8 +138,8 @@ fn is_class(object: &Object) -> bool {
 /// An object of Karpenter's groups that is nothing that can be converted.
 fn stranger(object: &mut Object, kind: &str) {
     if kind == "Machine" {
-        let cure = "leave it out: the controller made it, and its node is replaced by one of the NodePool";
-        object.refuse("kind", "a Machine has no present form", cure);
+        let cure = "remove it: the controller created it, and its node is replaced by one of the NodePool";
+        object.refuse("kind", "kind Machine does not exist in v1", cure);
         return;
     }
     let known = "Provisioner of karpenter.sh/v1alpha5, NodePool and NodeClaim of karpenter.sh/v1beta1 and v1, AWSNodeTemplate of \
@@ -168,10 +168,10 @@ fn move_kubelets(objects: &mut [&mut Object]) {
         let differs = |other: &Option<Node>| other.as_ref().is_none_or(|other| !other.says_as(kubelet));
         if let Some((other, ..)) = settings.iter().find(|(_, name, other)| name == class && differs(other)) {
             let problem = format!(
-                "kubelet's settings are the class's since v1, and {} of the same class {class} has others",
+                "kubelet settings belong to the EC2NodeClass since v1, and {} of the same class {class} has others",
                 objects[*other].label
             );
-            let cure = format!("copy {class} under another name for one of the pools and name it in its nodeClassRef");
+            let cure = format!("copy {class} with another name for one of the NodePools and set its nodeClassRef");
             objects[*place].refuse(&path, &problem, cure);
             continue;
         }
@@ -184,8 +184,9 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
     let own = objects[pool].beside.as_deref().is_some_and(|beside| beside.name() == class);
     let found = (0..objects.len()).find(|place| is_class(objects[*place]) && objects[*place].name() == class);
     if found.is_none() && !own {
-        let problem = format!("kubelet's settings are the class's since v1, and EC2NodeClass {class} is not here");
-        objects[pool].refuse(PATH, &problem, "name its file too, so that they can be written there");
+        let problem = format!("kubelet settings belong to the EC2NodeClass since v1, and EC2NodeClass {class} is \
+                               not in the input");
+        objects[pool].refuse(PATH, &problem, "add its file, so that they can be written there");
         return;
     }
     objects[pool].changed(PATH, &format!("is now spec.kubelet of EC2NodeClass {class}"));
@@ -200,12 +201,12 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
         Some(false) => {
             class.refuse(
                 "spec.kubelet",
-                "a pool of this class says something else of kubelet",
-                "make both say the same",
+                "a NodePool of this class has other kubelet settings",
+                "make both equal",
             );
         }
         None => {
-            class.changed("spec", "kubelet's settings of its pools are written into it");
+            class.changed("spec", "now has the kubelet settings of its NodePools");
             class.root.enter(&["spec"]).set("kubelet", kubelet.clone());
         }
     }

@@ -162,7 +162,7 @@ impl Answer {
 fn told(problem: &Problem) -> String {
     match problem {
         Problem::Usage { why: WhyUnused::Stale | WhyUnused::Ahead, .. } => {
-            format!("{problem}; --now says which moment a dump is of")
+            format!("{problem}; set --now to the time of the dump")
         }
         problem => problem.to_string(),
     }
@@ -180,11 +180,11 @@ pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, F
     cluster.warnings.extend(settle::unrepaired(&cluster.objects, &built, conditions));
     let Checked { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let Some(plan) = sound else { return Err(Failure::fault(format!("the plan breaks its own rules: {findings}"))) };
+    let Some(plan) = sound else { return Err(Failure::fault(format!("plan validation failed: {findings}"))) };
     if !findings.is_empty() {
         cluster
             .warnings
-            .push(format!("moves were left out that break a rule together, please report this: {findings}"));
+            .push(format!("plan validation failed, some commands were removed (bug: please report): {findings}"));
     }
     cluster.warnings.sort();
     cluster.warnings.dedup();

@@ -117,7 +117,7 @@ impl Reader {
                 }
             }
             Ok(Verdict::Stranger { what }) => {
-                self.notes.push(format!("{place}: {what} is not part of a plan and is ignored"));
+                self.notes.push(format!("{place}: {what} is not used by plans and is ignored"));
                 *self.strangers.entry(what).or_default() += 1;
             }
             Ok(Verdict::Known(kind)) => self.known(place, kind, value),
@@ -151,7 +151,7 @@ impl Reader {
                 self.found.insert(key, raw);
             }
             Some(first) if first.value == raw.value => {
-                self.notes.push(format!("{}: the same object as in {}, counted once", raw.place, first.place));
+                self.notes.push(format!("{}: duplicate of {}, ignored", raw.place, first.place));
             }
             Some(first) => self.errors.push(error::twice(&raw, &first.place)),
         }
@@ -191,7 +191,7 @@ impl Reader {
         if !self.strangers.is_empty() {
             let each = |(what, count): (&String, &usize)| format!("{count} {what}");
             let list: Vec<String> = self.strangers.iter().map(each).collect();
-            self.warnings.push(format!("not part of a plan and ignored: {}", list.join(", ")));
+            self.warnings.push(format!("ignored, not used by plans: {}", list.join(", ")));
         }
         self.warnings.sort();
         self.warnings.dedup();
@@ -237,6 +237,6 @@ fn log_taken(
     key: &(Kind, String, String),
 ) {
     if !found.contains_key(key) {
-        notes.push(format!("{}: the object says no name and is called {}", raw.place, raw.name));
+        notes.push(format!("{}: no name, using {}", raw.place, raw.name));
     }
 }

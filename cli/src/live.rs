@@ -56,7 +56,7 @@ pub fn manifests() -> Result<String, Failure> {
 async fn all(wish: Wish) -> Result<Vec<Value>, Failure> {
     let config = Config::infer()
         .await
-        .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or name files", told(&error))))?;
+        .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", told(&error))))?;
     let client = Client::try_from(config).map_err(|error| Failure::usage(told(&error)))?;
     let mut objects = Vec::new();
     for (group, versions, plural, kind) in KINDS {
@@ -102,7 +102,7 @@ async fn list(
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(Failure::unavailable(format!(
-            "{}.{group}: {}; check the kubeconfig and that you may list them",
+            "{}.{group}: {}; check the kubeconfig and your permissions to list them",
             plural.split('?').next().unwrap_or(plural),
             told(&error)
         ))),

@@ -155,9 +155,10 @@ fn warnings(answer: &Answer) -> Vec<String> {
         }
     }
     let told =
-        missing.into_iter().map(|(buffer, count)| format!("CapacityBuffer {buffer}: no room for {count} of its pods"));
+        missing.into_iter().map(|(buffer, count)| format!("CapacityBuffer {buffer}: no capacity for {count} of its \
+                                                           pods"));
     let barren = answer.plan.report.barren.iter();
-    let barren = barren.map(|pool| format!("NodePool {pool}: its requirements leave no instance type that can be had"));
+    let barren = barren.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
     let mut all: Vec<String> = answer.cluster.warnings.iter().cloned().chain(told).chain(barren).collect();
     all.sort();
     all

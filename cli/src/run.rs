@@ -127,7 +127,7 @@ fn read_class(path: &Path) -> Result<EC2NodeClass, Failure> {
     match manifests.objects.classes.as_slice() {
         [class] => Ok(class.as_ref().clone()),
         classes => Err(Failure::usage(format!(
-            "--class {}: {} of kind EC2NodeClass stand there; give a file with exactly one",
+            "--class {}: {} objects of kind EC2NodeClass; use a file with exactly one",
             path.display(),
             table::counted(classes.len(), "object")
         ))),

@@ -141,7 +141,7 @@ impl Settings {
     /// One sentence for every wish that is not granted.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
-        let devices = "IGNORE_DRA_REQUESTS=false is not supported yet: pods with ResourceClaims are left alone";
+        let devices = "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet";
         (!self.ignore_dra_requests).then(|| devices.to_owned()).into_iter().collect()
     }
 
@@ -174,7 +174,7 @@ fn gates(text: &str) -> Result<Written, String> {
         let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse::<bool>().ok()?)));
         let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
         if !GATES.contains(&name) {
-            return Err(format!("there is no feature gate {name:?}; known are {}", GATES.join(", ")));
+            return Err(format!("unknown feature gate {name:?}; known are {}", GATES.join(", ")));
         }
         all.push((name.to_owned(), value));
     }

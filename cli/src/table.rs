@@ -24,17 +24,17 @@ pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
     table.headline(answer, outcome);
     let after = answer.after_moves();
     table.machines("NEW NODES", &after, &view::launched(&after));
-    table.machines("NODES THAT ARE THERE", &after, &view::existing(&after));
+    table.machines("EXISTING NODES", &after, &view::existing(&after));
     table.splits(outcome);
-    table.moves("TAKEN BY EC2", outcome, |it| it.reason == INTERRUPTED);
-    table.moves("GIVEN BACK", outcome, |it| it.reason != INTERRUPTED);
+    table.moves("INTERRUPTED", outcome, |it| it.reason == INTERRUPTED);
+    table.moves("REMOVED", outcome, |it| it.reason != INTERRUPTED);
     table.resizes(outcome);
     let stays = outcome.disruption.stays.iter();
     table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
     let unpacked = outcome.disruption.unpacked.iter();
-    table.list("KEEP THEIR REQUESTS", unpacked.map(|it| (it.pod.as_str(), it.why.as_str())));
-    table.list("WITHOUT A PLACE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
-    table.list("LEFT ALONE", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
+    table.list("NOT RESIZED", unpacked.map(|it| (it.pod.as_str(), it.why.as_str())));
+    table.list("UNSCHEDULABLE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
+    table.list("IGNORED", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
     table.list("WARNINGS", outcome.warnings.iter().map(|text| ("", text.as_str())));
     table.cost(answer, outcome);
     table.lines.join("\n") + "\n"
@@ -59,10 +59,10 @@ impl Table {
         let mut parts = vec![
             counted(outcome.node_claims.len(), "new node"),
             format!("{} placed", counted(placed, "pod")),
-            format!("{} without a place", outcome.unschedulable.len()),
+            format!("{} unschedulable", outcome.unschedulable.len()),
         ];
         if !outcome.ignored.is_empty() {
-            parts.push(format!("{} left alone", outcome.ignored.len()));
+            parts.push(format!("{} ignored", outcome.ignored.len()));
         }
         self.lines.push(self.paint.bold(&parts.join(", ")));
     }
@@ -199,16 +199,16 @@ impl Table {
         self.lines.push(format!("  before {}/h, after {}/h (about {month} a month)", rounded(before), rounded(after)));
         if answer.plan.saved_by_usage.0 > 0 {
             let saved = rounded(answer.plan.saved_by_usage.0);
-            self.lines.push(format!("  what pods really use saves {saved}/h, now or once requests are lowered"));
+            self.lines.push(format!("  savings by utilization: {saved}/h, now or after requests are lowered"));
         }
         if unknown > 0 {
-            self.lines.push(format!("  without {}, whose type or price is not known", counted(unknown, "node")));
+            self.lines.push(format!("  without {} of unknown type or price", counted(unknown, "node")));
         }
         for source in &answer.cluster.offer.sources {
             self.lines.extend(wrap(source, WIDTH, "  "));
         }
         if !outcome.unschedulable.is_empty() {
-            self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME tells a pod's whole story".to_owned());
+            self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME explains one pod".to_owned());
         }
     }
 }
@@ -219,8 +219,8 @@ fn story(it: &Moved) -> String {
     if !it.replacements.is_empty() {
         // Nobody who is taken waits for what comes.
         story = match it.reason == INTERRUPTED {
-            true => format!("{story}; {} bought instead", is(&it.replacements)),
-            false => format!("{story}, once {} up", is(&it.replacements)),
+            true => format!("{story}; replaced by {}", is(&it.replacements)),
+            false => format!("{story}, after {} initialized", is(&it.replacements)),
         };
     }
     if !it.pods.is_empty() {
@@ -231,7 +231,7 @@ fn story(it: &Moved) -> String {
 
 /// What became of a workload's split, and what was asked for.
 fn said(split: &Split) -> String {
-    let counts = [(split.unknown, "on nodes that do not say"), (split.waiting, "without a place")];
+    let counts = [(split.unknown, "on nodes of unknown capacity type"), (split.waiting, "unschedulable")];
     let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let rest: String = rest.collect();
     let asked = asked(split.on_demand_base, split.spot_share);

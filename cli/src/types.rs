@@ -108,11 +108,11 @@ fn pick(all: Vec<Listed>, names: &[String]) -> Result<Vec<Listed>, Failure> {
             all.iter().map(|one| one.kind.name.as_str()).filter(|own| own.split('.').next() == Some(family));
         let cure = match alike.next() {
             Some(one) => {
-                format!("one of its family is {one}; kerf types -l {}={family} lists them", label::INSTANCE_FAMILY)
+                format!("its family has {one}; list them with kerf types -l {}={family}", label::INSTANCE_FAMILY)
             }
-            None => "kerf types lists those that are known".to_owned(),
+            None => "list all with kerf types".to_owned(),
         };
-        return Err(Failure::usage(format!("there is no instance type {name:?} here; {cure}")));
+        return Err(Failure::usage(format!("unknown instance type {name:?}; {cure}")));
     }
     Ok(all.into_iter().filter(|one| names.is_empty() || names.contains(&one.kind.name)).collect())
 }
@@ -125,8 +125,8 @@ fn select(all: Vec<Listed>, selector: &Selector) -> Result<Vec<Listed>, Failure>
         let name = key.rsplit('/').next().unwrap_or(key);
         let meant = carried.iter().chain(&OF_OFFERINGS).find(|own| own.rsplit('/').next() == Some(name));
         let cure = match meant {
-            Some(own) => format!("is {own} meant?"),
-            None => "kerf types m5.large shows those that there are".to_owned(),
+            Some(own) => format!("did you mean {own}?"),
+            None => "kerf types m5.large shows all labels".to_owned(),
         };
         return Err(Failure::usage(format!("--selector: no instance type has a label {key}; {cure}")));
     }

@@ -41,7 +41,7 @@ pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<Answer, Failure> 
     let settings = Settings { reserved_enis: wish.reserved_enis, ..wish.cluster.settings() };
     let pods = pods(class, wish.kind.as_deref(), &settings, &at)?;
     if pods.is_none() && !matches!(family, AmiFamily::Custom) {
-        notes.push("how many pods the machine takes depends on its instance type; name one with --type".to_owned());
+        notes.push("maxPods depends on the instance type; set --type".to_owned());
     }
     notes.extend(misfit(pool, wish, &settings)?);
     let capacity_type = wish.capacity_type.map_or_else(|| capacity_type(pool), |wish| wish.as_str());
@@ -69,11 +69,11 @@ fn shown(path: &Path) -> String {
 fn pool<'a>(objects: &'a Objects, path: &Path) -> Result<&'a NodePool, Failure> {
     match objects.pools.as_slice() {
         [pool] => Ok(pool),
-        [] => Err(Failure::usage(format!("{}: there is no NodePool in it; name a file that has one", shown(path)))),
+        [] => Err(Failure::usage(format!("{}: no NodePool; use a file with one", shown(path)))),
         several => {
             let names: Vec<&str> = several.iter().filter_map(|pool| pool.metadata.name.as_deref()).collect();
             let names = names.join(", ");
-            Err(Failure::usage(format!("{}: there are several NodePools in it ({names}); leave one", shown(path))))
+            Err(Failure::usage(format!("{}: several NodePools ({names}); use a file with one", shown(path))))
         }
     }
 }
@@ -86,8 +86,8 @@ fn class<'a>(objects: &'a Objects, pool: &NodePool, path: &Path) -> Result<&'a E
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let pool = pool.metadata.name.as_deref().unwrap_or_default();
         Failure::usage(format!(
-            "{}: NodePool {pool}: spec.template.spec.nodeClassRef.name is {wanted}, but the EC2NodeClass there is {there}; \
-             name the file that has {wanted}",
+            "{}: NodePool {pool}: spec.template.spec.nodeClassRef.name is {wanted}, but the EC2NodeClass is \
+             {there}; use the file with {wanted}",
             shown(path)
         ))
     })
@@ -107,7 +107,7 @@ fn pods(
     let infos = data::instance_types().map_err(Failure::internal)?;
     let info = infos.get(kind).ok_or_else(|| {
         Failure::usage(format!(
-            "--type: there is no instance type {kind} in the embedded table; write one such as m7g.large"
+            "--type: unknown instance type {kind}; write one such as m7g.large"
         ))
     })?;
     let facts = data::facts().map_err(Failure::internal)?;
@@ -136,7 +136,7 @@ fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Optio
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     Ok((!refusing.is_empty()).then(|| {
         format!(
-            "NodePool {name} never launches {kind}: its requirements on {} leave that type out",
+            "NodePool {name} never launches {kind}: its requirements on {} exclude it",
             refusing.join(", ")
         )
     }))
@@ -203,7 +203,7 @@ impl Cluster {
         let verb = if names.len() == 1 { "stands" } else { "stand" };
         (!names.is_empty()).then(|| {
             format!(
-                "{} {verb} for what is not known here; set variables of these names, or the flags",
+                "{} {verb} for unknown values; set the variables, or the flags",
                 names.join(", ")
             )
         })

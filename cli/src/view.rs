@@ -123,7 +123,7 @@ pub fn owners(answer: &Answer, pods: &[usize]) -> Vec<(String, usize)> {
     for pod in pods {
         let pod = &answer.built.snapshot.pods[*pod];
         let label = match &pod.buffer {
-            Some(buffer) => format!("room for CapacityBuffer {buffer}"),
+            Some(buffer) => format!("capacity for CapacityBuffer {buffer}"),
             None => object(answer, &pod.name).map_or_else(|| format!("Pod {}", pod.name), |it| owner(answer, it)),
         };
         *groups.entry(label).or_default() += 1;

@@ -69,12 +69,12 @@ impl Story {
         let verdict = &answer.plan.report.pods[position];
         self.heading("ANSWER");
         if let Some(node) = &pod.leaving_node {
-            self.say(&format!("Its node {node} is leaving, so it needs another place."));
+            self.say(&format!("Its node {node} is being removed, so it must be rescheduled."));
         }
         let machine = place(answer, verdict);
         match verdict {
             PodVerdict::Unschedulable { pools, .. } if !pools.is_empty() => {
-                self.say("It has no place. Of every pool, the nearest miss:");
+                self.say("UNSCHEDULABLE. Reason per NodePool:");
                 for miss in pools {
                     self.say(&miss.to_string());
                 }
@@ -102,17 +102,17 @@ impl Story {
         self.say(match why {
             // The verdict itself says these.
             Why::Promised | Why::Static => return,
-            Why::Room => "Of the nodes that are there it is the first with room for it, and costs nothing more.",
-            Why::Joined => "The node is needed for other pods too; one of its own would be dearer.",
+            Why::Room => "First existing node with enough free capacity, at no extra cost.",
+            Why::Joined => "The node is shared with other pods; a separate node would cost more.",
             Why::Opened => {
-                "No node that is there takes it, and in the pools of most weight nothing cheaper can be bought for it."
+                "No existing node fits; this is the cheapest new node in the NodePools of the highest weight."
             }
         });
     }
 
     /// What the pod asks for, as the planner reads it.
     fn asks(&mut self, shape: &PodShape, claims: &[String]) {
-        self.heading("ASKS FOR");
+        self.heading("CONSTRAINTS");
         asks::lines(shape, claims).iter().for_each(|line| self.say(line));
     }
 
@@ -130,7 +130,7 @@ impl Story {
     /// The machine that the pod goes to, and who else does.
     fn machine(&mut self, answer: &Answer, machine: Option<Machine>, position: usize) {
         let Some(machine) = machine else { return };
-        self.heading("BESIDE IT");
+        self.heading("OTHER PODS ON IT");
         let price = machine.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
         let what: Vec<&str> = [machine.kind.as_str(), machine.zone.as_str(), machine.bought.as_str()].to_vec();
         let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
@@ -154,7 +154,7 @@ impl Story {
     fn left_alone(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) -> u8 {
         self.heading("ANSWER");
         if let Some(ignored) = answer.built.ignored.iter().find(|ignored| ignored.pod == full_name) {
-            self.say(&format!("It is left alone: {}.", ignored.reason));
+            self.say(&format!("Ignored: {}.", ignored.reason));
         } else if let Some(pod) = object {
             let why = needless(pod);
             self.say(&why);
@@ -175,18 +175,18 @@ fn place(answer: &Answer, verdict: &PodVerdict) -> Option<Machine> {
 /// Why a pod needs no place.
 fn needless(pod: &Pod) -> String {
     if pod.is_terminal() {
-        return format!("It has ended ({}) and needs no place.", pod.status.phase);
+        return format!("Completed ({}).", pod.status.phase);
     }
     if pod.is_bound() {
-        return format!("It runs on node {} and needs no other place.", pod.spec.node_name);
+        return format!("Running on node {}.", pod.spec.node_name);
     }
     if pod.is_daemon() {
-        return "Its DaemonSet makes it for one node; every new node has room for it.".to_owned();
+        return "DaemonSet pod for one node; its overhead is reserved on every new node.".to_owned();
     }
     if pod.is_terminating() {
-        return "It is being deleted and needs no place.".to_owned();
+        return "Being deleted.".to_owned();
     }
-    "The scheduler has not refused it, so no node is made for it.".to_owned()
+    "Not marked unschedulable by kube-scheduler, so no node is launched for it.".to_owned()
 }
 
 /// No such pod: names of the same workload or with the same letters help.
@@ -199,7 +199,7 @@ fn unknown(answer: &Answer, full_name: &str) -> Failure {
     } else {
         format!("did you mean {}?", close.join(", "))
     };
-    Failure::usage(format!("there is no pod {full_name} among the objects; {hint}"))
+    Failure::usage(format!("pod {full_name} is not in the input; {hint}"))
 }
 
 /// The part of a pod's name that its siblings share.

@@ -81,7 +81,7 @@ fn carried_out(path: &str) -> String {
     let mut pieces: Vec<String> = text.split("```").map(str::to_owned).collect();
     for (number, block) in all.iter().enumerate().filter(|(_, block)| block.language == "sh") {
         let shown = all.get(number + 1).filter(|next| next.language == "text");
-        let expected = if shown.is_some_and(|it| it.text.contains("\nWITHOUT A PLACE\n")) { 3 } else { 0 };
+        let expected = if shown.is_some_and(|it| it.text.contains("\nUNSCHEDULABLE\n")) { 3 } else { 0 };
         let printed: String = block.commands().iter().map(|line| reader.follow(line, expected)).collect();
         if shown.is_some() {
             pieces[2 * number + 3] = format!("text\n{printed}");
@@ -194,7 +194,7 @@ fn what_pages_name_is_there() {
     let introductions = names("examples").into_iter().map(|name| format!("examples/{name}/README.md"));
     for path in pages().into_iter().chain(introductions) {
         for file in named(&path) {
-            assert!(!file.contains(' ') && here(&file).exists(), "{path} names {file}, which is not there");
+            assert!(!file.contains(' ') && here(&file).exists(), "{path} names {file}, which is missing");
         }
     }
 }

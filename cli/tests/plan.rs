@@ -69,7 +69,7 @@ fn order_and_files_change_nothing() {
 fn the_shop_has_a_place_for_every_pod_and_fits_the_screen() {
     let answer = kerf(&shop(), &["plan", "."], "", &[]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
-    assert!(answer.stdout.contains(", 20 pods placed, 0 without a place\n"), "{}", answer.stdout);
+    assert!(answer.stdout.contains(", 20 pods placed, 0 unschedulable\n"), "{}", answer.stdout);
     for line in answer.stdout.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }

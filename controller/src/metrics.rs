@@ -61,28 +61,28 @@ pub const USER_DATA_BYTES: Metric = Metric {
 /// NodeClaims that were deleted because their nodes are sick.
 pub const UNHEALTHY_DISRUPTED: Metric = Metric {
     name: "karpenter_nodeclaims_unhealthy_disrupted_total",
-    help: "NodeClaims deleted because their node was sick, by the condition that says so, pool, capacity type and image",
+    help: "NodeClaims deleted because their node was unhealthy, by condition, pool, capacity type and image",
     kind: Kind::Counter,
     labels: &["condition", "nodepool", "capacity_type", "image_id"],
 };
 /// NodeClaims that are gone.
 pub const CLAIMS_TERMINATED: Metric = Metric {
     name: "karpenter_nodeclaims_terminated_total",
-    help: "NodeClaims whose instance is gone, by pool, capacity type and zone",
+    help: "NodeClaims whose instance terminated, by pool, capacity type and zone",
     kind: Kind::Counter,
     labels: &["nodepool", "capacity_type", "zone"],
 };
 /// How long claims take to go.
 pub const CLAIM_TERMINATION: Metric = Metric {
     name: "karpenter_nodeclaims_termination_duration_seconds",
-    help: "From a NodeClaim's deletion to its end, in seconds, by pool",
+    help: "Seconds from the deletion of a NodeClaim to its removal, by pool",
     kind: Kind::Histogram(ENDINGS),
     labels: &["nodepool"],
 };
 /// How long instances take to end.
 pub const INSTANCE_TERMINATION: Metric = Metric {
     name: "karpenter_nodeclaims_instance_termination_duration_seconds",
-    help: "From the order to end an instance to its end, in seconds, by pool",
+    help: "Seconds from TerminateInstances to the end of the instance, by pool",
     kind: Kind::Histogram(ENDINGS),
     labels: &["nodepool"],
 };
@@ -96,98 +96,99 @@ pub const NODES_CREATED: Metric = Metric {
 /// Nodes that are gone.
 pub const NODES_TERMINATED: Metric = Metric {
     name: "karpenter_nodes_terminated_total",
-    help: "Nodes that were let go, by pool and zone",
+    help: "Terminated nodes, by pool and zone",
     kind: Kind::Counter,
     labels: &["nodepool", "zone"],
 };
 /// Nodes that were emptied before they went.
 pub const NODES_DRAINED: Metric = Metric {
     name: "karpenter_nodes_drained_total",
-    help: "Nodes that were empty when they were let go, by pool",
+    help: "Nodes that were drained at termination, by pool",
     kind: Kind::Counter,
     labels: &["nodepool"],
 };
 /// How long nodes take to go.
 pub const NODE_TERMINATION: Metric = Metric {
     name: "karpenter_nodes_termination_duration_seconds",
-    help: "From a Node's deletion to its end, in seconds, by pool",
+    help: "Seconds from the deletion of a Node to its removal, by pool",
     kind: Kind::Histogram(ENDS),
     labels: &["nodepool"],
 };
 /// How old nodes become.
 pub const NODE_LIFETIME: Metric = Metric {
     name: "karpenter_nodes_lifetime_duration_seconds",
-    help: "From a Node's creation to its end, in seconds, by pool",
+    help: "Seconds from the creation of a Node to its removal, by pool",
     kind: Kind::Histogram(LIFETIMES),
     labels: &["nodepool"],
 };
 /// Pods that had to leave.
 pub const PODS_DRAINED: Metric = Metric {
     name: "karpenter_pods_drained_total",
-    help: "Pods that left nodes on their way out, by why the node went; counted when the node is let go",
+    help: "Pods drained from terminated nodes, by reason; counted when the drain ends",
     kind: Kind::Counter,
     labels: &["reason"],
 };
 /// Eviction requests by the API server's answer.
 pub const EVICTION_REQUESTS: Metric = Metric {
     name: "karpenter_pods_eviction_requests_total",
-    help: "Eviction requests, by HTTP status of the answer (0: none came)",
+    help: "Eviction requests, by HTTP status (0: no response)",
     kind: Kind::Counter,
     labels: &["code"],
 };
 /// How long a plan takes.
 pub const SCHEDULING_DURATION: Metric = Metric {
     name: "karpenter_scheduler_scheduling_duration_seconds",
-    help: "Time to plan once, snapshot included, in seconds",
+    help: "Seconds per plan, including the snapshot",
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
 };
 /// How long a plan takes, for nodes.
 pub const EVALUATION_DURATION: Metric = Metric {
     name: "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-    help: "Time to plan once, in seconds: all nodes are judged for all reasons in one plan, so reason and consolidation_type are empty",
+    help: "Seconds per plan; one plan evaluates all nodes for all reasons, so reason and consolidation_type are empty",
     kind: Kind::Histogram(STEPS),
     labels: &["reason", "consolidation_type"],
 };
 /// How long pods wait for a word.
 pub const DECISION: Metric = Metric {
     name: "karpenter_pods_scheduling_decision_duration_seconds",
-    help: "From a pod's creation to the first plan that says anything of it, in seconds",
+    help: "Seconds from the creation of a pod to the first plan that contains it",
     kind: Kind::Histogram(STEPS),
     labels: &[],
 };
 /// Pods by zone.
 pub const PENDING_BY_ZONE: Metric = Metric {
     name: "karpenter_scheduler_pending_pods_by_effective_zone_count",
-    help: "Pods that the last plan had to place, by the one zone that their selector and affinity leave; empty where they leave several",
+    help: "Pending pods in the last plan, by the zone that their node selector and affinity require; empty for \
+           several zones",
     kind: Kind::Gauge,
     labels: &["zone"],
 };
 /// Pods without a place after the last plan.
 pub const UNSCHEDULABLE_PODS: Metric = Metric {
     name: "karpenter_scheduler_unschedulable_pods_count",
-    help: "Pods for which the last plan found no place",
+    help: "Unschedulable pods in the last plan",
     kind: Kind::Gauge,
     labels: &[],
 };
 /// Pods that the last plan left aside.
 pub const IGNORED_PODS: Metric = Metric {
     name: "karpenter_scheduler_ignored_pods_count",
-    help: "Pods that the last plan left aside, each with an event that says why",
+    help: "Pods that the last plan ignored; each has an event with the reason",
     kind: Kind::Gauge,
     labels: &[],
 };
 /// Nodes and claims in the index.
 pub const NODE_COUNT: Metric = Metric {
     name: "karpenter_cluster_state_node_count",
-    help: "Nodes that the controller sees",
+    help: "Nodes in the controller's index",
     kind: Kind::Gauge,
     labels: &[],
 };
 /// Gates of nodes that are closed.
 pub const GATES_CLOSED: Metric = Metric {
     name: "kerf_nodes_gate_closed",
-    help: "Nodes whose agent keeps them from serving, by pool and the gate that is closed",
+    help: "Nodes with a closed gate, by pool and gate",
     kind: Kind::Gauge,
     labels: &["nodepool", "gate"],
 };
@@ -201,56 +202,56 @@ pub const NODES_UNHEALTHY: Metric = Metric {
 /// Whether every watch has listed once.
 pub const SYNCED: Metric = Metric {
     name: "karpenter_cluster_state_synced",
-    help: "1 once every watch has listed, else 0",
+    help: "1 when all watches are synced, else 0",
     kind: Kind::Gauge,
     labels: &[],
 };
 /// Nodes that could go.
 pub const ELIGIBLE_NODES: Metric = Metric {
     name: "karpenter_voluntary_disruption_eligible_nodes",
-    help: "Nodes that the last plan would take away, budgets aside, by reason",
+    help: "Nodes that the last plan could disrupt without budgets, by reason",
     kind: Kind::Gauge,
     labels: &["reason"],
 };
 /// Replacements in vain.
 pub const QUEUE_FAILURES: Metric = Metric {
     name: "karpenter_voluntary_disruption_queue_failures_total",
-    help: "Replacements that never came up, so that the nodes of their move stayed, by decision, reason and type of consolidation",
+    help: "Commands rolled back because a replacement failed, by decision, reason and type of consolidation",
     kind: Kind::Counter,
     labels: &["decision", "reason", "consolidation_type"],
 };
 /// Moves that were dropped while they waited.
 pub const FAILED_VALIDATIONS: Metric = Metric {
     name: "karpenter_voluntary_disruption_failed_validations_total",
-    help: "Moves that something changed for before they were begun, by type of consolidation",
+    help: "Commands that failed consolidation validation, by type of consolidation",
     kind: Kind::Counter,
     labels: &["consolidation_type"],
 };
 /// What budgets leave.
 pub const ALLOWED_DISRUPTIONS: Metric = Metric {
     name: "karpenter_nodepools_allowed_disruptions",
-    help: "Nodes that may still be taken away at the moment, by pool and reason: what budgets allow, less those that are disrupted already",
+    help: "Nodes that may be disrupted now, by pool and reason: the budget less nodes that are already disrupted",
     kind: Kind::Gauge,
     labels: &["nodepool", "reason"],
 };
 /// What uses budgets up.
 pub const CONSUMING_BUDGETS: Metric = Metric {
     name: "karpenter_nodepools_nodes_consuming_budgets",
-    help: "Nodes that are on their way out or not ready and so use up budgets, by pool and reason",
+    help: "Nodes that are being disrupted or not ready and so consume budgets, by pool and reason",
     kind: Kind::Gauge,
     labels: &["nodepool", "reason"],
 };
 /// Steps of the writer.
 pub const ACT_STEPS: Metric = Metric {
     name: "kerf_act_steps_total",
-    help: "Writes to Kubernetes and AWS, by step and outcome",
+    help: "Writes to Kubernetes and AWS, by operation and outcome",
     kind: Kind::Counter,
     labels: &["step", "outcome"],
 };
 /// Findings of the plan checker.
 pub const PLAN_FINDINGS: Metric = Metric {
     name: "kerf_plan_findings_total",
-    help: "Plans that the independent checker refused; more than 0 is a bug of Kerf",
+    help: "Plans that failed validation; more than 0 is a bug of Kerf",
     kind: Kind::Counter,
     labels: &[],
 };
@@ -258,35 +259,36 @@ pub const PLAN_FINDINGS: Metric = Metric {
 /// CPU that nodes stay within.
 pub const USAGE_CPU: Metric = Metric {
     name: "kerf_node_usage_cpu_p95_cores",
-    help: "CPU that each node's use does not exceed 95 % of the time, summed up by pool, in cores, as agents report",
+    help: "95th percentile of CPU utilization per node in cores, summed by pool, as agents report",
     kind: Kind::Gauge,
     labels: &["nodepool"],
 };
 /// Memory that nodes stay within.
 pub const USAGE_MEMORY: Metric = Metric {
     name: "kerf_node_usage_memory_p95_bytes",
-    help: "Working set that each node's use does not exceed 95 % of the time, summed up by pool, in bytes, as agents report",
+    help: "95th percentile of the working set per node in bytes, summed by pool, as agents report",
     kind: Kind::Gauge,
     labels: &["nodepool"],
 };
 /// How long processes wait.
 pub const USAGE_PRESSURE: Metric = Metric {
     name: "kerf_node_usage_pressure_ratio",
-    help: "Share of the time in which some process waited for cpu, memory or io, in the worst five minutes of the last hour, of the pool's worst node",
+    help: "Highest pressure (PSI some) of cpu, memory or io in five minutes of the last hour, of the worst node of \
+           the pool",
     kind: Kind::Gauge,
     labels: &["nodepool", "resource"],
 };
 /// Processes killed for want of memory.
 pub const USAGE_OOM_KILLS: Metric = Metric {
     name: "kerf_node_usage_oom_kills",
-    help: "Processes that kernels of the pool's nodes killed for want of memory within 24 hours",
+    help: "OOM kills on nodes of the pool in 24 hours",
     kind: Kind::Gauge,
     labels: &["nodepool"],
 };
 /// Nodes whose use is known.
 pub const USAGE_REPORTS: Metric = Metric {
     name: "kerf_node_usage_reports_count",
-    help: "Nodes with a report that counts (current), and reports that are stale or of another machine (ignored)",
+    help: "Nodes with a valid NodeUsage (current), and NodeUsages that are stale or of another instance (ignored)",
     kind: Kind::Gauge,
     labels: &["state"],
 };
@@ -294,28 +296,31 @@ pub const USAGE_REPORTS: Metric = Metric {
 /// What pods request beyond what they would do with.
 pub const REQUESTS_ABOVE_USE: Metric = Metric {
     name: "kerf_pods_requests_above_use",
-    help: "What pods of the pool request beyond what they would do with by what they use, in cores or bytes; of pools that observe, and of those that pack where pods cannot be resized",
+    help: "Requests above the recommendation, in cores or bytes; for pools that observe, and for pools that pack \
+           where pods cannot be resized",
     kind: Kind::Gauge,
     labels: &["nodepool", "resource"],
 };
 /// Requests that were changed where their pods are.
 pub const RESIZES: Metric = Metric {
     name: "kerf_pods_resizes_total",
-    help: "Changes of what a pod requests where it is, by reason (makes_room, or back up: pressure, grown, unpacked; no_room where it only remembers that it should) and outcome (success, error)",
+    help: "Resizes of running pods, by reason (makes_room, or restored: pressure, grown, unpacked; no_room: only \
+           recorded) and outcome (success, error)",
     kind: Kind::Counter,
     labels: &["reason", "outcome"],
 };
 /// Pods that hold their nodes for ever.
 pub const NEVER_EVICTED: Metric = Metric {
     name: "kerf_pods_never_evicted_count",
-    help: "Pods that no eviction will ever take, for their PodDisruptionBudget wants all of them to stay or more than one selects them, by the pool of their node",
+    help: "Pods that can never be evicted, because a PodDisruptionBudget allows no disruption or several select \
+           them, by pool",
     kind: Kind::Gauge,
     labels: &["nodepool"],
 };
 /// What lowered requests are good for.
 pub const SAVED_BY_USAGE: Metric = Metric {
     name: "kerf_consolidation_saving_from_usage_dollars_per_hour",
-    help: "What the last plan's moves save, or will, that have room only because requests were lowered, in dollars per hour",
+    help: "Savings of the last plan that lower requests made possible, in dollars per hour",
     kind: Kind::Gauge,
     labels: &[],
 };
@@ -330,21 +335,22 @@ pub const BUILD_INFO: Metric = Metric {
 /// How long watches have not listed.
 pub const UNSYNCED_TIME: Metric = Metric {
     name: "karpenter_cluster_state_unsynced_time_seconds",
-    help: "For how long not every watch has listed, in seconds; 0 once all have",
+    help: "Seconds in which not all watches are synced; 0 when all are",
     kind: Kind::Gauge,
     labels: &[],
 };
 /// Plans that stopped looking.
 pub const CONSOLIDATION_TIMEOUTS: Metric = Metric {
     name: "karpenter_voluntary_disruption_consolidation_timeouts_total",
-    help: "Plans that used their steps up before every node was looked at; the next one goes on with the rest",
+    help: "Plans that exhausted their step budget; the next plan continues",
     kind: Kind::Counter,
     labels: &["consolidation_type"],
 };
 /// How drains ended.
 pub const DRAINS: Metric = Metric {
     name: "kerf_drains_total",
-    help: "Nodes that were let go, by pool and outcome: clean, forced (pods were deleted against their budget), cut_short (pods were left)",
+    help: "Ended drains, by pool and outcome: clean, forced (pods were deleted against their budget), cut_short \
+           (pods were left)",
     kind: Kind::Counter,
     labels: &["nodepool", "outcome"],
 };

@@ -170,8 +170,8 @@ impl Provisioner {
         if !checked.findings.is_empty() {
             self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
             let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
-            let carried_out = if checked.sound.is_some() { "all but its later moves" } else { "nothing" };
-            log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "a plan broke its own rules: please report this");
+            let carried_out = if checked.sound.is_some() { "pods and earlier commands" } else { "nothing" };
+            log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "plan validation failed");
         }
         let plan = checked.sound.map(Arc::new);
         let rest = plan.as_ref().and_then(|plan| Some((Rest::of(&built.snapshot, plan)?, Arc::clone(plan))));
@@ -247,8 +247,8 @@ impl Provisioner {
         self.resizer.carry_out(&plan.resizes, now).await;
         self.metrics.set(&metrics::SAVED_BY_USAGE, &[], plan.saved_by_usage.0 as f64 / 1e6);
         self.arrange_promises(built, plan);
-        self.run_each(outcome.repairs, "cannot open a node again, the next plan looks again").await;
-        self.run_each(outcome.approvals, "cannot approve a replacement, the next plan looks again").await;
+        self.run_each(outcome.repairs, "failed to remove the taint of a kept node, retrying with the next plan").await;
+        self.run_each(outcome.approvals, "failed to approve a replacement, retrying with the next plan").await;
         self.cluster.decisions.note(&built.snapshot, plan, &self.metrics, now);
         self.gauges.set(&self.metrics, built, plan, &self.cluster);
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
@@ -286,12 +286,14 @@ impl Provisioner {
         match self.act.run(Operation::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
                 self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);
-                log::info!(nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64; "created NodeClaim");
+                log::info!(nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64; "created \
+                                                                                                           nodeclaim");
                 self.promise(&pods, &name, now);
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(nodeclaim = name.as_str(), error = error.as_str(); "cannot create the NodeClaim, the next plan tries again");
+                log::warn!(nodeclaim = name.as_str(), error = error.as_str(); "failed to create nodeclaim, \
+                                                                               retrying with the next plan");
             }
         }
     }

@@ -129,8 +129,8 @@ impl Reconciler {
     fn failed(&self, work: &WorkItem, error: &WriteError) -> QueueAction {
         let (name, text) = (work.to_string(), daemon::error::chain(error));
         match error.status() {
-            Some(404 | 409) => log::debug!(work = name.as_str(), error = text.as_str(); "decided on an old version"),
-            _ => log::warn!(work = name.as_str(), error = text.as_str(); "a step failed, trying again"),
+            Some(404 | 409) => log::debug!(work = name.as_str(), error = text.as_str(); "conflict, requeued"),
+            _ => log::warn!(work = name.as_str(), error = text.as_str(); "reconcile failed, requeued"),
         }
         QueueAction::Retry
     }

@@ -54,7 +54,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     for sentence in &settings.unmet {
         log::warn!("{sentence}");
     }
-    let config = Config::infer().await.context("no cluster: set KUBECONFIG, or run inside a cluster")?;
+    let config = Config::infer().await.context("no cluster configured: set KUBECONFIG, or run inside a cluster")?;
     let clients = clients(&config)?;
     let aws = aws::Settings {
         region: Some(settings.region.clone()),
@@ -143,8 +143,8 @@ fn follow_market(
 fn clients(config: &Config) -> anyhow::Result<(Client, Client)> {
     let mut without_retry = config.clone();
     without_retry.default_retry = false;
-    let client = Client::try_from(config.clone()).context("the kubeconfig cannot be used")?;
-    let evictions = Client::try_from(without_retry).context("the kubeconfig cannot be used")?;
+    let client = Client::try_from(config.clone()).context("invalid kubeconfig")?;
+    let evictions = Client::try_from(without_retry).context("invalid kubeconfig")?;
     Ok((client, evictions))
 }
 
@@ -230,8 +230,8 @@ async fn lead(settings: &Settings, config: &Config, leading: &AtomicBool) -> any
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kerf-controller".to_owned());
         let life = format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_nanosecond());
         log::info!("waiting for the lease");
-        let mut keeper = Keeper::start(config.clone(), name, life).context("no thread to keep the lease")?;
-        keeper.acquired().await.context("nobody keeps the lease")?;
+        let mut keeper = Keeper::start(config.clone(), name, life).context("cannot start the thread of the lease")?;
+        keeper.acquired().await.context("the thread of the lease ended")?;
         lease = Some(keeper);
     }
     leading.store(true, Ordering::Release);
@@ -248,10 +248,10 @@ async fn until_the_end(lease: Option<&mut Keeper>) -> anyhow::Result<()> {
     };
     tokio::select! {
         signal = daemon::signal::stopped() => {
-            log::info!(signal = signal.context("cannot listen for signals")?; "stopping");
+            log::info!(signal = signal.context("cannot install signal handlers")?; "stopping");
             Ok(())
         }
-        () = lost => anyhow::bail!("lost the lease: another replica leads now"),
+        () = lost => anyhow::bail!("lost the lease to another replica"),
     }
 }
 

@@ -222,7 +222,7 @@ fn preferences(text: &str) -> Result<PreferencePolicy, String> {
     match text {
         "Respect" => Ok(PreferencePolicy::Respect),
         "Ignore" => Ok(PreferencePolicy::Ignore),
-        _ => Err(format!("{text:?} is no such policy: write Respect or Ignore")),
+        _ => Err(format!("{text:?} is not a valid policy: write Respect or Ignore")),
     }
 }
 
@@ -230,7 +230,7 @@ fn min_values(text: &str) -> Result<MinValuesPolicy, String> {
     match text {
         "Strict" => Ok(MinValuesPolicy::Strict),
         "BestEffort" => Ok(MinValuesPolicy::BestEffort),
-        _ => Err(format!("{text:?} is no such policy: write Strict or BestEffort")),
+        _ => Err(format!("{text:?} is not a valid policy: write Strict or BestEffort")),
     }
 }
 
@@ -244,7 +244,7 @@ fn refresh(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     let least = Duration::from_secs(60);
     if interval < least {
-        Err(format!("{text:?} is too often: EC2 is asked once a minute at most"))
+        Err(format!("{text:?} is too short: EC2 is called at most once a minute"))
     } else {
         Ok(interval)
     }

@@ -177,7 +177,7 @@ fn sold_out_for_one_pod() {
         scene.stage.ec2.dry_up(Drought { instance_type: Some(wanted.clone()), ..Drought::default() });
         scene.pod("picky", "1", json!({label::INSTANCE_TYPE: wanted})).await?;
         scene.pod("modest", "1", json!({})).await?;
-        let message = scene.told("picky", reason::FAILED_SCHEDULING, "cannot be had now").await?;
+        let message = scene.told("picky", reason::FAILED_SCHEDULING, "are unavailable").await?;
         ensure!(message.contains("pool default"), "{message}");
         scene.runs("modest").await?;
         eventually("one claim, one instance", LIMIT, async || Ok(Some(scene.one_instance_each().await?))).await?;

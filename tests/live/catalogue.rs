@@ -68,7 +68,7 @@ impl Catalogue {
 
     /// `status.capacity` and `status.allocatable` of a node of this type.
     pub fn sizes(&self, name: &str) -> Result<(Value, Value)> {
-        let row = self.0.get(name).with_context(|| format!("{name} is not sold here"))?;
+        let row = self.0.get(name).with_context(|| format!("{name} is not offered in this region"))?;
         Ok((json!(row.capacity), json!(row.left(&[])?)))
     }
 

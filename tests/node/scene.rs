@@ -77,7 +77,7 @@ impl Scene {
         eventually(&format!("{kind}={status}"), LIMIT, async || {
             let node = self.node().await?;
             let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-            let found = conditions.into_iter().find(|it| it.type_ == kind).context("it is not there yet")?;
+            let found = conditions.into_iter().find(|it| it.type_ == kind).context("it is missing yet")?;
             ensure!(found.status == status, "{found:?}");
             Ok(Some(found))
         })

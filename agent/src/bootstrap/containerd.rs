@@ -39,8 +39,8 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError>
     let spec = &facts.user_data.config.spec.containerd;
     let Some(version) = facts.software.containerd else {
         plan.warn(
-            "containerd's version is not known, so its files are left as they are; install it, or write its \
-                   version to /etc/eks/containerd-version.txt",
+            "unknown version of containerd, its files are not changed; install it, or write its version to \
+             /etc/eks/containerd-version.txt",
         );
         return Ok(());
     };
@@ -75,7 +75,7 @@ fn user_config(text: &str) -> Result<Table, NodeConfigError> {
     text.parse().map_err(|_| NodeConfigError::Invalid {
         field: FIELD,
         value: quote(text),
-        cure: "give TOML, as in containerd's own config.toml",
+        cure: "write TOML, as in containerd's config.toml",
     })
 }
 
@@ -107,7 +107,7 @@ fn laid_over(plan: &mut Plan, mut template: Table, user: Table) -> Table {
             && registry.remove("config_path").is_some()
         {
             let (given, table) = (given.join("."), path.join("."));
-            plan.warn(format!("{FIELD} sets {given} of {table}; our config_path is left out"));
+            plan.warn(format!("{FIELD} sets {given} of {table}; config_path is not written"));
         }
     }
     merge_toml(&mut template, user);

@@ -48,8 +48,8 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) {
     match &facts.software.credential_provider {
         Some(provider) => plan.put(Part::Kubelet, CONFIG, json::pretty(&config(facts, provider))),
         None => plan.warn(format!(
-            "there is no credential provider for ECR at {DEFAULT_PROVIDER}; private images of ECR cannot be pulled: \
-             install it, or name it by {PROVIDER_VARIABLE}"
+            "no credential provider for ECR at {DEFAULT_PROVIDER}; private images of ECR cannot be pulled: install \
+             it, or set {PROVIDER_VARIABLE}"
         )),
     }
 }

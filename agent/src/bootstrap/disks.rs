@@ -48,7 +48,7 @@ impl LocalDisks {
 pub(super) fn add(plan: &mut Plan, storage: &LocalStorage) {
     plan.disks = local_disks(storage);
     if storage.strategy == Some(LocalStorageStrategy::Mount) && !storage.disabled_mounts.is_empty() {
-        plan.warn("spec.instance.localStorage.disabledMounts has no effect where each disk is mounted by itself");
+        plan.warn("spec.instance.localStorage.disabledMounts has no effect with strategy Mount");
     }
 }
 

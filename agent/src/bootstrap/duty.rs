@@ -27,12 +27,13 @@ pub fn duty(mode: Mode, other: Option<Other>) -> (Duty, Option<&'static str>) {
     }
 }
 
-const TWO: &str = "nodeadm is enabled too, and both will write kubelet's files; disable nodeadm-config and nodeadm-run, or set `mode: observe`";
-const READ_ONLY: &str = "Bottlerocket configures itself by its settings; `mode: bootstrap` is taken for `observe`";
+const TWO: &str = "nodeadm is enabled too, and both write kubelet's files; disable nodeadm-config and nodeadm-run, \
+                   or set `mode: observe`";
+const READ_ONLY: &str = "Bottlerocket configures kubelet by its settings; `mode: bootstrap` is treated as `observe`";
 
 /// What has not appeared yet.
 #[derive(Debug, thiserror::Error)]
-#[error("{who} has not written {what} yet; {}", where_to_look(*who_is))]
+#[error("{who} did not write {what} yet; {}", where_to_look(*who_is))]
 pub struct NotYet {
     who: &'static str,
     who_is: Option<Other>,
@@ -40,7 +41,7 @@ pub struct NotYet {
 }
 
 fn where_to_look(other: Option<Other>) -> &'static str {
-    other.map_or("see what is to configure this machine, or set `mode: bootstrap`", Other::where_to_look)
+    other.map_or("check which program configures this node, or set `mode: bootstrap`", Other::where_to_look)
 }
 
 /// What the other has left.

@@ -26,7 +26,7 @@ pub(super) fn add(plan: &mut Plan, environment: &BTreeMap<String, Variables>) {
             plan.put(Part::System, &drop_in(service), render("Service", "Environment", &variables));
         } else {
             plan.warn(format!(
-                "spec.instance.environment.{} names no service and has no effect; name a unit",
+                "spec.instance.environment.{} has no effect: it is not a service; write the name of a unit",
                 quote(service)
             ));
         }
@@ -39,7 +39,8 @@ fn named(plan: &mut Plan, service: &str, variables: &Variables) -> Variables {
         variables.clone().into_iter().partition(|(name, _)| is_variable_name(name));
     for name in nameless.keys() {
         plan.warn(format!(
-            "spec.instance.environment.{}.{} is no name of a variable and has no effect; use letters, digits and _",
+            "spec.instance.environment.{}.{} has no effect: it is not a valid variable name; use letters, digits \
+             and _",
             quote(service),
             quote(name)
         ));

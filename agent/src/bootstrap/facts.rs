@@ -19,9 +19,10 @@ pub const NVIDIA_RUNTIME: &str = "/usr/bin/nvidia-container-runtime";
 pub const SANDBOX_ARCHIVE: &str = "/etc/eks/pause.tar";
 
 /// Context of errors in a NodeConfig that can be read.
-pub(super) const NOT_FOLLOWED: &str = "the NodeConfig in user data cannot be followed";
+pub(super) const NOT_FOLLOWED: &str = "invalid NodeConfig in user data";
 /// Why a node of an IPv6 cluster has no address to announce.
-pub(crate) const NO_IPV6: &str = "the cluster's service CIDR is IPv6 but the instance has no IPv6 address; assign one";
+pub(crate) const NO_IPV6: &str = "the service CIDR of the cluster is IPv6 but the instance has no IPv6 address; \
+                                  assign one";
 
 /// Everything that the plan depends on.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,7 +123,7 @@ pub async fn look(host: &Host, place: Place, provider: &str, user_data: UserData
 /// # Errors
 /// IMDS does not answer, or what it has is no user data for a node.
 pub async fn user_data(imds: &Imds) -> anyhow::Result<UserData> {
-    let raw = imds.user_data().await?.context("the instance has no user data; launch it with a NodeConfig there")?;
+    let raw = imds.user_data().await?.context("the instance has no user data; launch it with a NodeConfig")?;
     Ok(userdata::parse(&raw)?)
 }
 
@@ -149,7 +150,7 @@ async fn api_addresses(config: &NodeConfig) -> anyhow::Result<Vec<IpAddr>> {
     let name = hosts::api_host(&config.spec.cluster.api_server_endpoint)?;
     let found = tokio::net::lookup_host((name, 0)).await;
     let found =
-        found.with_context(|| format!("the API server's name {name} cannot be resolved; check the VPC's DNS"))?;
+        found.with_context(|| format!("cannot resolve the API server's name {name}; check the DNS of the VPC"))?;
     Ok(found.map(|address| address.ip()).collect())
 }
 

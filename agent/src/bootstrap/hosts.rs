@@ -50,7 +50,7 @@ pub fn api_host(endpoint: &str) -> Result<&str, NodeConfigError> {
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     };
     if host.is_empty() || host.contains(char::is_whitespace) {
-        let (field, cure) = ("spec.cluster.apiServerEndpoint", "give the URL of its API server, such as https://NAME");
+        let (field, cure) = ("spec.cluster.apiServerEndpoint", "write the URL of the API server, such as https://NAME");
         return Err(NodeConfigError::Invalid { field, value: quote(endpoint), cure });
     }
     Ok(host)

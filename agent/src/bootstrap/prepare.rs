@@ -33,8 +33,8 @@ pub async fn prepare(host: &Host, plan: &Plan) -> Result<(), HostError> {
 
 /// Without a deadline: a mirrored array takes as long as its disks are large, and half of one is worse than none.
 async fn set_up(host: &Host, disks: &LocalDisks) -> Result<(), HostError> {
-    host.status("preparing the instance store disks");
+    host.status("preparing instance store disks");
     let said = host.output_within(DISKS, &disks.arguments(), None).await?;
-    log::info!("{DISKS}: {}", said.trim().lines().last().unwrap_or("it said nothing"));
+    log::info!("{DISKS}: {}", said.trim().lines().last().unwrap_or("no output"));
     Ok(())
 }

@@ -25,7 +25,7 @@ fn words(plan: &mut Plan, field: &str, values: &[String]) -> Vec<String> {
     for other in others {
         let other = quote(&other);
         plan.warn(format!(
-            "spec.instance.network.{field} has `{other}`, which is no name or address and has no effect"
+            "spec.instance.network.{field}: `{other}` has no effect: it is neither a name nor an address"
         ));
     }
     words

@@ -43,8 +43,8 @@ pub enum State {
 impl Display for State {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Waiting { reason, since } => write!(out, "waits since {since}: {reason}"),
-            Self::Failed { reason, since } => write!(out, "cannot go on since {since}: {reason}"),
+            Self::Waiting { reason, since } => write!(out, "waiting since {since}: {reason}"),
+            Self::Failed { reason, since } => write!(out, "failed since {since}: {reason}"),
             Self::Done { node_name, since } => write!(out, "done at {since}, as {node_name}"),
         }
     }

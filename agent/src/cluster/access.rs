@@ -84,11 +84,11 @@ impl Access {
     fn understand(root: &Path, text: &str) -> Result<Self, String> {
         let config: Kubeconfig = machine::document::read(text).map_err(|fault| fault.to_string())?;
         let current = config.contexts.iter().find(|named| named.name == config.current_context);
-        let context = current.or(config.contexts.first()).ok_or("it has no context")?;
+        let context = current.or(config.contexts.first()).ok_or("no current context")?;
         let cluster = config.clusters.iter().find(|named| named.name == context.context.cluster);
-        let cluster = &cluster.ok_or("its context names a cluster that is not in it")?.cluster;
+        let cluster = &cluster.ok_or("the cluster of its context is missing")?.cluster;
         let user = config.users.iter().find(|named| named.name == context.context.user);
-        let user = &user.ok_or("its context names a user that is not in it")?.user;
+        let user = &user.ok_or("the user of its context is missing")?.user;
         let (tls, host, port) = server(&cluster.server)?;
         Ok(Self {
             tls,

@@ -87,12 +87,12 @@ impl Bearer {
     /// Who a refused token was meant to be for, and what to do about it.
     pub(super) fn cure(&self) -> &'static str {
         match &self.source {
-            Source::Nowhere => "the client certificate is not one of this cluster's: bootstrap must write another",
+            Source::Nowhere => "the client certificate is not valid for this cluster: bootstrap must write another",
             Source::Given(_) => "write another token into the kubeconfig",
-            Source::Printed(_) => "what the kubeconfig's credentials command prints is not good for this cluster",
+            Source::Printed(_) => "the credentials command of the kubeconfig prints no valid token for this cluster",
             Source::Minted(..) => {
-                "map the instance's role to system:node:{{EC2PrivateDNSName}} (an access entry of type EC2_LINUX), \
-                 and check the cluster's name in the kubeconfig"
+                "map the role of the instance to system:node:{{EC2PrivateDNSName}} (an access entry of type \
+                 EC2_LINUX), and check the cluster name in the kubeconfig"
             }
         }
     }

@@ -24,7 +24,7 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// The kubeconfig makes no sense.
-    #[error("{} is no kubeconfig that the agent can use: {problem}", path.display())]
+    #[error("invalid kubeconfig {}: {problem}", path.display())]
     Kubeconfig {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum ClusterError {
         problem: String,
     },
     /// The token command failed.
-    #[error("the credentials command `{command}` gave no token: {problem}")]
+    #[error("the credentials command `{command}` returned no token: {problem}")]
     Exec {
         /// The command.
         command: String,
@@ -48,10 +48,10 @@ pub enum ClusterError {
         problem: String,
     },
     /// The machine has no credentials to make a token with.
-    #[error("no token can be made for the API server")]
+    #[error("cannot create a token for the API server")]
     Credentials(#[source] CredentialsError),
     /// The server does not take us for anybody.
-    #[error("the API server does not know who we are (401 to {what}): {cure}")]
+    #[error("unauthorized (401 to {what}): {cure}")]
     Unauthorized {
         /// Method and path.
         what: String,
@@ -70,7 +70,7 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// The connection broke.
-    #[error("the connection broke at {what}")]
+    #[error("connection closed during {what}")]
     Broken {
         /// Method and path.
         what: String,
@@ -79,7 +79,7 @@ pub enum ClusterError {
         source: hyper::Error,
     },
     /// No answer in time.
-    #[error("no answer to {what} within {seconds} s")]
+    #[error("no response to {what} within {seconds} s")]
     Timeout {
         /// Method and path.
         what: String,
@@ -87,13 +87,13 @@ pub enum ClusterError {
         seconds: u64,
     },
     /// It was not sent: before the connection was ready, its time was over.
-    #[error("{what} was not sent: its time was over")]
+    #[error("{what} was not sent: deadline exceeded")]
     Late {
         /// Method and path.
         what: String,
     },
     /// An answer other than 2xx.
-    #[error("the API server answers {status} to {what}: {message}")]
+    #[error("the API server returned {status} to {what}: {message}")]
     Status {
         /// Method and path.
         what: String,
@@ -105,7 +105,7 @@ pub enum ClusterError {
         retry_after: Option<Duration>,
     },
     /// A body that is not what was asked for.
-    #[error("the API server's answer to {what} does not parse")]
+    #[error("invalid response of the API server to {what}")]
     Body {
         /// Method and path.
         what: String,

@@ -63,7 +63,7 @@ impl Command {
         let mut command = tokio::process::Command::new(&self.command);
         command.args(&self.args).envs(variables).stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(PATIENCE, command.output()).await;
-        let output = output.map_err(|_| failed(format!("it did not end within {} s", PATIENCE.as_secs())))?;
+        let output = output.map_err(|_| failed(format!("no exit within {} s", PATIENCE.as_secs())))?;
         let output = output.map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
             let said: String = String::from_utf8_lossy(&output.stderr).trim().chars().take(200).collect();

@@ -266,7 +266,7 @@ fn understood<T: DeserializeOwned>(path: &str, object: &Tree) -> Option<(String,
         Ok(parsed) => Some((named.uid, parsed)),
         Err(error) => {
             let (namespace, name) = (named.namespace.as_str(), named.name.as_str());
-            log::warn!(collection = path, namespace = namespace, name = name; "skipped an object that does not parse: {error}");
+            log::warn!(collection = path, namespace = namespace, name = name, error:% = error; "ignored an invalid object");
             None
         }
     }

@@ -40,7 +40,7 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let parsed = parsed.map_err(|error| unusable(what, error))?;
     if parsed.is_empty() {
-        return Err(unusable(what, "it holds no certificate"));
+        return Err(unusable(what, "no certificate found"));
     }
     Ok(parsed)
 }

@@ -31,27 +31,27 @@ pub fn examine(root: &Path) -> Diagnosis {
         }
         (Duty::Observe(None), None) => {
             let cure = "enable nodeadm-config and nodeadm-run, or write mode: bootstrap";
-            found.note("mode", Verdict::Broken, format!("nobody configures the node: {cure}"));
+            found.note("mode", Verdict::Broken, format!("no program configures the node: {cure}"));
         }
     }
     for program in PROGRAMS {
         match FOLDERS.iter().map(|folder| root.join(folder).join(program)).find(|path| path.exists()) {
             Some(path) => found.note("programs", Verdict::Ok, path.display().to_string()),
             None => {
-                found.note("programs", Verdict::Broken, format!("there is no {program}: begin with an image of EKS"))
+                found.note("programs", Verdict::Broken, format!("{program} is missing: use an EKS image as base"))
             }
         }
     }
     for unit in UNITS {
         match observe::is_enabled(root, unit) {
-            true => found.note("units", Verdict::Ok, format!("{unit} is started at boot")),
+            true => found.note("units", Verdict::Ok, format!("{unit} is enabled")),
             false => {
-                found.note("units", Verdict::Broken, format!("run `systemctl preset {unit}`, or nobody starts it"))
+                found.note("units", Verdict::Broken, format!("{unit} is not enabled: run `systemctl preset {unit}`"))
             }
         }
     }
     for path in REMAINS.map(|path| root.join(path)).iter().filter(|path| path.exists()) {
-        found.note("remains", Verdict::Broken, format!("delete {}: it is another node's", path.display()));
+        found.note("remains", Verdict::Broken, format!("delete {}: it belongs to another node", path.display()));
     }
     found
 }
@@ -60,11 +60,11 @@ pub fn examine(root: &Path) -> Diagnosis {
 fn settings(found: &mut Diagnosis, root: &Path) -> AgentSettings {
     let path = root.join(policies::FILE);
     let Ok(text) = fs::read_to_string(&path) else {
-        found.note("settings", Verdict::Ok, "the defaults, where user data says nothing");
+        found.note("settings", Verdict::Ok, "the defaults, unless user data sets them");
         return AgentSettings::default();
     };
     let read = agent::parse(&text);
-    let says = read.as_ref().map(|_| format!("{}, where user data says nothing", path.display()));
+    let says = read.as_ref().map(|_| format!("{}, unless user data sets them", path.display()));
     found.judge("settings", says.map_err(|error| error as &dyn std::error::Error));
     read.unwrap_or_default()
 }

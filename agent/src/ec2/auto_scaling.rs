@@ -23,15 +23,15 @@ const ATTEMPTS: u32 = 2;
 #[non_exhaustive]
 pub enum CompleteError {
     /// Metadata does not say who we are.
-    #[error("metadata does not say which machine of which group this is")]
+    #[error("metadata has no instance id or Auto Scaling group")]
     Metadata(#[from] ImdsError),
     /// Neither settings nor tags name the group.
     #[error(
-        "the Auto Scaling group is not known; name it in `notices.autoScaling.complete.group`, or allow tags in metadata"
+        "unknown Auto Scaling group; set `notices.autoScaling.complete.group`, or allow tags in metadata"
     )]
     NoGroup,
     /// The call failed.
-    #[error("the lifecycle hook could not be completed; the role needs autoscaling:CompleteLifecycleAction")]
+    #[error("cannot complete the lifecycle hook; the role needs autoscaling:CompleteLifecycleAction")]
     Call(#[from] Ec2Error),
 }
 
@@ -59,7 +59,8 @@ pub async fn complete(
         ("LifecycleHookName", hook.hook.as_str()),
     ];
     client.call("CompleteLifecycleAction", &parameters).await?;
-    log::info!(group = group.as_str(), hook = hook.hook.as_str(); "the Auto Scaling group may end this machine");
+    log::info!(group = group.as_str(), hook = hook.hook.as_str(); "completed the lifecycle hook, the Auto Scaling \
+                                                                   group may terminate this instance");
     Ok(())
 }
 

@@ -97,13 +97,13 @@ impl Way<'_> {
 
     fn tls(&self) -> Result<ClientConfig, Ec2Error> {
         let trust = |problem: String| Ec2Error::Trust { problem };
-        let bundle = self.bundle.as_ref().ok_or_else(|| trust("this machine has no bundle of them".to_owned()))?;
+        let bundle = self.bundle.as_ref().ok_or_else(|| trust("no CA bundle on this machine".to_owned()))?;
         let unreadable = |problem: &dyn std::fmt::Display| trust(format!("{}: {problem}", bundle.display()));
         let pem = std::fs::read(bundle).map_err(|error| unreadable(&error))?;
         let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
         let mut roots = RootCertStore::empty();
         if roots.add_parsable_certificates(certificates).0 == 0 {
-            return Err(unreadable(&"it holds no certificate"));
+            return Err(unreadable(&"no certificate found"));
         }
         let builder =
             ClientConfig::builder_with_provider(wire::cryptography::provider()).with_safe_default_protocol_versions();
@@ -128,7 +128,7 @@ async fn head(wire: &mut Wire) -> std::io::Result<String> {
     while !head.ends_with(b"\r\n\r\n") {
         head.push(wire.read_u8().await?);
         if head.len() > HEAD_LIMIT {
-            return Err(std::io::Error::other("the proxy's answer has no end"));
+            return Err(std::io::Error::other("the response of the proxy has no end"));
         }
     }
     let head = String::from_utf8_lossy(&head);

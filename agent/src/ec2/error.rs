@@ -24,7 +24,7 @@ const PASSING: [&str; 9] = [
 #[derive(Debug, Error)]
 pub enum Ec2Error {
     /// A variable of the environment cannot be used.
-    #[error("{name} in the environment cannot be used; {cure}")]
+    #[error("invalid value of {name} in the environment; {cure}")]
     Variable {
         /// Its name.
         name: String,
@@ -32,10 +32,10 @@ pub enum Ec2Error {
         cure: &'static str,
     },
     /// The machine cannot prove who it is.
-    #[error("EC2 cannot be asked without credentials")]
+    #[error("no credentials for EC2")]
     Credentials(#[source] CredentialsError),
     /// Nobody answers.
-    #[error("{server} cannot be reached; check routes, security groups and DNS, or name a proxy in HTTPS_PROXY")]
+    #[error("cannot connect to {server}; check routes, security groups and DNS, or set HTTPS_PROXY")]
     Connect {
         /// Host and port.
         server: String,
@@ -44,7 +44,7 @@ pub enum Ec2Error {
         source: io::Error,
     },
     /// The proxy does not let us through.
-    #[error("the proxy {proxy} does not connect to {server}: it answers `{answer}`")]
+    #[error("proxy {proxy} cannot connect to {server}: `{answer}`")]
     Proxy {
         /// Host and port of the proxy.
         proxy: String,
@@ -54,13 +54,13 @@ pub enum Ec2Error {
         answer: String,
     },
     /// The certificates that we trust cannot be read.
-    #[error("no trusted certificates for TLS: {problem}; install ca-certificates or name a bundle in AWS_CA_BUNDLE")]
+    #[error("no trusted certificates for TLS: {problem}; install ca-certificates or set AWS_CA_BUNDLE")]
     Trust {
         /// What is wrong.
         problem: String,
     },
     /// No whole answer in time.
-    #[error("{server} did not answer within {} s", timeout.as_secs())]
+    #[error("no response from {server} within {} s", timeout.as_secs())]
     Timeout {
         /// Host and port.
         server: String,
@@ -68,7 +68,7 @@ pub enum Ec2Error {
         timeout: Duration,
     },
     /// The connection broke.
-    #[error("the connection to {server} broke")]
+    #[error("connection to {server} closed")]
     Broken {
         /// Host and port.
         server: String,
@@ -77,7 +77,7 @@ pub enum Ec2Error {
         source: hyper::Error,
     },
     /// EC2 says no.
-    #[error("EC2 answers {status} {code} to {action}: {message}")]
+    #[error("EC2 returned {status} {code} to {action}: {message}")]
     Refused {
         /// The API action.
         action: &'static str,
@@ -89,7 +89,7 @@ pub enum Ec2Error {
         message: String,
     },
     /// An answer that is not what it should be.
-    #[error("EC2 answers {action} with something else than {expected}; is a proxy in between?")]
+    #[error("EC2 did not return {expected} to {action}; is a proxy in between?")]
     Content {
         /// The API action.
         action: &'static str,
@@ -97,7 +97,7 @@ pub enum Ec2Error {
         expected: &'static str,
     },
     /// EC2 does not know the instance's name in time.
-    #[error("EC2 knows no private DNS name of {instance} after {} s; check that the VPC gives DNS host names", after.as_secs())]
+    #[error("EC2 has no private DNS name for {instance} after {} s; check that the VPC assigns DNS host names", after.as_secs())]
     Unnamed {
         /// The instance's id.
         instance: String,

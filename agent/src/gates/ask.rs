@@ -21,11 +21,11 @@ pub(super) async fn ask(root: &Path, target: &Target) -> Answer {
         }
         Target::Socket(socket) => {
             let connected = UnixStream::connect(below(&socket.path)).await;
-            connected.map(drop).map_err(|error| format!("{} takes no connection: {error}", socket.path))
+            connected.map(drop).map_err(|error| format!("{} refuses connections: {error}", socket.path))
         }
         Target::Tcp(port) => {
             let connected = TcpStream::connect((port.host.as_str(), port.port)).await;
-            connected.map(drop).map_err(|error| format!("{}:{} takes no connection: {error}", port.host, port.port))
+            connected.map(drop).map_err(|error| format!("{}:{} refuses connections: {error}", port.host, port.port))
         }
         Target::Http(page) => get(page).await,
     };
@@ -36,7 +36,7 @@ pub(super) async fn ask(root: &Path, target: &Target) -> Answer {
 async fn get(page: &HttpTarget) -> Result<(), String> {
     let url = format!("http://{}:{}{}", page.host, page.port, page.path);
     let status = status(page).await.map_err(|error| format!("GET {url}: {}", daemon::error::chain(error.as_ref())))?;
-    if (200..400).contains(&status) { Ok(()) } else { Err(format!("GET {url} answers {status}")) }
+    if (200..400).contains(&status) { Ok(()) } else { Err(format!("GET {url} returned {status}")) }
 }
 
 async fn status(page: &HttpTarget) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {

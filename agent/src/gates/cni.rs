@@ -33,7 +33,7 @@ pub fn trouble(root: &Path, gate: &CniGate) -> Option<String> {
         return Some(format!("no CNI configuration in {}", gate.config_dir));
     }
     let Some((file, plugins)) = files.iter().find_map(|file| Some((file, plugins(file)?))) else {
-        return Some(format!("no file in {} is a CNI configuration that names a plugin", gate.config_dir));
+        return Some(format!("no CNI configuration in {} names a plugin", gate.config_dir));
     };
     let folders: Vec<PathBuf> = gate.binary_dirs.iter().map(|folder| below(folder)).collect();
     let missing: Vec<String> =
@@ -41,7 +41,7 @@ pub fn trouble(root: &Path, gate: &CniGate) -> Option<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     (!missing.is_empty()).then(|| {
         format!(
-            "{name} asks for {}, of which there is no program in {}",
+            "{name} requires plugin {}, which is missing in {}",
             missing.join(", "),
             gate.binary_dirs.join(", ")
         )

@@ -74,7 +74,7 @@ pub struct Gate {
 impl Gate {
     pub(super) fn new(kind: Kind, which: &str, rising: Steadiness, falling: Steadiness, now: Millis) -> Self {
         let verdict = Verdict::new(false, rising, falling, now);
-        Self { kind, which: which.to_owned(), verdict, why: "nobody has looked yet".to_owned(), decided: false }
+        Self { kind, which: which.to_owned(), verdict, why: "not evaluated yet".to_owned(), decided: false }
     }
 
     /// Takes in what was found.
@@ -95,7 +95,7 @@ impl Gate {
         if turned {
             self.decided = true;
             let (gate, state) = (self.name(), if self.is_open() { "open" } else { "closed" });
-            log::info!(gate = gate.as_str(); "the gate is {state}");
+            log::info!(gate = gate.as_str(); "gate {state}");
         }
     }
 

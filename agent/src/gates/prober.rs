@@ -107,7 +107,7 @@ impl Asker {
     }
 
     fn late(&self) -> Answer {
-        let why = format!("no answer within {} ms", self.pace.timeout.as_millis());
+        let why = format!("no response within {} ms", self.pace.timeout.as_millis());
         match self.question {
             Question::Target(_) | Question::Cni(_) => Answer::Fails(why),
             Question::CsiDriver(_) | Question::DaemonSet(_) => Answer::Unknown(why),
@@ -123,7 +123,7 @@ impl Asker {
                 let drivers = link.cluster.csi_drivers(&link.node).await;
                 judged(drivers, |drivers| {
                     let there = drivers.iter().any(|driver| driver == name);
-                    there.then_some(()).ok_or_else(|| format!("CSI driver {name} has not registered on this node"))
+                    there.then_some(()).ok_or_else(|| format!("CSI driver {name} is not registered on this node"))
                 })
             }
             Question::DaemonSet(set) => {
@@ -140,7 +140,7 @@ impl Asker {
 }
 
 fn unlinked() -> Answer {
-    Answer::Unknown("there is no kubeconfig yet, so nobody can be asked".to_owned())
+    Answer::Unknown("no kubeconfig yet".to_owned())
 }
 
 fn judged<T>(answer: Result<T, ClusterError>, judge: impl FnOnce(T) -> Result<(), String>) -> Answer {

@@ -58,11 +58,11 @@ fn each_closed_gate_is_named_with_why_and_since_when() {
         json!([{"type": "Ready", "status": "True"}, {"type": "NetworkingReady", "status": "False", "message": "eth0"}]);
     let since = "since 2026-01-01T12:00:00Z:";
     let rows = [
-        (None, &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap has not reported since the machine started"),
-        (Some(waiting), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap waits: no NodeConfig"),
-        (Some(failed), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap cannot go on: no NodeConfig"),
+        (None, &good, "{}", "Bootstrap", "Bootstrap SINCE no report of bootstrap since the boot"),
+        (Some(waiting), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap is waiting: no NodeConfig"),
+        (Some(failed), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap failed: no NodeConfig"),
         (Some(done()), &sick, "{}", "Kubelet", "Kubelet SINCE kubelet is not ready: PLEG is not healthy"),
-        (Some(done()), &json!([]), "{}", "Kubelet", "Kubelet SINCE kubelet has not reported yet"),
+        (Some(done()), &json!([]), "{}", "Kubelet", "Kubelet SINCE no report of kubelet yet"),
         (
             Some(done()),
             &cut,
@@ -76,10 +76,10 @@ fn each_closed_gate_is_named_with_why_and_since_when() {
             &good,
             "{devices: [nvidia.com/gpu, empty/one, no/such]}",
             "Device",
-            "Device empty/one SINCE the Node offers no empty/one; its device plugin has not registered it; \
-             Device no/such SINCE the Node offers no no/such; its device plugin has not registered it",
+            "Device empty/one SINCE the Node has no empty/one; its device plugin did not register it; Device \
+             no/such SINCE the Node has no no/such; its device plugin did not register it",
         ),
-        (Some(done()), &good, "{csiDrivers: [ebs]}", "CSIDriver", "CSIDriver ebs SINCE nobody has looked yet"),
+        (Some(done()), &good, "{csiDrivers: [ebs]}", "CSIDriver", "CSIDriver ebs SINCE not evaluated yet"),
     ];
     for (bootstrap, conditions, text, reason, message) in rows {
         let mut gates = Gates::new(&settings(text), at(0));

@@ -48,7 +48,7 @@ fn lost(devices: &[PathBuf]) -> Option<String> {
     let lost: Vec<_> = devices.iter().filter(|device| !answers(device)).collect();
     let names: Vec<_> = lost.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
     (!lost.is_empty())
-        .then(|| format!("{} of {} devices do not answer: {}", lost.len(), devices.len(), names.join(", ")))
+        .then(|| format!("{} of {} devices do not respond: {}", lost.len(), devices.len(), names.join(", ")))
 }
 
 fn answers(device: &Path) -> bool {

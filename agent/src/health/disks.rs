@@ -84,9 +84,9 @@ impl Mounts {
         vec![
             Look {
                 check: check::READ_ONLY_ROOT,
-                trouble: root.then(|| "the root file system has become read-only".to_owned()),
+                trouble: root.then(|| "the root file system is read-only".to_owned()),
             },
-            Look { check: check::READ_ONLY, trouble: folder.map(|folder| format!("{folder} cannot be written")) },
+            Look { check: check::READ_ONLY, trouble: folder.map(|folder| format!("{folder} is not writable")) },
         ]
     }
 }
@@ -134,10 +134,10 @@ fn complaint(name: &str, before: Totals, now: Totals, limit: u64) -> Option<Stri
     let busy = now.busy.saturating_sub(before.busy);
     if done == 0 {
         let stuck = now.under_way > 0 && busy >= limit;
-        return stuck.then(|| format!("disk {name} has finished nothing for {busy} ms"));
+        return stuck.then(|| format!("disk {name} completed no request for {busy} ms"));
     }
     let mean = now.waited.saturating_sub(before.waited) / done;
-    (mean >= limit).then(|| format!("disk {name} needs {mean} ms for each request"))
+    (mean >= limit).then(|| format!("disk {name} takes {mean} ms per request"))
 }
 
 /// A whole disk's line of /proc/diskstats.

@@ -46,7 +46,7 @@ impl Hung {
         let trouble = self.named.first().map(|task| {
             let others = self.named.len() - 1;
             let more = if others == 0 { String::new() } else { format!(" and {others} more") };
-            format!("task {} ({}) hangs in the kernel{more}", task.name, task.id)
+            format!("task {} ({}) is blocked in the kernel{more}", task.name, task.id)
         });
         Look { check: check::TASK_HUNG, trouble }
     }

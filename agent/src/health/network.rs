@@ -34,7 +34,7 @@ impl Routes {
         let v4 = self.v4.read().map(|text| text.lines().any(is_default_v4));
         let v6 = self.v6.read().map(|text| text.lines().any(is_default_v6));
         let there = v4.into_iter().chain(v6).reduce(|one, other| one || other)?;
-        let trouble = (!there).then(|| "there is no default route, neither IPv4 nor IPv6".to_owned());
+        let trouble = (!there).then(|| "no default route for IPv4 or IPv6".to_owned());
         Some(Look { check: check::NO_ROUTE, trouble })
     }
 }
@@ -69,7 +69,7 @@ pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [Look; 2
     let asked = timeout(PATIENCE, ask(server, name, id)).await;
     let answered = asked.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
     let trouble =
-        answered.err().map(|error| format!("name server {} does not answer for {name}: {error}", server.ip()));
+        answered.err().map(|error| format!("name server {} does not resolve {name}: {error}", server.ip()));
     [Look { check: check::NO_DNS, trouble: trouble.clone() }, Look { check: check::NAMES_LOST, trouble }]
 }
 
@@ -89,7 +89,7 @@ async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {
         // No such name is an answer too; a server that cannot ask others is not.
         return match code & 0xf {
             0 | 3 => Ok(()),
-            code => Err(Error::other(format!("its answer is error {code}"))),
+            code => Err(Error::other(format!("error {code}"))),
         };
     }
 }

@@ -34,7 +34,7 @@ fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
     );
     for check in plain.into_iter().chain(lasting) {
         let (mut health, patience) = (Health::default(), check.patience().as_secs());
-        assert_eq!(said(&health, check.condition, at(0)), None, "nobody has looked yet");
+        assert_eq!(said(&health, check.condition, at(0)), None, "not evaluated yet");
         health.take(look(&check, false), Wall::default(), at(0));
         let (status, well, message) = said(&health, check.condition, at(0)).unwrap();
         assert_eq!((status, message.as_str()), ("True", "kerf-agent: no trouble"));

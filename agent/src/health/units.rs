@@ -57,7 +57,7 @@ impl Unit {
             check: self.restarts.clone(),
             quota: RESTARTS,
             at: now,
-            text: format!("{} has started again", self.name),
+            text: format!("{} restarted", self.name),
         });
         (process.is_some(), incident)
     }
@@ -124,7 +124,7 @@ pub(super) async fn runtime(
                 State::Down(why) => why,
                 State::Unknown | State::Runs => unit.name.clone(),
             };
-            Some(format!("{why}: /{SOCKET} takes no connection: {error}"))
+            Some(format!("{why}: /{SOCKET} refuses connections: {error}"))
         }
     };
     (Some(Look { check: check::RUNTIME_FAILED, trouble }), incident)

@@ -22,16 +22,17 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 #[non_exhaustive]
 pub enum CredentialsError {
     /// Metadata did not answer.
-    #[error("the credentials of the instance's role cannot be read")]
+    #[error("cannot read the credentials of the instance role")]
     Metadata(#[source] ImdsError),
     /// There is no role.
     #[error(
-        "the instance has no role; attach an instance profile whose role the cluster knows (it shows seconds after the boot)"
+        "the instance has no role; attach an instance profile whose role is mapped in the cluster (it appears \
+         seconds after the boot)"
     )]
     NoRole,
     /// Metadata has a role, but no credentials for it.
     #[error(
-        "EC2 cannot give out credentials of the role {role} ({code}); check that its trust policy names ec2.amazonaws.com"
+        "no credentials for role {role} ({code}); check that its trust policy allows ec2.amazonaws.com"
     )]
     Refused {
         /// The role's name.
@@ -41,7 +42,7 @@ pub enum CredentialsError {
     },
     /// What metadata answers is no credentials document.
     #[error(
-        "metadata answers with something else than credentials for the role {role}; is a proxy or another agent in between?"
+        "metadata did not return credentials for role {role}; is a proxy or another agent in between?"
     )]
     Content {
         /// The role's name.
@@ -49,7 +50,8 @@ pub enum CredentialsError {
     },
     /// They have ended and there are no newer ones.
     #[error(
-        "the credentials of the role {role} ended at {end}, and metadata has no newer ones; check the clock and the role"
+        "the credentials of role {role} expired at {end}, and metadata has no newer ones; check the clock and the \
+         role"
     )]
     Ended {
         /// The role's name.
@@ -158,7 +160,7 @@ fn choose(
     match (asked, known.filter(|known| now < known.end)) {
         (Ok(asked), _) if now < asked.end => Ok(asked),
         (Err(error), Some(known)) => {
-            log::warn!(role = known.role.as_str(); "going on with the credentials that we have: {}", daemon::error::chain(&error));
+            log::warn!(role = known.role.as_str(), error = daemon::error::chain(&error).as_str(); "failed to refresh the credentials, using the present ones");
             Ok(known)
         }
         (_, Some(known)) => Ok(known),

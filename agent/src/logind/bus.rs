@@ -43,7 +43,7 @@ pub(super) struct Lock(RawFd);
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(error) = close(self.0) {
-            log::warn!("a file descriptor of the bus could not be closed: {error}");
+            log::warn!(error:% = error; "cannot close a file descriptor of the bus");
         }
     }
 }

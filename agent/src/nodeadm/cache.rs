@@ -90,12 +90,12 @@ impl Enriched {
         let content = match std::fs::read(host.locate(path)) {
             Ok(content) => content,
             Err(error) => {
-                log::debug!("nothing is kept at {}: {error}", path.display());
+                log::debug!(path:% = path.display(), error:% = error; "cannot write the cache");
                 return None;
             }
         };
         let parsed = machine::document::read_json(&content);
-        parsed.inspect_err(|error| log::warn!("{} cannot be understood and is made anew: {error}", path.display())).ok()
+        parsed.inspect_err(|error| log::warn!(path:% = path.display(), error:% = error; "invalid cache, writing it again")).ok()
     }
 
     /// Keeps this at `path`.

@@ -52,7 +52,7 @@ impl Gathered {
 
 /// No source holds a NodeConfig and none was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("no NodeConfig was found and none is kept from before; put one into a source ({reasons})")]
+#[error("no NodeConfig found, and none in the cache; add one to a source ({reasons})")]
 pub struct NoConfig {
     /// Why each source holds none.
     pub reasons: String,

@@ -147,7 +147,7 @@ impl FromStr for Interface {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let usable = !name.is_empty() && name.len() < 16 && name != "." && name != "..";
         let plain = usable && !name.contains(|character: char| character == '/' || character.is_whitespace());
-        if plain { Ok(Self(name.to_owned())) } else { Err("no network interface has such a name") }
+        if plain { Ok(Self(name.to_owned())) } else { Err("unknown network interface") }
     }
 }
 

@@ -23,8 +23,8 @@ async fn gather(machine: &Machine, sources: &Sources) -> anyhow::Result<Gathered
 /// Stricter than `init`: a field that would be read over is most likely misspelt.
 fn check(gathered: Gathered) -> anyhow::Result<()> {
     let unknown = gathered.warnings.join("; ");
-    gathered.into_config()?.validate().context("the NodeConfig cannot be followed")?;
-    anyhow::ensure!(unknown.is_empty(), "the NodeConfig has unknown fields: {unknown}");
+    gathered.into_config()?.validate().context("invalid NodeConfig")?;
+    anyhow::ensure!(unknown.is_empty(), "unknown fields in the NodeConfig: {unknown}");
     Ok(())
 }
 
@@ -32,6 +32,6 @@ fn dump(gathered: Gathered) -> anyhow::Result<()> {
     for warning in &gathered.warnings {
         log::warn!("{warning}");
     }
-    let config = serde_json::to_value(gathered.into_config()?).context("the NodeConfig cannot be written as YAML")?;
+    let config = serde_json::to_value(gathered.into_config()?).context("cannot write the NodeConfig as YAML")?;
     std::io::stdout().write_all(yaml::text(&config).as_bytes()).context("cannot print the NodeConfig")
 }

@@ -16,7 +16,7 @@ pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()>
     let choice = choose(gathered, kept)?;
     let replaces = matches!(choice, Choice::Fresh { replaces: true, .. });
     let (environment, enriched) = follow(machine, choice).await?;
-    enriched.config().validate().context("the NodeConfig cannot be followed")?;
+    enriched.config().validate().context("invalid NodeConfig")?;
     if let Some(path) = &options.config_cache {
         enriched.save(&machine.host, path)?;
     }

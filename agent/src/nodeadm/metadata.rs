@@ -101,7 +101,7 @@ impl Metadata<'_> {
             if attempt + 1 >= self.patience.attempts {
                 return Err(error);
             }
-            log::info!(attempt; "asking metadata again: {}", daemon::error::chain(&error));
+            log::info!(attempt, error = daemon::error::chain(&error).as_str(); "retrying metadata");
             tokio::time::sleep(self.patience.backoff.delay(attempt)).await;
             attempt += 1;
         }

@@ -52,7 +52,7 @@ impl Phases<'_> {
     fn put(&self, file: &File) -> anyhow::Result<bool> {
         let changed = self.machine.host.write(&file.path, &file.content, file.mode)?;
         if changed {
-            log::info!(path = file.path.as_str(); "wrote a file");
+            log::info!(path = file.path.as_str(); "wrote file");
         }
         Ok(changed)
     }
@@ -60,7 +60,7 @@ impl Phases<'_> {
     /// Prepares disks and starts each daemon that was asked for.
     pub(super) async fn run(&self) -> anyhow::Result<()> {
         if !self.machine.host.exists(CLOUD_INIT_RESULT) {
-            log::warn!("cloud-init is not done; what its scripts change from now on comes too late");
+            log::warn!("cloud-init has not finished; later changes by its scripts have no effect");
         }
         let plan = self.plan(&self.facts().await?)?;
         prepare(&self.machine.host, &plan).await?;
@@ -93,7 +93,7 @@ impl Phases<'_> {
     }
 
     fn plan(&self, facts: &Facts) -> anyhow::Result<Plan> {
-        plan::plan(facts).context("the NodeConfig cannot be followed")
+        plan::plan(facts).context("invalid NodeConfig")
     }
 
     fn concerns(&self, part: Part) -> bool {

@@ -74,7 +74,7 @@ impl Source {
             Self::UserData => from_user_data(machine).await,
             Self::Path(path) => from_path(&machine.host.locate(path)),
         };
-        found.with_context(|| format!("{self} cannot be used"))
+        found.with_context(|| format!("cannot use {self}"))
     }
 }
 
@@ -136,7 +136,7 @@ fn from_files(files: &[PathBuf]) -> anyhow::Result<Found> {
     for file in files {
         let name = file.display();
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        let parsed = nodeconfig::parse(&text).with_context(|| format!("{name} is no NodeConfig"))?;
+        let parsed = nodeconfig::parse(&text).with_context(|| format!("{name} is not a NodeConfig"))?;
         all.extend(parsed.warnings.into_iter().map(|warning| format!("{name}: {warning}")));
         sum.merge(parsed.config);
     }

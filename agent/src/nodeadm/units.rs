@@ -15,7 +15,7 @@ pub(super) async fn restart(machine: &Machine, units: &[String]) -> Result<(), H
     machine.host.systemctl(&["daemon-reload"]).await?;
     for unit in units {
         machine.host.systemctl(&["restart", unit]).await?;
-        log::info!(unit = unit.as_str(); "restarted a unit");
+        log::info!(unit = unit.as_str(); "restarted unit");
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ async fn restart_loaded(host: &Host, unit: &str) -> Result<(), HostError> {
     if state.trim() != "loaded" {
         return Err(error);
     }
-    log::warn!("{error}; waiting for systemd to try again");
+    log::warn!(error:% = error; "unit failed, waiting for systemd to restart it");
     Ok(())
 }
 

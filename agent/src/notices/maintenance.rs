@@ -64,7 +64,7 @@ pub fn parse_maintenance(body: &[u8]) -> Result<Vec<Maintenance>, serde_json::Er
     let read = entries.into_iter().take(MOST).filter_map(|entry| {
         let read = typed(&entry).ok().and_then(Written::read);
         if read.is_none() {
-            log::debug!("an entry of the scheduled maintenance cannot be read");
+            log::debug!("invalid entry of the scheduled maintenance");
         }
         read
     });

@@ -147,7 +147,7 @@ async fn watch_spot(imds: Imds, told: Sender<News>, rhythm: Rhythm) {
     if kind == api::label::CAPACITY_SPOT {
         watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]).await;
     } else {
-        log::info!(kind = kind.as_str(); "not a spot machine: it gets no spot interruption");
+        log::info!(kind = kind.as_str(); "not a spot instance: no spot interruption notices");
         drop(told.send(News::Reach(Reach { watcher: Watcher::Spot, failed: 0, problem: None })).await);
     }
 }
@@ -158,7 +158,7 @@ async fn kind_of_machine(imds: &Imds, told: &Sender<News>) -> String {
         match imds.instance_life_cycle().await {
             Ok(kind) => return kind,
             Err(error) => {
-                log::debug!("whether this is a spot machine is not known yet: {}", daemon::error::chain(&error))
+                log::debug!(error = daemon::error::chain(&error).as_str(); "the instance life cycle is unknown")
             }
         }
         if told.is_closed() {

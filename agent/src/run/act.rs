@@ -66,7 +66,7 @@ impl Actor {
             match self.tasks.join_next().await? {
                 Ok(Some(input)) => return Some(input),
                 Ok(None) => {}
-                Err(error) => log::error!("a request was lost: {error}"),
+                Err(error) => log::error!(error:% = error; "request failed"),
             }
         }
     }
@@ -83,7 +83,7 @@ impl Actor {
         self.begin(async move {
             let told = auto_scaling::complete(imds, &Environment::of_process(), &host, &hook).await;
             if let Err(error) = &told {
-                log::warn!("the Auto Scaling group was not told: {}", daemon::error::chain(error));
+                log::warn!(error = daemon::error::chain(error).as_str(); "failed to complete the lifecycle action");
             }
             Some(Input::Completed(told.is_ok()))
         });
@@ -146,7 +146,7 @@ async fn list(cluster: &Cluster, node: &str, wall: Wall, now: Millis) -> Option<
     match cluster.pods(node).await {
         Ok(pods) => Some(Input::Pods(pods_on_node(&pods, wall, now))),
         Err(error) => {
-            log::warn!("cannot list the node's pods: {}", daemon::error::chain(&error));
+            log::warn!(error = daemon::error::chain(&error).as_str(); "failed to list the pods of the node");
             None
         }
     }
@@ -158,7 +158,7 @@ async fn read(cluster: &Cluster, name: &str, began: Millis) -> Input {
     Input::NodeRead(
         began,
         node.unwrap_or_else(|error| {
-            log::warn!("cannot read the Node: {}", daemon::error::chain(&error));
+            log::warn!(error = daemon::error::chain(&error).as_str(); "failed to read the Node");
             None
         }),
     )
@@ -173,7 +173,7 @@ fn said(what: &str, written: Result<(), ClusterError>) -> bool {
     match written {
         Ok(()) => true,
         Err(error) => {
-            log::warn!(what = what; "the API server did not take a write: {}", daemon::error::chain(&error));
+            log::warn!(what = what, error = daemon::error::chain(&error).as_str(); "API request failed");
             false
         }
     }

@@ -236,7 +236,7 @@ impl Lifecycle {
     #[must_use]
     pub fn health(&self, now: Millis) -> Option<String> {
         if self.health_is_anothers(now) {
-            return Some("health: another agent has the say of its conditions, so this one stays silent".to_owned());
+            return Some("health conditions are managed by another agent".to_owned());
         }
         self.health.summary(self.known.wall)
     }
@@ -261,9 +261,9 @@ impl Lifecycle {
     pub fn summary(&self) -> String {
         let name = &self.known.name;
         match &self.known.seen {
-            Seen::Unheard => format!("waiting for the API server to tell of Node {name}"),
+            Seen::Unheard => format!("waiting for Node {name} from the API server"),
             Seen::Absent => format!("waiting for kubelet to register Node {name}"),
-            Seen::Foreign(id) => format!("Node {name} is another machine's ({id}): doing nothing"),
+            Seen::Foreign(id) => format!("Node {name} belongs to another instance ({id}), ignoring it"),
             Seen::Ours(_) => self.emptying.summary(&self.known).unwrap_or_else(|| self.service.summary(&self.known)),
         }
     }

@@ -208,7 +208,7 @@ impl Local {
             return;
         }
         if let Err(error) = self.timeline.keep(&self.root) {
-            log::warn!("the timeline of this start is not kept: {error}");
+            log::warn!(error:% = error; "failed to write the timeline of this start");
         }
         metrics::show_timeline(&self.metrics, &self.timeline);
     }
@@ -278,7 +278,7 @@ async fn serve(listen: Listen, metrics: &Arc<Metrics>) -> Option<AbortHandle> {
             Some(tokio::spawn(daemon::admin::serve(listener, admin)).abort_handle())
         }
         Err(error) => {
-            log::warn!(address:% = address; "nobody can scrape metrics, set `metrics:` to another address or off: {error}");
+            log::warn!(address:% = address, error:% = error; "cannot serve metrics, set `metrics:` to another address or off");
             None
         }
     }

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(obstacle.poll_timeout(at(129)), Some(at(130)));
         obstacle.observe(Some(&waiting("no user data", 129)), at(129));
         let told = obstacle.tiding(&none, at(130)).map(|it| (it.reason, it.message));
-        let message = "The agent waits to bootstrap this node: no user data".to_owned();
+        let message = "Bootstrap is waiting: no user data".to_owned();
         assert_eq!(told, Some(("BootstrapWaiting", message)));
         let done = State::Done { node_name: "n".into(), since: Timestamp::UNIX_EPOCH };
         obstacle.observe(Some(&done), at(140));

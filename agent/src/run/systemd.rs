@@ -35,6 +35,6 @@ impl Systemd {
 
 fn send(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        log::debug!("systemd does not listen: {error}");
+        log::debug!(error:% = error; "cannot notify systemd");
     }
 }

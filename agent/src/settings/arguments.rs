@@ -97,7 +97,7 @@ impl Table {
         if self.commands.iter().any(|command| command.words == line.words) {
             return Ok(line);
         }
-        Err(line.wrong(&format!("a command is missing; write one of {}", self.next(&line.words).join(", "))))
+        Err(line.wrong(&format!("no command given; write one of {}", self.next(&line.words).join(", "))))
     }
 
     /// What may follow these words.
@@ -131,7 +131,7 @@ fn rest<'a>(all: &'a str, words: &str) -> Option<&'a str> {
 fn described(option: &Opt) -> Option<(String, String)> {
     let short = option.short.map(|short| format!("-{short}, ")).unwrap_or_default();
     let value = if option.value.is_empty() { String::new() } else { format!(" {}", option.value) };
-    let several = if option.many { "; several with commas between them, or each with its own" } else { "" };
+    let several = if option.many { "; several separated by commas, or repeat the option" } else { "" };
     let default = if option.default.is_empty() { String::new() } else { format!(" [default: {}]", option.default) };
     let variable = if option.variable.is_empty() { String::new() } else { format!(" [env: {}]", option.variable) };
     let help = format!("{}{several}{default}{variable}", option.help);
@@ -151,7 +151,7 @@ fn list(text: &mut String, title: &str, rows: Vec<(String, String)>) {
 impl Line<'_> {
     fn wrong(&self, why: &str) -> Refused {
         let spaced = if self.words.is_empty() { String::new() } else { format!(" {}", self.words) };
-        Refused::Wrong(format!("{why}\n`{}{spaced} --help` tells what there is\n", self.table.program))
+        Refused::Wrong(format!("{why}\nSee `{}{spaced} --help`\n", self.table.program))
     }
 
     fn word(&mut self, word: &OsStr) -> Result<(), Refused> {
@@ -159,7 +159,7 @@ impl Line<'_> {
         let next = self.table.next(&self.words);
         if !next.contains(&word.as_ref()) {
             let cure = if next.is_empty() { "nothing more".to_owned() } else { format!("one of {}", next.join(", ")) };
-            return Err(self.wrong(&format!("`{word}` is no command here; write {cure}")));
+            return Err(self.wrong(&format!("unknown command `{word}`; write {cure}")));
         }
         if !self.words.is_empty() {
             self.words.push(' ');
@@ -180,7 +180,7 @@ impl Line<'_> {
             None => (argument, None),
         };
         let found = self.options().find(|option| option.long.as_bytes() == name);
-        let unknown = || format!("there is no option `--{}` here", String::from_utf8_lossy(name));
+        let unknown = || format!("unknown option `--{}`", String::from_utf8_lossy(name));
         let option = found.ok_or_else(|| self.wrong(&unknown()))?;
         self.give(option, value, rest)
     }
@@ -188,7 +188,7 @@ impl Line<'_> {
     fn short(&mut self, argument: &[u8], rest: &mut dyn Iterator<Item = OsString>) -> Result<(), Refused> {
         let (name, value) = argument.split_first().map_or((0, &[][..]), |(name, value)| (*name, value));
         let found = self.options().find(|option| option.short == Some(char::from(name)));
-        let unknown = || format!("there is no option `-{}` here", String::from_utf8_lossy(argument));
+        let unknown = || format!("unknown option `-{}`", String::from_utf8_lossy(argument));
         let option = found.ok_or_else(|| self.wrong(&unknown()))?;
         let value = value.strip_prefix(b"=").unwrap_or(value);
         self.give(option, Some(value).filter(|value| !value.is_empty()), rest)
@@ -212,7 +212,7 @@ impl Line<'_> {
         };
         let given = self.given.entry(long).or_default();
         if !given.is_empty() && !option.many {
-            return Err(self.wrong(&format!("option `--{long}` is given twice")));
+            return Err(self.wrong(&format!("option `--{long}` is repeated")));
         }
         given.push(value);
         Ok(())
@@ -254,7 +254,7 @@ impl Line<'_> {
         T: FromStr,
         T::Err: fmt::Display,
     {
-        self.value(long)?.ok_or_else(|| self.wrong(&format!("option `--{long}` is needed")))
+        self.value(long)?.ok_or_else(|| self.wrong(&format!("option `--{long}` is required")))
     }
 
     /// All values of the option.
@@ -269,7 +269,7 @@ impl Line<'_> {
         for text in texts {
             let text = text.to_string_lossy();
             for text in text.split(|character| many && character == ',') {
-                let value = text.parse().map_err(|error| self.wrong(&format!("{source} cannot be `{text}`: {error}")));
+                let value = text.parse().map_err(|error| self.wrong(&format!("invalid {source} `{text}`: {error}")));
                 values.push(value?);
             }
         }
@@ -283,7 +283,7 @@ impl Line<'_> {
         match text.as_str() {
             "" | "false" | "0" => Ok(false),
             "true" | "1" => Ok(true),
-            _ => Err(self.wrong(&format!("{source} cannot be `{text}`: write true or false"))),
+            _ => Err(self.wrong(&format!("invalid {source} `{text}`: write true or false"))),
         }
     }
 }

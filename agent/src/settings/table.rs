@@ -6,14 +6,14 @@ use crate::imds::DEFAULT_ENDPOINT;
 
 pub(super) const TABLE: Table = Table {
     program: "kerf-agent",
-    help: "Boots, guards and empties one Kubernetes node on EC2",
+    help: "Boots, guards and drains one Kubernetes node on EC2",
     options: &[
         Opt {
             long: "root",
             value: "FOLDER",
             variable: "KERF_ROOT",
             default: "/",
-            help: "Prefix of every path that is read or written",
+            help: "Prefix of all paths",
             ..Opt::NONE
         },
         Opt {
@@ -21,13 +21,13 @@ pub(super) const TABLE: Table = Table {
             value: "URL",
             variable: "AWS_EC2_METADATA_SERVICE_ENDPOINT",
             default: DEFAULT_ENDPOINT,
-            help: "Where the instance metadata service answers",
+            help: "Endpoint of the instance metadata service",
             ..Opt::NONE
         },
         Opt {
             long: "fips",
             variable: "AWS_USE_FIPS_ENDPOINT",
-            help: "Use AWS's FIPS endpoints where a region has them",
+            help: "Use FIPS endpoints where a region has them",
             ..Opt::NONE
         },
         Opt {
@@ -35,7 +35,7 @@ pub(super) const TABLE: Table = Table {
             value: "FILE",
             variable: PROVIDER_VARIABLE,
             default: DEFAULT_PROVIDER,
-            help: "Where the credential provider for images of ECR is",
+            help: "Path of the credential provider for ECR",
             ..Opt::NONE
         },
         Opt { long: "cpu-folder", value: "FOLDER", variable: "CPU_DIR", ..Opt::NONE },
@@ -45,7 +45,7 @@ pub(super) const TABLE: Table = Table {
             value: "FORMAT",
             variable: "KERF_LOG_FORMAT",
             default: "auto",
-            help: "How to log: auto (journald, else text), json or text",
+            help: "Log format: auto (journald, else text), json or text",
             ..Opt::NONE
         },
         Opt {
@@ -53,7 +53,7 @@ pub(super) const TABLE: Table = Table {
             value: "LEVEL",
             variable: "KERF_LOG_LEVEL",
             default: "info",
-            help: "The least severe level that is logged: off, error, warn, info, debug or trace",
+            help: "Log level: off, error, warn, info, debug or trace",
             ..Opt::NONE
         },
         Opt {
@@ -65,49 +65,50 @@ pub(super) const TABLE: Table = Table {
         },
     ],
     commands: &[
-        Spec { words: "bootstrap", help: "Turn instance metadata into a running kubelet, then end", options: &[] },
+        Spec { words: "bootstrap", help: "Configure and start kubelet from instance metadata, then exit", options: &[] },
         Spec {
             words: "run",
-            help: "Guard the node until it may serve, and empty it when EC2 wants the machine back",
+            help: "Hold the startup taint until the node is ready, and drain the node on interruption",
             options: &[Opt {
                 long: "metrics",
                 value: "ADDRESS:PORT",
                 variable: "KERF_METRICS",
-                help: "Where metrics are served, instead of what the settings say; or off",
+                help: "Address of the metrics, overrides the settings; or off",
                 ..Opt::NONE
             }],
         },
-        Spec { words: "status", help: "Say who this machine is and where everything stands", options: &[OUTPUT] },
+        Spec { words: "status", help: "Show the identity and state of this node", options: &[OUTPUT] },
         Spec {
             words: "doctor",
-            help: "Check what the node needs from its surroundings, and say what to mend; fails when something is broken",
+            help: "Check everything that the node needs, with a fix for each problem; fails if there is one",
             options: &[
                 OUTPUT,
                 Opt {
                     long: "offline",
-                    help: "Check an image instead, before any machine starts from it: no metadata, no cluster",
+                    help: "Check a machine image instead: without metadata and cluster",
                     ..Opt::NONE
                 },
             ],
         },
         Spec {
             words: "token",
-            help: "Print a token for an EKS cluster, as a credential plugin of a kubeconfig does",
+            help: "Print a token for an EKS cluster, as a kubeconfig credential plugin",
             options: &[
-                Opt { long: "cluster-name", value: "NAME", help: "The cluster's name", ..Opt::NONE },
-                Opt { long: "region", value: "REGION", help: "The cluster's region", ..Opt::NONE },
+                Opt { long: "cluster-name", value: "NAME", help: "Name of the cluster", ..Opt::NONE },
+                Opt { long: "region", value: "REGION", help: "Region of the cluster", ..Opt::NONE },
                 Opt { long: "exec-info", value: "JSON", variable: "KUBERNETES_EXEC_INFO", ..Opt::NONE },
             ],
         },
         Spec {
             words: "nodeadm init",
-            help: "Configure this machine as a node and start its daemons, once, as EKS's nodeadm does; any failure ends it",
+            help: "Configure this machine as a node and start its daemons once, as nodeadm of EKS does; exits at \
+                   the first failure",
             options: &[
                 SOURCES,
                 Opt {
                     long: "config-cache",
                     value: "FILE",
-                    help: "File that keeps the last NodeConfig and what was found out about the machine",
+                    help: "File for the last NodeConfig and the facts about the machine",
                     ..Opt::NONE
                 },
                 Opt {
@@ -115,7 +116,7 @@ pub(super) const TABLE: Table = Table {
                     short: Some('s'),
                     value: "PHASE",
                     many: true,
-                    help: "Phases to leave out: config or run",
+                    help: "Phases to skip: config or run",
                     ..Opt::NONE
                 },
                 Opt {
@@ -124,39 +125,39 @@ pub(super) const TABLE: Table = Table {
                     value: "NAME",
                     default: "containerd,kubelet",
                     many: true,
-                    help: "The daemons to configure and start; an empty name is none",
+                    help: "Daemons to configure and start; an empty name for none",
                     ..Opt::NONE
                 },
-                Opt { long: "development", help: "Log as text for people", ..Opt::NONE },
+                Opt { long: "development", help: "Log as text", ..Opt::NONE },
             ],
         },
         Spec {
             words: "nodeadm config check",
-            help: "Fail unless all sources together are a NodeConfig that a machine can follow, without unknown fields",
+            help: "Check that all sources together are a valid NodeConfig without unknown fields",
             options: &[SOURCES],
         },
         Spec {
             words: "nodeadm config dump",
-            help: "Print what all sources together say, as YAML",
+            help: "Print the merged NodeConfig of all sources as YAML",
             options: &[SOURCES],
         },
         Spec {
             words: "nodeadm-internal boot-hook",
-            help: "Wait until the links that systemd-networkd manages are configured and it leaves the others alone",
+            help: "Wait until all links that systemd-networkd manages are configured",
             options: &[],
         },
         Spec {
             words: "nodeadm-internal udev-net-manager",
-            help: "Say who manages a network interface that udev reports, and configure it if that is systemd-networkd",
+            help: "Report the manager of a network interface from udev, and configure it for systemd-networkd",
             options: &[
                 Opt {
                     long: "action",
                     short: Some('a'),
                     value: "ACTION",
-                    help: "What happened to the interface: add or remove",
+                    help: "Action of udev: add or remove",
                     ..Opt::NONE
                 },
-                Opt { long: "interface", short: Some('i'), value: "NAME", help: "Its name", ..Opt::NONE },
+                Opt { long: "interface", short: Some('i'), value: "NAME", help: "Name of the interface", ..Opt::NONE },
             ],
         },
     ],
@@ -167,7 +168,7 @@ const OUTPUT: Opt = Opt {
     short: Some('o'),
     value: "FORMAT",
     default: "text",
-    help: "For people (text), or one document (json)",
+    help: "Output format: text or json",
     ..Opt::NONE
 };
 
@@ -177,6 +178,6 @@ const SOURCES: Opt = Opt {
     value: "URI",
     default: "imds://user-data",
     many: true,
-    help: "Where NodeConfigs are: imds://user-data, or file:// and a path to a file or folder; read and merged in order",
+    help: "Sources of NodeConfigs: imds://user-data, or file:// and a path to a file or folder; merged in order",
     ..Opt::NONE
 };

@@ -108,21 +108,21 @@ fn nodeadm_takes_its_own_arguments() {
 #[test]
 fn what_is_not_understood_is_named_with_its_cure() {
     let rows = [
-        ("", "a command is missing; write one of bootstrap, run, status, doctor, token, nodeadm, nodeadm-internal"),
-        ("nodeadm", "a command is missing; write one of init, config"),
-        ("nodeadm config", "a command is missing; write one of check, dump"),
-        ("guard", "`guard` is no command here; write one of bootstrap,"),
-        ("run fast", "`fast` is no command here; write nothing more"),
-        ("run --fast", "there is no option `--fast` here"),
-        ("run -o json", "there is no option `-o` here"),
+        ("", "no command given; write one of bootstrap, run, status, doctor, token, nodeadm, nodeadm-internal"),
+        ("nodeadm", "no command given; write one of init, config"),
+        ("nodeadm config", "no command given; write one of check, dump"),
+        ("guard", "unknown command `guard`; write one of bootstrap,"),
+        ("run fast", "unknown command `fast`; write nothing more"),
+        ("run --fast", "unknown option `--fast`"),
+        ("run -o json", "unknown option `-o`"),
         ("status -o yaml", "--output cannot be `yaml`: write text or json"),
         ("status -o", "option `--output` needs a value: FORMAT"),
         ("run --root --fips", "option `--root` needs a value: FOLDER"),
         ("run --fips=yes", "option `--fips` takes no value"),
-        ("run --root /a --root /b", "option `--root` is given twice"),
-        ("run --metrics here", "--metrics cannot be `here`: `here` is no address; write 127.0.0.1:9192, or off"),
+        ("run --root /a --root /b", "option `--root` is repeated"),
+        ("run --metrics here", "--metrics cannot be `here`: `here` is not an address; write 127.0.0.1:9192, or off"),
         ("run --log-level loud", "--log-level cannot be `loud`"),
-        ("token --region r", "option `--cluster-name` is needed"),
+        ("token --region r", "option `--cluster-name` is required"),
         ("nodeadm init --skip everything", "--skip cannot be `everything`: write config or run"),
     ];
     for (line, why) in rows {

@@ -50,7 +50,7 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// The file is no history.
-    #[error("{} does not parse; usage is learned anew", path.display())]
+    #[error("invalid file {}; usage is measured again", path.display())]
     Content {
         /// The file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum CheckpointError {
         source: serde_json::Error,
     },
     /// Another version of the agent wrote it.
-    #[error("{} is in the form of another version ({version}); usage is learned anew", path.display())]
+    #[error("file {} has another version ({version}); usage is measured again", path.display())]
     Version {
         /// The file.
         path: PathBuf,

@@ -72,14 +72,14 @@ async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
         ),
         (
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\nx\n",
-            "user data begins like MIME but is not readable multipart: the closing line",
+            "user data is invalid MIME multipart: the closing line",
         ),
         ("apiVersion: v1\nkind: Pod\n", "user data cannot be used: this is v1 Pod"),
         ("a: [\n", "user data cannot be used: line 1, column 4: "),
         (&typo, "user data cannot be used: line 8, column 20, spec.cluster.enableOutpost: "),
         (
             &USER_DATA.replace("    name: my-cluster\n", ""),
-            "the NodeConfig in user data cannot be followed: spec.cluster.name is missing",
+            "invalid NodeConfig in user data: spec.cluster.name is missing",
         ),
         ("", "user data is empty"),
     ] {
@@ -108,7 +108,7 @@ async fn absent_user_data_is_waited_for() {
     let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
     fake.asked("user-data", 3).await;
     let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
-    assert_eq!(reason, "the instance has no user data; launch it with a NodeConfig there");
+    assert_eq!(reason, "the instance has no user data; launch it with a NodeConfig");
     fake.set("user-data", USER_DATA);
     assert_done(&room, &running.await.unwrap());
 }
@@ -228,8 +228,8 @@ async fn disks_are_prepared_before_daemons_start_and_tried_again_until_they_are(
     let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert_eq!(
         reason,
-        "the instance store disks are not prepared: setup-local-disks ended with status 3 and `no array` (see \
-         /run/kerf/local-disks.log); mend that, or take spec.instance.localStorage out of the NodeConfig"
+        "instance store disks are not prepared: setup-local-disks exited with status 3 and `no array` (see \
+         /run/kerf/local-disks.log); repair it, or remove spec.instance.localStorage from the NodeConfig"
     );
     assert_eq!(room.systemctl_calls(), Vec::<String>::new());
     told("");

@@ -52,10 +52,10 @@ async fn a_token_near_its_end_is_renewed_before_it_is_refused() {
 #[tokio::test]
 async fn refusals_are_values_and_the_client_lives_on() {
     for (fault, expected) in [
-        (Fault::Status(403), "IMDS answered 403 for meta-data/mac; enable the instance's metadata service"),
-        (Fault::Status(503), "IMDS answered 503 for meta-data/mac; it is throttling"),
-        (Fault::Status(500), "IMDS answered 500 for meta-data/mac; it is not well"),
-        (Fault::CloseMidBody, "the connection to IMDS broke while it answered meta-data/mac"),
+        (Fault::Status(403), "IMDS returned 403 for meta-data/mac; enable the instance's metadata service"),
+        (Fault::Status(503), "IMDS returned 503 for meta-data/mac; it is throttling"),
+        (Fault::Status(500), "IMDS returned 500 for meta-data/mac; it is not well"),
+        (Fault::CloseMidBody, "connection to IMDS closed during meta-data/mac"),
     ] {
         let (fake, imds) = pair().await;
         fake.fail(PATH, &[fault, fault]);

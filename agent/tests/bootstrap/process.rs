@@ -37,7 +37,7 @@ async fn bootstrap_tells_systemd_and_ends_well() {
     while let Ok(length) = socket.recv(&mut buffer) {
         told.push(String::from_utf8_lossy(&buffer[..length]).trim().to_owned());
     }
-    assert_eq!(told, ["STATUS=kubelet is started as ip-172-16-34-43.us-west-2.compute.internal", "READY=1"]);
+    assert_eq!(told, ["STATUS=started kubelet as ip-172-16-34-43.us-west-2.compute.internal", "READY=1"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,8 +69,8 @@ fn settings_that_cannot_be_used_end_it_at_once() {
     for (arguments, expected) in [
         (vec!["bootstrap", "--imds", "169.254.169.254"], "the IMDS endpoint `169.254.169.254` cannot be used"),
         (vec!["bootstrap", "--log-format", "xml"], "unknown log format"),
-        (vec!["reboot"], "`reboot` is no command here; write one of bootstrap, run,"),
-        (vec![], "a command is missing; write one of bootstrap, run,"),
+        (vec!["reboot"], "unknown command `reboot`; write one of bootstrap, run,"),
+        (vec![], "no command given; write one of bootstrap, run,"),
     ] {
         let output = command(&room, &arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -64,9 +64,9 @@ async fn what_does_not_pass_ends_it_at_once_with_ec2s_words() {
     for (fault, words) in [
         (
             Fault::Refuse(403, "UnauthorizedOperation"),
-            "EC2 answers 403 UnauthorizedOperation to DescribeInstances: words",
+            "EC2 returned 403 UnauthorizedOperation to DescribeInstances: words",
         ),
-        (Fault::Refuse(401, "AuthFailure"), "EC2 answers 401 AuthFailure to DescribeInstances: words of EC2"),
+        (Fault::Refuse(401, "AuthFailure"), "EC2 returned 401 AuthFailure to DescribeInstances: words of EC2"),
         (Fault::Html, "EC2 answers DescribeInstances with something else than instances"),
     ] {
         let stage = Stage::new("").await;
@@ -137,7 +137,7 @@ async fn without_keys_in_the_environment_the_role_signs() {
     assert!(request.contains("Credential=ASIAROLE/") && request.contains("x-amz-security-token: session"), "{request}");
     stage.imds.set(&format!("{path}node-role"), r#"{"Code":"AssumeRoleUnauthorizedAccess"}"#);
     let error = format!("{:#}", anyhow::Error::from(name(&stage.machine()).await.unwrap_err()));
-    assert!(error.starts_with("EC2 cannot be asked without credentials: EC2 cannot give out credentials"), "{error}");
+    assert!(error.starts_with("no credentials for EC2: EC2 cannot give out credentials"), "{error}");
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn a_secure_request_goes_through_a_tunnel_to_whom_the_bundle_trusts() {
     stage.room.write("own.pem", "no certificate");
     stage.set("AWS_CA_BUNDLE", "/own.pem");
     let error = name(&stage.machine()).await.unwrap_err().to_string();
-    assert!(error.contains("own.pem: it holds no certificate"), "{error}");
+    assert!(error.contains("own.pem: no certificate found"), "{error}");
 }
 
 #[tokio::test]

@@ -198,6 +198,6 @@ fn mounts_that_are_not_bound_cannot_be_left_out() {
     let warnings = planned(&Machine::default(), rest).warnings;
     assert_eq!(
         warnings,
-        ["spec.instance.localStorage.disabledMounts has no effect where each disk is mounted by itself"]
+        ["spec.instance.localStorage.disabledMounts has no effect with strategy Mount"]
     );
 }

@@ -236,7 +236,7 @@ async fn what_an_earlier_boot_left_is_let_go_when_bootstrap_is_done() {
     let said =
         until("a closed gate", || condition(&old, "kerf.sh/Ready").filter(|it| it["reason"] == "Bootstrap")).await;
     let message = said["message"].as_str().unwrap();
-    assert!(message.ends_with(": bootstrap waits: no metadata"), "{message}");
+    assert!(message.ends_with(": bootstrap is waiting: no metadata"), "{message}");
     until("the event", || reasons(&old).contains(&"BootstrapWaiting".to_owned()).then_some(())).await;
     // The old cluster still answers: nothing but bootstrap's own word says that it is the wrong one.
     machine.join(&new);

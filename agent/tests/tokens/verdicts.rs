@@ -77,7 +77,7 @@ fn whatever_is_wrong_with_a_token_is_named() {
         (encoded(&unbound), "x-k8s-aws-id is not signed"),
         (encoded(&url.replace("GetCallerIdentity", "AssumeRole")), "the action is not"),
         (encoded(&format!("{url}&DurationSeconds=9")), "DurationSeconds is not allowed"),
-        (encoded(&format!("{url}&Action=GetCallerIdentity")), "Action is there twice"),
+        (encoded(&format!("{url}&Action=GetCallerIdentity")), "Action is repeated"),
         (encoded(&url.replace("https", "http")), "not https"),
         (format!("{good}="), "without padding"),
         ("eyJhbGciOi".to_owned(), "lacks the prefix"),

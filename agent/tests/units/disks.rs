@@ -74,13 +74,13 @@ async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() 
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);
     let waits_because = |why: &str| {
         let cure = "mend that, or take spec.instance.localStorage out of the NodeConfig";
-        let sentence = format!("waiting: the instance store disks are not prepared: {why}; {cure}");
+        let sentence = format!("waiting: instance store disks are not prepared: {why}; {cure}");
         system.until(BOOTSTRAP, "StatusText", |text| text == sentence);
         assert_eq!(system.property("kubelet.service", "ActiveState"), "inactive", "it would fill the root disk");
     };
     waits_because("the image has no program setup-local-disks");
     install(&system, BROKEN);
-    waits_because("setup-local-disks ended with status 3 and `mdadm: no array` (see /run/kerf/local-disks.log)");
+    waits_because("setup-local-disks exited with status 3 and `mdadm: no array` (see /run/kerf/local-disks.log)");
     install(&system, PROGRAM);
     system.until(BOOTSTRAP, "ActiveState", |state| state == "active");
 }

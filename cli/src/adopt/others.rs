@@ -11,24 +11,24 @@ const ONE_VALUE: [(&str, &str, &str); 2] = [
     (
         "ENABLE_ZONAL_SHIFT",
         "false",
-        "zonal shift is not followed; take the zone out of the pools' requirements instead",
+        "zonal shift is not supported; exclude the zone in the requirements of the NodePools instead",
     ),
-    ("IGNORE_DRA_REQUESTS", "true", "pods with ResourceClaims are left alone"),
+    ("IGNORE_DRA_REQUESTS", "true", "pods with ResourceClaims are ignored"),
 ];
 
 /// Programs that do a part of Kerf's work: how their images' names end, and what to do.
 const RIVALS: [(&str, &str); 3] = [
     (
         "cluster-autoscaler",
-        "it would buy nodes for the same pods: scale it to 0, or keep it for groups that no pool matches",
+        "it would launch nodes for the same pods: scale it to 0, or keep it for node groups that no NodePool matches",
     ),
     (
         "descheduler",
-        "it evicts pods by rules of its own, for which Kerf then finds places: see that both do not take turns",
+        "it evicts pods, for which Kerf then launches nodes: check that both do not work against each other",
     ),
     (
         "aws-node-termination-handler",
-        "it drains nodes at the same notices: remove it where Kerf's agent or queue listens",
+        "it drains nodes for the same notices: remove it where Kerf's agent or queue receives them",
     ),
 ];
 
@@ -96,7 +96,8 @@ fn unexplained(lease: &Value, objects: &[&Value]) -> Option<Finding> {
             && containers(object).any(is_karpenter)
     };
     let text = format!(
-        "was last held by {holder}, renewed {}, and no Deployment of its namespace runs Karpenter: Kerf stands by while somebody renews it",
+        "was last held by {holder}, renewed {}, and no Deployment of its namespace runs Karpenter: Kerf waits \
+         while it is renewed",
         text(lease, "/spec/renewTime")
     );
     (!objects.iter().any(runs_there)).then(|| Finding::change(named(lease), text))
@@ -110,15 +111,15 @@ fn running(object: &Value, container: &Value) -> Option<Finding> {
     let lease = variable(container, "LEADER_ELECTION_NAME").filter(|name| !name.is_empty()).unwrap_or(LEADER);
     let alone = variable(container, "DISABLE_LEADER_ELECTION") == Some("true");
     let text = if alone || lease != LEADER {
-        "it runs without the Lease that Kerf asks for, so both would act at once: scale it to 0 first".to_owned()
+        "it runs without the Lease of Kerf, so both would be active: scale it to 0 first".to_owned()
     } else {
         let namespace = variable(container, "LEADER_ELECTION_NAMESPACE").filter(|name| !name.is_empty());
         let namespace = namespace.unwrap_or_else(|| text(object, "/metadata/namespace"));
         return Some(Finding::change(
             named(object),
             format!(
-                "holds Lease {namespace}/{LEADER}: Kerf in that namespace stands by until it ends, upgrade in place or scale it to 0; \
-                 in another namespace both would act at once"
+                "holds Lease {namespace}/{LEADER}: Kerf in that namespace waits until it ends, upgrade in place or \
+                 scale it to 0; in another namespace both would be active"
             ),
         ));
     };
@@ -137,11 +138,11 @@ fn settings(object: &Value, container: &Value) -> Vec<Finding> {
             findings.push(Finding::first(named(object), format!("{name}={value}: {why}")));
         } else if !HONOURED.contains(&name) && !CHART.contains(&name) && !name.starts_with("AWS_") {
             findings
-                .push(Finding::first(named(object), format!("{name}={value}: Kerf has no such setting; leave it out")));
+                .push(Finding::first(named(object), format!("{name}={value}: unknown setting; remove it")));
         }
     }
     if let Some(gates) = variable(container, "AWS_FEATURE_GATES").filter(|gates| gates.contains("=true")) {
-        findings.push(Finding::first(named(object), format!("AWS_FEATURE_GATES={gates}: Kerf has none of them")));
+        findings.push(Finding::first(named(object), format!("AWS_FEATURE_GATES={gates}: unknown feature gates")));
     }
     findings
 }

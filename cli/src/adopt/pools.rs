@@ -26,7 +26,7 @@ pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
         let kind = text(pool, "/spec/template/spec/nodeClassRef/kind");
         if text(pool, "/spec/template/spec/nodeClassRef/group") != AWS || kind != "EC2NodeClass" {
             findings
-                .push(Finding::change(named(pool), format!("is of class kind {kind}, and left to whom it belongs")));
+                .push(Finding::change(named(pool), format!("has class kind {kind} and is ignored")));
             continue;
         }
         findings.extend(refused(pool));
@@ -62,7 +62,8 @@ fn older(object: &Value) -> Option<Finding> {
     let api = text(object, "/apiVersion");
     let known = api.ends_with("/v1") || api == "karpenter.sh/v1alpha1";
     (!known).then(|| {
-        Finding::first(named(object), format!("is of {api}, which Kerf does not read: convert it by `kerf convert`"))
+        Finding::first(named(object), format!("has version {api}, which is not supported: convert it with `kerf \
+                                               convert`"))
     })
 }
 
@@ -79,7 +80,7 @@ fn refused(object: &Value) -> Vec<Finding> {
 
 fn classless(pool: &Value, classes: &BTreeMap<&str, &Value>) -> Option<Finding> {
     let name = text(pool, "/spec/template/spec/nodeClassRef/name");
-    let text = format!("would not be Ready: there is no EC2NodeClass {name}; make it, or name another one");
+    let text = format!("would not be Ready: EC2NodeClass {name} does not exist; create it, or set another one");
     (!classes.contains_key(name)).then(|| Finding::first(named(pool), text))
 }
 
@@ -87,7 +88,7 @@ fn classless(pool: &Value, classes: &BTreeMap<&str, &Value>) -> Option<Finding> 
 fn restamped(object: &Value, key: &str, ours: &str, claims: usize) -> Option<Finding> {
     let version = object["metadata"]["annotations"][key].as_str().filter(|version| *version != ours)?;
     let with = if claims == 0 { String::new() } else { format!(", with those of its {claims} NodeClaims") };
-    Some(Finding::change(named(object), format!("its hash of version {version} is written anew as {ours}{with}")))
+    Some(Finding::change(named(object), format!("its hash of version {version} is migrated to {ours}{with}")))
 }
 
 /// Machines whose image their class no longer means drift under Karpenter, and under Kerf.
@@ -96,7 +97,8 @@ fn images(class: &Value, claims: &[&Value]) -> Option<Finding> {
     let image = |claim: &&&Value| text(claim, "/status/imageID").to_owned();
     let old = claims.iter().filter(|claim| !image(claim).is_empty() && !known.contains(&image(claim).as_str())).count();
     let text = format!(
-        "{old} of its {} NodeClaims run images that it no longer means: they drift, as they do under Karpenter, at the pace of budgets",
+        "{old} of its {} NodeClaims run images that it no longer selects: they drift, as with Karpenter, within \
+         the budgets",
         claims.len()
     );
     (old > 0).then(|| Finding::change(named(class), text))

@@ -56,8 +56,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let heads = [
-            (Weight::First, "To be mended before Kerf starts:"),
-            (Weight::Change, "Will change once Kerf runs, and needs nobody:"),
+            (Weight::First, "TO FIX BEFORE KERF STARTS"),
+            (Weight::Change, "CHANGES ON TAKEOVER, NO ACTION NEEDED"),
         ];
         for (weight, head) in heads {
             let mut own = self.findings.iter().filter(|finding| finding.weight == weight).peekable();
@@ -67,7 +67,7 @@ impl fmt::Display for Report {
             own.try_for_each(|finding| writeln!(out, "  {}: {}", finding.object, finding.text))?;
         }
         if self.findings.is_empty() {
-            writeln!(out, "Nothing changes.")?;
+            writeln!(out, "No changes.")?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(crate) fn unsupported(class: &EC2NodeClass) -> Option<String> {
     let family = class.spec.resolved_ami_family();
     family
         .is_windows()
-        .then(|| format!("EC2NodeClass {name} is of family {}, which Kerf does not buy for yet", family.as_str()))
+        .then(|| format!("EC2NodeClass {name} has family {}, which is not supported yet", family.as_str()))
 }
 
 /// The images that the class's status shows, else those that its family has.
@@ -112,7 +112,7 @@ pub(crate) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, 
             reservation: Some(Reservation { id: reservation.id.clone(), remaining: 1 }),
         });
         told.push(format!(
-            "capacity reservation {}: how much is left is not known, taken for one machine",
+            "capacity reservation {}: unknown remaining capacity, assuming one instance",
             reservation.id
         ));
     }

@@ -94,7 +94,7 @@ fn parse(text: &str) -> Result<Vec<InstanceType>, String> {
     for (index, row) in file.instance_types.into_iter().enumerate() {
         let at = format!("instanceTypes[{index}]");
         if row.name.is_empty() || !names.insert(row.name.clone()) {
-            return Err(format!("{at}.name: {:?} is empty or there twice", row.name));
+            return Err(format!("{at}.name: {:?} is empty or repeated", row.name));
         }
         types.push(instance_type(row, &at)?);
     }
@@ -172,7 +172,7 @@ fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
         (CapacityType::Reserved, Some(id)) if !id.is_empty() => {
             Some(Reservation { id, remaining: sold.reservation_capacity.unwrap_or(0) })
         }
-        (CapacityType::Reserved, _) => return Err(format!("{at}.reservationID: a reserved offering names none")),
+        (CapacityType::Reserved, _) => return Err(format!("{at}.reservationID: missing for a reserved offering")),
         (_, _) => None,
     };
     let mut labels = sold.labels.unwrap_or_default();

@@ -69,6 +69,6 @@ fn known(region: &str) -> Result<(), Failure> {
     }
     let known = REGIONS.join(", ");
     Err(Failure::usage(format!(
-        "--region {region}: its zones are not known here, only those of {known}; give --region with one of them"
+        "--region {region}: unknown zones, known are those of {known}; set --region to one of them"
     )))
 }

@@ -60,7 +60,7 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
         *known = known.clone().max((record.timestamp, price));
     }
     if youngest.is_empty() {
-        return Err(wrong("it names no price of Linux/UNIX".to_owned()));
+        return Err(wrong("no price of Linux/UNIX".to_owned()));
     }
     let price = |((instance_type, zone), (_, micro_dollars))| SpotPrice { instance_type, zone, micro_dollars };
     Ok(youngest.into_iter().map(price).collect())
@@ -96,7 +96,7 @@ pub(super) fn warning(objects: &Objects) -> Option<String> {
 /// The sentence that says so.
 pub(crate) fn guess() -> String {
     format!(
-        "spot prices are taken for {} % of the on-demand price; give --spot-prices for real ones",
+        "assuming spot prices of {} % of the on-demand price; use --spot-prices for real ones",
         SPOT_PER_MILLE / 10
     )
 }

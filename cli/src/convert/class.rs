@@ -48,12 +48,12 @@ pub(super) fn modernise(object: &mut Object, age: Age) {
         object.shift(&["spec", "kubelet", "maxPodGracePeriod"], &["spec", "kubelet", "evictionMaxPodGracePeriod"]);
     }
     for field in ["apiVersion", "kind"] {
-        object.drop(&["spec", field], "an inline provider said it of itself, a class does not");
+        object.drop(&["spec", field], "only an inline provider has it");
     }
     for annotation in ["v1beta1-ubuntu", "v1beta1-nodeclass-hash"] {
         let key = format!("compatibility.karpenter.k8s.aws/{annotation}");
         if object.root.take_at(&["metadata", "annotations", &key]).is_some() {
-            object.lost("metadata.annotations", &format!("{key} is a note of the way to v1, which is over"));
+            object.lost("metadata.annotations", &format!("{key} belongs to the migration to v1"));
         }
     }
 }
@@ -62,9 +62,9 @@ pub(super) fn modernise(object: &mut Object, age: Age) {
 fn templates(object: &mut Object) {
     for field in ["launchTemplate", "launchTemplateName"] {
         if object.root.at(&["spec", field]).is_some() {
-            let cure = "write what the template says into the class: amiSelectorTerms, userData, \
-                        securityGroupSelectorTerms, blockDeviceMappings and role; then leave the field out";
-            object.refuse(&format!("spec.{field}"), "launch templates of one's own are not used any more", cure);
+            let cure = "copy the settings of the template into the EC2NodeClass: amiSelectorTerms, userData, \
+                        securityGroupSelectorTerms, blockDeviceMappings and role; then remove the field";
+            object.refuse(&format!("spec.{field}"), "custom launch templates are not supported any more", cure);
         }
     }
 }
@@ -78,7 +78,8 @@ fn selector(object: &mut Object, from: &'static str, to: &'static str) {
     let is_id = |key: &str| key == "aws-ids" || key == "aws::ids";
     let (ids, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(key, _)| is_id(key));
     if !ids.is_empty() && !others.is_empty() {
-        object.refuse(&path, "it names ids and more, of which a term takes one", "leave the ids, or all but the ids");
+        object.refuse(&path, "a term has either ids or other fields", "remove the ids, or everything \
+                                                                                  but the ids");
         return;
     }
     let terms: Vec<Node> = if ids.is_empty() {
@@ -87,8 +88,8 @@ fn selector(object: &mut Object, from: &'static str, to: &'static str) {
         ids.iter().flat_map(|(_, values)| values).map(|id| Node::map([("id", Node::text(id))])).collect()
     };
     if terms.is_empty() || terms.len() > MOST_TERMS {
-        let problem = format!("it would be {} terms, and a list takes 1 to {MOST_TERMS}", terms.len());
-        object.refuse(&path, &problem, "name fewer alternatives, or a tag that all of them have");
+        let problem = format!("{} terms exceed the maximum of {MOST_TERMS}", terms.len());
+        object.refuse(&path, &problem, "use fewer alternatives, or a tag that all of them have");
         return;
     }
     object.changed(&path, &format!("is now spec.{to}"));
@@ -141,7 +142,7 @@ fn lists_of_ids(object: &mut Object, list: &'static str) {
             single.push(entry);
             continue;
         }
-        object.changed(&format!("spec.{list}[{index}].ids"), "is a term with an id each");
+        object.changed(&format!("spec.{list}[{index}].ids"), "now has one term per id");
         let mut before = entry.before;
         let ids = entry.value.get("ids").or_else(|| entry.value.get("id")).map(parts).unwrap_or_default();
         for id in ids {
@@ -158,7 +159,7 @@ fn lists_of_ids(object: &mut Object, list: &'static str) {
 /// Which images machines boot.
 fn images(object: &mut Object, age: Age) {
     if age == Age::Alpha && object.root.text_at(&FAMILY).is_empty() {
-        object.rewrite(&FAMILY, "AL2", "what an AWSNodeTemplate took that did not say");
+        object.rewrite(&FAMILY, "AL2", "the default of an AWSNodeTemplate");
     }
     aliases(object);
     let terms = object.root.at(&TERMS).map(Node::items).unwrap_or_default();
@@ -167,29 +168,29 @@ fn images(object: &mut Object, age: Age) {
     let shown = TERMS.join(".");
     match (family.as_str(), has_terms) {
         ("", false) => {
-            object.refuse(&shown, "it is missing, and no image is anybody's default", "write [{alias: al2023@latest}]");
+            object.refuse(&shown, "missing, and there is no default image", "write [{alias: al2023@latest}]");
         }
         ("Ubuntu", true) => ubuntu(object),
         ("Ubuntu", false) => {
-            let cure = "name Canonical's images for EKS in spec.amiSelectorTerms, by id, by name, or by ssmParameter \
+            let cure = "select Canonical's images for EKS in spec.amiSelectorTerms, by id, name, or ssmParameter \
                         (/aws/service/canonical/ubuntu/eks/...), and convert again";
-            object.refuse(&FAMILY.join("."), "Ubuntu is no family any more, and its images have no alias", cure);
+            object.refuse(&FAMILY.join("."), "family Ubuntu does not exist any more, and its images have no alias", cure);
         }
         ("Custom", false) => {
-            let cure = "name the images there by id, name, tags or ssmParameter";
-            object.refuse(&shown, "it is missing, and family Custom has no images of its own", cure);
+            let cure = "select the images there by id, name, tags or ssmParameter";
+            object.refuse(&shown, "missing, and family Custom has no default images", cure);
         }
         (family, false) => newest(object, family),
         ("", true) if !has_alias => {
             let cure =
-                "write the family as which the images boot: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
-            object.refuse(&FAMILY.join("."), "it is missing, and only an alias does without", cure);
+                "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
+            object.refuse(&FAMILY.join("."), "missing, and required without an alias", cure);
         }
         _ => {}
     }
     if family == "Custom" && age < Age::Current {
         let text = "since v1 the user data of family Custom must register nodes with the taint \
-                    karpenter.sh/unregistered:NoExecute, which nobody can add for you";
+                    karpenter.sh/unregistered:NoExecute, add it yourself";
         object.lost("spec.userData", text);
     }
 }
@@ -217,20 +218,20 @@ fn aliases(object: &mut Object) {
 /// A family without terms meant its newest image.
 fn newest(object: &mut Object, family: &str) {
     let alias = format!("{}@latest", family.to_lowercase());
-    object.changed(&TERMS.join("."), &format!("alias {alias} is written: what amiFamily {family} meant by itself"));
+    object.changed(&TERMS.join("."), &format!("added alias {alias}, the default of amiFamily {family}"));
     let term = Node { line: 0, kind: Kind::FlowMap(vec![Entry::new("alias", Node::text(&alias))]) };
     object.root.enter(&["spec"]).set("amiSelectorTerms", Node::list([term]));
     if family == "AL2" {
-        let text = "there are images of AL2 up to Kubernetes 1.32 only; before 1.33 write AL2023 and review userData";
+        let text = "AL2 images exist up to Kubernetes 1.32; before 1.33 change to AL2023 and review userData";
         object.lost(&FAMILY.join("."), text);
     }
 }
 
 /// Ubuntu's images start as those of AL2 do, from another disk.
 fn ubuntu(object: &mut Object) {
-    object.rewrite(&FAMILY, "AL2", "Ubuntu is no family any more, and its images start as those of AL2 do");
+    object.rewrite(&FAMILY, "AL2", "family Ubuntu does not exist any more, its images boot like AL2");
     if object.root.at(&["spec", "blockDeviceMappings"]).is_none() {
-        object.changed("spec.blockDeviceMappings", "the disk that family Ubuntu had is written: /dev/sda1, 20Gi");
+        object.changed("spec.blockDeviceMappings", "added the disk of family Ubuntu: /dev/sda1, 20Gi");
         let disk =
             [("encrypted", Node::plain(true)), ("volumeSize", Node::plain("20Gi")), ("volumeType", Node::text("gp3"))];
         let mapping =
@@ -243,11 +244,11 @@ fn ubuntu(object: &mut Object) {
 fn metadata(object: &mut Object, age: Age) {
     let options = object.root.at(&["spec", "metadataOptions"]).filter(|node| node.is_map());
     if age == Age::Alpha && options.is_some_and(|options| options.get("httpTokens").is_none()) {
-        let text = "a class that left httpTokens out beside other options left it to EC2; v1 requires tokens";
+        let text = "v1 requires tokens; before, a class with other options left httpTokens to EC2";
         object.lost("spec.metadataOptions", text);
     }
     if object.root.at(&HOPS).is_none() {
-        object.changed(&HOPS.join("."), "2 is written: the default before v1, which has 1");
+        object.changed(&HOPS.join("."), "added 2, the default before v1 (v1 has 1)");
         object.root.enter(&["spec", "metadataOptions"]).set("httpPutResponseHopLimit", Node::plain(2));
     }
 }
@@ -256,10 +257,10 @@ fn metadata(object: &mut Object, age: Age) {
 fn role(object: &mut Object) {
     let has = |field: &str| !object.root.text_at(&["spec", field]).is_empty();
     let cure =
-        "write one of them: the role itself, or the profile that aws.defaultInstanceProfile named before v1beta1";
+        "set one of them: the role, or the profile of aws.defaultInstanceProfile before v1beta1";
     match (has("role"), has("instanceProfile")) {
-        (false, false) => object.refuse("spec.role", "neither role nor instanceProfile is there", cure),
-        (true, true) => object.refuse("spec.instanceProfile", "role is there too", "leave one of them out"),
+        (false, false) => object.refuse("spec.role", "neither role nor instanceProfile is set", cure),
+        (true, true) => object.refuse("spec.instanceProfile", "role is set too", "remove one of them"),
         _ => {}
     }
 }

@@ -71,7 +71,8 @@ fn written(groups: &[Group]) -> Result<Converted, InputErrors> {
 /// The groups that a file describes.
 fn groups_of(file: &File) -> Result<Vec<Group>, InputError> {
     let place = Place::document(&file.name, 0);
-    let cure = "give what `aws autoscaling describe-auto-scaling-groups --output json` or `aws eks describe-nodegroup --output json` prints";
+    let cure = "use the output of `aws autoscaling describe-auto-scaling-groups --output json` or `aws eks \
+                describe-nodegroup --output json`";
     let value: Value = serde_json::from_str(&file.text)
         .map_err(|error| InputError::new(&place, format!("line {}: not JSON: {error}", error.line()), cure))?;
     if let Some(list) = value["AutoScalingGroups"].as_array() {
@@ -80,7 +81,7 @@ fn groups_of(file: &File) -> Result<Vec<Group>, InputError> {
     if value["nodegroup"].is_object() {
         return Ok(vec![managed::group(&place, &value["nodegroup"])]);
     }
-    Err(InputError::new(&place, "it describes no node group: neither AutoScalingGroups nor nodegroup is there", cure))
+    Err(InputError::new(&place, "no node group: neither AutoScalingGroups nor nodegroup is present", cure))
 }
 
 fn class(group: &Group) -> Node {

@@ -122,8 +122,8 @@ pub(super) fn mixed(sheets: &[Sheet]) -> Option<InputError> {
         Holds::Rules => "Prometheus rules",
         Holds::Manifest | Holds::Nothing => "manifests",
     };
-    let problem = format!("it holds {}, and {} holds {}", name(other), first.place, name(first));
-    Some(InputError::new(&other.place, problem, "convert each sort by itself, for each goes another way"))
+    let problem = format!("it contains {}, and {} contains {}", name(other), first.place, name(first));
+    Some(InputError::new(&other.place, problem, "convert each kind separately"))
 }
 
 impl Document {
@@ -140,7 +140,7 @@ impl Document {
         let tree = tree::read(&self.body, line).map_err(|fault| {
             let problem = format!("line {}: not YAML: {}", fault.line, fault.problem);
             let cure = match fault.problem.ends_with(tree::TWICE) {
-                true => "leave one of them out; older names count as those that they have now",
+                true => "remove one of them; older names are treated as the current ones",
                 false => "correct the line; a template must be rendered first",
             };
             vec![InputError::new(&self.place, problem, cure)]
@@ -168,7 +168,7 @@ impl Document {
         } else if kind == "ConfigMap" && SETTINGS.contains(&root.text_at(&["metadata", "name"])) {
             let name = root.text_at(&["metadata", "name"]);
             let text = format!(
-                "{}: ConfigMap {name}: nothing reads it any more; write Helm values under settings",
+                "{}: ConfigMap {name}: obsolete; write Helm values under settings",
                 self.place
             );
             self.remarks.push(Remark { sort: Sort::Lost, text });
@@ -201,8 +201,8 @@ impl Document {
                 format!("line {}: neither a Kubernetes object nor Helm values nor Prometheus rules", tree.root.line);
             let is_group = ["AutoScalingGroups", "nodegroup"].iter().any(|key| tree.root.get(key).is_some());
             let cure = match is_group {
-                true => "node groups of AWS are converted by `kerf convert --from cluster-autoscaler`",
-                false => "add apiVersion and kind, or leave the file out",
+                true => "convert node groups of AWS with `kerf convert --from cluster-autoscaler`",
+                false => "add apiVersion and kind, or remove the file",
             };
             return Err(vec![InputError::new(&self.place, problem, cure)]);
         }

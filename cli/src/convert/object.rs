@@ -99,7 +99,7 @@ impl Object {
     pub(super) fn rewrite(&mut self, path: &[&'static str], value: &str, why: &str) {
         let (Some((key, parents)), shown) = (path.split_last(), path.join(".")) else { return };
         let old = self.root.text_at(path).to_owned();
-        let change = if old.is_empty() { format!("{value:?} is written") } else { format!("{old:?} is now {value:?}") };
+        let change = if old.is_empty() { format!("added {value:?}") } else { format!("{old:?} is now {value:?}") };
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         self.changed(&shown, &format!("{change}{why}"));
         self.root.enter(parents).set(key, Node::text(value));
@@ -111,7 +111,7 @@ impl Object {
         let (Some(found), Some((key, parents))) = (self.root.at(from), to.split_last()) else { return };
         let same = self.root.at(to).map(|there| there.says_as(found));
         if same == Some(false) {
-            self.refuse(&old, &format!("{new} is there too and says something else"), "leave one of them out");
+            self.refuse(&old, &format!("{new} is set too, with another value"), "remove one of them");
             return;
         }
         self.changed(&old, &format!("is now {new}"));
@@ -160,7 +160,7 @@ impl Object {
         if !taken.is_empty() {
             self.changed(
                 "metadata",
-                &format!("what the API server writes by itself is left out: {}", taken.join(", ")),
+                &format!("removed fields of the API server: {}", taken.join(", ")),
             );
         }
     }

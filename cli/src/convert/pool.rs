@@ -46,7 +46,7 @@ pub(super) fn provisioner(object: &mut Object, classes: &[String]) -> Option<Nod
     in_order(object.root.enter(&TEMPLATE), &["nodeClassRef", "requirements"]);
     let name = object.name().to_owned();
     inline.map(|entry| {
-        let text = format!("spec.provider is now the EC2NodeClass {name}, a document of its own");
+        let text = format!("spec.provider is now the EC2NodeClass {name}, a separate document");
         object.changed("spec", &text);
         let meta = Node::map([("name", Node::text(&name))]);
         let api = [("apiVersion", Node::text("karpenter.k8s.aws/v1alpha1")), ("kind", Node::text("AWSNodeTemplate"))];
@@ -81,22 +81,22 @@ pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     lifetimes(object);
     consolidation(object);
     class_reference(object, &CLASS_REF, classes);
-    object.drop(&["spec", "template", "spec", "containerRuntime"], "machines run containerd, and nothing else");
-    object.drop(&["spec", "containerRuntime"], "machines run containerd, and nothing else");
+    object.drop(&["spec", "template", "spec", "containerRuntime"], "containerd is the only container runtime");
+    object.drop(&["spec", "containerRuntime"], "containerd is the only container runtime");
     object.drop(
         &["spec", "template", "spec", "kubelet", "containerRuntime"],
-        "machines run containerd, and nothing else",
+        "containerd is the only container runtime",
     );
     for annotation in ["v1beta1-kubelet-conversion", "v1beta1-nodeclass-reference"] {
         let key = format!("compatibility.karpenter.sh/{annotation}");
         if object.root.at(&["metadata", "annotations", &key]).is_some() {
-            object.lost(&format!("metadata.annotations[{key}]"), "a note of the way to v1, which is over");
+            object.lost(&format!("metadata.annotations[{key}]"), "belongs to the migration to v1");
             object.root.take_at(&["metadata", "annotations", &key]);
         }
     }
     grace(object);
     if object.root.at(&REQUIREMENTS).is_none() {
-        object.changed(&REQUIREMENTS.join("."), "a pool says what it requires, be it nothing");
+        object.changed(&REQUIREMENTS.join("."), "required, even if empty");
         object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: Kind::FlowList(Vec::new()) });
     }
 }
@@ -119,18 +119,18 @@ fn limits(object: &mut Object) {
 /// The lifetimes of Provisioners: seconds since a node became empty, and since it began.
 fn lifetimes(object: &mut Object) {
     if let Some((seconds, old)) = seconds(object, "ttlSecondsAfterEmpty") {
-        object.rewrite(&POLICY, "WhenEmpty", "what ttlSecondsAfterEmpty meant");
+        object.rewrite(&POLICY, "WhenEmpty", "from ttlSecondsAfterEmpty");
         object.rewrite(&AFTER, &seconds, "");
         object.root.enter(&["spec", "disruption"]).annotate("consolidateAfter", old);
     }
     if let Some((seconds, old)) = seconds(object, "ttlSecondsUntilExpired") {
-        object.rewrite(&EXPIRY, &seconds, "what ttlSecondsUntilExpired meant");
+        object.rewrite(&EXPIRY, &seconds, "from ttlSecondsUntilExpired");
         object.root.enter(&TEMPLATE).annotate("expireAfter", old);
     }
     let Some(entry) = object.root.take_at(&["spec", "consolidation"]) else { return };
     let is_on = entry.value.text_at(&["enabled"]) == "true";
     if is_on {
-        object.rewrite(&POLICY, "WhenEmptyOrUnderutilized", "what consolidation.enabled meant");
+        object.rewrite(&POLICY, "WhenEmptyOrUnderutilized", "from consolidation.enabled");
         object.rewrite(&AFTER, "0s", "");
     } else if object.root.at(&AFTER).is_none() {
         object.rewrite(&AFTER, NEVER, "consolidation was off");
@@ -144,7 +144,7 @@ fn seconds(object: &mut Object, field: &'static str) -> Option<(String, Entry)> 
     let path = format!("spec.{field}");
     let found = object.root.at(&["spec", field]).and_then(Node::scalar).map(str::to_owned)?;
     if found.parse::<u32>().is_err() {
-        object.refuse(&path, &format!("{found:?} is no number of seconds"), "write a whole number");
+        object.refuse(&path, &format!("{found:?} is not a number of seconds"), "write a whole number");
         return None;
     }
     let entry = object.root.take_at(&["spec", field])?;
@@ -153,10 +153,10 @@ fn seconds(object: &mut Object, field: &'static str) -> Option<(String, Entry)> 
 
 fn consolidation(object: &mut Object) {
     if object.root.text_at(&POLICY) == "WhenUnderutilized" {
-        object.rewrite(&POLICY, "WhenEmptyOrUnderutilized", "its name since v1");
+        object.rewrite(&POLICY, "WhenEmptyOrUnderutilized", "renamed in v1");
     }
     if object.root.at(&["spec", "disruption"]).is_some_and(Node::is_map) && object.root.at(&AFTER).is_none() {
-        object.rewrite(&AFTER, "0s", "v1 wants it said; before it was at once");
+        object.rewrite(&AFTER, "0s", "required in v1; the former default was 0s");
     }
 }
 
@@ -166,11 +166,12 @@ pub(super) fn class_reference(object: &mut Object, path: &[&'static str], classe
     let found = object.root.at(path).is_some_and(Node::is_map);
     if !found {
         let [only] = classes else {
-            let cure = format!("write {{group: {CLASS_GROUP}, kind: {CLASS_KIND}, name: ...}} with the class's name");
-            object.refuse(&shown, "it is missing, so nobody knows the machines' class", cure);
+            let cure = format!("write {{group: {CLASS_GROUP}, kind: {CLASS_KIND}, name: ...}} with the name of the \
+                                EC2NodeClass");
+            object.refuse(&shown, "missing, the EC2NodeClass is unknown", cure);
             return;
         };
-        object.changed(&shown, &format!("it was missing, and {only} is the only class here"));
+        object.changed(&shown, &format!("was missing, {only} is the only EC2NodeClass"));
         object.root.enter(path).set("name", Node::text(only));
     }
     if let Some(old) = object.root.at(path).and_then(|it| it.get("apiVersion")).and_then(Node::scalar) {
@@ -185,11 +186,11 @@ pub(super) fn class_reference(object: &mut Object, path: &[&'static str], classe
     let reference =
         |object: &Object, field: &str| object.root.at(path).map_or("", |it| it.text_at(&[field])).to_owned();
     if reference(object, "group").is_empty() {
-        object.changed(&shown, &format!("group: {CLASS_GROUP} is written"));
+        object.changed(&shown, &format!("added group: {CLASS_GROUP}"));
         object.root.enter(path).set("group", Node::text(CLASS_GROUP));
     }
     if ["", "AWSNodeTemplate"].contains(&reference(object, "kind").as_str()) {
-        object.changed(&shown, &format!("kind: {CLASS_KIND} is written"));
+        object.changed(&shown, &format!("added kind: {CLASS_KIND}"));
         object.root.enter(path).set("kind", Node::text(CLASS_KIND));
     }
 }
@@ -202,7 +203,7 @@ fn grace(object: &mut Object) {
         if object.root.at(path).is_some() {
             let cure = "write spec.template.spec.terminationGracePeriod for the longest drain of a node, or \
                         spec.kubelet.evictionMaxPodGracePeriod of the EC2NodeClass for kubelet's own evictions";
-            object.refuse(&path.join("."), "it is no field of any version", cure);
+            object.refuse(&path.join("."), "not a field in any version", cure);
         }
     }
 }
@@ -223,7 +224,7 @@ fn defaults(object: &mut Object) {
             continue;
         }
         let text =
-            format!("{key} {operator} {} is written: what a Provisioner took that did not say", values.join(", "));
+            format!("added {key} {operator} {}, the default of a Provisioner", values.join(", "));
         object.changed(&REQUIREMENTS.join("."), &text);
         let values = values.iter().map(|value| Entry::new("", quoted(value))).collect();
         let values = Node { line: 0, kind: Kind::FlowList(values) };
@@ -236,10 +237,10 @@ fn defaults(object: &mut Object) {
         }
     }
     if object.root.at(&EXPIRY).is_none() {
-        object.rewrite(&EXPIRY, NEVER, "a Provisioner's nodes did not expire, those of v1 do after 720h");
+        object.rewrite(&EXPIRY, NEVER, "nodes of a Provisioner did not expire, the default in v1 is 720h");
     }
     if object.root.at(&AFTER).is_none() {
-        object.rewrite(&AFTER, NEVER, "a Provisioner removed no node that it was not told to");
+        object.rewrite(&AFTER, NEVER, "a Provisioner did not remove nodes by default");
     }
 }
 
@@ -263,10 +264,10 @@ pub(super) fn quoted(text: &str) -> Node {
 /// Converts a NodeClaim; `expiry` is what its pool says, where the pool is known.
 pub(super) fn claim(object: &mut Object, expiry: Option<&str>) {
     object.become_kind(CURRENT, "NodeClaim");
-    object.drop(&["spec", "kubelet"], "kubelet's settings are the class's");
+    object.drop(&["spec", "kubelet"], "kubelet settings belong to the EC2NodeClass");
     class_reference(object, &["spec", "nodeClassRef"], &[]);
     if object.root.at(&["spec", "expireAfter"]).is_none() {
-        let why = if expiry.is_some() { "as its pool has it" } else { "its pool is not here to say more" };
+        let why = if expiry.is_some() { "from its NodePool" } else { "its NodePool is not in the input" };
         object.rewrite(&["spec", "expireAfter"], expiry.unwrap_or(NEVER), why);
     }
 }

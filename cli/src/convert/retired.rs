@@ -79,7 +79,7 @@ const GONE: [(&str, &str); 16] = [
     ),
 ];
 
-const CONSISTENCY: &str = "delete the rule: machines that have less than was promised are not counted, what they really have is learned and planned with";
+const CONSISTENCY: &str = "delete the rule: the memory overhead is measured and used by plans";
 const DISRUPTED: &str = "write karpenter_interruption_received_messages_total, by message_type";
 const DRIFTED: &str = "write operator_nodeclaim_status_condition_transitions_total{type=\"Drifted\", status=\"True\"}";
 const INITIALIZED: &str =
@@ -140,7 +140,7 @@ pub(super) fn metrics(text: &str) -> Result<Renamed, Vec<(usize, String, String)
             }
             let name = word.strip_prefix(PREFIX)?;
             if let Some((_, cure)) = GONE.iter().find(|(old, _)| *old == name) {
-                gone.push((around.line, format!("metric {word} is gone"), (*cure).to_owned()));
+                gone.push((around.line, format!("metric {word} was removed"), (*cure).to_owned()));
             }
             METRICS.iter().find(|(old, _)| *old == name).map(|(_, new)| format!("{PREFIX}{new}"))
         },

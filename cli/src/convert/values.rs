@@ -45,15 +45,15 @@ const MOVED: [(&[&str], &[&str]); 25] = [
     (&["aws", "vmMemoryOverheadPercent"], &["settings", "vmMemoryOverheadPercent"]),
 ];
 
-const PROFILE: &str = "a class names its own: write it as spec.instanceProfile of each EC2NodeClass, or a role";
-const ROLE: &str = "the controller acts as its service account: give that the role, by IRSA or Pod Identity";
-const DRIFT: &str = "drift is always on; a budget with reasons: [Drifted] and nodes: \"0\" in a NodePool keeps nodes";
-const TAGS: &str = "tags are the class's: write them as spec.tags of each EC2NodeClass";
-const WEBHOOK: &str = "there is no webhook any more, the CRDs' own rules do its work";
-const LOGGING: &str = "logs are JSON, of one level";
-const DENSITY: &str = "a class says it: spec.kubelet.maxPods of an EC2NodeClass";
-const POD_ENI: &str = "pods with security groups of their own need no setting";
-const NODE_NAMES: &str = "nodes are always named by the instance's host name";
+const PROFILE: &str = "write it as spec.instanceProfile of each EC2NodeClass, or use a role";
+const ROLE: &str = "the controller uses its service account: give it the role by IRSA or Pod Identity";
+const DRIFT: &str = "drift is always on; a budget with reasons: [Drifted] and nodes: \"0\" in a NodePool blocks it";
+const TAGS: &str = "write tags as spec.tags of each EC2NodeClass";
+const WEBHOOK: &str = "webhooks were replaced by validation rules in the CRDs";
+const LOGGING: &str = "logs are JSON with one level";
+const DENSITY: &str = "use spec.kubelet.maxPods of an EC2NodeClass";
+const POD_ENI: &str = "security groups for pods need no setting";
+const NODE_NAMES: &str = "nodes are always named by the host name of the instance";
 
 /// Values that nothing reads any more.
 const GONE: [(&[&str], &str); 20] = [
@@ -76,7 +76,7 @@ const GONE: [(&[&str], &str); 20] = [
     (&["webhook"], WEBHOOK),
     (&["controller", "webhook"], WEBHOOK),
     (&["logConfig"], LOGGING),
-    (&["postInstallHook"], "objects of v1beta1 are converted by `kerf convert` instead"),
+    (&["postInstallHook"], "convert objects of v1beta1 with `kerf convert` instead"),
 ];
 
 /// Where values of a chart that another chart brings along stand.

@@ -30,9 +30,9 @@ pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
         match gate {
             Gate::Open => {}
             Gate::Default => warnings.push(format!(
-                "{what} honoured: the controller does so only with feature gate {name}=true, which is off by default"
+                "{what} included: the controller requires feature gate {name}=true, which is off by default"
             )),
-            Gate::Closed => warnings.push(format!("{what} left out: feature gate {name} is off")),
+            Gate::Closed => warnings.push(format!("{what} ignored: feature gate {name} is off")),
         }
     }
     if gates.overlays == Gate::Closed {
@@ -52,7 +52,7 @@ pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
     let mut warnings: Vec<String> =
         objects.pools.iter_mut().filter_map(|pool| self::pool(Arc::make_mut(pool), now)).collect();
     if objects.pools.is_empty() {
-        warnings.push("there is no NodePool among the objects, so no node can be launched".to_owned());
+        warnings.push("no NodePool in the input, so no node can be launched".to_owned());
     }
     warnings.extend(unready_overlays(objects));
     objects.nodes.iter_mut().for_each(|one| node(Arc::make_mut(one)));
@@ -64,12 +64,12 @@ pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
 fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
     let name = pool.metadata.name.clone().unwrap_or_default();
     if pool.metadata.deletion_timestamp.is_some() {
-        return Some(format!("NodePool {name} is being deleted and is not used"));
+        return Some(format!("NodePool {name} is being deleted and is ignored"));
     }
     let conditions = &mut pool.status.get_or_insert_default().conditions;
     match status::find(conditions, condition::READY) {
         Some(ready) if ready.is_true() => None,
-        Some(ready) => Some(format!("NodePool {name} is not Ready and is not used: {}", ready.message)),
+        Some(ready) => Some(format!("NodePool {name} is not Ready and is ignored: {}", ready.message)),
         None => {
             conditions.push(Condition {
                 type_: condition::READY.to_owned(),
@@ -87,13 +87,13 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
 /// Overlays and buffers that count for nothing, with the reason that their conditions would give.
 pub(super) fn unserved(objects: &Objects, built: &Built) -> Vec<String> {
     let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.trouble.as_ref()?)));
-    let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} does not count: {trouble}"));
+    let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} is ignored: {trouble}"));
     let buffers = built.buffers.iter().filter_map(|it| Some((&it.buffer, it.resolved.as_ref().err()?)));
-    let buffers = buffers.map(|(name, trouble)| format!("CapacityBuffer {name} gets no room: {trouble}"));
+    let buffers = buffers.map(|(name, trouble)| format!("CapacityBuffer {name} gets no capacity: {trouble}"));
     let foreign = objects.buffers.iter().filter(|buffer| !buffer.spec.is_active()).map(|buffer| {
         let (namespace, name) = workload::key(&buffer.metadata);
         let strategy = &buffer.spec.provisioning_strategy;
-        format!("CapacityBuffer {namespace}/{name} gets no room: strategy {strategy} is for another program")
+        format!("CapacityBuffer {namespace}/{name} gets no capacity: strategy {strategy} is not supported")
     });
     overlays.chain(buffers).chain(foreign).collect()
 }
@@ -114,7 +114,7 @@ pub(super) fn unrepaired(objects: &Objects, built: &Built, conditions: &Conditio
         0 => format!("{first} is"),
         count => format!("{first} and {} are", counted(count, "other")),
     };
-    let told = "sick and not replaced for it: the controller does that only with feature gate NodeRepair=true, which is off by default";
+    let told = "unhealthy and not repaired: repair requires feature gate NodeRepair=true, which is off by default";
     (!conditions.gates.node_repair).then(|| format!("Node {who} {told}"))
 }
 
@@ -138,7 +138,7 @@ fn unready_overlays(objects: &mut Objects) -> Vec<String> {
     };
     let told = objects.overlays.iter().filter_map(|overlay| {
         let name = overlay.metadata.name.as_deref().unwrap_or_default();
-        refused(overlay).map(|why| format!("NodeOverlay {name} is not Ready and is not used: {why}"))
+        refused(overlay).map(|why| format!("NodeOverlay {name} is not Ready and is ignored: {why}"))
     });
     let told = told.collect();
     objects.overlays.retain(|overlay| refused(overlay).is_none());

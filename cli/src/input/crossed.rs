@@ -33,13 +33,13 @@ fn images(raw: &Raw, spec: &Value) -> Option<InputError> {
     match (alias, family) {
         (None, None) if !terms.is_empty() => {
             let cure =
-                "write the family as which the images boot: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
-            Some(InputError::field(raw, path, "it is missing, and only an alias does without", cure))
+                "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
+            Some(InputError::field(raw, path, "missing, and required without an alias", cure))
         }
         (Some(alias), Some(family)) if family != "Custom" => {
             let own = alias.split('@').next().unwrap_or_default();
             let problem = format!("{family:?} beside alias {alias}");
-            let fault = || InputError::field(raw, path, &problem, "name the same family twice, or leave amiFamily out");
+            let fault = || InputError::field(raw, path, &problem, "use the same family, or remove amiFamily");
             (!own.eq_ignore_ascii_case(family)).then(fault)
         }
         _ => None,
@@ -51,14 +51,14 @@ fn fixed_size(raw: &Raw, spec: &Value) -> Vec<InputError> {
     if spec["replicas"].is_null() {
         return Vec::new();
     }
-    let beside = "it is not allowed beside spec.replicas";
+    let beside = "not allowed with spec.replicas";
     let mut faults = Vec::new();
     if !spec["weight"].is_null() {
-        faults.push(InputError::field(raw, "spec.weight", beside, "leave it out"));
+        faults.push(InputError::field(raw, "spec.weight", beside, "remove it"));
     }
     let limits = spec["limits"].as_object().into_iter().flatten();
     for (resource, _) in limits.filter(|(resource, _)| resource.as_str() != "nodes") {
-        faults.push(InputError::field(raw, &format!("spec.limits[{resource}]"), beside, "limit nodes alone"));
+        faults.push(InputError::field(raw, &format!("spec.limits[{resource}]"), beside, "limit only nodes"));
     }
     faults
 }
@@ -69,7 +69,7 @@ fn windows(raw: &Raw, spec: &Value) -> Vec<InputError> {
     let half = budgets.filter(|(_, budget)| budget["schedule"].is_null() != budget["duration"].is_null());
     let fault = |(index, _)| {
         let path = format!("spec.disruption.budgets[{index}]");
-        InputError::field(raw, &path, "schedule and duration go together", "write both or neither")
+        InputError::field(raw, &path, "schedule and duration are required together", "write both or neither")
     };
     half.map(fault).collect()
 }
@@ -83,8 +83,8 @@ fn keys(raw: &Raw, template: &Value) -> Vec<InputError> {
         .filter_map(|(index, it)| Some((it["key"].as_str()?, format!("spec.template.spec.requirements[{index}].key"))));
     let foreign = |key: &str| label::domain(key) == Some(OF_MACHINES) && !label::is_well_known(key);
     let fault = |(key, path): (&str, String)| {
-        let problem = format!("{key:?} is restricted: no machine has such a label");
-        InputError::field(raw, &path, &problem, "name one that Karpenter knows, or a label of your own")
+        let problem = format!("{key:?} is restricted: no instance has such a label");
+        InputError::field(raw, &path, &problem, "use a well-known label of Karpenter, or your own label")
     };
     labels.chain(requirements).filter(|(key, _)| foreign(key)).map(fault).collect()
 }

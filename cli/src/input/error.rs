@@ -113,22 +113,22 @@ pub(crate) fn not_text(place: &Place, kind: Kind, value: &Value) -> Option<Input
     let written = |field: &&str| !matches!(value["metadata"][*field], Value::Null | Value::String(_));
     let field = ["name", "namespace", "generateName"].into_iter().find(written)?;
     let said = &value["metadata"][field];
-    let problem = format!("{kind}: metadata.{field}: {said} where string is expected");
+    let problem = format!("{kind}: metadata.{field}: {said} is not a string");
     Some(InputError::new(place, problem, quoted(said)))
 }
 
 /// How to write a text that YAML takes for something else. What stood for `true` or `false` nobody knows any more.
 pub(crate) fn quoted(said: &Value) -> String {
-    if said.is_boolean() { "write the word in quotes".to_owned() } else { format!("write it in quotes: \"{said}\"") }
+    if said.is_boolean() { "write it in quotes".to_owned() } else { format!("write it in quotes: \"{said}\"") }
 }
 
 /// An object without a name.
 pub(crate) fn nameless(raw: &Raw) -> InputError {
-    InputError::new(&raw.place, format!("{}: metadata.name: the object has no name", raw.kind), "give it one")
+    InputError::new(&raw.place, format!("{}: metadata.name: missing", raw.kind), "set a name")
 }
 
 /// An object that stands elsewhere in other words.
 pub(crate) fn twice(raw: &Raw, first: &Place) -> InputError {
-    let problem = format!("{} {} is also in {first}, and says something else there", raw.kind, raw.full_name());
-    InputError::new(&raw.place, problem, "leave one of them out")
+    let problem = format!("{} {} is also in {first}, with other content", raw.kind, raw.full_name());
+    InputError::new(&raw.place, problem, "remove one of them")
 }

@@ -28,8 +28,8 @@ pub(super) fn read(path: &Path, stdin: &mut dyn Read) -> Result<Vec<File>, Input
     below(path, &mut found)?;
     found.sort();
     if found.is_empty() {
-        let problem = "the folder holds no manifest";
-        return Err(InputError::new(&whole(path), problem, "name files, or folders with .yaml, .yml or .json files"));
+        let problem = "the folder contains no manifest";
+        return Err(InputError::new(&whole(path), problem, "use files, or folders with .yaml, .yml or .json files"));
     }
     found.iter().map(|path| one(path)).collect()
 }

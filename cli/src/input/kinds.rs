@@ -102,8 +102,8 @@ pub(super) enum Verdict {
 pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputError> {
     let text = |field: &str| value[field].as_str().filter(|text| !text.is_empty());
     let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
-        let problem = "not a Kubernetes object: it has no apiVersion or no kind";
-        return Err(InputError::new(place, problem, "add both, or leave the file out"));
+        let problem = "not a Kubernetes object: apiVersion or kind is missing";
+        return Err(InputError::new(place, problem, "add both, or remove the file"));
     };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if let Some((kind, served)) = Kind::of(group, kind) {
@@ -113,7 +113,7 @@ pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputErro
         return Err(other_version(place, value, api_version, kind, served));
     }
     if let Some((kind, api_version)) = moved(group, kind) {
-        let problem = format!("{kind} {}: apiVersion: Kubernetes has no {group} group any more", name(value));
+        let problem = format!("{kind} {}: apiVersion: group {group} was removed from Kubernetes", name(value));
         return Err(InputError::new(place, problem, format!("write it as {api_version}")));
     }
     if OLDER.contains(&(group, kind)) {
@@ -156,8 +156,8 @@ fn stranger(group: &str, kind: &str) -> String {
 
 fn older(place: &Place, value: &Value, api_version: &str, kind: &str) -> InputError {
     let name = name(value);
-    let problem = format!("{kind} {name} of {api_version} is older than Karpenter's v1, which Kerf reads");
-    InputError::new(place, problem, format!("turn it into the present kind with `kerf convert {}`", place.file))
+    let problem = format!("{kind} {name}: version {api_version} is older than v1");
+    InputError::new(place, problem, format!("convert it with `kerf convert {}`", place.file))
 }
 
 fn other_version(place: &Place, value: &Value, api_version: &str, kind: Kind, served: &str) -> InputError {
@@ -166,6 +166,6 @@ fn other_version(place: &Place, value: &Value, api_version: &str, kind: Kind, se
     }
     let name = name(value);
     let group = api_version.split_once('/').map(|(group, _)| format!("{group}/")).unwrap_or_default();
-    let problem = format!("{kind} {name}: apiVersion: {api_version} is not a version that Kerf reads");
+    let problem = format!("{kind} {name}: apiVersion: unsupported version {api_version}");
     InputError::new(place, problem, format!("write it as {group}{served}"))
 }

@@ -97,7 +97,7 @@ fn cure(raw: &Raw, path: &str, problem: &str) -> String {
 
 /// The object, unless something is wrong with it that its controller would put into a condition.
 fn valid<T>(raw: &Raw, object: T, validate: impl Fn(&T) -> Vec<validate::Fault>) -> Result<T, Vec<InputError>> {
-    let cure = "correct it, no controller would use the object";
+    let cure = "correct it";
     let faults = validate(&object);
     if faults.is_empty() {
         return Ok(object);

@@ -39,12 +39,12 @@ const FIELDS: [(Kind, &str, &str); 32] = [
     (Kind::EC2NodeClass, "spec.launchTemplateName", TEMPLATE),
     (Kind::EC2NodeClass, "spec.securityGroupSelector", "write spec.securityGroupSelectorTerms"),
     (Kind::EC2NodeClass, "spec.subnetSelector", "write spec.subnetSelectorTerms"),
-    (Kind::EC2NodeClass, "spec.apiVersion", "leave it out"),
-    (Kind::EC2NodeClass, "spec.kind", "leave it out"),
+    (Kind::EC2NodeClass, "spec.apiVersion", "remove it"),
+    (Kind::EC2NodeClass, "spec.kind", "remove it"),
 ];
 const KUBELET: &str = "write it as spec.kubelet of the EC2NodeClass";
 const GRACE: &str = "write spec.template.spec.terminationGracePeriod";
-const TEMPLATE: &str = "write what the template says into the class";
+const TEMPLATE: &str = "copy the settings of the template into the EC2NodeClass";
 
 /// Fields that a map must have and often has not, by kind, map and field, with what to write.
 const MISSING: [(Kind, &str, &str, &str); 4] = [
@@ -59,15 +59,16 @@ const MISSING: [(Kind, &str, &str, &str); 4] = [
         Kind::NodePool,
         "spec.disruption",
         "consolidateAfter",
-        "write 0s for what was the rule before v1, or a longer time",
+        "write 0s, the default before v1, or a longer duration",
     ),
-    (Kind::EC2NodeClass, "spec", "amiSelectorTerms", "write [{alias: al2023@latest}], with the family that is meant"),
+    (Kind::EC2NodeClass, "spec", "amiSelectorTerms", "write [{alias: al2023@latest}], with your family"),
 ];
 
 /// Values that have another name, by kind and field.
 const VALUES: [(Kind, &str, &str, &str); 2] = [
     (Kind::NodePool, "spec.disruption.consolidationPolicy", "WhenUnderutilized", "write WhenEmptyOrUnderutilized"),
-    (Kind::EC2NodeClass, "spec.amiFamily", "Ubuntu", "write AL2, and Canonical's images in spec.amiSelectorTerms"),
+    (Kind::EC2NodeClass, "spec.amiFamily", "Ubuntu", "write AL2, and select Canonical's images in \
+                                                      spec.amiSelectorTerms"),
 ];
 
 /// Lists whose terms name one thing each.
@@ -78,15 +79,15 @@ pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     let own = FIELDS.iter().filter(|(kind, ..)| *kind == raw.kind);
     let mut faults: Vec<InputError> = own
         .filter(|(_, path, _)| at(&raw.value, path).is_some())
-        .map(|(_, path, cure)| fault(raw, path, "it is not a field of v1", cure))
+        .map(|(_, path, cure)| fault(raw, path, "not a field in v1", cure))
         .collect();
     let values = VALUES
         .iter()
         .filter(|(kind, path, old, _)| *kind == raw.kind && at(&raw.value, path).is_some_and(|it| it == old));
-    faults.extend(values.map(|(_, path, old, cure)| fault(raw, path, &format!("{old} is not a value of v1"), cure)));
+    faults.extend(values.map(|(_, path, old, cure)| fault(raw, path, &format!("{old} is not a value in v1"), cure)));
     for (_, map, field, cure) in MISSING.iter().filter(|(kind, ..)| *kind == raw.kind) {
         if at(&raw.value, map).is_some_and(|map| map.is_object() && map[field].is_null()) {
-            faults.push(InputError::field(raw, &format!("{map}.{field}"), "it is missing", *cure));
+            faults.push(InputError::field(raw, &format!("{map}.{field}"), "missing", *cure));
         }
     }
     if raw.kind == Kind::EC2NodeClass {
@@ -101,7 +102,7 @@ fn terms(raw: &Raw, list: &str) -> Vec<InputError> {
     let wrong = items.filter(|(_, term)| !term["ids"].is_null());
     wrong
         .map(|(index, _)| {
-            fault(raw, &format!("spec.{list}[{index}].ids"), "it is not a field", "write a term with an id for each")
+            fault(raw, &format!("spec.{list}[{index}].ids"), "not a field", "write one term per id")
         })
         .collect()
 }

@@ -56,7 +56,7 @@ impl Allowed {
         match self {
             Self::From(least) => format!("write a whole number of at least {least}"),
             Self::Port => "write a number from 1 to 65535".to_owned(),
-            Self::Text => "name a label of nodes, such as topology.kubernetes.io/zone".to_owned(),
+            Self::Text => "use a label of nodes, such as topology.kubernetes.io/zone".to_owned(),
             Self::OneOf(list) => {
                 let words: Vec<&str> = list.iter().copied().filter(|word| !word.is_empty()).collect();
                 format!("write one of {}", words.join(", "))
@@ -78,12 +78,12 @@ pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
 fn formless(raw: &Raw) -> Option<InputError> {
     const MAKERS: [Kind; 5] = [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
     let (path, cure) = match raw.kind {
-        Kind::Pod => ("/spec", "say there what runs in it"),
-        kind if MAKERS.contains(&kind) => ("/spec/template", "say there what its pods are"),
+        Kind::Pod => ("/spec", "write its containers"),
+        kind if MAKERS.contains(&kind) => ("/spec/template", "write its pod template"),
         _ => return None,
     };
     let missing = raw.value.pointer(path).is_none();
-    missing.then(|| InputError::field(raw, &path[1..].replace('/', "."), "it is missing", cure))
+    missing.then(|| InputError::field(raw, &path[1..].replace('/', "."), "missing", cure))
 }
 
 fn walk(raw: &Raw, value: &Value, path: &str, faults: &mut Vec<InputError>) {
@@ -108,7 +108,7 @@ fn list(raw: &Raw, name: &str, items: &[Value], path: &str, faults: &mut Vec<Inp
         let path = format!("{path}[{index}]");
         for (_, field, must, allowed) in FIELDS.iter().filter(|(list, ..)| *list == name) {
             let problem = match &item[*field] {
-                Value::Null if *must => "it is missing".to_owned(),
+                Value::Null if *must => "missing".to_owned(),
                 Value::Null => continue,
                 value if allowed.admits(value) => continue,
                 value => format!("{value} is not allowed"),
@@ -132,7 +132,7 @@ fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<I
         match api::quantity::millis(&text) {
             Ok(amount) if amount >= 0 && (is_divisible(resource) || amount % 1000 == 0) => {}
             Ok(amount) if amount >= 0 => {
-                let problem = format!("{text} of a thing that comes in whole numbers");
+                let problem = format!("{text} is not a whole number");
                 faults.push(InputError::field(raw, &path, &problem, "write a whole number"));
             }
             Ok(_) => faults.push(InputError::field(raw, &path, &format!("{text} is negative"), "write an amount")),

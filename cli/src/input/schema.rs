@@ -50,7 +50,7 @@ impl Walk {
         let Some(schema) = schema(raw.kind) else { return };
         let (Some(shape), spec) = (schema.pointer("/properties/spec"), &raw.value["spec"]) else { return };
         if spec.is_null() {
-            self.fault("spec", "it is missing", format!("see `kubectl explain {}.spec`", lower(raw.kind)));
+            self.fault("spec", "missing", format!("see `kubectl explain {}.spec`", lower(raw.kind)));
         } else {
             self.value(shape, spec, "spec");
         }
@@ -101,7 +101,7 @@ impl Walk {
         }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if fields.get(name).is_none_or(Value::is_null) {
-                self.fault(&format!("{path}.{name}"), "it is missing", "add it".to_owned());
+                self.fault(&format!("{path}.{name}"), "missing", "add it".to_owned());
             }
         }
     }

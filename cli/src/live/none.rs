@@ -16,7 +16,7 @@ pub enum Wish {
 /// # Errors
 /// Always.
 pub fn read(_: Wish) -> Result<Vec<Value>, Failure> {
-    Err(Failure::usage("this kerf was built without a Kubernetes client (feature live); name files that kubectl wrote"))
+    Err(Failure::usage("this kerf was built without a Kubernetes client (feature live); use files written by kubectl"))
 }
 
 /// Reads nothing.

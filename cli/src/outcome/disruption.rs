@@ -165,7 +165,7 @@ fn left_behind(answer: &Answer, it: &Move) -> String {
     let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
     let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
     let left = without_place(&going, it.pods.len());
-    left.map(|left| format!("; places for its {left} are found once it has gone")).unwrap_or_default()
+    left.map(|left| format!("; its {left} are rescheduled after its removal")).unwrap_or_default()
 }
 
 /// How many pods of nodes that go need a place and have none, where `placed` have one; `None` where all have.

@@ -56,12 +56,12 @@ fn taken(answer: &Answer) -> impl Iterator<Item = (&planner::Node, String)> {
         let object = objects.get(node.name.as_str())?;
         let word = object.condition(condition::INTERRUPTED).map_or("", |said| said.reason.as_str());
         let why = match node.leaving.as_ref()? {
-            Leaving::Interrupted { deadline: Some(at) } => format!("its machine is taken at {} ({word})", moment(*at)),
-            Leaving::Interrupted { deadline: None } => format!("its machine is taken, nobody said when ({word})"),
+            Leaving::Interrupted { deadline: Some(at) } => format!("instance terminates at {} ({word})", moment(*at)),
+            Leaving::Interrupted { deadline: None } => format!("instance terminates at an unknown time ({word})"),
             Leaving::Deleting => {
                 RiskSaid::wants_replacement(object)?;
                 let word = reason::REBALANCE_RECOMMENDATION;
-                format!("its machine may be taken any time ({word}), so it goes once its pods have places that are up")
+                format!("instance may be interrupted ({word}), removed once its pods have ready nodes")
             }
         };
         Some((node.as_ref(), why))
@@ -95,7 +95,7 @@ fn alone<'a>(answer: &'a Answer, node: &'a planner::Node, why: String, names: &[
         own.pods.push(Place { pod, to, surge: false });
     }
     let left = without_place(&[node], own.pods.len());
-    own.why = vec![left.map_or_else(|| why.clone(), |left| format!("{why}; there is no place for its {left}"))];
+    own.why = vec![left.map_or_else(|| why.clone(), |left| format!("{why}; its {left} are unschedulable"))];
     own
 }
 

@@ -39,13 +39,13 @@ async fn download(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Fail
         splitter.feed(&piece, |record| offers.record(record, region)).map_err(|problem| nonsense(url, &problem))?;
     }
     if expected.is_some_and(|expected| expected != read) || !splitter.is_at_rest() {
-        return Err(cut(url, read, "the answer ends in the middle of a record"));
+        return Err(cut(url, read, "the response ends in the middle of a record"));
     }
     offers.finish().map_err(|problem| nonsense(url, &problem))
 }
 
 fn unavailable(url: &str, problem: &str) -> Failure {
-    let cure = "check the network and HTTPS_PROXY, or give --endpoint; the table is as it was";
+    let cure = "check the network and HTTPS_PROXY, or set --endpoint; the table is unchanged";
     Failure::unavailable(format!("{url}: {problem}; {cure}"))
 }
 
@@ -54,14 +54,14 @@ fn refused(url: &str, region: &str, status: u16) -> Failure {
         403 | 404 => format!("check that {region} is a region of AWS"),
         _ => "try again later".to_owned(),
     };
-    Failure::unavailable(format!("{url}: the answer is status {status}; {cure}; the table is as it was"))
+    Failure::unavailable(format!("{url}: status {status}; {cure}; the table is unchanged"))
 }
 
 fn cut(url: &str, read: u64, problem: &str) -> Failure {
-    Failure::unavailable(format!("{url}: cut off after {read} bytes: {problem}; try again, the table is as it was"))
+    Failure::unavailable(format!("{url}: interrupted after {read} bytes: {problem}; retry, the table is unchanged"))
 }
 
 fn nonsense(url: &str, problem: &str) -> Failure {
-    let cure = "check --endpoint; the table is as it was";
+    let cure = "check --endpoint; the table is unchanged";
     Failure::unavailable(format!("{url}: not a price list of EC2: {problem}; {cure}"))
 }

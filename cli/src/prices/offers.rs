@@ -86,8 +86,8 @@ impl Offers {
     /// A sentence when there are none.
     pub(super) fn finish(self) -> Result<BTreeMap<String, i64>, String> {
         match (self.places, self.prices.is_empty()) {
-            (None, _) => Err("it has no line of headings".to_owned()),
-            (Some(_), true) => Err(format!("its {} records hold no price of a Linux machine", self.records)),
+            (None, _) => Err("no header line".to_owned()),
+            (Some(_), true) => Err(format!("no price of a Linux instance in {} records", self.records)),
             (Some(_), false) => Ok(self.prices),
         }
     }

@@ -47,7 +47,8 @@ impl Table {
     pub fn warning(&self, region: &str) -> Option<String> {
         self.estimated.then(|| {
             format!(
-                "prices in {region} are estimates: those of {EMBEDDED}; `kerf prices --region {region}` fetches its own"
+                "prices in {region} are estimates, taken from {EMBEDDED}; `kerf prices --region {region}` fetches \
+                 real ones"
             )
         })
     }
@@ -74,7 +75,7 @@ pub fn text(region: &str, prices: &BTreeMap<String, i64>) -> String {
 
 fn read(path: &Path, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
     let wrong = |problem: String| {
-        let cure = format!("write it anew with `kerf prices --region {region} --out FILE`");
+        let cure = format!("fetch it again with `kerf prices --region {region} --out FILE`");
         Failure::usage(format!("{}: {problem}; {cure}", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;

@@ -30,8 +30,9 @@ pub(super) fn table(found: &Found, colours: bool) -> String {
         let sold = found.listed.iter().filter(|one| one.zones > 0).count();
         lines.extend(wrap(
             &format!(
-                "{}, {sold} sold in {}. CPU, memory and pods are what pods get under family {}; memory in GiB, prices in \
-                 dollars per hour in the cheapest zone. kerf types TYPE tells everything of one, -o json of all.",
+                "{}, {sold} offered in {}. CPU, memory and pods are allocatable with family {}; memory in GiB, \
+                 prices in dollars per hour in the cheapest zone. kerf types TYPE shows all of one, -o json all of \
+                 all.",
                 counted(found.listed.len(), "type"),
                 found.region,
                 found.family.as_str()
@@ -115,7 +116,7 @@ fn obstacle(one: &Listed) -> Option<String> {
     let reasons: BTreeSet<String> =
         one.quotes.iter().filter_map(|quote| quote.obstacle.as_ref()).map(ToString::to_string).collect();
     Some(match (reasons.len(), one.zones) {
-        (0, 0) => "not sold here".to_owned(),
+        (0, 0) => "not offered in this region".to_owned(),
         (0, _) => "not in these zones".to_owned(),
         _ => reasons.into_iter().collect::<Vec<_>>().join("; "),
     })
@@ -135,7 +136,7 @@ fn story(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
         let left = allocatable.get(name).cloned().unwrap_or_default();
         format!("{name:<34} {amount:>14} {left:>14}")
     });
-    let mut rows = vec![format!("{:<34} {:>14} {:>14}", "", "the machine", "its pods")];
+    let mut rows = vec![format!("{:<34} {:>14} {:>14}", "", "capacity", "allocatable")];
     rows.extend(amounts);
     section("RESOURCES", rows);
     section("LABELS", listing::labels(kind).into_iter().map(|(key, value)| format!("{key}={value}")).collect());

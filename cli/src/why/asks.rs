@@ -17,27 +17,27 @@ pub(super) fn lines(shape: &PodShape, claims: &[String]) -> Vec<String> {
         lines.push(format!("nodes with {}", all.join(", or ")));
     }
     for it in &shape.preferred {
-        lines.push(format!("would like (weight {}) nodes with {}", it.weight, terms(&it.term)));
+        lines.push(format!("preferred (weight {}): nodes with {}", it.weight, terms(&it.term)));
     }
     lines.extend(shape.spread.iter().map(spread));
-    lines.extend(shape.near.iter().map(|it| format!("to be near pods with {}", pod_term(it))));
-    lines.extend(shape.apart.iter().map(|it| format!("to be apart from pods with {}", pod_term(it))));
+    lines.extend(shape.near.iter().map(|it| format!("podAffinity: pods with {}", pod_term(it))));
+    lines.extend(shape.apart.iter().map(|it| format!("podAntiAffinity: pods with {}", pod_term(it))));
     for it in &shape.prefers_near {
-        lines.push(format!("would like (weight {}) to be near pods with {}", it.weight, pod_term(&it.term)));
+        lines.push(format!("preferred (weight {}) podAffinity: pods with {}", it.weight, pod_term(&it.term)));
     }
     for it in &shape.prefers_apart {
-        lines.push(format!("would like (weight {}) to be apart from pods with {}", it.weight, pod_term(&it.term)));
+        lines.push(format!("preferred (weight {}) podAntiAffinity: pods with {}", it.weight, pod_term(&it.term)));
     }
     if !shape.ports.is_empty() {
         let ports: Vec<String> =
             shape.ports.iter().map(|it| format!("{}:{}/{}", it.ip, it.port, it.protocol)).collect();
-        lines.push(format!("ports of the node: {}", ports.join(", ")));
+        lines.push(format!("hostPorts: {}", ports.join(", ")));
     }
     if !claims.is_empty() {
         lines.push(format!("volumes: {}", claims.join(", ")));
     }
     if !shape.tolerations.is_empty() {
-        lines.push(format!("puts up with taints: {}", tolerations(shape)));
+        lines.push(format!("tolerations: {}", tolerations(shape)));
     }
     if shape.priority != 0 {
         lines.push(format!("priority {}", shape.priority));
@@ -56,10 +56,10 @@ fn tolerations(shape: &PodShape) -> String {
 }
 
 fn spread(it: &Spread) -> String {
-    let how = if it.hard { "to be spread" } else { "would like to be spread" };
-    let least = it.min_domains.map(|count| format!(", at least {count} of them")).unwrap_or_default();
+    let how = if it.hard { "spread" } else { "soft spread" };
+    let least = it.min_domains.map(|count| format!(", minDomains {count}")).unwrap_or_default();
     format!(
-        "{how} over {} with at most {} more than in the emptiest{least}, among pods with {}",
+        "{how} over {}, maxSkew {}{least}, among pods with {}",
         it.key,
         it.max_skew,
         selector(it.selector.as_ref())
@@ -79,7 +79,7 @@ fn pod_term(it: &PodTerm) -> String {
 
 fn selector(it: Option<&Selector>) -> String {
     match it {
-        None => "no labels at all (none is meant)".to_owned(),
+        None => "no labels (nothing is selected)".to_owned(),
         Some(Selector(list)) if list.is_empty() => "any labels".to_owned(),
         Some(Selector(list)) => terms(list),
     }

@@ -62,7 +62,7 @@ pub(super) fn complete(pods: &mut [Arc<Pod>], classes: &[Arc<PriorityClass>]) ->
             let class = &pod.spec.priority_class_name;
             let priority = priority_of(class, classes.iter().map(AsRef::as_ref));
             if priority.is_none() {
-                warnings.push(format!("PriorityClass {class} is not among the objects, its pods count as priority 0"));
+                warnings.push(format!("PriorityClass {class} is not in the input, its pods have priority 0"));
             }
             pod.spec.priority = Some(priority.unwrap_or_default());
         }

@@ -44,7 +44,7 @@ pub fn variables(line: &str, known: &[(&str, &str)]) {
 fn paths(line: &str, words: &[&str]) {
     let rooms = ["cli", "controller/", "docs/", "examples/", "packer/"];
     for path in words.iter().filter(|word| rooms.iter().any(|room| word.starts_with(room))) {
-        assert!(here(path).exists(), "{line}: {path} is not there");
+        assert!(here(path).exists(), "{line}: {path} is missing");
     }
 }
 

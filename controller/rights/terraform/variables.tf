@@ -1,5 +1,5 @@
 variable "cluster_name" {
-  description = "The cluster's name, as in CLUSTER_NAME."
+  description = "Name of the cluster, as in CLUSTER_NAME."
   type        = string
   validation {
     condition     = can(regex("^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$", var.cluster_name))

@@ -271,7 +271,9 @@ impl Launcher {
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
                 self.market.end_launch(&Token::read(token), &answer, (served, verdict.shortages), now);
-                log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "CreateFleet answered");
+                log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "\
+                                                                                                                                                        CreateFleet \
+                                                                                                                                                        returned");
                 let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
                 let outcome = LaunchOutcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };
                 self.set_state(token, LaunchState::Bought(Arc::clone(&instances), outcome.clone()));
@@ -288,7 +290,8 @@ impl Launcher {
         let doubt = self.doubt(token, error);
         if error.may_have_bought() || error.cause().kind == cloud::Kind::Throttled {
             let text = daemon::error::chain(error);
-            log::warn!(token = token, error = text.as_str(); "no answer from CreateFleet, asking again with the same token");
+            log::warn!(token = token, error = text.as_str(); "CreateFleet did not return, retrying with the same \
+                                                              client token");
             for claim in &claims {
                 self.act.run_all(outcome::failed(claim, &failure, now)).await?;
             }
@@ -364,7 +367,7 @@ impl Launcher {
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
         self.act.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
         let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
-        log::info!(nodeclaim = name, instance = id, instance_type = kind, zone = instance.zone.as_str(); "launched");
+        log::info!(nodeclaim = name, instance_id = id, instance_type = kind, zone = instance.zone.as_str(); "launched nodeclaim");
         Ok(())
     }
 

@@ -93,7 +93,8 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     let text = match api.get_opt(NAME).await {
         Ok(found) => found.and_then(|map| map.data?.remove(KEY)),
         Err(error) => {
-            log::warn!(configmap = NAME, error = daemon::error::chain(&error).as_str(); "learned memory cannot be read, nodes will be asked again");
+            log::warn!(configmap = NAME, error = daemon::error::chain(&error).as_str(); "failed to read the memory \
+                                                                                         overhead, measuring again");
             return;
         }
     };
@@ -101,7 +102,8 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     match LearnedMemory::read(&text) {
         Ok(memory) => market.restore_memory(memory),
         Err(error) => {
-            log::warn!(configmap = NAME, error = error.to_string().as_str(); "learned memory is damaged and is learned anew; it will be written over");
+            log::warn!(configmap = NAME, error = error.to_string().as_str(); "memory overhead is invalid, \
+                                                                              measuring again");
         }
     }
 }
@@ -114,7 +116,8 @@ async fn keep(api: &Api<ConfigMap>, market: &Offerings, now: Timestamp) -> bool 
     });
     let written = api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&map)).await;
     if let Err(error) = &written {
-        log::warn!(configmap = NAME, error = daemon::error::chain(error).as_str(); "learned memory cannot be kept, trying again");
+        log::warn!(configmap = NAME, error = daemon::error::chain(error).as_str(); "failed to write the memory \
+                                                                                    overhead, retrying");
     }
     written.is_ok()
 }

@@ -218,7 +218,7 @@ impl Offerings {
         loop {
             match self.refresh().await {
                 Ok(types) => {
-                    log::info!(types = types as i64; "instance types and zones are known");
+                    log::info!(types = types as i64; "loaded instance types and zones");
                     retry = FIRST_RETRY;
                     let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                     classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
@@ -226,7 +226,8 @@ impl Offerings {
                     tokio::time::sleep(REFRESH).await;
                 }
                 Err(error) => {
-                    log::warn!(error = daemon::error::chain(&error).as_str(); "EC2 does not tell its instance types, trying again");
+                    log::warn!(error = daemon::error::chain(&error).as_str(); "failed to load instance types, \
+                                                                               retrying");
                     tokio::time::sleep(retry).await;
                     retry = (retry * 2).min(LAST_RETRY);
                 }

@@ -49,7 +49,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
             Ok(instances) => instances.into_iter().map(|one| (one.provider_id(), one)).collect(),
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "cannot list our instances to compare them with their classes");
+                log::warn!(error = error.as_str(); "failed to list instances for drift detection");
                 continue;
             }
         };
@@ -59,7 +59,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
             // Somebody else has changed the claim meanwhile, or it is gone: the next comparison sees that.
             if let Err(error) = act.run(step).await {
                 let error = daemon::error::chain(&error);
-                log::debug!(error = error.as_str(); "what the comparison came to was not written");
+                log::debug!(error = error.as_str(); "failed to update the Drifted condition");
             }
         }
     }
@@ -139,7 +139,7 @@ fn unknown_type(claim: &NodeClaim, world: &DriftContext<'_>, now: Timestamp) -> 
     let sold = kind.is_some_and(|kind| kind.offerings.iter().any(|it| it.zone == zone && bought(it.capacity_type)));
     (!sold).then(|| Drift {
         reason: reason::INSTANCE_TYPE_NOT_FOUND,
-        message: format!("{name} is not sold any more as {sold_as} in {zone} to machines of its EC2NodeClass"),
+        message: format!("{name} is no longer offered as {sold_as} in {zone} for its EC2NodeClass"),
     })
 }
 

@@ -37,7 +37,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
             Ok(instances) => instances,
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "cannot list our instances, trying again");
+                log::warn!(error = error.as_str(); "failed to list instances, retrying");
                 continue;
             }
         };
@@ -48,10 +48,10 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
             steps.extend(unused_templates(&cluster, &market, cluster.now()).await);
         }
         for step in steps {
-            log::info!(step = step.name(); "collecting what nobody owns");
+            log::info!(operation = step.name(); "deleting orphaned resource");
             if let Err(error) = act.run(step).await {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "cannot collect it now, trying again at the next look");
+                log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
             }
         }
     }
@@ -70,7 +70,7 @@ pub async fn unused_templates(cluster: &Cluster, market: &Offerings, now: Timest
         }
         Err(error) => {
             let error = daemon::error::chain(&error);
-            log::warn!(error = error.as_str(); "cannot list our launch templates, trying again later");
+            log::warn!(error = error.as_str(); "failed to list launch templates, retrying");
             Vec::new()
         }
     }

@@ -31,17 +31,17 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
             Ok(found) => found,
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "cannot list our instance profiles, trying again at the next look");
+                log::warn!(error = error.as_str(); "failed to list instance profiles, retrying");
                 continue;
             }
         };
         let used = cluster.read(|index| used(index, &market));
         for profile in unused.sweep(&found, &used, cluster.now()) {
-            log::info!(profile = profile.name.as_str(); "collecting an instance profile that nobody uses");
+            log::info!(profile = profile.name.as_str(); "deleting unused instance profile");
             let steps = nodeclass::removal(profile).into_iter().map(Operation::Profile).collect();
             if let Err(error) = act.run_all(steps).await {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "cannot collect it now, trying again at the next look");
+                log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
             }
         }
     }

@@ -35,7 +35,7 @@ pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Wr
             Ok(instances) => instances,
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "cannot list our instances to tag them, trying again");
+                log::warn!(error = error.as_str(); "failed to list instances for tagging, retrying");
                 continue;
             }
         };
@@ -44,7 +44,7 @@ pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Wr
             let Some(instance) = provider_id(&claim).and_then(|id| known.get(id)) else { continue };
             if let Err(error) = tag(&act, decide(&claim, instance, &market.settings().cluster_name)).await {
                 let (name, error) = (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
-                log::warn!(nodeclaim = name, error = error.as_str(); "cannot tag its instance, trying again");
+                log::warn!(nodeclaim = name, error = error.as_str(); "failed to tag instance, retrying");
             }
         }
     }

@@ -40,18 +40,21 @@ pub async fn describe(
         match cloud.cluster(&settings.cluster_name).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) if is_passing(&error) => {
-                log::warn!(error = daemon::error::chain(&error).as_str(); "EKS does not describe the cluster, trying again");
+                log::warn!(error = daemon::error::chain(&error).as_str(); "eks:DescribeCluster failed, retrying");
                 tokio::time::sleep(retry).await;
                 retry = (retry * 2).min(LAST_RETRY);
             }
             Err(error) if settings.cluster_endpoint.is_empty() || !has_ca => {
                 let name = &settings.cluster_name;
                 return Err(error).with_context(|| {
-                    format!("EKS does not describe cluster {name:?}: allow eks:DescribeCluster, or set CLUSTER_ENDPOINT, CLUSTER_CA_BUNDLE and CLUSTER_CIDR")
+                    format!("eks:DescribeCluster failed for cluster {name:?}: allow it, or set CLUSTER_ENDPOINT, \
+                             CLUSTER_CA_BUNDLE and CLUSTER_CIDR")
                 });
             }
             Err(error) => {
-                log::warn!(error = daemon::error::chain(&error).as_str(); "EKS does not describe the cluster: allow eks:DescribeCluster, or set CLUSTER_CIDR, without which classes of family AL2023 are not ready");
+                log::warn!(error = daemon::error::chain(&error).as_str(); "eks:DescribeCluster failed: allow it, \
+                                                                           or set CLUSTER_CIDR, which \
+                                                                           EC2NodeClasses of family AL2023 need");
                 return Ok(None);
             }
         }
@@ -67,7 +70,7 @@ fn is_passing(error: &CloudError) -> bool {
 /// # Errors
 /// When it does not answer.
 pub async fn served_version(client: &Client) -> anyhow::Result<String> {
-    let version = client.apiserver_version().await.context("the API server does not tell its version")?;
+    let version = client.apiserver_version().await.context("failed to read the version of the API server")?;
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     Ok(format!("{}.{minor}", version.major))
 }
@@ -82,12 +85,12 @@ pub async fn follow_version(settings: Settings, client: Client, market: Arc<Offe
         };
         match found {
             Ok(version) if market.follow(&version) => {
-                log::info!(version = version.as_str(); "the cluster has another version");
+                log::info!(version = version.as_str(); "cluster version changed");
                 let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                 classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
             }
             Ok(_) => {}
-            Err(error) => log::warn!("the cluster's version is not known: {error:#}"),
+            Err(error) => log::warn!(error = daemon::error::chain(&error).as_str(); "cluster version is unknown"),
         }
     }
 }

@@ -73,15 +73,15 @@ impl NoticeKind {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::SpotInterrupted => "EC2 takes the spot instance back",
-            Self::RebalanceRecommendation => "EC2 recommends to leave the spot instance",
-            Self::InstanceStopped => "the instance stops, and not by us",
-            Self::InstanceTerminated => "the instance ends, and not by us",
-            Self::ScheduledChange => "AWS has scheduled a change of the instance",
-            Self::CapacityReservationInterrupted => "the capacity reservation of the instance is taken back",
-            Self::InstanceStatus => "the instance fails EC2's instance status checks",
-            Self::SystemStatus => "the instance's host fails EC2's system status checks",
-            Self::EventStatus => "EC2 has an event ahead for the instance",
+            Self::SpotInterrupted => "spot interruption warning",
+            Self::RebalanceRecommendation => "rebalance recommendation",
+            Self::InstanceStopped => "instance is stopping",
+            Self::InstanceTerminated => "instance is terminating",
+            Self::ScheduledChange => "scheduled change of the instance",
+            Self::CapacityReservationInterrupted => "capacity reservation interruption warning",
+            Self::InstanceStatus => "instance status check failed",
+            Self::SystemStatus => "system status check failed",
+            Self::EventStatus => "scheduled event of the instance",
         }
     }
 }

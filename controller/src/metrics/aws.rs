@@ -10,70 +10,71 @@ const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 
 /// Pools that were out of stock at launch.
 pub const LAUNCH_FAILURES: Metric = Metric {
     name: "karpenter_cloudprovider_instance_launch_failures_total",
-    help: "Errors in CreateFleet answers, by zone, capacity type and EC2's code",
+    help: "Errors in CreateFleet responses, by zone, capacity type and EC2 error code",
     kind: Kind::Counter,
     labels: &["zone", "capacity_type", "reason"],
 };
 /// Messages of the interruption queue.
 pub const MESSAGES_RECEIVED: Metric = Metric {
     name: "karpenter_interruption_received_messages_total",
-    help: "Messages received from the interruption queue, by kind (no_op: nothing for us, malformed: dropped unread)",
+    help: "Messages received from the interruption queue, by kind (no_op: not for this cluster, malformed: dropped)",
     kind: Kind::Counter,
     labels: &["message_type"],
 };
 /// Messages that are dealt with.
 pub const MESSAGES_DELETED: Metric = Metric {
     name: "karpenter_interruption_deleted_messages_total",
-    help: "Messages deleted from the interruption queue once nothing was left to do about them",
+    help: "Messages deleted from the interruption queue after they were handled",
     kind: Kind::Counter,
     labels: &[],
 };
 /// How long a message takes.
 pub const MESSAGE_DURATION: Metric = Metric {
     name: "karpenter_interruption_message_queue_duration_seconds",
-    help: "From an event to the moment when its claim was on its way out, in seconds",
+    help: "Seconds from an event to the deletion of its NodeClaim",
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
 };
 /// Instances that fail checks.
 pub const STATUS_UNHEALTHY: Metric = Metric {
     name: "karpenter_interruption_instance_status_unhealthy_total",
-    help: "Instances of ours that DescribeInstanceStatus called unwell, once an instance and kind until it is over",
+    help: "Instances that failed a status check or have a scheduled event, once per instance and kind",
     kind: Kind::Counter,
     labels: &["category"],
 };
 /// Whether the queue answers.
 pub const QUEUE_REACHABLE: Metric = Metric {
     name: "kerf_interruption_queue_reachable",
-    help: "1 while the interruption queue answers, 0 while it is missing, forbidden or silent; no value without a queue",
+    help: "1 while the interruption queue is reachable, else 0; no value without a queue",
     kind: Kind::Gauge,
     labels: &[],
 };
 /// Where prices come from.
 pub const PRICE_SOURCE: Metric = Metric {
     name: "kerf_prices_source",
-    help: "1 for the source of the prices of a capacity type, else 0: aws (its own answer), embedded (the table of us-east-1 that the program carries), on-demand (standing in for spot), table",
+    help: "1 for the source of the prices of a capacity type, else 0: aws, embedded (the built-in table of \
+           us-east-1), on-demand (used for spot), table",
     kind: Kind::Gauge,
     labels: &["capacity_type", "source"],
 };
 /// When prices were told.
 pub const PRICE_TIME: Metric = Metric {
     name: "kerf_prices_updated_timestamp_seconds",
-    help: "When AWS last told the prices of a capacity type, in seconds since 1970: time() less this is their age; absent until it has",
+    help: "Unix time of the last prices from AWS, by capacity type; absent before the first ones",
     kind: Kind::Gauge,
     labels: &["capacity_type"],
 };
 /// How many prices are known.
 pub const PRICES: Metric = Metric {
     name: "kerf_prices_count",
-    help: "Prices that are known, by capacity type: of spot one a type and zone",
+    help: "Known prices, by capacity type; spot has one per type and zone",
     kind: Kind::Gauge,
     labels: &["capacity_type"],
 };
 /// Questions for prices.
 pub const PRICE_REFRESHES: Metric = Metric {
     name: "kerf_prices_refreshes_total",
-    help: "Questions for prices, by capacity type and outcome: success, or failure, after which the known prices stay",
+    help: "Price updates, by capacity type and outcome (success, failure)",
     kind: Kind::Counter,
     labels: &["capacity_type", "outcome"],
 };
@@ -87,14 +88,15 @@ pub const CLOUD_CALLS: Metric = Metric {
 /// What our own limits cost.
 pub const CLOUD_WAITING: Metric = Metric {
     name: "kerf_cloud_waiting_seconds_total",
-    help: "Time that calls to EC2 waited for their turn within EC2's limits, in seconds, by action",
+    help: "Seconds that EC2 calls waited for the client-side rate limit, by action",
     kind: Kind::Counter,
     labels: &["call"],
 };
 /// How long calls take.
 pub const CLOUD_DURATION: Metric = Metric {
     name: "karpenter_cloudprovider_duration_seconds",
-    help: "How long AWS takes to answer a call, retries included, by action (method); the wait for its turn is not counted, and controller is empty",
+    help: "Seconds per AWS call, including retries and without the wait for the rate limit, by action (method); \
+           controller is empty",
     kind: Kind::Histogram(STEPS),
     labels: &["controller", "method", "provider"],
 };
@@ -108,7 +110,7 @@ pub const CLOUD_ERRORS: Metric = Metric {
 /// How many claims share a call.
 pub const BATCH_SIZE: Metric = Metric {
     name: "karpenter_cloudprovider_batcher_batch_size",
-    help: "Machines that one CreateFleet asks for; nobody waits for others to share a call",
+    help: "Instances per CreateFleet request",
     kind: Kind::Histogram(BATCHES),
     labels: &["batcher"],
 };

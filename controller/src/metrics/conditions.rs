@@ -35,22 +35,22 @@ macro_rules! conditions {
             },
             transitions: Metric {
                 name: concat!("operator_", $kind, "_status_condition_transitions_total"),
-                help: concat!("Conditions of ", $objects, " that turned, or came to be, by what they say since"),
+                help: concat!("Conditions of ", $objects, " that changed, by their new status"),
                 kind: Kind::Counter,
                 labels: &["type", "status", "reason"],
             },
             held: Metric {
                 name: concat!("operator_", $kind, "_status_condition_transition_seconds"),
-                help: concat!("For how long conditions of ", $objects, " had a status when they turned, in seconds"),
+                help: concat!("Seconds that conditions of ", $objects, " had their previous status"),
                 kind: Kind::Histogram(HELD),
                 labels: &["type", "status"],
             },
             current: Metric {
                 name: concat!("operator_", $kind, "_status_condition_current_status_seconds"),
                 help: concat!(
-                    "For how long a condition has been so, in seconds, of the one of all ",
+                    "Seconds since the last transition of a condition, of the one of all ",
                     $objects,
-                    " that has longest"
+                    " with the oldest transition"
                 ),
                 kind: Kind::Gauge,
                 labels: &["type", "status", "reason"],
@@ -58,16 +58,16 @@ macro_rules! conditions {
             ending: Metric {
                 name: concat!("operator_", $kind, "_termination_current_time_seconds"),
                 help: concat!(
-                    "For how long the one of all ",
+                    "Seconds since the deletion of the one of all ",
                     $objects,
-                    " that has been going longest is on its way out, in seconds"
+                    " that has been terminating for longest"
                 ),
                 kind: Kind::Gauge,
                 labels: &[],
             },
             ended: Metric {
                 name: concat!("operator_", $kind, "_termination_duration_seconds"),
-                help: concat!("From the deletion of ", $objects, " to their end, in seconds"),
+                help: concat!("Seconds from the deletion of ", $objects, " to their removal"),
                 kind: Kind::Histogram(ENDS),
                 labels: &[],
             },

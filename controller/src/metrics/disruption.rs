@@ -8,28 +8,30 @@ const SCORES: &[f64] = &[0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
 /// Moves that were begun.
 pub const DECISIONS: Metric = Metric {
     name: "karpenter_voluntary_disruption_decisions_total",
-    help: "Moves that were begun, by decision (delete, or replace: something comes first), reason and type of consolidation",
+    help: "Started commands, by decision (delete, replace), reason and type of consolidation",
     kind: Kind::Counter,
     labels: &["decision", "reason", "consolidation_type"],
 };
 /// The same by pool.
 pub const DECISIONS_BY_POOL: Metric = Metric {
     name: "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-    help: "Moves that were begun, for each pool that they take nodes from, by decision, reason and type of consolidation",
+    help: "Started commands per NodePool of their nodes, by decision, reason and type of consolidation",
     kind: Kind::Counter,
     labels: &["nodepool", "decision", "reason", "consolidation_type"],
 };
 /// How much moves save for what they disturb.
 pub const CONSOLIDATION_SCORE: Metric = Metric {
     name: "karpenter_consolidation_score",
-    help: "The share of its pool's cost that a move saves over the share of its pool's disruption that it causes, by decision (approved: begun, rejected: too little for policy Balanced), pool and policy",
+    help: "Balance score of commands: share of the pool's cost saved over share of its disruption caused, by \
+           decision (approved, rejected), pool and policy",
     kind: Kind::Histogram(SCORES),
     labels: &["decision", "nodepool", "policy"],
 };
 /// Moves that were weighed.
 pub const CONSOLIDATION_MOVES: Metric = Metric {
     name: "karpenter_consolidation_moves_total",
-    help: "Moves to save money that were begun (approved), and nodes whose move saves too little for policy Balanced (rejected), by pool and policy",
+    help: "Consolidation commands that were started (approved), and nodes whose savings are too small for policy \
+           Balanced (rejected), by pool and policy",
     kind: Kind::Counter,
     labels: &["decision", "nodepool", "policy"],
 };

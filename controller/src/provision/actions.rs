@@ -150,12 +150,12 @@ fn without(dropped: &[Preference]) -> String {
 /// Pools that the plan did not see, each with its own reason, as the end of a sentence.
 fn absent_pools(index: &Index, built: &Built) -> String {
     if index.pools.is_empty() {
-        return "; there is no NodePool: create one".to_owned();
+        return "; no NodePool exists: create one".to_owned();
     }
     let seen = |name: &str| built.snapshot.pools.iter().any(|pool| pool.name == name);
     let absent = index.pools.values().map(|pool| (key_of(pool.as_ref()), pool));
     let absent = absent.filter(|(name, pool)| !seen(name) && pool.spec.replicas.is_none());
-    absent.map(|(name, pool)| format!("; pool {name}: {}", why_absent(&name, pool, built))).collect()
+    absent.map(|(name, pool)| format!("; NodePool {name}: {}", why_absent(&name, pool, built))).collect()
 }
 
 fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
@@ -170,9 +170,9 @@ fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
         (Some(found), _) => format!("not ready, {}={}: {}", found.type_, found.status, found.message),
         (None, Some(_)) => {
             let class = &pool.spec.template.spec.node_class_ref.name;
-            format!("its node class {class} has no instance types yet, EC2 has not told them")
+            format!("EC2NodeClass {class}: instance types not loaded yet")
         }
-        (None, None) => "not ready, nobody has looked at it yet".to_owned(),
+        (None, None) => "not ready: NodePool has not been reconciled yet".to_owned(),
     }
 }
 

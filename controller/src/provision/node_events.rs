@@ -29,12 +29,12 @@ pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Event> {
     let mut notes = Vec::new();
     for planned in ripe.candidates.iter().filter_map(|position| plan.moves.get(*position)) {
         let nodes: Vec<String> = planned.nodes.iter().map(|leaver| leaver.node.clone()).collect();
-        let message = format!("To be taken away if nothing changes: {} ({})", named(&nodes), planned.reason);
+        let message = format!("Consolidation candidate: {} ({})", named(&nodes), planned.reason);
         nodes.iter().for_each(|node| notes.extend(of_node(index, node, reason::CONSOLIDATION_CANDIDATE, &message)));
     }
     for node in ripe.dropped.iter().flat_map(|dropped| &dropped.nodes) {
         let said = verdicts.get(node.as_str()).map(ToString::to_string);
-        let message = format!("This node {}", said.unwrap_or_else(|| "is not the plan's any more".to_owned()));
+        let message = format!("This node {}", said.unwrap_or_else(|| "is no longer a consolidation candidate".to_owned()));
         notes.extend(of_node(index, node, reason::CONSOLIDATION_REJECTED, &message));
     }
     for (name, verdict) in &plan.report.nodes {
@@ -124,8 +124,8 @@ fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
             pool.map(|pool| ObjectReference::to::<NodePool>(pool.as_ref())),
         ];
         let message = format!(
-            "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): none is repaired until it is clear why; \
-             look at what they share, and delete NodeClaims that should go all the same"
+            "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): repair is suspended; look for \
+             a common cause, and delete NodeClaims that should be replaced anyway"
         );
         let note = |object| Event::warning(object, reason::NODE_REPAIR_BLOCKED, message.clone());
         notes.extend(objects.into_iter().flatten().map(note));

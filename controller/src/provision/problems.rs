@@ -22,7 +22,7 @@ pub fn notes(index: &Index, built: &Built) -> Vec<Event> {
     });
     let of_pods = built.never_evicted.iter().filter_map(|held| {
         let pod = index.pods.get(&held.pod)?;
-        let message = format!("This pod will never be evicted, so its node is not given back: {}", held.why);
+        let message = format!("Pod can never be evicted, so its node cannot be disrupted: {}", held.why);
         Some(Event::warning(ObjectReference::to::<Pod>(pod.as_ref()), reason::NEVER_EVICTED, message))
     });
     of_objects.chain(of_pods).collect()

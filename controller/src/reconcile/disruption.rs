@@ -117,11 +117,11 @@ fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> DisruptedCla
 fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<String> {
     let name = || format!("pod {}/{}", pod.namespace(), pod.name());
     if pod.is_do_not_disrupt(now) {
-        return Some(format!("{} asks not to be disrupted since", name()));
+        return Some(format!("{} has karpenter.sh/do-not-disrupt since", name()));
     }
     let own = index.budgets_of(pod);
     let surges = !own.is_empty() && surges(index, claim, pod);
-    Some(format!("{} will never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
+    Some(format!("{} can never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
 }
 
 /// Decides about one move.
@@ -176,11 +176,11 @@ fn is_ready(view: &CommandView) -> bool {
 /// Why the move cannot go on.
 fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind) -> Option<String> {
     if let Some(half) = staying.iter().find(|leaver| why(&leaver.claim).is_none()) {
-        return Some(format!("the move was not begun in full: {} does not say why it goes", name(&half.claim)));
+        return Some(format!("the command was not started completely: {} has no reason", name(&half.claim)));
     }
     let lost = view.replacements.iter().find(|(_, found)| found.as_ref().is_none_or(|claim| is_going(claim)));
     if let Some((name, _)) = lost.filter(|_| kind.waits()) {
-        return Some(format!("its replacement {name} is gone"));
+        return Some(format!("replacement {name} was deleted"));
     }
     let held = staying.iter().filter(|leaver| heeds(&leaver.claim, kind)).find_map(|leaver| leaver.held_by.clone());
     if held.is_some() {
@@ -188,7 +188,7 @@ fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind)
     }
     let patience = patience(view.queued);
     let late = begun(staying).is_some_and(|begun| left(begun, patience, view.now).is_zero());
-    (late && !is_ready(view)).then(|| format!("its replacements were not ready within {} s", patience.as_secs()))
+    (late && !is_ready(view)).then(|| format!("replacements were not initialized within {} s", patience.as_secs()))
 }
 
 /// Whether what holds a pod holds the move too: drift and expiry go on where the drain has an end (core 4.14).
@@ -211,7 +211,8 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
     let mut steps: Vec<Operation> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
     steps.extend(staying.iter().filter_map(|leaver| unsay(&leaver.claim, view.now)));
     let notes = staying.iter().flat_map(|leaver| {
-        said_of(&leaver.claim, leaver.node.as_deref(), reason::DISRUPTION_BLOCKED, &format!("This node stays: {why}"))
+        said_of(&leaver.claim, leaver.node.as_deref(), reason::DISRUPTION_BLOCKED, &format!("Disruption rolled \
+                                                                                             back: {why}"))
     });
     steps.extend(notes.map(Operation::Note));
     let unmark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: null}}});
@@ -250,7 +251,7 @@ fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Operation> {
         (_, true) => None,
         (false, false) => note(reason::DISRUPTION_LAUNCHING, format!("Launching NodeClaim: {why}")),
         (true, false) => {
-            let message = "The nodes that it replaces go as soon as it is initialized".to_owned();
+            let message = "Replaced nodes are removed after its initialization".to_owned();
             note(reason::DISRUPTION_WAITING_READINESS, message)
         }
     }

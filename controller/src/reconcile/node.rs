@@ -230,13 +230,13 @@ fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
 fn report_draining(view: &NodeView, drain: &Drain, decision: &mut NodeDecision) {
     let progress = drain.progress();
     let message = match progress.remaining() {
-        0 => "waiting for late pods".to_owned(),
+        0 => "waiting for pods bound before the taint".to_owned(),
         left => format!("{left} pods left"),
     };
     say_draining(view, message, decision);
     if progress.blocked > 0 {
         let blocked: Vec<String> = drain.refusals().map(|refused| refused.to_string()).collect();
-        let message = format!("cannot evict {}", blocked.join("; "));
+        let message = format!("failed to evict {}", blocked.join("; "));
         decision.steps.push(Operation::Note(Event::warning(
             ObjectReference::to(view.node.as_ref()),
             reason::FAILED_DRAINING,

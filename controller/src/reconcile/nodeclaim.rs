@@ -249,8 +249,8 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
         );
     }
     let message = match &interruption.deadline {
-        Some(deadline) => format!("the instance goes at {deadline} ({})", interruption.reason),
-        None => format!("the instance goes ({})", interruption.reason),
+        Some(deadline) => format!("instance terminates at {deadline} ({})", interruption.reason),
+        None => format!("instance terminates ({})", interruption.reason),
     };
     steps.push(Operation::Note(Event::warning(
         ObjectReference::to(claim.as_ref()),
@@ -301,7 +301,7 @@ fn give_up_late(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClai
         };
         let left = time_left(found.last_transition_time.0, timeout, view.now);
         if left.is_zero() {
-            let message = format!("gave up after {} minutes: {}", timeout.as_secs() / 60, found.message);
+            let message = format!("timed out after {} minutes: {}", timeout.as_secs() / 60, found.message);
             decision.steps = vec![
                 Operation::Note(Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, message)),
                 delete(claim),
@@ -320,7 +320,7 @@ fn failure(claim: &NodeClaim, launched: &api::Condition) -> Registration {
     match claim.is_true(condition::LAUNCHED) {
         true => Registration::Bad {
             reason: reason::REGISTRATION_FAILED.to_owned(),
-            message: format!("the node of {} never registered", name(claim)),
+            message: format!("the node of {} did not register", name(claim)),
         },
         false => Registration::Bad { reason: launched.reason.clone(), message: launched.message.clone() },
     }

@@ -87,7 +87,7 @@ fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp
     let name = pool.spec.template.spec.node_class_ref.name.clone();
     let Some(class) = class else {
         let message =
-            format!("there is no EC2NodeClass {name:?}: create it or correct spec.template.spec.nodeClassRef");
+            format!("EC2NodeClass {name:?} does not exist: create it or correct spec.template.spec.nodeClassRef");
         pool.set_false(condition::NODE_CLASS_READY, reason::NODE_CLASS_NOT_FOUND, &message, now);
         return;
     };
@@ -104,7 +104,7 @@ fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp
             pool.set_false(condition::NODE_CLASS_READY, &ready.reason, &faults(class, &ready.message), now);
         }
         _ => {
-            let message = format!("EC2NodeClass {name:?} has not been looked at yet");
+            let message = format!("EC2NodeClass {name:?} has not been reconciled yet");
             pool.set_unknown(condition::NODE_CLASS_READY, reason::NODE_CLASS_READINESS_UNKNOWN, &message, now);
         }
     }
@@ -141,8 +141,8 @@ fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
         pool.clear(condition::DAEMONSETS_TOLERATE_AGENT_TAINT, view.now);
     } else {
         let message = format!(
-            "these DaemonSets do not tolerate {}:{} and start only after the agent has called the node ready: {}; \
-             add the toleration to those that nodes need in order to become ready, such as the CNI's",
+            "DaemonSets do not tolerate {}:{} and start only after the agent removes it: {}; add the toleration to \
+             those that nodes need to become ready, such as the CNI",
             taint.key,
             taint.effect,
             locked_out.join(", ")
@@ -175,7 +175,7 @@ fn judge_registrations(pool: &mut NodePool, view: &NodePoolView) {
         RegistrationHealth::Healthy => drop(pool.set_true(TYPE, view.now)),
         RegistrationHealth::Unhealthy { reason, message } => drop(pool.set_false(TYPE, reason, message, view.now)),
         RegistrationHealth::Unknown if is_renewed(view) => {
-            let message = "no node of this pool and class, as they are now, has registered yet";
+            let message = "no node with the current NodePool and EC2NodeClass registered yet";
             pool.set_unknown(TYPE, reason::AWAITING_RECONCILIATION, message, view.now);
         }
         RegistrationHealth::Unknown => {}

@@ -102,7 +102,7 @@ fn changed(it: &ContainerResize) -> impl Iterator<Item = (&'static str, i64, i64
 fn changes(resize: &Resize) -> String {
     let text = |it: &ContainerResize| {
         let one =
-            |(name, from, to)| format!("{name} {} and not {}", quantity::text(name, to), quantity::text(name, from));
+            |(name, from, to)| format!("{name} {} instead of {}", quantity::text(name, to), quantity::text(name, from));
         format!("{} requests {}", it.name, changed(it).map(one).collect::<Vec<_>>().join(", "))
     };
     resize.containers.iter().map(text).collect::<Vec<_>>().join("; ")

@@ -18,7 +18,7 @@ const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
 /// What the gates let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each gate is open or closed by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "each feature gate has its own value")]
 pub struct Gates {
     /// Replacing nodes that are sick.
     pub node_repair: bool,
@@ -52,7 +52,7 @@ pub(super) fn read(text: &str) -> Result<Written, String> {
         let (name, value) = parsed.ok_or_else(|| format!("{pair:?} is not NAME=true or NAME=false"))?;
         if !KNOWN.iter().any(|(known, _)| *known == name) {
             let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
-            return Err(format!("there is no feature gate {name:?}; known are {}", known.join(", ")));
+            return Err(format!("unknown feature gate {name:?}; known are {}", known.join(", ")));
         }
         all.push((name.to_owned(), value));
     }

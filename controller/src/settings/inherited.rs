@@ -49,10 +49,10 @@ impl Inherited {
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
         let wishes = [
-            (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT is not supported yet: zonal shifts are not followed"),
+            (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT has no effect: zonal shifts are not supported yet"),
             (
                 !self.ignore_dra_requests,
-                "IGNORE_DRA_REQUESTS=false is not supported yet: ResourceClaims of pods are not looked at",
+                "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet",
             ),
         ];
         wishes.iter().filter(|(wished, _)| *wished).map(|(_, sentence)| (*sentence).to_owned()).collect()

@@ -157,7 +157,7 @@ pub async fn send(client: Client, mut notes: UnboundedReceiver<Event>) {
         let namespace = note.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
         let api: Api<corev1::Event> = Api::namespaced(client.clone(), namespace);
         if let Err(error) = api.create(&PostParams::default(), &event(&note, jiff::Timestamp::now())).await {
-            log::debug!(reason = note.reason, error = daemon::error::chain(&error).as_str(); "an event was not taken");
+            log::debug!(reason = note.reason, error = daemon::error::chain(&error).as_str(); "failed to create event");
         }
     }
 }

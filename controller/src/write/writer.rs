@@ -103,10 +103,10 @@ pub struct PodRef {
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// Another replica leads: this one must not write.
-    #[error("not the leader any more")]
+    #[error("not the leader")]
     NotLeader,
     /// The API server said no, or nothing.
-    #[error("the API server did not take it")]
+    #[error("API request failed")]
     Kube(#[source] Box<kube::Error>),
     /// AWS said no, or nothing.
     #[error(transparent)]
@@ -327,7 +327,7 @@ impl Writer {
             Ok(patched) => self.remember(patched),
             Err(error) => {
                 let (pod, error) = (format!("{}/{}", pod.namespace, pod.name), daemon::error::chain(&error));
-                log::debug!(pod = pod.as_str(), node, error = error.as_str(); "kube-scheduler is not told where the pod is expected");
+                log::debug!(pod = pod.as_str(), node, error = error.as_str(); "failed to set nominatedNodeName");
             }
         }
     }

@@ -31,7 +31,7 @@ pub const SCALABLE_KINDS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"
     namespaced,
     status = "CapacityBufferStatus",
     derive = "PartialEq",
-    doc = "Room that is kept ready for pods to come.",
+    doc = "Capacity that is kept free for future pods.",
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

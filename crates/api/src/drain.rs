@@ -39,11 +39,11 @@ pub struct DrainRequest {
 pub enum InvalidRequest {
     /// It does not parse.
     #[error(
-        "the annotation kerf.sh/drain is no drain request: write JSON such as {{\"id\":\"1\",\"reason\":\"repair\"}}"
+        "invalid drain request in annotation kerf.sh/drain: write JSON such as {{\"id\":\"1\",\"reason\":\"repair\"}}"
     )]
     Json(#[source] serde_json::Error),
     /// Its id does not do.
-    #[error("the id {0:?} of the annotation kerf.sh/drain does not do: write 1 to 128 letters, digits and -_.:")]
+    #[error("invalid id {0:?} in annotation kerf.sh/drain: write 1 to 128 letters, digits and -_.:")]
     Id(String),
 }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_the_agent_says_is_read_up_to_the_sentence() {
         let said = DrainSaid { ids: vec!["a".into(), "b".into()], evicted: 3, forced: 1, left: 2 };
-        assert_eq!(DrainSaid::parse(&format!("{said}; held by PodDisruptionBudget x=y evicted=9")), said);
+        assert_eq!(DrainSaid::parse(&format!("{said}; blocked by PodDisruptionBudget x=y evicted=9")), said);
         assert_eq!(DrainSaid::parse("nothing of the kind"), DrainSaid::default());
     }
 }

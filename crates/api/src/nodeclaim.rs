@@ -23,7 +23,7 @@ use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
     category = "karpenter",
     status = "NodeClaimStatus",
     derive = "PartialEq",
-    doc = "One machine, from the wish for it to its end.",
+    doc = "One node, from its request to its termination.",
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

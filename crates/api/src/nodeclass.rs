@@ -41,7 +41,7 @@ use crate::{annotation, condition, duration};
     category = "karpenter",
     status = "EC2NodeClassStatus",
     derive = "PartialEq",
-    doc = "How machines are launched on EC2.",
+    doc = "EC2 settings for the launch of nodes.",
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

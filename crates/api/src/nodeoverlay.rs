@@ -23,7 +23,7 @@ use crate::{Operator, Quantity, Requirement, annotation, condition};
     category = "karpenter",
     status = "NodeOverlayStatus",
     derive = "PartialEq",
-    doc = "What some machines cost or have, beyond what the cloud says of them.",
+    doc = "A correction of price or capacity of instance types.",
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

@@ -26,7 +26,7 @@ use crate::{DurationText, Operator, Quantity, Requirement, Taint, annotation, co
     category = "karpenter",
     status = "NodePoolStatus",
     derive = "PartialEq",
-    doc = "A pool of nodes: which machines may be made for which pods, and how they may be taken away.",
+    doc = "A group of nodes: constraints for their launch and rules for their disruption.",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.nodes"),
     crates(kube_core = "::kube_core")
 )]

@@ -19,7 +19,7 @@ use crate::Quantity;
     plural = "nodeusages",
     category = "kerf",
     derive = "PartialEq",
-    doc = "What the node of the same name really uses, as the agent on it saw it.",
+    doc = "Measured utilization of the node with the same name, written by its agent.",
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]

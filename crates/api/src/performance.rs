@@ -25,7 +25,7 @@ pub enum InvalidFactors {
         entry: String,
     },
     /// The label is none that a factor can be given for.
-    #[error("{entry:?} speaks of {name:?}: write type, family, generation, arch or cpu-manufacturer")]
+    #[error("{entry:?} has unknown label {name:?}: write type, family, generation, arch or cpu-manufacturer")]
     Label {
         /// The entry as given.
         entry: String,
@@ -41,7 +41,7 @@ pub enum InvalidFactors {
         source: InvalidFactor,
     },
     /// An earlier entry speaks of the same machines.
-    #[error("{name}={value} is there more than once: keep one of them")]
+    #[error("{name}={value} is repeated: remove one of them")]
     Twice {
         /// Short name of the label.
         name: String,

@@ -32,7 +32,7 @@ pub enum InvalidSchedule {
         greatest: u32,
     },
     /// None of its months has any of its days.
-    #[error("{text:?} never comes: no month of it has such a day")]
+    #[error("{text:?} never matches: no month of it has such a day")]
     Never {
         /// The text as given.
         text: String,

@@ -21,7 +21,7 @@ pub const EMBEDDED_REGION: &str = "us-east-1";
 
 /// An answer that names no price at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the answer names no {market} price, the known prices stay; check that the region sells Linux machines")]
+#[error("no {market} price in the response, keeping the last prices; check that the region offers Linux instances")]
 pub struct NoPrices {
     /// `on-demand` or `spot`.
     pub market: &'static str,

@@ -276,7 +276,7 @@ async fn min_values_that_only_the_cut_to_sixty_types_breaks_go_by_the_policy() {
     let left = u32::try_from(of(&cheapest).len()).unwrap();
     assert!(world.choose(&sizes(left, &[])).is_ok());
     let refused = world.choose(&sizes(left + 1, &[]));
-    let why = format!("minValues of {} is {}, but only {left} values are left", label::INSTANCE_SIZE, left + 1);
+    let why = format!("minValues of {} is {}, but only {left} values are available", label::INSTANCE_SIZE, left + 1);
     assert_eq!(refused, Err(Refusal::InsufficientCapacity(why)));
     world.settings.min_values = MinValuesPolicy::BestEffort;
     let lowered = world.choose(&sizes(left + 1, &[])).unwrap();

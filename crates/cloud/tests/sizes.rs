@@ -109,7 +109,7 @@ fn the_operating_system_follows_the_family() {
         (AmiFamily::Windows2025, "10.0.26100"),
     ] {
         assert_eq!(shown("m5.large", family), (one("windows"), Some(one(build))));
-        assert_eq!(shown("m7g.large", family).0, Vec::<String>::new(), "there is no Windows for arm64");
+        assert_eq!(shown("m7g.large", family).0, Vec::<String>::new(), "no Windows for arm64");
     }
     assert_eq!(shown("m7g.large", AmiFamily::Bottlerocket), (one("linux"), None));
 }

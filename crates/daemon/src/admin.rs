@@ -60,7 +60,7 @@ pub async fn serve(listener: TcpListener, admin: Arc<dyn Admin>) -> Infallible {
                 .header_read_timeout(HEADER_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
             if let Err(error) = connection.await {
-                log::debug!("admin connection ended: {error}");
+                log::debug!(error:% = error; "admin connection ended");
             }
         });
     }

@@ -157,12 +157,12 @@ pub enum Skip {
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ended => "it had ended",
+            Self::Ended => "completed",
             Self::Mirror => "static pod",
             Self::Tolerates => "tolerates disruption",
             Self::DaemonSet => "DaemonSet",
-            Self::Stuck => "its deletion is stuck",
-            Self::Deadline => "the deadline came first",
+            Self::Stuck => "its deletion is blocked",
+            Self::Deadline => "the deadline passed",
             Self::Policy => "policy",
         })
     }

@@ -64,7 +64,7 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} evicted, {} forced, {} leaving, {} waiting, {} blocked, {} left alone",
+            "{} evicted, {} forced, {} terminating, {} waiting, {} blocked, {} ignored",
             self.evicted, self.forced, self.leaving, self.waiting, self.blocked, self.skipped
         )
     }
@@ -88,7 +88,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Evicted => f.write_str("evicted"),
             Self::Forced => f.write_str("forced"),
-            Self::Gone => f.write_str("gone by itself"),
+            Self::Gone => f.write_str("deleted by others"),
             Self::Left(why) => write!(f, "left ({why})"),
         }
     }
@@ -169,14 +169,14 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { evicted, forced, gone, left, seconds, .. } = self;
-        write!(f, "{evicted} evicted, {forced} forced, {gone} gone, {left} left alone in {seconds} s")?;
+        write!(f, "{evicted} evicted, {forced} forced, {gone} deleted by others, {left} ignored in {seconds} s")?;
         if !self.running.is_empty() {
             let named: Vec<&str> = self.running.iter().take(NAMED).map(String::as_str).collect();
             write!(f, "; still running: {} ({})", self.running.len(), named.join(", "))?;
         }
         if !self.blocked.is_empty() {
             let budgets = self.blocked.iter().take(NAMED).map(|(budget, pods)| format!("{budget} ({pods})"));
-            write!(f, "; held by PodDisruptionBudget {}", budgets.collect::<Vec<_>>().join(", "))?;
+            write!(f, "; blocked by PodDisruptionBudget {}", budgets.collect::<Vec<_>>().join(", "))?;
         }
         if self.volumes > 0 {
             write!(f, "; volumes still attached: {}", self.volumes)?;

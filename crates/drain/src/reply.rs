@@ -118,13 +118,13 @@ impl fmt::Display for Refused<'_> {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Budget => "its PodDisruptionBudget leaves no room",
-            Self::Busy => "the API server says to try later",
-            Self::SeveralBudgets => "several PodDisruptionBudgets select it",
-            Self::ServerError => "the API server failed",
-            Self::Forbidden => "the API server forbids it",
-            Self::Invalid => "the API server calls the request invalid",
-            Self::Unreachable => "the API server does not answer",
+            Self::Budget => "PodDisruptionBudget allows no disruption",
+            Self::Busy => "the API server returned 429",
+            Self::SeveralBudgets => "several PodDisruptionBudgets select the pod",
+            Self::ServerError => "the API server returned an internal error",
+            Self::Forbidden => "the API server returned 403 Forbidden",
+            Self::Invalid => "the API server returned 422 Invalid",
+            Self::Unreachable => "no response from the API server",
         })
     }
 }

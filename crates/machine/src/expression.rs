@@ -18,16 +18,16 @@ pub enum ExpressionError {
         problem: String,
     },
     /// It is longer than anybody's.
-    #[error("it has more than {limit} characters")]
+    #[error("longer than {limit} characters")]
     TooLong {
         /// The most that is read.
         limit: usize,
     },
     /// A number left 64 bits.
-    #[error("a number becomes too large")]
+    #[error("integer overflow")]
     Overflow,
     /// A division by zero, or a remainder.
-    #[error("something is divided by zero")]
+    #[error("division by zero")]
     DividedByZero,
 }
 

@@ -41,7 +41,7 @@ fn member<'a>(data: &'a [u8], unpacked: &mut Vec<u8>, most: usize) -> Result<&'a
     let content = unpacked.get(start..).unwrap_or_default();
     let whole = u32::try_from(content.len()).is_ok_and(|found| found.to_le_bytes() == length);
     if !whole || checksum(content).to_le_bytes() != sum {
-        return Err("its checksum is another");
+        return Err("wrong checksum");
     }
     Ok(trailer.1)
 }
@@ -52,7 +52,7 @@ fn header(data: &[u8]) -> Result<&[u8], &'static str> {
     let (fixed, mut rest) = data.split_at_checked(10).ok_or(CUT)?;
     let [first, second, method, flags, ..] = fixed else { return Err(CUT) };
     if [*first, *second] != MAGIC || *method != DEFLATE || flags & RESERVED != 0 {
-        return Err("its header is not that of gzip");
+        return Err("no gzip header");
     }
     if flags & EXTRA != 0 {
         let (length, more) = rest.split_first_chunk::<2>().ok_or(CUT)?;

@@ -225,7 +225,7 @@ pub enum NodeConfigError {
         hint: String,
     },
     /// A text inside the document that is no TOML.
-    #[error("line {line}, {field}: line {inner_line} of its text is no TOML: {problem}")]
+    #[error("line {line}, {field}: invalid TOML in line {inner_line}: {problem}")]
     NotToml {
         /// 1-based line of the field.
         line: u64,
@@ -286,10 +286,10 @@ impl NodeConfig {
     pub fn validate(&self) -> Result<(), NodeConfigError> {
         let cluster = &self.spec.cluster;
         let required = [
-            ("spec.cluster.name", &cluster.name, "name the EKS cluster to join"),
-            ("spec.cluster.apiServerEndpoint", &cluster.api_server_endpoint, "give the URL of its API server"),
-            ("spec.cluster.certificateAuthority", &cluster.certificate_authority, "give its CA bundle as base64"),
-            ("spec.cluster.cidr", &cluster.cidr, "give its service CIDR, such as 10.100.0.0/16"),
+            ("spec.cluster.name", &cluster.name, "set it to the name of the EKS cluster"),
+            ("spec.cluster.apiServerEndpoint", &cluster.api_server_endpoint, "set it to the URL of the API server"),
+            ("spec.cluster.certificateAuthority", &cluster.certificate_authority, "set it to the CA bundle in base64"),
+            ("spec.cluster.cidr", &cluster.cidr, "set it to the service CIDR, such as 10.100.0.0/16"),
         ];
         for (field, value, cure) in required {
             if value.is_empty() {
@@ -297,7 +297,7 @@ impl NodeConfig {
             }
         }
         if cluster.on_outpost() && cluster.id.is_empty() {
-            let cure = "give the cluster's id, which Outposts need";
+            let cure = "set it to the id of the cluster, which Outposts require";
             return Err(NodeConfigError::Missing { field: "spec.cluster.id", cure });
         }
         cluster.ca_bundle()?;
@@ -321,7 +321,7 @@ impl Cluster {
         STANDARD.decode(text).map_err(|_| NodeConfigError::Invalid {
             field: "spec.cluster.certificateAuthority",
             value: quote(&self.certificate_authority),
-            cure: "give the CA bundle as base64",
+            cure: "write the CA bundle in base64",
         })
     }
 
@@ -333,7 +333,7 @@ impl Cluster {
         dns_ip(&self.cidr).ok_or_else(|| NodeConfigError::Invalid {
             field: "spec.cluster.cidr",
             value: quote(&self.cidr),
-            cure: "give the cluster's service CIDR, such as 10.100.0.0/16",
+            cure: "write the service CIDR of the cluster, such as 10.100.0.0/16",
         })
     }
 }

@@ -80,11 +80,11 @@ pub struct Density {
 /// Why an expression gives no number of pods.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 enum DensityError {
-    #[error("it cannot be worked out: {0}")]
+    #[error("cannot be evaluated: {0}")]
     Expression(ExpressionError),
-    #[error("its value is {0}, which is no number of pods")]
+    #[error("the value {0} is not a number of pods")]
     OutOfRange(i64),
-    #[error("the interface limits of this instance type are not known")]
+    #[error("unknown interface limits of this instance type")]
     NoLimits,
 }
 
@@ -102,7 +102,7 @@ pub fn density(limits: Option<InterfaceLimits>, expression: &str) -> Density {
         Ok(pods) => Density { pods, warning: None },
         Err(error) => {
             let why = problem(&error.to_string());
-            let warning = format!("spec.kubelet.maxPodsExpression is not followed, {usual} pods are the limit: {why}");
+            let warning = format!("spec.kubelet.maxPodsExpression is ignored, maxPods is {usual}: {why}");
             Density { pods: usual, warning: Some(warning) }
         }
     }

@@ -41,10 +41,10 @@ pub struct UserData {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UserDataError {
     /// Nothing, or white space.
-    #[error("user data is empty; put a NodeConfig there, plain or as a MIME part {NODE_CONFIG_TYPE}")]
+    #[error("user data is empty; write a NodeConfig, plain or as a MIME part {NODE_CONFIG_TYPE}")]
     Empty,
     /// Bytes that are neither text nor gzip nor base64.
-    #[error("{what} is neither text nor gzip nor base64: byte {offset} is no UTF-8; check how it was encoded")]
+    #[error("{what} is neither text nor gzip nor base64: byte {offset} is not UTF-8; check its encoding")]
     NotText {
         /// What was read.
         what: String,
@@ -52,7 +52,7 @@ pub enum UserDataError {
         offset: usize,
     },
     /// A gzip stream that is damaged.
-    #[error("{what} begins like gzip but cannot be unpacked ({problem}); compress it again")]
+    #[error("{what} is invalid gzip ({problem}); compress it again")]
     Gzip {
         /// What was read.
         what: String,
@@ -60,13 +60,13 @@ pub enum UserDataError {
         problem: String,
     },
     /// A gzip stream that grows beyond [`UNPACKED_LIMIT`].
-    #[error("{what} unpacks to more than {UNPACKED_LIMIT} bytes; no NodeConfig needs that, so it is refused")]
+    #[error("{what} unpacks to more than {UNPACKED_LIMIT} bytes, the limit of a NodeConfig")]
     TooLarge {
         /// What was read.
         what: String,
     },
     /// A broken MIME document.
-    #[error("user data begins like MIME but is not readable multipart")]
+    #[error("user data is invalid MIME multipart")]
     Mime(#[source] MimeError),
     /// A NodeConfig or a settings part that cannot be read.
     #[error("{what} cannot be used")]

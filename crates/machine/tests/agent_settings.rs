@@ -62,7 +62,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_cure() {
     let rows = [
         ("gates: {csi: [a]}".to_owned(), "gates", "csi"),
         ("gates:\n  devices: [gpu]\n".to_owned(), "gates", "nvidia.com/gpu"),
-        ("gates:\n  csiDrivers: [a, a]\n".to_owned(), "gates", "\"a\" is there twice"),
+        ("gates:\n  csiDrivers: [a, a]\n".to_owned(), "gates", "\"a\" is repeated"),
         ("gates:\n  daemonSets:\n  - {name: d, selector: {}}\n".to_owned(), "gates", "name its pods' labels"),
         ("gates:\n  cni: {configDir: etc}\n".to_owned(), "gates", "begin it with /"),
         (probe("period: 1s"), "gates.probes[0]", "exactly one of file, socket, tcp and http"),

@@ -253,7 +253,7 @@ fn the_users_wishes_over_an_orchestrators_defaults() {
 fn text_that_is_no_toml_is_named_with_both_lines() {
     let text = format!("{HEAD}spec:\n  containerd:\n    config: |\n      version = 2\n      [grpc\n");
     let error = parse(&text).unwrap_err().to_string();
-    assert!(error.starts_with("line 5, spec.containerd.config: line 2 of its text is no TOML: "), "{error}");
+    assert!(error.starts_with("line 5, spec.containerd.config: invalid TOML in line 2: "), "{error}");
 }
 
 #[test]

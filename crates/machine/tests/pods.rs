@@ -83,17 +83,17 @@ fn density_by_expression() {
 fn an_expression_that_gives_no_number_of_pods_is_said_and_not_followed() {
     let limits = Some(InterfaceLimits { interfaces: 3, ipv4_per_interface: 6 });
     for (expression, limits, pods, reason) in [
-        ("99 - fake_variable", limits, 17, "it cannot be worked out: column 6: there is no `fake_variable`"),
-        ("max_pods - 17", limits, 17, "its value is 0, which is no number of pods"),
-        ("-max_pods", limits, 17, "its value is -17, which is no number of pods"),
-        ("2147483648", limits, 17, "its value is 2147483648, which is no number of pods"),
-        ("9223372036854775807 * 2", limits, 17, "it cannot be worked out: a number becomes too large"),
-        ("max_pods > 2", limits, 17, "it cannot be worked out: column 1: the result must be an integer"),
-        ("max_pods", None, 110, "the interface limits of this instance type are not known"),
+        ("99 - fake_variable", limits, 17, "cannot be evaluated: column 6: there is no `fake_variable`"),
+        ("max_pods - 17", limits, 17, "the value 0 is not a number of pods"),
+        ("-max_pods", limits, 17, "the value -17 is not a number of pods"),
+        ("2147483648", limits, 17, "the value 2147483648 is not a number of pods"),
+        ("9223372036854775807 * 2", limits, 17, "cannot be evaluated: integer overflow"),
+        ("max_pods > 2", limits, 17, "cannot be evaluated: column 1: the result must be an integer"),
+        ("max_pods", None, 110, "unknown interface limits of this instance type"),
     ] {
         let found = density(limits, expression);
         assert_eq!(found.pods, pods, "{expression}");
-        let expected = format!("spec.kubelet.maxPodsExpression is not followed, {pods} pods are the limit: {reason}");
+        let expected = format!("spec.kubelet.maxPodsExpression is ignored, maxPods is {pods}: {reason}");
         assert!(found.warning.as_ref().is_some_and(|warning| warning.starts_with(&expected)), "{:?}", found.warning);
     }
 }

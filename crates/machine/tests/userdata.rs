@@ -88,7 +88,7 @@ fn bad_input_says_what_is_wrong_and_where() {
         (
             "cut off",
             part("text/plain", "y")[..90].to_vec(),
-            "user data begins like MIME but is not readable multipart: the closing line",
+            "user data is invalid MIME multipart: the closing line",
         ),
         (
             "no NodeConfig",

@@ -88,17 +88,18 @@ impl BufferTrouble {
 impl fmt::Display for BufferTrouble {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTemplate => out.write_str("it names no template: set spec.podTemplateRef or spec.scalableRef"),
+            Self::NoTemplate => out.write_str("no pod template: set spec.podTemplateRef or spec.scalableRef"),
             Self::TemplateMissing { name } => write!(out, "PodTemplate {name} does not exist: create it"),
             Self::UnknownKind { kind } => {
-                write!(out, "a buffer cannot follow a {kind}: name a Deployment, ReplicaSet or StatefulSet")
+                write!(out, "unsupported kind {kind} in spec.scalableRef: use a Deployment, ReplicaSet or StatefulSet")
             }
             Self::ScalableMissing { kind, name } => write!(out, "{kind} {name} does not exist: create it"),
             Self::NoSize => out.write_str(
-                "nothing says how many pods are to come: set spec.replicas, spec.percentage of a workload, or a limit on what the pods request",
+                "unknown number of pods: set spec.replicas, spec.percentage of a workload, or spec.limits on a \
+                 resource that the pods request",
             ),
             Self::Quantity { text } => write!(out, "{text:?} is not a quantity: write an integer or decimal such as 2 or 4Gi"),
-            Self::Pod { reason } => write!(out, "no node can be made for its pods: {reason}"),
+            Self::Pod { reason } => write!(out, "no node can be launched for its pods: {reason}"),
         }
     }
 }
@@ -143,10 +144,10 @@ impl Provisioning {
 impl fmt::Display for Provisioning {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FitsExistingCapacity => out.write_str("all its pods have room"),
-            Self::RequiresNewCapacity { missing, of } => write!(out, "{missing} of its {of} pods need new nodes"),
-            Self::NotReadyForProvisioning => out.write_str("its template or size is not known"),
-            Self::BufferEmpty => out.write_str("it asks for no pods"),
+            Self::FitsExistingCapacity => out.write_str("capacity is available for all pods"),
+            Self::RequiresNewCapacity { missing, of } => write!(out, "{missing} of {of} pods need new nodes"),
+            Self::NotReadyForProvisioning => out.write_str("unknown template or size"),
+            Self::BufferEmpty => out.write_str("zero pods requested"),
         }
     }
 }

@@ -137,36 +137,37 @@ impl fmt::Display for VolumeTrouble {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => out.write_str("does not exist: create it"),
-            Self::Terminating => out.write_str("is being deleted: create it anew once it is gone"),
-            Self::Lost => out.write_str("has lost its volume for good: restore the data into a new claim"),
+            Self::Terminating => out.write_str("is being deleted: create it again after its deletion"),
+            Self::Lost => out.write_str("has lost its volume: restore the data into a new claim"),
             Self::VolumeMissing { volume } => {
                 write!(
                     out,
-                    "is bound to volume {volume}, which does not exist: restore the volume or create the claim anew"
+                    "is bound to volume {volume}, which does not exist: restore the volume or create the claim again"
                 )
             }
             Self::VolumeTerminating { volume } => {
-                write!(out, "is bound to volume {volume}, which is being deleted: create the claim anew")
+                write!(out, "is bound to volume {volume}, which is being deleted: create the claim again")
             }
             Self::Binding { volume } => {
-                write!(out, "names volume {volume} but is not bound to it yet: look at the claim's events")
+                write!(out, "names volume {volume} but is not bound to it yet: check the events of the claim")
             }
             Self::Nowhere { volume } => {
                 write!(out, "is bound to volume {volume}, whose node affinity selects no node: correct the volume")
             }
             Self::NoClass => {
-                out.write_str("is unbound and has no storage class: create a volume for it or name a class")
+                out.write_str("is unbound and has no storage class: create a volume for it or set a class")
             }
             Self::NoDefaultClass => {
-                out.write_str("names no storage class and there is no default one: name one or mark one as default")
+                out.write_str("has no storage class and no default class exists: set one or mark one as default")
             }
-            Self::ClassMissing { class } => write!(out, "names storage class {class}, which does not exist: create it"),
+            Self::ClassMissing { class } => write!(out, "has storage class {class}, which does not exist: create it"),
             Self::InUse { pod } => {
-                write!(out, "is for one pod only and pod {pod} has it: it is free once that pod is gone")
+                write!(out, "is ReadWriteOncePod and used by pod {pod}: it is free after the deletion of that pod")
             }
             Self::Immediate { class } => write!(
                 out,
-                "is not bound yet though storage class {class} binds at once: look at its provisioner, or let the class wait for the first consumer"
+                "is not bound yet though storage class {class} binds immediately: check its provisioner, or use \
+                 WaitForFirstConsumer"
             ),
         }
     }
@@ -175,24 +176,25 @@ impl fmt::Display for VolumeTrouble {
 impl fmt::Display for IgnoredReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OptedOut => out.write_str("it asks for nodes that no pool made"),
-            Self::Gated { gate } => write!(out, "it waits for scheduling gate {gate} to be lifted"),
-            Self::Preempting { node } => write!(out, "the scheduler makes room for it on node {node}"),
+            Self::OptedOut => out.write_str("it requires nodes without a NodePool"),
+            Self::Gated { gate } => write!(out, "it has scheduling gate {gate}"),
+            Self::Preempting { node } => write!(out, "kube-scheduler preempts pods for it on node {node}"),
             Self::DeviceClaim => {
-                out.write_str("it claims devices by name, which is not supported: ask for an extended resource instead")
+                out.write_str("ResourceClaims are not supported: request an extended resource instead")
             }
-            Self::Quantity { text } => write!(out, "its request {text:?} is not a quantity"),
-            Self::MatchFields => out.write_str("its node affinity uses matchFields, which a new node cannot promise"),
-            Self::Comparison { key } => write!(out, "it compares label {key} with something that is not one integer"),
+            Self::Quantity { text } => write!(out, "invalid request {text:?}: not a quantity"),
+            Self::MatchFields => out.write_str("its node affinity uses matchFields, which no new node can satisfy"),
+            Self::Comparison { key } => write!(out, "its requirement on label {key} needs exactly one integer"),
             Self::Values { key } => {
-                write!(out, "its requirement on label {key} has no values, or some where none belong")
+                write!(out, "its requirement on label {key} has an invalid list of values")
             }
-            Self::RestrictedLabel { key } => write!(out, "label {key} is Karpenter's own and cannot be asked for"),
+            Self::RestrictedLabel { key } => write!(out, "label {key} is restricted"),
             Self::NoNode => out.write_str("its required node affinity has only empty terms, which select no node"),
             Self::Volume { claim, trouble } => write!(out, "volume claim {claim} {trouble}"),
-            Self::DoNotDisrupt => out.write_str("its node is leaving, but it asks not to be disrupted"),
+            Self::DoNotDisrupt => out.write_str("its node is being removed, but it has annotation \
+                                                 karpenter.sh/do-not-disrupt"),
             Self::BlockedByBudget => {
-                out.write_str("its node is leaving, but its PodDisruptionBudgets never allow an eviction")
+                out.write_str("its node is being removed, but its PodDisruptionBudgets never allow an eviction")
             }
         }
     }

@@ -65,7 +65,8 @@ impl fmt::Display for OverlayTrouble {
             Self::Invalid { message } => out.write_str(message),
             Self::Conflict { with, pool, instance_type, subject } => write!(
                 out,
-                "overlay {with} of the same weight says something of {subject} of {instance_type} in pool {pool} too: give one of them another weight"
+                "conflict with NodeOverlay {with} of the same weight in {subject} of {instance_type} in NodePool \
+                 {pool}: change one of the weights"
             ),
         }
     }

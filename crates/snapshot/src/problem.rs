@@ -10,7 +10,7 @@ use api::reason;
 pub enum Problem {
     /// A pool whose node class offers nothing (yet).
     #[error(
-        "NodePool {pool}: node class {class} has no instance types yet, so the pool takes no pods; look at the class's conditions"
+        "NodePool {pool}: EC2NodeClass {class} has no instance types yet; check its conditions"
     )]
     NoCatalogue {
         /// The pool.
@@ -20,7 +20,8 @@ pub enum Problem {
     },
     /// An amount that is not a quantity; it counts as absent.
     #[error(
-        "{kind} {name}: the amount of {resource} is not a quantity and is left out; write an integer or decimal with an optional suffix"
+        "{kind} {name}: the amount of {resource} is not a quantity and is ignored; write an integer or decimal \
+         with an optional suffix"
     )]
     Quantity {
         /// Such as `Node`.
@@ -31,7 +32,8 @@ pub enum Problem {
         resource: String,
     },
     /// A bound pod whose requests cannot be read; its node's room is overestimated.
-    #[error("Pod {pod}: a request is not a quantity, so the room on node {node} is overestimated; delete the pod")]
+    #[error("Pod {pod}: a request is not a quantity, so the free capacity of node {node} is overestimated; delete \
+             the pod")]
     BoundPod {
         /// `namespace/name`.
         pod: String,
@@ -39,7 +41,7 @@ pub enum Problem {
         node: String,
     },
     /// A DaemonSet that cannot be translated; its overhead is not reserved on new nodes.
-    #[error("DaemonSet {name}: {reason}; its pods are not counted on new nodes until the template is corrected")]
+    #[error("DaemonSet {name}: {reason}; its overhead is not reserved on new nodes until the template is corrected")]
     Daemon {
         /// `namespace/name`.
         name: String,
@@ -55,7 +57,7 @@ pub enum Problem {
         fault: DisruptionFault,
     },
     /// A duration of a claim that cannot be read counts as absent.
-    #[error("NodeClaim {claim}: {field} counts as absent: {error}")]
+    #[error("NodeClaim {claim}: {field} is ignored: {error}")]
     Claim {
         /// The claim.
         claim: String,
@@ -66,7 +68,8 @@ pub enum Problem {
     },
     /// A pod's wish to be left in peace that cannot be read protects nothing.
     #[error(
-        "Pod {pod}{}: annotation karpenter.sh/do-not-disrupt protects nothing: {text:?} is neither true nor a time from the pod's start above 0, such as 4h",
+        "Pod {pod}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is neither true nor a duration \
+         above 0 since the start of the pod, such as 4h",
         and_others(*.others)
     )]
     DoNotDisrupt {
@@ -78,7 +81,7 @@ pub enum Problem {
         text: String,
     },
     /// A pod's time of rest that cannot be read counts as none.
-    #[error("Pod {pod}{}: annotation kerf.sh/disrupt-at-most-once-per counts as absent: {error}", and_others(*.others))]
+    #[error("Pod {pod}{}: annotation kerf.sh/disrupt-at-most-once-per is ignored: {error}", and_others(*.others))]
     Rest {
         /// `namespace/name` of the first pod that says it.
         pod: String,
@@ -88,7 +91,7 @@ pub enum Problem {
         error: InvalidSpan,
     },
     /// What a pod requested before it was lowered cannot be read, so its requests stay as they are.
-    #[error("Pod {pod}: {error}; until then its requests stay as they are")]
+    #[error("Pod {pod}: {error}; the pod is not resized until then")]
     Requested {
         /// `namespace/name`.
         pod: String,
@@ -96,7 +99,7 @@ pub enum Problem {
         error: api::objects::InvalidRequested,
     },
     /// What a pod says of changes of its requests cannot be read.
-    #[error("Pod {pod}{}: annotation kerf.sh/resize counts as absent: {text:?} is not a word that it knows; write never", and_others(*.others))]
+    #[error("Pod {pod}{}: annotation kerf.sh/resize is ignored: unknown value {text:?}; write never", and_others(*.others))]
     Resize {
         /// `namespace/name` of the first pod that says it.
         pod: String,
@@ -106,7 +109,7 @@ pub enum Problem {
         text: String,
     },
     /// What a pod says of a copy before it goes cannot be read.
-    #[error("Pod {pod}{}: annotation kerf.sh/surge counts as absent: {text:?} is neither true nor false", and_others(*.others))]
+    #[error("Pod {pod}{}: annotation kerf.sh/surge is ignored: {text:?} is neither true nor false", and_others(*.others))]
     Surge {
         /// `namespace/name` of the first pod that says it.
         pod: String,
@@ -117,7 +120,8 @@ pub enum Problem {
     },
     /// A `consolidateAfter` that is not a duration counts as `Never`.
     #[error(
-        "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is removed; write 30s, 10m or Never"
+        "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is consolidated; write 30s, 10m \
+         or Never"
     )]
     ConsolidateAfter {
         /// The pool.
@@ -126,7 +130,7 @@ pub enum Problem {
         text: String,
     },
     /// A node fee that is not a price counts as none.
-    #[error("NodePool {pool}: annotation kerf.sh/node-fee counts as 0: {error}")]
+    #[error("NodePool {pool}: annotation kerf.sh/node-fee is ignored: {error}")]
     NodeFee {
         /// The pool.
         pool: String,
@@ -134,7 +138,7 @@ pub enum Problem {
         error: api::price::InvalidPrice,
     },
     /// What a pod says of its workload's split cannot be read and does not count.
-    #[error("Pod {pod}{}: {error}; until then it does not count", and_others(*.others))]
+    #[error("Pod {pod}{}: {error}; the annotation is ignored until then", and_others(*.others))]
     Mix {
         /// `namespace/name` of the first pod that says it.
         pod: String,
@@ -145,7 +149,8 @@ pub enum Problem {
     },
     /// A Node's wish to be left in peace that cannot be read protects nothing.
     #[error(
-        "Node {node}{}: annotation karpenter.sh/do-not-disrupt protects nothing: {text:?} is not true, and a time counts on pods only",
+        "Node {node}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is not true, and durations are \
+         supported on pods only",
         and_others(*.others)
     )]
     NodeDoNotDisrupt {
@@ -157,7 +162,7 @@ pub enum Problem {
         text: String,
     },
     /// A pod that no eviction will ever take, for the API server would refuse each.
-    #[error("Pod {pod}{}: it will never be evicted, so its node is not given back: {why}", and_others(*.others))]
+    #[error("Pod {pod}{}: can never be evicted, so its node cannot be disrupted: {why}", and_others(*.others))]
     NeverEvicted {
         /// `namespace/name` of the first of them.
         pod: String,
@@ -167,7 +172,7 @@ pub enum Problem {
         why: Unevictable,
     },
     /// A PodDisruptionBudget that is about no pod.
-    #[error("PodDisruptionBudget {budget}: it selects no pod, so it protects nothing: {}", missing(*.asks))]
+    #[error("PodDisruptionBudget {budget}: selects no pod: {}", missing(*.asks))]
     SelectsNothing {
         /// `namespace/name`.
         budget: String,
@@ -176,7 +181,8 @@ pub enum Problem {
     },
     /// A Node that says whose pool it is, and has no NodeClaim.
     #[error(
-        "Node {node}{}: label karpenter.sh/nodepool says {pool:?}, but there is no NodeClaim of it, so it is neither given back nor replaced; give its NodeClaim too, or delete the Node, or take the label away",
+        "Node {node}{}: label karpenter.sh/nodepool is {pool:?}, but no NodeClaim exists, so it is never \
+         disrupted; add its NodeClaim, or delete the Node, or remove the label",
         and_others(*.others)
     )]
     Unclaimed {
@@ -188,7 +194,7 @@ pub enum Problem {
         pool: String,
     },
     /// What an agent says of its node's use does not count.
-    #[error("NodeUsage {node}{}: {why}; it does not count, so nobody knows what the node really uses", and_others(*.others))]
+    #[error("NodeUsage {node}{}: ignored: {why}", and_others(*.others))]
     Usage {
         /// The first of the Nodes, by name.
         node: String,
@@ -198,7 +204,7 @@ pub enum Problem {
         why: WhyUnused,
     },
     /// Performance factors that cannot be read do not count.
-    #[error("NodePool {pool}: annotation kerf.sh/performance-factors does not count: {error}{}", cause(error))]
+    #[error("NodePool {pool}: annotation kerf.sh/performance-factors is ignored: {error}{}", cause(error))]
     PerformanceFactors {
         /// The pool.
         pool: String,
@@ -211,13 +217,13 @@ pub enum Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhyUnused {
     /// It was measured too long ago: the agent is silent, or a dump is old.
-    #[error("it was measured 15 minutes ago or more")]
+    #[error("report is older than 15 minutes")]
     Stale,
     /// It was measured later than now: a clock is wrong.
-    #[error("it was measured 2 minutes ahead of now or more, so a clock is wrong")]
+    #[error("report is more than 2 minutes in the future, check the clocks")]
     Ahead,
     /// It names another machine.
-    #[error("it is of another instance than its node's, which had the name before")]
+    #[error("report belongs to another instance that had the same name")]
     OtherInstance,
 }
 
@@ -328,8 +334,8 @@ impl Problem {
 /// What a budget's author should look at.
 fn missing(asks: bool) -> &'static str {
     match asks {
-        true => "compare its selector with the labels of the pods that it is for, unless these are scaled to none",
-        false => "write spec.selector; an empty one, {}, is for all pods of its namespace",
+        true => "compare its selector with the labels of its pods, unless they are scaled to zero",
+        false => "set spec.selector; an empty one, {}, selects all pods of its namespace",
     }
 }
 

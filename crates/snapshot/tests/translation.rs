@@ -277,7 +277,7 @@ fn reasons_are_plain_sentences() {
     let trouble = VolumeTrouble::ClassMissing { class: "fast".to_owned() };
     let volume = ignored(IgnoredReason::Volume { claim: "default/data".to_owned(), trouble });
     assert!(!opted_out.deserves_event() && volume.deserves_event());
-    let said = "volume claim default/data names storage class fast, which does not exist: create it";
+    let said = "volume claim default/data has storage class fast, which does not exist: create it";
     assert_eq!(volume.reason.to_string(), said);
 }
 

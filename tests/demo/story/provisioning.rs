@@ -126,7 +126,7 @@ async fn launch(told: &mut Told) -> Result<()> {
     let unschedulable = waited.iter().find(|seen| seen.object.is_unschedulable()).map(|seen| seen.at);
     if let (Some(pending), Some(call)) = (unschedulable, asked.first()) {
         let took = Duration::try_from(call.at.duration_since(pending)).unwrap_or_default();
-        teller.figure("first pod unschedulable -> CreateFleet answered", took);
+        teller.figure("first pod unschedulable -> CreateFleet returned", took);
     }
     let enough = async {
         let (claims, machines) = (look.claims().await?.len(), stage.ec2.machines().len());

@@ -104,7 +104,7 @@ func (r *referee) place(ctx context.Context, given *placement, answer *verdict) 
 	return r.bind(pod, given.Node)
 }
 
-// search looks for nodes on which a pod without a place would be put.
+// search looks for nodes on which a pod unschedulable would be put.
 func (r *referee) search(ctx context.Context, given *cluster, pending *v1.Pod, answer *verdict) error {
 	pod, err := admit(ctx, pending)
 	if err != nil {

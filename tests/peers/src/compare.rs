@@ -70,7 +70,7 @@ pub fn compare(name: &str, folder: &Path, karpenter: &Karpenter) -> anyhow::Resu
 /// Has the plan judged by code that shares nothing with the planner.
 pub(crate) fn checked(name: &str, snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<()> {
     match planner::check(snapshot, plan).first() {
-        Some(finding) => anyhow::bail!("{name}: the plan breaks its own rules: {finding}"),
+        Some(finding) => anyhow::bail!("{name}: plan validation failed: {finding}"),
         None => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ const USAGE: &str =
     "usage: peers [--quick]          everything: writes target/peers/planner.json, disruption.json and docs/performance.md
        peers fixtures FOLDER [WORKLOAD...]  pods and catalogues of the workloads, as files
        peers bound [WORKLOAD...]  cost of Kerf's plans over the lower bound, one line a workload
-       peers disruption           taking nodes away: writes target/peers/disruption.json and its part of docs/performance.md
+       peers disruption           disrupting nodes: writes target/peers/disruption.json and its part of docs/performance.md
        peers live                 writes what `make peers-live` measured last into docs/performance.md
        peers consolidation | give-back | drift    one part of that
        peers day SEED             the simulated day and its cost over the hourly lower bound

@@ -104,7 +104,7 @@ impl Question {
                 return Err(format!("the parameter {name} is not allowed"));
             }
             if parameters.insert(name.to_owned(), decoded(value)).is_some() {
-                return Err(format!("the parameter {name} is there twice"));
+                return Err(format!("the parameter {name} is repeated"));
             }
         }
         Ok(Self {

@@ -66,7 +66,7 @@ impl Units {
 
     async fn converse(&mut self, mut stream: UnixStream, calls: &Mutex<Vec<String>>) -> Result<()> {
         let mut text = String::new();
-        tokio::time::timeout(PATIENCE, stream.read_to_string(&mut text)).await.context("it said nothing")??;
+        tokio::time::timeout(PATIENCE, stream.read_to_string(&mut text)).await.context("no output")??;
         let words: Vec<&str> = text.lines().collect();
         calls.lock().unwrap_or_else(PoisonError::into_inner).push(words.join(" "));
         let Answer { code, text } = self.obey(&words).await;

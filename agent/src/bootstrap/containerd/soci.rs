@@ -20,7 +20,7 @@ const UNIT: &str = "soci-snapshotter.service";
 pub(super) fn add(plan: &mut Plan, facts: &Facts) {
     let used = uses_soci(facts);
     if !used && asks_for_soci(&facts.user_data.config) {
-        plan.warn("spec.featureGates.FastImagePull has no effect: it takes 4 CPUs and 7 GiB of memory");
+        plan.warn("spec.featureGates.FastImagePull has no effect: it requires 4 CPUs and 7 GiB of memory");
     }
     if used {
         plan.put(Part::Containerd, SOCI_CONFIG, tables::pretty(&config()));

@@ -22,14 +22,15 @@ const NO_PROGRAM: &str = "203";
 pub enum DisksError {
     /// The unit has failed.
     #[error(
-        "the instance store disks are not prepared: {why}; mend that, or take spec.instance.localStorage out of the NodeConfig"
+        "instance store disks are not prepared: {why}; repair it, or remove spec.instance.localStorage from the \
+         NodeConfig"
     )]
     Failed {
         /// What became of the unit or of its program.
         why: String,
     },
     /// The machine did not do as it was told.
-    #[error("the instance store disks are not prepared")]
+    #[error("instance store disks are not prepared")]
     Host(#[from] HostError),
 }
 
@@ -40,10 +41,10 @@ pub enum DisksError {
 pub(in crate::bootstrap) async fn prepare(host: &Host, disks: &LocalDisks) -> Result<(), DisksError> {
     host.write(WISHES, wishes(disks).as_bytes(), 0o644)?;
     host.remove(SAID)?;
-    host.status("preparing the instance store disks");
+    host.status("preparing instance store disks");
     match host.output_within("systemctl", &["restart", UNIT], None).await {
         Ok(_) => {
-            log::info!(unit = UNIT; "the instance store disks are prepared: {}", last_word(host)?);
+            log::info!(unit = UNIT; "prepared instance store disks: {}", last_word(host)?);
             Ok(())
         }
         Err(HostError::Failed { .. }) => Err(DisksError::Failed { why: why(host).await? }),
@@ -63,11 +64,11 @@ async fn why(host: &Host) -> Result<String, DisksError> {
     Ok(match (value("LoadState="), value("ExecMainStatus=")) {
         ("not-found", _) => format!("the image has no unit {UNIT}"),
         (_, NO_PROGRAM) => "the image has no program setup-local-disks".to_owned(),
-        (_, status) => format!("setup-local-disks ended with status {status} and `{}` (see {SAID})", last_word(host)?),
+        (_, status) => format!("setup-local-disks exited with status {status} and `{}` (see {SAID})", last_word(host)?),
     })
 }
 
 fn last_word(host: &Host) -> Result<String, HostError> {
     let said = host.read_text(SAID)?.unwrap_or_default();
-    Ok(problem(said.trim().lines().last().unwrap_or("it said nothing")))
+    Ok(problem(said.trim().lines().last().unwrap_or("no output")))
 }

@@ -46,7 +46,7 @@ pub struct Link {
 
 pub(in crate::nodeadm) async fn run(machine: &Machine) -> anyhow::Result<()> {
     let Patience { poll, limit } = machine.links;
-    let mut awaited = "metadata has not answered".to_owned();
+    let mut awaited = "no response from metadata".to_owned();
     let settling = async {
         let boot =
             Boot { mac: machine.metadata().mac().await?, instance: machine.metadata().identity().await?.instance_id };
@@ -58,7 +58,7 @@ pub(in crate::nodeadm) async fn run(machine: &Machine) -> anyhow::Result<()> {
     };
     let settled = tokio::time::timeout(limit, settling).await;
     settled
-        .unwrap_or_else(|_| Err(anyhow::anyhow!("the network is not settled after {} s: {awaited}", limit.as_secs())))
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("the network is not configured after {} s: {awaited}", limit.as_secs())))
 }
 
 /// Which machine it is that boots.
@@ -75,7 +75,7 @@ impl Boot {
         let managed = self.managed(host)?;
         let printed = host.output("networkctl", &["list", "--json=short"]).await?;
         let links =
-            machine::document::read_json(printed.as_bytes()).context("networkctl prints something else than links")?;
+            machine::document::read_json(printed.as_bytes()).context("networkctl printed no list of links")?;
         match awaited_of(&links, &managed) {
             None => Ok(()),
             Some(what) => Err(anyhow::Error::msg(what)),
@@ -106,7 +106,7 @@ impl Boot {
 pub fn awaited_of(links: &Links, managed: &BTreeSet<String>) -> Option<String> {
     let wanted = |name: &str| if managed.contains(name) { "configured" } else { "unmanaged" };
     let absent = managed.iter().filter(|name| !links.interfaces.iter().any(|link| link.name == **name));
-    let absent = absent.map(|name| format!("{name} is not there"));
+    let absent = absent.map(|name| format!("{name} is missing"));
     let others = links.interfaces.iter().filter(|link| link.administrative_state != wanted(&link.name));
     let others =
         others.map(|link| format!("{} is {}, not {}", link.name, link.administrative_state, wanted(&link.name)));

@@ -36,7 +36,7 @@ async fn add(machine: &Machine, interface: &str) -> anyhow::Result<bool> {
     let known = read_record(&machine.host, &instance, interface)?;
     let owner = owner(known.as_ref(), &mac, machine.host.exists(MARKER));
     machine.host.write(&record_path(&instance, interface), format!("{}\n{mac}\n", owner.name()).as_bytes(), 0o644)?;
-    log::info!(interface, mac = mac.as_str(), owner = owner.name(); "an interface has its manager");
+    log::info!(interface, mac = mac.as_str(), owner = owner.name(); "configured the manager of an interface");
     match owner {
         Owner::Plugin => Ok(false),
         Owner::Networkd => {
@@ -62,7 +62,7 @@ async fn describe(machine: &Machine, mac: String, primary: bool) -> anyhow::Resu
     };
     let number = |name: &'static str, text: Option<String>| match text {
         None => Ok(0),
-        Some(text) => text.parse().with_context(|| format!("metadata says `{text}` for the {name} of {mac}")),
+        Some(text) => text.parse().with_context(|| format!("metadata has `{text}` for the {name} of {mac}")),
     };
     let device = number("device-number", item("device-number").await?)?;
     let card = number("network-card", item("network-card").await?)?;

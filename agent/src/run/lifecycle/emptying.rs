@@ -105,7 +105,7 @@ impl Emptying {
 
     fn call_off(&mut self, known: &mut Known) {
         if known.journal.drain.take().is_some() {
-            log::info!("the drain is called off");
+            log::info!("cancelled drain");
         }
         known.journal.outcome = None;
         self.asked.clear();
@@ -162,7 +162,7 @@ impl Emptying {
         for refused in known.journal.drain.iter().flat_map(Drain::refusals) {
             let words = refused.to_string();
             if self.refused.get(&refused.pod.uid) != Some(&words) {
-                log::info!("cannot evict {words}");
+                log::info!(reason = words.as_str(); "eviction blocked");
                 self.refused.insert(refused.pod.uid.clone(), words);
             }
         }
@@ -218,7 +218,7 @@ impl Emptying {
         };
         if drain.is_done() || late {
             let (complete, summary) = report::outcome(drain, now);
-            log::info!(complete = complete; "the drain is over: {summary}");
+            log::info!(complete = complete, summary:% = summary; "finished drain");
             known.journal.outcome = Some(Outcome { complete, summary });
             known.dirty = true;
         }

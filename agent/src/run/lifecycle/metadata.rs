@@ -31,12 +31,12 @@ impl Metadata {
         match reach.problem {
             None => {
                 if self.failing.remove(&reach.watcher).is_some() {
-                    log::info!("metadata answers again");
+                    log::info!("metadata responds again");
                 }
             }
             Some(problem) => {
                 let failing = self.failing.entry(reach.watcher).or_insert_with(|| {
-                    log::warn!("cannot watch for notices: {problem}");
+                    log::warn!(error:% = problem; "cannot receive notices");
                     Failing { since: now, problem: String::new() }
                 });
                 failing.problem = problem;
@@ -65,14 +65,14 @@ impl Metadata {
                 kind: condition::METADATA_REACHABLE,
                 status: condition::TRUE,
                 reason: reason::METADATA_ANSWERS.to_owned(),
-                message: "the instance metadata service answers".to_owned(),
+                message: "the instance metadata service responds".to_owned(),
             });
         };
         Some(Statement {
             kind: condition::METADATA_REACHABLE,
             status: condition::FALSE,
             reason: reason::METADATA_FAILS.to_owned(),
-            message: format!("this node cannot hear of its interruption: {}", failing.problem),
+            message: format!("cannot receive interruption notices: {}", failing.problem),
         })
     }
 }

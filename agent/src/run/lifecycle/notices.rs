@@ -151,7 +151,7 @@ pub(super) fn forget_leftover(known: &mut Known) {
     };
     let silent = !leftover.said || !says(node, condition::INTERRUPTED);
     if silent && report::undo_patch(node, leftover).is_none() {
-        log::info!("nothing is left on the Node of the interruption that is over");
+        log::info!("removed all traces of the past interruption from the Node");
         known.journal.leftover = None;
         known.dirty = true;
     }
@@ -159,12 +159,12 @@ pub(super) fn forget_leftover(known: &mut Known) {
 
 fn wording(kind: &Kind) -> (&'static str, String) {
     match kind {
-        Kind::Spot { action } => (reason::SPOT_INTERRUPTION, format!("EC2 takes this spot machine back ({action})")),
-        Kind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system goes down".to_owned()),
-        Kind::Scaling => (reason::ASG_LIFECYCLE, "its Auto Scaling group lets this machine go".to_owned()),
-        Kind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("EC2 has scheduled {code}")),
+        Kind::Spot { action } => (reason::SPOT_INTERRUPTION, format!("spot interruption ({action})")),
+        Kind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system shuts down".to_owned()),
+        Kind::Scaling => (reason::ASG_LIFECYCLE, "the Auto Scaling group terminates this instance".to_owned()),
+        Kind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("scheduled maintenance {code}")),
         Kind::Rebalance => {
-            (reason::REBALANCE_REPLACEMENT, "EC2 sees an elevated risk, and its replacement is approved".to_owned())
+            (reason::REBALANCE_REPLACEMENT, "rebalance recommendation, replacement approved".to_owned())
         }
     }
 }

@@ -70,18 +70,19 @@ impl Group {
             faults.push(fault("a group has no name".to_owned(), "describe it with its name"));
         }
         if self.role.is_none() {
-            faults.push(fault(format!("{title}: it does not say which role its nodes have"), "name it by --role NAME"));
+            faults.push(fault(format!("{title}: unknown role of its nodes"), "set --role NAME"));
         }
         if self.subnets.is_empty() {
-            faults.push(fault(format!("{title}: it names no subnets"), "describe a group that lies in a VPC"));
+            faults.push(fault(format!("{title}: no subnets"), "describe a group in a VPC"));
         }
         if self.cluster.is_none() {
-            let cure = "add the tag kubernetes.io/cluster/NAME: owned to it, as the Cluster Autoscaler wants";
-            faults.push(fault(format!("{title}: it does not say whose cluster it belongs to"), cure));
+            let cure = "add the tag kubernetes.io/cluster/NAME: owned to it, as the Cluster Autoscaler requires";
+            faults.push(fault(format!("{title}: unknown cluster"), cure));
         }
         if let Some(why) = &self.imageless {
             let cure =
-                "make the group's class by hand: amiSelectorTerms with the image of its launch template (examples/)";
+                "write the EC2NodeClass of the group by hand: amiSelectorTerms with the image of its launch \
+                 template (examples/)";
             faults.push(fault(format!("{title}: {why}"), cure));
         }
         faults
@@ -90,8 +91,8 @@ impl Group {
     /// Two groups whose pools would have one name.
     pub(super) fn namesake(&self, other: &Self) -> InputError {
         let problem =
-            format!("{}: its pool would be called {}, as that of {} is", self.title, self.name(), other.title);
-        InputError::new(&self.place, problem, "convert one of them by itself and give its objects another name")
+            format!("{}: its NodePool would have the name {} of the NodePool of {}", self.title, self.name(), other.title);
+        InputError::new(&self.place, problem, "convert one of them separately and rename its objects")
     }
 
     /// Notes how many nodes it keeps and may have.
@@ -99,7 +100,8 @@ impl Group {
         self.most = most;
         if let Some(least) = least.filter(|least| *least > 0) {
             self.lost.push(format!(
-                "its minimum of {least} nodes: a pool has as many as pods need; keep room by a CapacityBuffer, or nodes by a pool with replicas"
+                "its minimum of {least} nodes: a NodePool has as many as pods need; keep free capacity with a \
+                 CapacityBuffer, or nodes with a NodePool with replicas"
             ));
         }
     }
@@ -107,7 +109,8 @@ impl Group {
     /// Notes what its launch template says, which no description of a group holds.
     pub(super) fn template(&mut self, name: &str) {
         self.lost.push(format!(
-            "launch template {name}: its user data, security groups, disks and metadata options are not in this description; compare them with the class"
+            "launch template {name}: its user data, security groups, disks and metadata options are not in this \
+             description; compare them with the EC2NodeClass"
         ));
     }
 }

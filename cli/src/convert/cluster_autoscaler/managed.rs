@@ -35,13 +35,13 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     images(&mut group, value["amiType"].as_str().unwrap_or_default());
     let bought = if value["capacityType"] == "SPOT" { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
     if value["capacityType"] == "CAPACITY_BLOCK" {
-        group.lost.push("its capacity block: name it in capacityReservationSelectorTerms of the class".to_owned());
+        group.lost.push("its capacity block: select it in capacityReservationSelectorTerms of the EC2NodeClass".to_owned());
     }
     group.needs.push(Need::one_of(label::CAPACITY_TYPE, [bought]));
     let types = texts(&value["instanceTypes"]);
     if types.is_empty() {
         group.lost.push(
-            "its instance types, which its launch template names: write them as a requirement of the pool".to_owned(),
+            "the instance types of its launch template: write them as a requirement of the NodePool".to_owned(),
         );
     } else {
         group.needs.push(Need::one_of(label::INSTANCE_TYPE, types));
@@ -67,7 +67,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
 fn images(group: &mut Group, kind: &str) {
     match IMAGES.iter().find(|(begins, _)| kind.starts_with(begins)) {
         Some((_, alias)) => group.alias = Some(alias),
-        None => group.imageless = Some(format!("amiType {kind:?} does not say which image its machines boot")),
+        None => group.imageless = Some(format!("amiType {kind:?} does not define an image")),
     }
     let arch = if kind.contains("ARM_64") { label::ARCH_ARM64 } else { label::ARCH_AMD64 };
     let os = if kind.starts_with("WINDOWS_") { label::OS_WINDOWS } else { label::OS_LINUX };
@@ -81,20 +81,21 @@ fn extras(group: &mut Group, value: &Value) {
         group.template(name);
     }
     if value["remoteAccess"].is_object() {
-        group.lost.push("its SSH key and the security groups that may use it: use Session Manager".to_owned());
+        group.lost.push("its SSH key and security groups for it: use Session Manager".to_owned());
     }
     if value["updateConfig"].is_object() {
         group
             .lost
-            .push("its updateConfig: spec.disruption.budgets of the pool say how many nodes go at once".to_owned());
+            .push("its updateConfig: spec.disruption.budgets of the NodePool limit concurrent disruptions".to_owned());
     }
     if value["nodeRepairConfig"]["enabled"] == true {
-        group.lost.push("its nodeRepairConfig: repair is the controller's feature gate NodeRepair".to_owned());
+        group.lost.push("its nodeRepairConfig: use the feature gate NodeRepair of the controller".to_owned());
     }
     if let Some(version) = value["releaseVersion"].as_str() {
         group
             .lost
-            .push(format!("its release {version}: the class takes the newest image; write @VERSION to stay with one"));
+            .push(format!("its release {version}: the EC2NodeClass selects the latest image; write @VERSION to pin \
+                           one"));
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
         alias: Some(DEFAULT_ALIAS),
         ..Group::default()
     };
-    group.lost.push(format!("its images, which its launch template names: the class takes {DEFAULT_ALIAS}"));
+    group.lost.push(format!("the images of its launch template: the EC2NodeClass selects {DEFAULT_ALIAS}"));
     group.needs.push(Need::one_of(label::OS, [label::OS_LINUX]));
     let zones: Vec<&str> =
         value["AvailabilityZones"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -41,10 +41,10 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
         group.template(name);
     }
     if value["WarmPoolConfiguration"].is_object() {
-        group.lost.push("its warm pool: keep room by a CapacityBuffer".to_owned());
+        group.lost.push("its warm pool: keep free capacity with a CapacityBuffer".to_owned());
     }
     if value["SuspendedProcesses"].as_array().is_some_and(|list| !list.is_empty()) {
-        group.lost.push("its suspended processes: a pool has none of them".to_owned());
+        group.lost.push("its suspended processes: a NodePool has none".to_owned());
     }
     group
 }
@@ -64,7 +64,7 @@ fn types(group: &mut Group, value: &Value, overrides: &Value) {
         for (name, bounds) in attributes {
             let Some((_, key)) = ATTRIBUTES.iter().find(|(known, _)| known == name) else {
                 group.lost.push(format!(
-                    "InstanceRequirements.{name}: write a requirement of the pool that means it (docs/types.md)"
+                    "InstanceRequirements.{name}: write an equivalent requirement of the NodePool (docs/types.md)"
                 ));
                 continue;
             };
@@ -75,15 +75,15 @@ fn types(group: &mut Group, value: &Value, overrides: &Value) {
     } else if !running.is_empty() {
         group
             .lost
-            .push("its instance type, which its launch template names: the pool takes those that run now".to_owned());
+            .push("the instance type of its launch template: the NodePool has the types of its running instances".to_owned());
         group.needs.push(Need::one_of(label::INSTANCE_TYPE, running));
     } else {
         group.lost.push(
-            "its instance type, which its launch template names: write it as a requirement of the pool".to_owned(),
+            "the instance type of its launch template: write it as a requirement of the NodePool".to_owned(),
         );
     }
     if overrides.as_array().is_some_and(|list| list.iter().any(|item| !item["WeightedCapacity"].is_null())) {
-        group.lost.push("its weights: pods' requests say how much of a machine is used".to_owned());
+        group.lost.push("its weights: nodes are sized by the requests of pods".to_owned());
     }
 }
 
@@ -104,11 +104,12 @@ fn bought(group: &mut Group, mixed: &Value) {
     if mixed.is_null() {
         group
             .lost
-            .push("how its machines are bought, which its launch template says: the pool takes on-demand".to_owned());
+            .push("the capacity type of its launch template: the NodePool has on-demand".to_owned());
     }
     if kinds.len() > 1 {
         group.lost.push(format!(
-            "its split, {base} on-demand and {above} % of the rest: pods say it by kerf.sh/on-demand-base and kerf.sh/spot-share (docs/spot.md)"
+            "its split, {base} on-demand and {above} % of the rest: set kerf.sh/on-demand-base and \
+             kerf.sh/spot-share on pods (docs/spot.md)"
         ));
     }
     group.needs.push(Need::one_of(label::CAPACITY_TYPE, kinds));
@@ -138,7 +139,7 @@ fn hint(group: &mut Group, hint: &str, value: &str) {
             let (value, effect) = value.split_once(':').unwrap_or(("", value));
             group.taints.push((key.to_owned(), value.to_owned(), effect.to_owned()));
         }
-        _ => group.lost.push(format!("tag {TEMPLATE}{hint}: what a machine has is known from its type")),
+        _ => group.lost.push(format!("tag {TEMPLATE}{hint}: not needed, instance types define it")),
     }
 }
 

@@ -12,7 +12,7 @@ const LARGEST: usize = 200_000;
 const DEEPEST: usize = 100;
 
 /// What is said of a key that stands in a map a second time.
-pub(in crate::convert) const TWICE: &str = "is there twice";
+pub(in crate::convert) const TWICE: &str = "is repeated";
 
 /// Why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).cloned();
-                let node = known.ok_or_else(|| fault(line, "an alias stands within what it stands for"))?;
+                let node = known.ok_or_else(|| fault(line, "recursive alias"))?;
                 self.count(size(&node), line)?;
                 return Ok(node);
             }
@@ -136,12 +136,12 @@ impl<'a> Reader<'a> {
 
     fn count(&mut self, more: usize, line: usize) -> Result<(), Unreadable> {
         self.nodes += more;
-        if self.nodes > LARGEST { Err(fault(line, "the document is too large, aliases carried out")) } else { Ok(()) }
+        if self.nodes > LARGEST { Err(fault(line, "the document is too large with its aliases")) } else { Ok(()) }
     }
 
     fn deeper(&mut self, line: usize) -> Result<(), Unreadable> {
         self.depth += 1;
-        if self.depth > DEEPEST { Err(fault(line, "values stand too deep in each other")) } else { Ok(()) }
+        if self.depth > DEEPEST { Err(fault(line, "nested too deeply")) } else { Ok(()) }
     }
 
     /// The elements of a list, and whether they stand on one line.
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
             }
             let before = self.before(at);
             let Kind::Scalar(key, key_style) = self.node(event, span)?.kind else {
-                return Err(fault(at, "expected a text as the name of a field"));
+                return Err(fault(at, "expected a string as field name"));
             };
             let (event, span) = self.next()?;
             let mut value = self.node(event, span)?;

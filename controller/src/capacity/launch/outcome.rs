@@ -40,7 +40,7 @@ pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &C
 
 /// EC2 named no error and still launched fewer than asked.
 pub(super) fn too_few() -> Failure {
-    Failure::InsufficientCapacity { message: "EC2 launched fewer instances than asked for".to_owned() }
+    Failure::InsufficientCapacity { message: "EC2 launched fewer instances than requested".to_owned() }
 }
 
 pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {

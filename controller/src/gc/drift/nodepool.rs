@@ -25,7 +25,7 @@ fn template(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     let hash = hash::node_pool(pool).ok()?;
     hashes::OF_POOL.differs(claim, &hash).then(|| Drift {
         reason: reason::NODEPOOL_DRIFTED,
-        message: "the template of its NodePool has changed since it was made".to_owned(),
+        message: "template of the NodePool changed after creation".to_owned(),
     })
 }
 
@@ -42,8 +42,9 @@ fn requirements(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     let (key, _) = asked.iter().find(drifted)?;
     let says: Vec<String> =
         pool.spec.template.spec.requirements.iter().filter(|it| label::canonical(&it.key) == key).map(text).collect();
-    let stands = stands(key).map_or_else(|| "it has no such label".to_owned(), |value| format!("it has {value:?}"));
-    let message = format!("its NodePool asks for {}, and {stands}", says.join(" and "));
+    let stands = stands(key).map_or_else(|| "the label is missing".to_owned(), |value| format!("the value is \
+                                                                                                {value:?}"));
+    let message = format!("NodePool requires {}, {stands}", says.join(" and "));
     Some(Drift { reason: reason::REQUIREMENTS_DRIFTED, message })
 }
 

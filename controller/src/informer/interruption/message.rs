@@ -59,7 +59,7 @@ pub fn parse(body: &str) -> Result<Message, String> {
     if body.trim().is_empty() {
         return Ok(Message::Nothing);
     }
-    let complaint = |error: serde_json::Error| format!("it is no envelope of EventBridge: {error}");
+    let complaint = |error: serde_json::Error| format!("not an EventBridge event: {error}");
     // A list would pass for an envelope whose fields are all left out.
     let object: Map<String, Value> = serde_json::from_str(body).map_err(complaint)?;
     let envelope: Envelope = serde_json::from_value(Value::Object(object)).map_err(complaint)?;
@@ -103,12 +103,12 @@ fn scheduled(detail: &Value) -> Result<Option<NoticeKind>, String> {
 /// An event without entities is about the account.
 fn affected(detail: &Value) -> Result<Vec<String>, String> {
     let Some(entities) = detail.get("affectedEntities") else { return Ok(Vec::new()) };
-    let entities = entities.as_array().ok_or_else(|| "detail.affectedEntities is no list".to_owned())?;
+    let entities = entities.as_array().ok_or_else(|| "detail.affectedEntities is not a list".to_owned())?;
     entities.iter().map(|entity| text(entity, "entityValue").map(str::to_owned)).collect()
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
-    value.get(field).and_then(Value::as_str).ok_or_else(|| format!("its detail has no {field}"))
+    value.get(field).and_then(Value::as_str).ok_or_else(|| format!("detail.{field} is missing"))
 }
 
 #[cfg(test)]

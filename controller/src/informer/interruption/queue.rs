@@ -135,8 +135,8 @@ impl Listener {
 
     fn works(&self, state: &QueueState) {
         if state.turns_to("") {
-            log::info!(queue = self.queue.as_str(); "listening to the interruption queue");
-            let message = format!("listening to the interruption queue {}", self.queue);
+            log::info!(queue = self.queue.as_str(); "receiving from the interruption queue");
+            let message = format!("receiving from the interruption queue {}", self.queue);
             self.record(Event::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
         }
         self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 1.0);
@@ -149,14 +149,15 @@ impl Listener {
         }
         let cure = match error.kind {
             Failure::NotFound => {
-                "there is no such queue in this account and region; create it or unset INTERRUPTION_QUEUE"
+                "the queue does not exist in this account and region; create it or unset INTERRUPTION_QUEUE"
             }
             Failure::Unauthorized => "allow sqs:GetQueueUrl, sqs:ReceiveMessage and sqs:DeleteMessage on the queue",
-            _ => "trying again",
+            _ => "retrying",
         };
         let (queue, text) = (self.queue.as_str(), daemon::error::chain(error));
-        log::error!(queue, error = text.as_str(), cure; "the interruption queue cannot be read; agents go on without it");
-        let message = format!("cannot read the interruption queue {queue}: {text}; {cure}; agents go on without it");
+        log::error!(queue, error = text.as_str(), cure; "failed to receive from the interruption queue");
+        let message = format!("cannot receive from the interruption queue {queue}: {text}; {cure}; agents still \
+                               receive notices from IMDS");
         self.record(Event::warning(self.controller.clone(), reason::INTERRUPTION_QUEUE_UNREADABLE, message));
     }
 
@@ -182,7 +183,7 @@ impl Listener {
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "messages could not be deleted and will come again");
+                log::warn!(error = error.as_str(); "failed to delete messages, they will be received again");
             }
         }
     }
@@ -193,7 +194,8 @@ impl Listener {
             Ok(read) => read,
             Err(error) => {
                 self.metrics.add(&metrics::MESSAGES_RECEIVED, &["malformed"], 1.0);
-                log::warn!(message = message.id.as_str(), error = error.as_str(); "a message of the interruption queue is dropped");
+                log::warn!(message = message.id.as_str(), error = error.as_str(); "dropped an invalid message of \
+                                                                                   the interruption queue");
                 return true;
             }
         };
@@ -211,7 +213,7 @@ impl Listener {
     }
 
     fn post(&self, claim: String, notice: Notice) -> oneshot::Receiver<()> {
-        log::info!(claim = claim.as_str(), kind = notice.kind.as_str(); "EC2 gave notice of an instance");
+        log::info!(nodeclaim = claim.as_str(), kind = notice.kind.as_str(); "received an interruption notice");
         let answer = self.notices.post(&claim, notice);
         self.cluster.queue.add(WorkItem::Claim(claim));
         answer

@@ -99,13 +99,13 @@ pub async fn watch_for_ever(
                 let error = daemon::error::chain(&error);
                 log::error!(
                     error = error.as_str(), cure = "allow ec2:DescribeInstanceStatus and restart";
-                    "instances that fail EC2's checks are not replaced: asking for their health is not allowed"
+                    "instance status checks are disabled: ec2:DescribeInstanceStatus is not allowed"
                 );
                 return;
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "EC2 does not tell its instances' health, trying again");
+                log::warn!(error = error.as_str(); "failed to describe instance statuses, retrying");
                 continue;
             }
         };
@@ -115,7 +115,13 @@ pub async fn watch_for_ever(
         count(&found, &mut counted, &metrics);
         for finding in found {
             let Some(notice) = finding.notice(now) else { continue };
-            log::info!(claim = finding.claim.as_str(), instance = finding.instance.as_str(), kind = notice.kind.as_str(); "an instance is unwell");
+            log::info!(nodeclaim = finding.claim.as_str(), instance_id = finding.instance.as_str(), kind = notice.kind.as_str(); "\
+                                                                                                                           instance \
+                                                                                                                           failed \
+                                                                                                                           its \
+                                                                                                                           EC2 \
+                                                                                                                           status \
+                                                                                                                           check");
             // Nobody waits for the answer: the next look a minute later finds the claim on its way out, or says it again.
             drop(notices.post(&finding.claim, notice));
             cluster.queue.add(WorkItem::Claim(finding.claim));

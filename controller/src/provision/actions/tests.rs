@@ -67,7 +67,7 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
         (Vec::new(), "Pod should schedule on: node/node-1"),
         (
             spread(),
-            "Pod should schedule on: node/node-1; dropped: an even spread by zone, keeping off PreferNoSchedule taints",
+            "Pod should schedule on: node/node-1; dropped: ScheduleAnyway spread by zone, avoidance of PreferNoSchedule taints",
         ),
     ];
     for (dropped, message) in rows {

@@ -48,13 +48,13 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
         (
             NodeVerdict::DoNotDisrupt,
             reason::DISRUPTION_BLOCKED,
-            "This node stays, since it asks not to be disrupted",
+            "Disruption rolled back: node has annotation karpenter.sh/do-not-disrupt",
             2,
         ),
         (
             NodeVerdict::PodHeld { pod, budgets: vec!["one".to_owned()] },
             reason::DISRUPTION_BLOCKED,
-            "This node stays, since pod default/web may not be evicted now (PodDisruptionBudget one)",
+            "Disruption rolled back: eviction of pod default/web is blocked (PodDisruptionBudget one)",
             2,
         ),
         (NodeVerdict::Cheapest { pods: 3 }, reason::UNCONSOLIDATABLE, "Can't replace with a cheaper node", 2),
@@ -73,8 +73,8 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
         (
             NodeVerdict::ManySick { sick: 3, nodes: 10 },
             reason::NODE_REPAIR_BLOCKED,
-            "More than 20% nodes are unhealthy in the nodepool (3 of 10): none is repaired until it is clear why; \
-             look at what they share, and delete NodeClaims that should go all the same",
+            "More than 20% nodes are unhealthy in the nodepool (3 of 10): repair is suspended; look for a common \
+             cause, and delete NodeClaims that should be replaced anyway",
             3,
         ),
     ];
@@ -103,7 +103,7 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
     };
     let goes = Plan { moves: vec![planned], ..plan(NodeVerdict::Remove(MoveReason::Empty)) };
     let candidate = Ripe { candidates: vec![0], ..Ripe::default() };
-    let message = "To be taken away if nothing changes: node-1 (Empty)";
+    let message = "Consolidation candidate: node-1 (Empty)";
     let expected = vec![(reason::CONSOLIDATION_CANDIDATE, message); 2];
     assert_eq!(told(&notes(&index(), &goes, &candidate)), expected);
     let ripe = Ripe {
@@ -116,7 +116,7 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
         ..Ripe::default()
     };
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
-    assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "This node is expecting pods"); 2]);
+    assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "Disruption rolled back: nominated for pending pods"); 2]);
     let left_out = notes(&index(), &plan(left_out()), &ripe);
     let message = "This node is empty, but waits for the next plan: the moves of this one break a rule together (node node-1: goes twice)";
     assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);

@@ -88,7 +88,7 @@ fn a_pod_that_is_never_evicted_and_all_of_its_budgets_hear_of_it_at_once_and_are
     let of_budget =
         |name| Event::warning(ObjectReference::to(&budget(name)), reason::NEVER_EVICTED, problem.to_string());
     let web = ObjectReference::to(index.pods.values().next().unwrap().as_ref());
-    let message = format!("This pod will never be evicted, so its node is not given back: {why}");
+    let message = format!("Pod can never be evicted, so its node cannot be disrupted: {why}");
     let of_pod = Event::warning(web, reason::NEVER_EVICTED, message);
     assert_eq!(notes(&index, &built), [of_budget("one"), of_budget("two"), of_pod]);
     let counts: Vec<(String, f64)> = samples(&built).into_iter().map(|it| (it.labels.concat(), it.value)).collect();

@@ -39,7 +39,8 @@ impl Disruptor {
         }
         if let Err(error) = outcome {
             let (claims, error) = (named(&order.claims), daemon::error::chain(&error));
-            log::warn!(nodeclaims = claims.as_str(), error = error.as_str(); "cannot begin to take nodes away, the next plan looks again");
+            log::warn!(nodeclaims = claims.as_str(), error = error.as_str(); "failed to start a disruption \
+                                                                              command, retrying with the next plan");
         }
     }
 
@@ -54,7 +55,7 @@ impl Disruptor {
         log::info!(
             nodeclaims = named(&order.claims).as_str(), reason = kind.reason.as_str(),
             replacements = order.replacements.len() as i64;
-            "taking nodes away"
+            "disrupting nodes"
         );
         counters::move_begun(&self.metrics, &kind, &claims, &order.replacements);
         if !kind.replaces {
@@ -86,7 +87,7 @@ impl Disruptor {
     }
 
     fn rolled_back(&self, id: &str, kind: &CommandKind, why: &str, unready: usize) {
-        log::warn!(replacements = id, reason = kind.reason.as_str(), why = why; "nodes that were to go stay");
+        log::warn!(replacements = id, reason = kind.reason.as_str(), cause = why; "disruption rolled back");
         counters::move_rolled_back(&self.metrics, kind, unready);
         self.cluster.ask_for_plan(format!("move/{id}"));
     }

@@ -305,7 +305,7 @@ fn a_move_is_rolled_back_when_a_replacement_is_gone_or_going() {
         }
         let decision = world.look();
         let unready = usize::from(gone);
-        assert_eq!(rolled_back(&decision), Some(("its replacement new-2 is gone".to_owned(), unready)));
+        assert_eq!(rolled_back(&decision), Some(("replacement new-2 was deleted".to_owned(), unready)));
         world.run_all(&decision.steps);
         assert!(world.is_open(1) && world.is_open(2));
         assert!(world.look().steps.is_empty(), "once");
@@ -360,7 +360,7 @@ fn held(reason: MoveReason, grace: bool) -> CommandDecision {
 
 #[test]
 fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_the_node_unless_the_drain_has_an_end() {
-    let why = || Some(("pod default/web asks not to be disrupted since".to_owned(), 0));
+    let why = || Some(("pod default/web has karpenter.sh/do-not-disrupt since".to_owned(), 0));
     for (reason, grace, stays) in [
         (MoveReason::Underutilized, false, true),
         (MoveReason::Underutilized, true, true),

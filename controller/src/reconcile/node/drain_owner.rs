@@ -20,7 +20,7 @@ const SILENCE_DRAINING: SignedDuration = SignedDuration::from_secs(30);
 /// Within this time it acknowledges what it is asked for.
 const ACKNOWLEDGES: SignedDuration = SignedDuration::from_secs(5);
 /// Why a drain is the controller's from the beginning.
-pub(super) const UNHEARD: &str = "no agent has been heard of for 3 minutes";
+pub(super) const UNHEARD: &str = "no report of an agent for 3 minutes";
 
 /// Whose hands a node is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,9 @@ fn asked(view: &NodeView, wanted: &DrainRequest, standing: &DrainRequest, silenc
     let same = (standing.deadline, standing.termination) == (wanted.deadline, wanted.termination);
     match answer(&view.node, &standing.id) {
         None if since < ACKNOWLEDGES => DrainOwner::Agent,
-        None => ours("its agent has not acknowledged the drain within 5 s"),
-        Some(_) if silence >= SILENCE_DRAINING => ours("its agent has been silent for 30 s"),
-        Some(AgentReply::Over) => ours("its agent is done, but pods are left"),
+        None => ours("the agent did not acknowledge the drain within 5 s"),
+        Some(_) if silence >= SILENCE_DRAINING => ours("no report of the agent for 30 s"),
+        Some(AgentReply::Over) => ours("the agent finished its drain, but pods are left"),
         Some(AgentReply::Drains) if !same => DrainOwner::Ask(wanted.clone()),
         Some(AgentReply::Drains) => DrainOwner::Agent,
     }

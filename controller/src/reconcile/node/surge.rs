@@ -132,7 +132,7 @@ fn let_go(surging: &Surging, now: Timestamp) -> Option<[Operation; 2]> {
         "annotations": {annotation::SURGED: surged.to_string()},
     });
     let target = PodRef { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid };
-    let message = "Its node goes; it stays until a copy of it is ready elsewhere".to_owned();
+    let message = "Node is being drained; pod is evicted after a copy is ready".to_owned();
     let note = Event::normal(ObjectReference::to::<Pod>(pod.as_ref()), reason::SURGING, message);
     Some([Operation::PatchPod(target, json!({"metadata": metadata})), Operation::Note(note)])
 }
@@ -141,9 +141,9 @@ fn tell_of(surging: &Surging, view: &NodeView) -> Option<Operation> {
     let since = surging.surged.as_ref()?.since;
     let pod = &surging.pod;
     let unready =
-        surging.copies.iter().find(|copy| !copy.is_ready()).map_or("its ReplicaSet has made none", |it| it.name());
+        surging.copies.iter().find(|copy| !copy.is_ready()).map_or("its ReplicaSet has created none", |it| it.name());
     let message = format!(
-        "pod {}/{} stays until a copy of it is ready, for {} s now: {unready}",
+        "pod {}/{} waits for a ready copy, for {} s now: {unready}",
         pod.namespace(),
         pod.name(),
         view.now.duration_since(since).as_secs()

@@ -30,7 +30,7 @@ pub(super) fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     }
     if let Some(deadline) = missing_deadline(claim) {
         let patch = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: deadline}}});
-        let message = format!("every pod must be gone by {deadline}");
+        let message = format!("pods are deleted at {deadline}");
         let note =
             Event::warning(ObjectReference::to(claim.as_ref()), reason::TERMINATION_GRACE_PERIOD_EXPIRING, message);
         decision.steps = vec![Operation::Patch(target(claim), patch), Operation::Note(note)];

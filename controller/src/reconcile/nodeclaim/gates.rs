@@ -111,8 +111,8 @@ pub(super) fn give_up(
         decision.wake(if left.is_zero() { TURN } else { left });
         return None;
     }
-    let said = node.condition(condition::AGENT_READY).map_or("the agent has said nothing", |it| it.message.as_str());
-    let message = format!("the gates did not open within {} s of registration: {said}", limit.timeout.as_secs());
+    let said = node.condition(condition::AGENT_READY).map_or("no report of the agent", |it| it.message.as_str());
+    let message = format!("gates did not open within {} s of registration: {said}", limit.timeout.as_secs());
     let mut failed = claim.clone();
     failed.set_false(condition::INITIALIZED, reason::GATE_TIMEOUT, &message, view.now);
     let note = Event::warning(ObjectReference::to(claim), reason::GATE_TIMEOUT, message.clone());

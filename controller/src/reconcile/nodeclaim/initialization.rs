@@ -15,7 +15,7 @@ use crate::write::writer::{Operation, Target};
 /// Initializes the claim's node.
 pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(node) = view.nodes.first() else {
-        let message = "the Node that registered is not there";
+        let message = "the registered Node does not exist";
         claim.set_unknown(condition::INITIALIZED, reason::NODE_NOT_FOUND, message, view.now);
         return;
     };
@@ -39,19 +39,19 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
 /// The first thing that keeps the node from being initialized.
 fn obstacle(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
     if !node.is_ready() {
-        return Some((reason::NODE_NOT_READY, "kubelet does not report Ready yet".to_owned()));
+        return Some((reason::NODE_NOT_READY, "Node is not Ready".to_owned()));
     }
     let startup = claim.spec.startup_taints.iter().flatten();
     if let Some(left) = startup.into_iter().find(|wanted| node.spec.taints.iter().any(|found| found.matches(wanted))) {
-        return Some((reason::STARTUP_TAINTS_EXIST, format!("startup taint {} is still there", left.key)));
+        return Some((reason::STARTUP_TAINTS_EXIST, format!("startup taint {} is not removed", left.key)));
     }
     if let Some(left) = node.spec.taints.iter().find(|found| taint::is_known_ephemeral(found)) {
-        return Some((reason::KNOWN_EPHEMERAL_TAINTS_EXIST, format!("taint {} is still there", left.key)));
+        return Some((reason::KNOWN_EPHEMERAL_TAINTS_EXIST, format!("taint {} is not removed", left.key)));
     }
     let missing = claim.spec.resources.requests.iter().find(|(name, wanted)| {
         let asked = wanted.millis().is_ok_and(|amount| amount > 0);
         let there = node.status.allocatable.get(*name).and_then(|amount| amount.millis().ok());
         asked && there.unwrap_or(0) == 0
     });
-    missing.map(|(name, _)| (reason::RESOURCE_NOT_REGISTERED, format!("the Node does not report {name} yet")))
+    missing.map(|(name, _)| (reason::RESOURCE_NOT_REGISTERED, format!("resource {name} is not registered")))
 }

@@ -17,13 +17,13 @@ use crate::write::writer::{Operation, Target};
 pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     match view.nodes.as_slice() {
         [] => {
-            let message = "no Node with the instance's provider id has registered yet";
+            let message = "no Node with the provider id of the instance registered yet";
             claim.set_unknown(condition::REGISTERED, reason::NODE_NOT_FOUND, message, view.now);
         }
         [node] => {
             if !node.has_taint(taint::UNREGISTERED, taint::NO_EXECUTE) && !node.is_registered() {
-                let message = "the Node registered without the taint karpenter.sh/unregistered:NoExecute, so pods \
-                               may have run there too early: check the image's kubelet configuration";
+                let message = "Node registered without the taint karpenter.sh/unregistered:NoExecute, pods may \
+                               have started too early: check the kubelet configuration of the image";
                 let note =
                     Event::warning(ObjectReference::to(claim), reason::UNREGISTERED_TAINT_MISSING, message.to_owned());
                 decision.steps.push(Operation::Note(note));
@@ -36,7 +36,7 @@ pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &m
         }
         several => {
             let names: Vec<&str> = several.iter().map(|node| node.name()).collect();
-            let message = format!("several Nodes carry the same provider id: {}", names.join(", "));
+            let message = format!("several Nodes have the same provider id: {}", names.join(", "));
             claim.set_false(condition::REGISTERED, reason::MULTIPLE_NODES_FOUND, &message, view.now);
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn finalize(view: &NodeClassView, estate: ClassResources) -> Vec<Oper
 fn waits(view: &NodeClassView) -> Operation {
     let names = view.claims.iter().filter_map(|claim| claim.metadata.name.as_deref());
     let named: Vec<&str> = names.take(NAMED).collect();
-    let message = format!("waiting for {} NodeClaims to go: {}", view.claims.len(), named.join(", "));
+    let message = format!("waiting for the deletion of {} NodeClaims: {}", view.claims.len(), named.join(", "));
     let reason = reason::WAITING_ON_NODE_CLAIM_TERMINATION;
     Operation::Note(Event::normal(ObjectReference::to(view.class.as_ref()), reason, message))
 }

@@ -91,7 +91,7 @@ async fn who_deletes_a_class_hears_which_claims_it_waits_for() {
     let named = "default-0, default-1, default-2, default-3, default-4";
     assert_eq!(
         note.message(),
-        format!("waiting for 7 NodeClaims to go: {named}"),
+        format!("waiting for the deletion of 7 NodeClaims: {named}"),
         "five of them, for seven hundred are no message"
     );
 }

@@ -34,7 +34,7 @@ pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Sett
                 told.bytes = told.bytes.max(u32::try_from(document.text.len()).ok());
                 document.warnings.iter().map(ToString::to_string).collect()
             }
-            Err(error) => vec![format!("no machine can be launched: {}", daemon::error::chain(&error))],
+            Err(error) => vec![format!("no instance can be launched: {}", daemon::error::chain(&error))],
         };
         let note = |warning| {
             let message = format!("NodePool {}: {warning}", ask.pool);

@@ -82,19 +82,19 @@ impl Resizer {
         let label = if outcome.is_ok() { "success" } else { "error" };
         self.metrics.add(&metrics::RESIZES, &[reason_label(resize.why), label], 1.0);
         let Err(error) = outcome else {
-            log::info!(pod = pod, node = resize.node.as_str(), why = why.as_str(); "changed what a pod requests or remembers");
+            log::info!(pod = pod, node = resize.node.as_str(), reason = why.as_str(); "resized pod");
             return;
         };
         let text = daemon::error::chain(&error);
         self.state().failed.insert(resize.uid.clone(), now);
         if is_denied(&error, &text) {
             self.close(
-                "requests are not changed: the controller may not patch pods and pods/resize, grant it that",
+                "pods are not resized: allow the controller to patch pods and pods/resize",
                 &text,
                 now,
             );
         } else {
-            log::warn!(pod = pod, error = text.as_str(); "cannot change what a pod requests, trying again in a minute");
+            log::warn!(pod = pod, error = text.as_str(); "failed to resize pod, retrying in a minute");
         }
     }
 
@@ -107,7 +107,7 @@ impl Resizer {
         let served = list.resources.iter().any(|resource| resource.name == SUBRESOURCE);
         self.state().served = served;
         if !served {
-            let what = "requests are not changed: this API server has no pods/resize, which comes with Kubernetes 1.33";
+            let what = "pods are not resized: the API server has no pods/resize, which requires Kubernetes 1.33";
             self.close(what, "", now);
         }
         served
@@ -116,7 +116,7 @@ impl Resizer {
     /// Told once; that it is so an hour later is no news.
     fn close(&self, what: &str, error: &str, now: Timestamp) {
         if self.state().closed.replace(now).is_none() {
-            log::warn!(error = error; "{what}; what would do is told by events and metrics");
+            log::warn!(error = error; "{what}; recommendations are in events and metrics");
         }
     }
 

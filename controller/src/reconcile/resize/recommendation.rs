@@ -108,7 +108,7 @@ fn note(need: Need) -> Option<Event> {
     };
     let told: Vec<String> = told.map(text).collect();
     let message = format!(
-        "By what its pods use, a request of {} would do for each (pods looked at: {})",
+        "Recommended requests by utilization: {} (pods evaluated: {})",
         told.join(", "),
         need.pods
     );

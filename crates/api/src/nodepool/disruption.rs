@@ -17,7 +17,8 @@ type Zone = Result<TimeZone, DisruptionFault>;
 pub enum DisruptionFault {
     /// A budget's number of nodes.
     #[error(
-        "spec.disruption.budgets[{budget}] allows no node: {text:?} is neither a number of nodes nor a percentage; write 5 or 10%"
+        "spec.disruption.budgets[{budget}] allows no disruption: {text:?} is neither a number of nodes nor a \
+         percentage; write 5 or 10%"
     )]
     Nodes {
         /// Position of the budget.
@@ -26,7 +27,7 @@ pub enum DisruptionFault {
         text: String,
     },
     /// A budget's schedule.
-    #[error("spec.disruption.budgets[{budget}] allows no node: {error}")]
+    #[error("spec.disruption.budgets[{budget}] allows no disruption: {error}")]
     Schedule {
         /// Position of the budget.
         budget: usize,
@@ -34,7 +35,7 @@ pub enum DisruptionFault {
         error: InvalidSchedule,
     },
     /// A budget's duration.
-    #[error("spec.disruption.budgets[{budget}] allows no node: {error}")]
+    #[error("spec.disruption.budgets[{budget}] allows no disruption: {error}")]
     Duration {
         /// Position of the budget.
         budget: usize,
@@ -42,7 +43,7 @@ pub enum DisruptionFault {
         error: InvalidSpan,
     },
     /// A budget that says when it begins and not for how long, or the reverse.
-    #[error("spec.disruption.budgets[{budget}] allows no node: it needs {missing} too, such as {example}")]
+    #[error("spec.disruption.budgets[{budget}] allows no disruption: {missing} is missing, such as {example}")]
     Half {
         /// Position of the budget.
         budget: usize,
@@ -52,34 +53,34 @@ pub enum DisruptionFault {
         example: &'static str,
     },
     /// The time zone in which schedules are meant.
-    #[error("annotation kerf.sh/budget-timezone: budgets with a schedule allow no node: {0}")]
+    #[error("annotation kerf.sh/budget-timezone: budgets with a schedule allow no disruption: {0}")]
     Zone(UnknownZone),
     /// The least saving, as a share.
-    #[error("annotation kerf.sh/consolidation-min-saving counts as absent: {0}")]
+    #[error("annotation kerf.sh/consolidation-min-saving is ignored: {0}")]
     MinSaving(InvalidShare),
     /// The least saving for each pod.
-    #[error("annotation kerf.sh/consolidation-min-saving-per-pod counts as absent: {0}")]
+    #[error("annotation kerf.sh/consolidation-min-saving-per-pod is ignored: {0}")]
     MinSavingPerPod(InvalidPrice),
     /// How long a new node warms up.
-    #[error("annotation kerf.sh/consolidation-warm-up counts as absent: {0}")]
+    #[error("annotation kerf.sh/consolidation-warm-up is ignored: {0}")]
     WarmUp(InvalidSpan),
     /// What reports of real use count for.
-    #[error("annotation kerf.sh/utilization counts as absent: {0:?} is none of ignore, observe and pack")]
+    #[error("annotation kerf.sh/utilization is ignored: {0:?} is not ignore, observe or pack")]
     Utilization(String),
     /// Whether single pods have a copy before they go.
-    #[error("annotation kerf.sh/surge counts as absent: {0:?} is not a word that it knows; write true")]
+    #[error("annotation kerf.sh/surge is ignored: unknown value {0:?}; write true")]
     Surge(String),
     /// What is added to a pod's use.
-    #[error("annotation kerf.sh/pack-margin counts as absent: {0}")]
+    #[error("annotation kerf.sh/pack-margin is ignored: {0}")]
     PackMargin(InvalidShare),
     /// What is left of a request at least.
     #[error(
-        "annotation kerf.sh/pack-floor counts as absent: {0:?} is not a part of a request: write a percentage from 1% to 100%, such as 50%"
+        "annotation kerf.sh/pack-floor is ignored: invalid percentage {0:?}: write 1% to 100%, such as 50%"
     )]
     PackFloor(String),
     /// How long a pod must have been watched.
     #[error(
-        "annotation kerf.sh/pack-min-history counts as absent: {0:?} is not a time that reports can tell of: write a duration from 1h to 255h, such as 24h"
+        "annotation kerf.sh/pack-min-history is ignored: invalid duration {0:?}: write 1h to 255h, such as 24h"
     )]
     PackMinHistory(String),
 }

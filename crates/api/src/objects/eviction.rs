@@ -40,11 +40,12 @@ impl fmt::Display for Unevictable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Budget { budget, why, cure } => {
-                write!(out, "PodDisruptionBudget {budget} lets no pod go, for {why}; {cure}")
+                write!(out, "PodDisruptionBudget {budget} allows no disruption: {why}; {cure}")
             }
             Self::Several(budgets) => write!(
                 out,
-                "the API server evicts no pod that more than one PodDisruptionBudget selects, and {} do; let one of them select it",
+                "the API server evicts no pod that several PodDisruptionBudgets select ({}); change them so that \
+                 one selects it",
                 budgets.join(" and ")
             ),
         }
@@ -89,9 +90,9 @@ impl Pod {
 fn cure(always: bool, can_surge: bool) -> &'static str {
     match (always, can_surge) {
         (true, _) => "set maxUnavailable: 1",
-        (false, false) => "run one pod more than must stay, or set maxUnavailable: 1",
+        (false, false) => "add a replica, or set maxUnavailable: 1",
         (false, true) => {
-            "run one pod more than must stay, set maxUnavailable: 1, or let a copy come first (annotation kerf.sh/surge)"
+            "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)"
         }
     }
 }
@@ -164,11 +165,11 @@ mod tests {
         );
         let never = budget("nobody", json!({"maxUnavailable": 0}), json!({"expectedPods": 3}));
         let spare = budget("spare", json!({"minAvailable": 1}), json!({"expectedPods": 2, "disruptionsAllowed": 1}));
-        let cure = "run one pod more than must stay, or set maxUnavailable: 1";
+        let cure = "add a replica, or set maxUnavailable: 1";
         let of_single =
-            format!("PodDisruptionBudget shop/db lets no pod go, for minAvailable is 1 and there is 1 pod; {cure}");
-        let of_never = "PodDisruptionBudget shop/nobody lets no pod go, for maxUnavailable is 0; set maxUnavailable: 1";
-        let both = "the API server evicts no pod that more than one PodDisruptionBudget selects, and shop/db and shop/spare do; let one of them select it";
+            format!("PodDisruptionBudget shop/db allows no disruption: minAvailable is 1 and there is 1 pod; {cure}");
+        let of_never = "PodDisruptionBudget shop/nobody allows no disruption: maxUnavailable is 0; set maxUnavailable: 1";
+        let both = "the API server evicts no pod that several PodDisruptionBudgets select (shop/db and shop/spare); change them so that one selects it";
         let rows = [
             (vec![], false, None),
             (vec![&spare], false, None),
@@ -188,7 +189,7 @@ mod tests {
         let metadata = json!({"name": "db-0", "labels": {"pod-template-hash": "7d9"}, "ownerReferences": [owner]});
         let deployed = pod("Running", "True", metadata, json!({}));
         let told = |own| deployed.unevictable(&[own], false, now()).map(|it| it.to_string()).unwrap_or_default();
-        let copy = "run one pod more than must stay, set maxUnavailable: 1, or let a copy come first (annotation kerf.sh/surge)";
+        let copy = "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)";
         assert_eq!(told(&single), of_single.replace(cure, copy));
         assert_eq!(told(&never), of_never);
         let several = runs().unevictable(&[&spare, &single], false, now());

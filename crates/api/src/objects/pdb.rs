@@ -120,7 +120,7 @@ impl PodDisruptionBudget {
             (Some(gone), _) => format!("maxUnavailable is {}", text(gone)),
             (None, Some(stay)) if pods == 1 => format!("minAvailable is {} and there is 1 pod", text(stay)),
             (None, Some(stay)) => format!("minAvailable is {} and there are {pods} pods", text(stay)),
-            (None, None) => "nobody has counted its pods".to_owned(),
+            (None, None) => "its status is not reported".to_owned(),
         }
     }
 

@@ -79,7 +79,8 @@ pub struct Requested(pub BTreeMap<String, ResourceList>);
 /// An annotation `kerf.sh/requested` that nobody of ours wrote.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "annotation kerf.sh/requested does not count: {text:?} does not name amounts of containers; delete the annotation, or write it like {{\"web\":{{\"cpu\":\"2\"}}}}"
+    "annotation kerf.sh/requested is ignored: {text:?} is not a map from containers to amounts; delete the \
+     annotation, or write it like {{\"web\":{{\"cpu\":\"2\"}}}}"
 )]
 pub struct InvalidRequested {
     /// The text as given.

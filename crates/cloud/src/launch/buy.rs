@@ -11,10 +11,10 @@ use crate::error::{CloudError, Kind};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuyError {
     /// A launch template could not be made; nothing was bought.
-    #[error("launch template {TEMPLATE_PREFIX}* could not be made")]
+    #[error("failed to create launch template {TEMPLATE_PREFIX}*")]
     Template(#[source] CloudError),
     /// The fleet failed; [`CloudError::outcome_unknown`] says whether something may have been bought.
-    #[error("the fleet could not be made")]
+    #[error("failed to create fleet")]
     Fleet(#[source] CloudError),
 }
 

@@ -107,8 +107,8 @@ fn candidates<'a>(
     }
     if candidates.is_empty() {
         let message = format!(
-            "none of {} instance types can be had: {small} of those that match are too small, {fitting} are out of \
-             stock or without image or subnet",
+            "none of {} instance types is available: {small} of the matching ones are too small, {fitting} have no \
+             capacity, image or subnet",
             offer.catalogue.types.len()
         );
         return Err(Refusal::InsufficientCapacity(message));
@@ -195,7 +195,7 @@ fn check_min_values(ask: &Ask, candidates: &[Candidate<'_>]) -> Result<(), Refus
         let values: BTreeSet<&str> = candidates.iter().flat_map(|candidate| candidate.values(key)).collect();
         let left = values.iter().filter(|value| set.allows(Some(value))).count();
         if left < usize::try_from(least).unwrap_or(usize::MAX) {
-            let message = format!("minValues of {key} is {least}, but only {left} values are left");
+            let message = format!("minValues of {key} is {least}, but only {left} values are available");
             return Err(Refusal::InsufficientCapacity(message));
         }
     }
@@ -241,7 +241,7 @@ fn assemble(
         }
     }
     if groups.is_empty() {
-        let message = "the class has no image for any of the types; wait until it is resolved again".to_owned();
+        let message = "the EC2NodeClass has no image for any of the instance types".to_owned();
         return Err(Refusal::InsufficientCapacity(message));
     }
     let reservation_kind = groups.keys().find_map(|mould| mould.reservation.map(|(_, kind)| kind));

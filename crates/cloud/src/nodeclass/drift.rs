@@ -31,7 +31,7 @@ pub enum Group<'a> {
 
 /// What about a machine could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("whether {claim} has drifted from its EC2NodeClass cannot be told: {what}")]
+#[error("cannot compare {claim} with its EC2NodeClass: {what}")]
 pub struct Untold {
     /// Name of the claim.
     pub claim: String,
@@ -58,7 +58,7 @@ pub fn drift(
     if image.is_some() {
         return Ok(image);
     }
-    let instance = instance.ok_or_else(|| untold("EC2 has not described its instance"))?;
+    let instance = instance.ok_or_else(|| untold("its instance is not described by EC2"))?;
     let groups = security_groups(instance, class).map_err(untold)?;
     if groups.is_some() {
         return Ok(groups);
@@ -75,29 +75,29 @@ fn hash(claim: &NodeClaim, class: &EC2NodeClass) -> Option<Drift> {
     let differs = same(annotation::EC2_NODE_CLASS_HASH_VERSION)? && !same(annotation::EC2_NODE_CLASS_HASH)?;
     differs.then(|| Drift {
         reason: reason::NODE_CLASS_DRIFT,
-        message: "the EC2NodeClass has changed since the machine was launched".to_owned(),
+        message: "the EC2NodeClass changed after the launch".to_owned(),
     })
 }
 
 /// Whether the image is still the one that a machine with these labels would get.
 fn image(claim: &NodeClaim, class: &EC2NodeClass) -> Result<Option<Drift>, &'static str> {
     let runs = claim.status.as_ref().map(|status| status.image_id.as_str()).filter(|id| !id.is_empty());
-    let runs = runs.ok_or("its image is not known")?;
+    let runs = runs.ok_or("its image is unknown")?;
     let labels = claim.metadata.labels.as_ref().filter(|labels| labels.contains_key(label::INSTANCE_TYPE));
     let labels: BTreeMap<String, Vec<String>> = labels
-        .ok_or("its instance type is not known")?
+        .ok_or("its instance type is unknown")?
         .iter()
         .map(|(key, value)| (key.clone(), vec![value.clone()]))
         .collect();
     let amis = class.status.as_ref().map(|status| status.amis.as_slice()).filter(|amis| !amis.is_empty());
-    let amis = amis.ok_or("the class has no images")?;
+    let amis = amis.ok_or("the EC2NodeClass has no images")?;
     let fits = |requirements: &[Requirement]| images::fit(requirements, &labels);
     let wanted = amis.iter().find(|ami| fits(&ami.requirements)).map(|ami| ami.id.as_str());
     Ok((wanted != Some(runs)).then(|| Drift {
         reason: reason::AMI_DRIFT,
         message: match wanted {
-            Some(wanted) => format!("it runs {runs}, new machines get {wanted}"),
-            None => format!("it runs {runs}, and the class has no image for its type any more"),
+            Some(wanted) => format!("image is {runs}, the EC2NodeClass selects {wanted}"),
+            None => format!("image is {runs}, the EC2NodeClass selects none for its instance type"),
         },
     }))
 }
@@ -106,25 +106,25 @@ fn security_groups(instance: &Instance, class: &EC2NodeClass) -> Result<Option<D
     let groups = class.status.as_ref().map(|status| status.security_groups.as_slice()).unwrap_or_default();
     let wanted: BTreeSet<&str> = groups.iter().map(|group| group.id.as_str()).collect();
     if wanted.is_empty() {
-        return Err("the class has no security groups");
+        return Err("the EC2NodeClass has no security groups");
     }
     let has: BTreeSet<&str> = instance.security_group_ids.iter().map(String::as_str).collect();
     let list = |ids: &BTreeSet<&str>| ids.iter().copied().collect::<Vec<_>>().join(", ");
     Ok((has != wanted).then(|| Drift {
         reason: reason::SECURITY_GROUP_DRIFT,
-        message: format!("it has security groups {}, new machines get {}", list(&has), list(&wanted)),
+        message: format!("security groups are {}, the EC2NodeClass selects {}", list(&has), list(&wanted)),
     }))
 }
 
 fn subnet(instance: &Instance, class: &EC2NodeClass) -> Result<Option<Drift>, &'static str> {
     let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
     if subnets.is_empty() {
-        return Err("the class has no subnets");
+        return Err("the EC2NodeClass has no subnets");
     }
     let known = subnets.iter().any(|subnet| subnet.id == instance.subnet_id);
     Ok((!known).then(|| Drift {
         reason: reason::SUBNET_DRIFT,
-        message: format!("its {} is no longer among the class's subnets", instance.subnet_id),
+        message: format!("{} is no longer selected by the EC2NodeClass", instance.subnet_id),
     }))
 }
 
@@ -137,7 +137,7 @@ fn reservation(instance: &Instance, class: &EC2NodeClass) -> Option<Drift> {
     let known = class.status.as_ref().map(|status| status.capacity_reservations.as_slice()).unwrap_or_default();
     (!known.iter().any(|reservation| reservation.id == held)).then(|| Drift {
         reason: reason::CAPACITY_RESERVATION_DRIFT,
-        message: format!("its capacity reservation {held} is no longer among the class's"),
+        message: format!("capacity reservation {held} is no longer selected by the EC2NodeClass"),
     })
 }
 
@@ -153,6 +153,6 @@ fn placement_group(claim: &NodeClaim, group: Group<'_>) -> Option<Drift> {
         |id: &str| if id.is_empty() { "no placement group".to_owned() } else { format!("placement group {id}") };
     (stands != wanted).then(|| Drift {
         reason: reason::PLACEMENT_GROUP_DRIFT,
-        message: format!("it stands in {}, new machines in {}", shown(stands), shown(wanted)),
+        message: format!("instance is in {}, the EC2NodeClass selects {}", shown(stands), shown(wanted)),
     })
 }

@@ -108,7 +108,7 @@ impl Failed {
         let Self { stage, error } = self;
         let bad = |reason, message| Some(Finding::bad(condition::VALIDATION_SUCCEEDED, reason, message));
         if *stage == Stage::Template && error.message.contains("User data is limited to") {
-            let message = format!("the user data is larger than EC2 takes ({error}); make spec.userData smaller");
+            let message = format!("user data is larger than the EC2 limit ({error}); shorten spec.userData");
             return bad(reason::USER_DATA_SIZE_LIMIT_EXCEEDED, message);
         }
         if error.kind != Kind::Unauthorized {

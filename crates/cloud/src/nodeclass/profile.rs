@@ -113,7 +113,7 @@ pub(super) fn plan(
         return given(name, find(name), settings);
     }
     let Some((role, own)) = class.spec.role.as_deref().map(bare).zip(own_name(class, settings)) else {
-        return Err(missing("no role and no instance profile is named; set spec.role".to_owned()));
+        return Err(missing("neither role nor instanceProfile is set; set spec.role".to_owned()));
     };
     if settings.isolated_vpc {
         let message = format!(
@@ -135,7 +135,7 @@ fn given(name: &str, found: Option<&InstanceProfile>, settings: &Settings) -> Re
         _ if settings.isolated_vpc => None,
         None => Some(format!("instance profile {name:?} does not exist; create it, or correct spec.instanceProfile")),
         Some(profile) if profile.roles.is_empty() => Some(format!(
-            "instance profile {name:?} holds no role, so its machines could not join; add the role of the nodes to it"
+            "instance profile {name:?} has no role, so nodes cannot join; add the role of the nodes to it"
         )),
         Some(_) => None,
     };
@@ -196,14 +196,14 @@ pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> 
         Kind::NotFound => (reason::ROLE_NOT_FOUND, "create the role in IAM, or correct spec.role"),
         Kind::Unauthorized => (
             reason::INSTANCE_PROFILE_AUTH_FAILED,
-            "let the controller's role manage instance profiles and pass the nodes' role",
+            "allow the controller's role to manage instance profiles and to pass the node role",
         ),
         Kind::Invalid => {
             (reason::INSTANCE_PROFILE_CREATION_FAILED, "correct spec.role, or name a profile in spec.instanceProfile")
         }
         _ => return None,
     };
-    let message = format!("no instance profile can be made for role {role:?}: {error}; {cure}");
+    let message = format!("cannot create an instance profile for role {role:?}: {error}; {cure}");
     Some(Finding::bad(condition::INSTANCE_PROFILE_READY, reason, message))
 }
 

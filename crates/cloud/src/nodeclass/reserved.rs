@@ -58,7 +58,7 @@ pub(super) fn group_finding(spec: &EC2NodeClassSpec, group: Option<&PlacementGro
     let named = named.or_else(|| selector.name.as_deref().map(|name| format!("name {name}"))).unwrap_or_default();
     let problem = match group {
         None => {
-            format!("no placement group has the {named} of placementGroupSelector; create one, or correct the selector")
+            format!("no placement group matches placementGroupSelector ({named}); create one, or correct the selector")
         }
         Some(group) if group.state != "available" => {
             format!(
@@ -76,7 +76,8 @@ pub(super) fn group_failed(error: &CloudError) -> Option<Finding> {
     let refused = matches!(error.kind, Kind::Unauthorized | Kind::Invalid);
     let message = || {
         format!(
-            "placementGroupSelector: {error}; let the controller's role describe placement groups, or correct the selector"
+            "placementGroupSelector: {error}; allow the controller's role to describe placement groups, or correct \
+             the selector"
         )
     };
     refused

@@ -29,8 +29,8 @@ pub(super) fn validation(
     if !failed.is_empty() || unanswered {
         let status = if failed.is_empty() { condition::UNKNOWN } else { condition::FALSE };
         let message = match failed.is_empty() {
-            true => "EC2 has not answered all questions yet".to_owned(),
-            false => format!("first mend {}", failed.join(", ")),
+            true => "not all EC2 resources are resolved yet".to_owned(),
+            false => format!("waiting for {}", failed.join(", ")),
         };
         return Finding { condition, status, reason: reason::DEPENDENCIES_NOT_READY, message };
     }
@@ -56,7 +56,8 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
         return Some((AGENT_SETTINGS_INVALID, message));
     }
     if class.family == AmiFamily::Al2023 && settings.cluster_cidr.is_empty() {
-        let message = "the cluster's service CIDR is not known; allow the controller eks:DescribeCluster, or set CLUSTER_CIDR, and restart it".to_owned();
+        let message = "unknown service CIDR of the cluster; allow eks:DescribeCluster, or set CLUSTER_CIDR, and \
+                       restart the controller".to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
     let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };

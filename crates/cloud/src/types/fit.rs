@@ -53,18 +53,19 @@ impl fmt::Display for Unfit {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FirstGraviton => out.write_str("AL2023 does not run on a1"),
-            Self::WindowsOnArm => out.write_str("there is no Windows for arm64"),
-            Self::NoNetworkAdapter => out.write_str("networkInterfaces needs ENA, which it lacks"),
-            Self::NoNetworkCard { card } => write!(out, "networkInterfaces names network card {card}, which it lacks"),
+            Self::WindowsOnArm => out.write_str("no Windows for arm64"),
+            Self::NoNetworkAdapter => out.write_str("networkInterfaces requires ENA"),
+            Self::NoNetworkCard { card } => write!(out, "networkInterfaces requires network card {card}"),
             Self::CardFull { card, carries } => {
-                write!(out, "networkInterfaces asks for more than the {carries} interfaces of network card {card}")
+                write!(out, "networkInterfaces exceeds the {carries} interfaces of network card {card}")
             }
             Self::TooManyEfa { asked, has } => {
-                write!(out, "networkInterfaces asks for {asked} EFA interfaces, it has {has}")
+                write!(out, "networkInterfaces requires {asked} EFA interfaces, it has {has}")
             }
-            Self::NoNestedVirtualization => out.write_str("its processor has no nested virtualization"),
-            Self::PlacementStrategy(strategy) => write!(out, "no placement group of strategy {strategy} can hold it"),
-            Self::NoConnectionTracking => out.write_str("connectionTracking needs the Nitro hypervisor"),
+            Self::NoNestedVirtualization => out.write_str("no nested virtualization"),
+            Self::PlacementStrategy(strategy) => write!(out, "not supported in placement groups of strategy \
+                                                              {strategy}"),
+            Self::NoConnectionTracking => out.write_str("connectionTracking requires the Nitro hypervisor"),
         }
     }
 }

@@ -39,10 +39,10 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Unfit(unfit) => return unfit.fmt(out),
-            Self::NoImage => "no image of the class runs on it",
-            Self::NoPrice => "its price is not known",
-            Self::OutOfStock => "EC2 had none lately",
-            Self::NoAddresses => "no subnet has a free address",
+            Self::NoImage => "no image of the EC2NodeClass for it",
+            Self::NoPrice => "price is unknown",
+            Self::OutOfStock => "recent insufficient capacity",
+            Self::NoAddresses => "no free IP address in the subnets",
         })
     }
 }

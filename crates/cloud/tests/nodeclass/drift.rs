@@ -106,15 +106,15 @@ fn claims_are_compared_with_their_class() {
         ("the hash comes first", hash("2", "kerf-v1"), no_images.clone(), "NodeClassDrift"),
         ("an older image", image("ami-0"), json!({}), "AMIDrift"),
         ("another architecture's image", image("ami-9"), json!({}), "AMIDrift"),
-        ("no image of its own", image(""), json!({}), "?its image is not known"),
-        ("images unresolved", json!({}), no_images, "?the class has no images"),
+        ("no image of its own", image(""), json!({}), "?its image is unknown"),
+        ("images unresolved", json!({}), no_images, "?the EC2NodeClass has no images"),
         (
             "groups unresolved",
             json!({}),
             json!({"status": {"securityGroups": []}}),
-            "?the class has no security groups",
+            "?the EC2NodeClass has no security groups",
         ),
-        ("subnets unresolved", json!({}), json!({"status": {"subnets": []}}), "?the class has no subnets"),
+        ("subnets unresolved", json!({}), json!({"status": {"subnets": []}}), "?the EC2NodeClass has no subnets"),
     ];
     for (what, of_claim, class_change, expected) in rows {
         let bare = instance(|_| ());
@@ -123,10 +123,10 @@ fn claims_are_compared_with_their_class() {
     }
     let mut stranger = claim(&json!({}));
     stranger.metadata.annotations = None;
-    let unknown = "?EC2 has not described its instance";
+    let unknown = "?its instance is not described by EC2";
     assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), unknown, "no hash is no drift");
     stranger.metadata.labels = None;
-    assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), "?its instance type is not known");
+    assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), "?its instance type is unknown");
 }
 
 /// Rows: the instance, and what is said of it.
@@ -134,7 +134,7 @@ fn claims_are_compared_with_their_class() {
 fn instances_are_compared_with_their_class() {
     let only = "capacity-reservations-only";
     let rows = [
-        ("not described", None, "?EC2 has not described its instance"),
+        ("not described", None, "?its instance is not described by EC2"),
         ("a group less", instance(|one| one.security_group_ids.truncate(1)), "SecurityGroupDrift"),
         ("a group more", instance(|one| one.security_group_ids.push("sg-3".to_owned())), "SecurityGroupDrift"),
         ("another subnet", instance(|one| "subnet-3".clone_into(&mut one.subnet_id)), "SubnetDrift"),

@@ -68,7 +68,7 @@ impl TryFrom<u8> for Abreast {
         if fits {
             Ok(Self(number))
         } else {
-            Err(format!("{number} requests abreast do not do; write 1 to {MOST_ABREAST}"))
+            Err(format!("{number} concurrent requests are not allowed; write 1 to {MOST_ABREAST}"))
         }
     }
 }

@@ -134,7 +134,7 @@ pub struct HttpTarget {
 fn port<'de, D: Deserializer<'de>>(number: D) -> Result<u16, D::Error> {
     let number = i64::deserialize(number)?;
     let port = u16::try_from(number).ok().filter(|port| *port > 0);
-    port.ok_or_else(|| D::Error::custom(format!("{number} is no port; write 1 to 65535")))
+    port.ok_or_else(|| D::Error::custom(format!("{number} is not a port; write 1 to 65535")))
 }
 
 fn loopback() -> String {
@@ -168,12 +168,12 @@ impl TryFrom<Unchecked> for GateSettings {
         once("daemonSets", daemon_sets.iter().map(|set| &set.name))?;
         once("probes", probes.iter().map(|probe| &probe.name))?;
         if let Some(odd) = devices.iter().find(|name| !name.contains('/')) {
-            return Err(format!("devices: {odd:?} is no extended resource; write one such as nvidia.com/gpu"));
+            return Err(format!("devices: {odd:?} is not an extended resource; write one such as nvidia.com/gpu"));
         }
         if let Some(all) = daemon_sets.iter().find(|set| set.selector.is_empty()) {
             let name = &all.name;
             return Err(format!(
-                "daemonSets: the selector of {name:?} is empty, so any pod would do; name its pods' labels"
+                "daemonSets: the selector of {name:?} is empty; write the labels of its pods"
             ));
         }
         Ok(Self { cni, csi_drivers, devices, daemon_sets, probes })
@@ -185,10 +185,10 @@ fn once<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), 
     let mut seen = BTreeSet::new();
     for name in names {
         if name.trim().is_empty() {
-            return Err(format!("{field}: a name is empty; say what it is called"));
+            return Err(format!("{field}: a name is empty; write one"));
         }
         if !seen.insert(name) {
-            return Err(format!("{field}: {name:?} is there twice; remove one or call it something else"));
+            return Err(format!("{field}: {name:?} is repeated; remove or rename one"));
         }
     }
     Ok(())
@@ -196,7 +196,7 @@ fn once<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), 
 
 fn absolute(field: &str, path: &str) -> Result<(), String> {
     let fine = path.starts_with('/');
-    fine.then_some(()).ok_or_else(|| format!("{field}: {path:?} is no absolute path; begin it with /"))
+    fine.then_some(()).ok_or_else(|| format!("{field}: {path:?} is not an absolute path; begin it with /"))
 }
 
 /// A probe as written: one of the four targets is there.
@@ -259,11 +259,11 @@ impl TryFrom<WrittenProbe> for Probe {
         let counts = [probe.success_threshold, probe.failure_threshold];
         if counts.contains(&0) {
             return Err(format!(
-                "probe {name:?}: successThreshold and failureThreshold count answers; write 1 or more"
+                "probe {name:?}: successThreshold and failureThreshold must be 1 or more"
             ));
         }
         if probe.period < Span::seconds(1) || probe.timeout.0.is_zero() {
-            return Err(format!("probe {name:?}: period is at least 1s and timeout more than nothing"));
+            return Err(format!("probe {name:?}: period must be at least 1s and timeout more than 0s"));
         }
         Ok(probe)
     }
@@ -278,7 +278,7 @@ fn target(written: &WrittenProbe) -> Result<Target, String> {
     ];
     let mut said = targets.into_iter().flatten();
     let (Some(target), None) = (said.next(), said.next()) else {
-        return Err("it asks for exactly one of file, socket, tcp and http".to_owned());
+        return Err("exactly one of file, socket, tcp and http is required".to_owned());
     };
     match &target {
         Target::File(at) | Target::Socket(at) => absolute("path", &at.path)?,

@@ -51,7 +51,7 @@ impl TryFrom<i64> for Percent {
 
     fn try_from(percent: i64) -> Result<Self, String> {
         let sane = u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent));
-        sane.map(Self).ok_or_else(|| format!("{percent} is no percentage of a disk; write 1 to 100"))
+        sane.map(Self).ok_or_else(|| format!("{percent} is not a percentage of a disk; write 1 to 100"))
     }
 }
 

@@ -48,7 +48,7 @@ impl Serialize for Listen {
 
 /// A text that is neither an address nor `off`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no address; write 127.0.0.1:9192, or off")]
+#[error("`{0}` is not an address; write 127.0.0.1:9192, or off")]
 pub struct NoAddress(String);
 
 impl FromStr for Listen {

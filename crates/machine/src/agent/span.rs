@@ -24,7 +24,7 @@ impl TryFrom<String> for Span {
     fn try_from(text: String) -> Result<Self, String> {
         let nanos = api::duration::nanos(&text).ok().and_then(|nanos| u64::try_from(nanos).ok());
         let span = nanos.map(|nanos| Self(Duration::from_nanos(nanos)));
-        span.ok_or_else(|| format!("{text:?} is no span of time; write one such as 500ms, 30s or 1m30s"))
+        span.ok_or_else(|| format!("{text:?} is not a duration; write one such as 500ms, 30s or 1m30s"))
     }
 }
 

@@ -116,8 +116,8 @@ impl Scalar {
 
 fn unpacked(text: &str) -> Result<String, String> {
     let compact: String = text.split_ascii_whitespace().collect();
-    let data = STANDARD.decode(compact).map_err(|error| format!("this is no base64: {error}"))?;
-    String::from_utf8(data).map_err(|_| "the bytes behind !!binary are no text".to_owned())
+    let data = STANDARD.decode(compact).map_err(|error| format!("invalid base64: {error}"))?;
+    String::from_utf8(data).map_err(|_| "the bytes of !!binary are not text".to_owned())
 }
 
 /// Digits in groups of any size; a decimal number does not begin with a zero.

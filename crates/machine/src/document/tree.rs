@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
             match event {
                 Event::StreamStart | Event::DocumentEnd => {}
                 Event::DocumentStart(..) if root.is_none() => {}
-                Event::DocumentStart(..) => return Err(Fault::new(at, "a second document begins; write one only")),
+                Event::DocumentStart(..) => return Err(Fault::new(at, "a second document begins; write only one")),
                 Event::StreamEnd => {
                     return Ok(root.unwrap_or(Node { at, kind: Kind::Scalar(Scalar::null()) }));
                 }
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
 
     fn alias(&mut self, anchor: usize, at: Place) -> Result<Node, Fault> {
         let Some(known) = self.anchors.get(&anchor) else {
-            return Err(Fault::new(at, "an alias stands within what it stands for"));
+            return Err(Fault::new(at, "recursive alias"));
         };
         let size = known.size();
         self.count(size, at)?;
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
     fn count(&mut self, more: usize, at: Place) -> Result<(), Fault> {
         self.nodes += more;
         if self.nodes > LARGEST {
-            Err(Fault::new(at, "the document is too large, aliases carried out"))
+            Err(Fault::new(at, "the document is too large with its aliases"))
         } else {
             Ok(())
         }
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
                 break;
             }
             let Kind::Scalar(key) = self.node(event, at)?.kind else {
-                return Err(Fault::new(at, "expected a text as the name of a field"));
+                return Err(Fault::new(at, "expected a string as field name"));
             };
             let (event, value_at) = self.next()?;
             let value = self.node(event, value_at)?;
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             } else if known.insert(key.text.clone()) {
                 fields.push((Key { at, text: key.text }, value));
             } else {
-                return Err(Fault::new(at, format!("`{}` is there twice", key.text)));
+                return Err(Fault::new(at, format!("`{}` is repeated", key.text)));
             }
         }
         fields.extend(below.into_iter().filter(|(key, _)| known.insert(key.text.clone())));

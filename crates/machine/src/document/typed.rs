@@ -195,7 +195,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
-        let (key, value) = self.current.ok_or_else(|| Fault::custom("a value was asked for before its key"))?;
+        let (key, value) = self.current.ok_or_else(|| Fault::custom("value before its key"))?;
         seed.deserialize(value).map_err(|fault| fault.within(&key.text, value.at))
     }
 }

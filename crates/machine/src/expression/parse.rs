@@ -69,7 +69,7 @@ pub(super) fn parse(text: &str, names: &[&str]) -> Result<Node, ExpressionError>
     let root = parser.expression()?;
     parser.skip_space();
     match parser.rest().chars().next() {
-        Some(found) => parser.fail(format!("`{found}` does not belong here")),
+        Some(found) => parser.fail(format!("unexpected `{found}`")),
         None => root.expect(Type::Integer, "the result").map(|root| root.node),
     }
 }
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         match self.rest().chars().next() {
-            Some(found) => self.fail(format!("`{token}` is expected, this is `{found}`")),
+            Some(found) => self.fail(format!("expected `{token}`, found `{found}`")),
             None => self.fail(format!("`{token}` is missing at the end")),
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
     ) -> Result<Typed, ExpressionError> {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            return self.fail("this is nested too deeply");
+            return self.fail("nested too deeply");
         }
         let read = read(self);
         self.depth -= 1;
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         match self.rest().chars().next() {
             Some('-' | '0'..='9') => self.number(column),
             Some(first) if first.is_ascii_alphabetic() || first == '_' => self.named(column),
-            Some(other) => self.fail(format!("a number, a name or `(` is expected, this is `{other}`")),
+            Some(other) => self.fail(format!("expected a number, a name or `(`, found `{other}`")),
             None => self.fail("a number, a name or `(` is missing at the end"),
         }
     }
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
         match i64::from_str_radix(&format!("{sign}{digits}"), radix) {
             Ok(number) => Ok(Typed { node: Node::Number(number), of: Type::Integer, column }),
             Err(_) => {
-                let problem = format!("`{sign}{digits}` is no integer of 64 bits");
+                let problem = format!("`{sign}{digits}` is not a 64-bit integer");
                 Err(ExpressionError::Malformed { column, problem })
             }
         }
@@ -230,7 +230,7 @@ impl<'a> Parser<'a> {
             ("false", _) => (Node::Number(0), Type::Truth),
             (_, Some(index)) => (Node::Variable(index), Type::Integer),
             (_, None) => {
-                let problem = format!("there is no `{name}`, only {}", self.names.join(", "));
+                let problem = format!("unknown name `{name}`, known are {}", self.names.join(", "));
                 return Err(ExpressionError::Malformed { column, problem });
             }
         };

@@ -127,8 +127,8 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
             with(strange),
             &[
                 "network in spec.userData is left out",
-                "settings.kubernetes.maxpods in spec.userData is no setting that Kerf knows; write max-pods",
-                "settings.kubernetes.quantum-mode in spec.userData is no setting that Kerf knows; check its name",
+                "unknown setting settings.kubernetes.maxpods in spec.userData; write max-pods",
+                "unknown setting settings.kubernetes.quantum-mode in spec.userData; check its name",
             ],
         ),
         (

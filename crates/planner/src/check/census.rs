@@ -242,7 +242,7 @@ impl Even<'_> {
         match (worst, most) {
             (Some(Some(_)), Some(skew)) if skew <= i64::from(self.spread.max_skew) => None,
             (Some(Some(_)), Some(skew)) => Some(format!("skew {skew} over {key}, at most {}", self.spread.max_skew)),
-            _ => Some(format!("no label {key} to be spread over")),
+            _ => Some(format!("no label {key} spread over")),
         }
     }
 

@@ -22,45 +22,46 @@ impl Display for PodVerdict {
                 without(out, dropped)
             }
             Self::Unschedulable { pools } if pools.is_empty() => {
-                out.write_str("no node pool that makes nodes for pods is ready")
+                out.write_str("no NodePool for pending pods is ready")
             }
             Self::Unschedulable { pools } => list(out, pools, "; "),
-            Self::Postponed => out.write_str("the search's effort was used up before its turn; the next pass goes on"),
+            Self::Postponed => out.write_str("not evaluated: step budget exhausted, continues in the next plan"),
         }
     }
 }
 
 impl Display for PoolMiss {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        write!(out, "pool {}: {}", self.pool, self.miss)
+        write!(out, "NodePool {}: {}", self.pool, self.miss)
     }
 }
 
 impl Display for Miss {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Taint { taint } => write!(out, "the pod does not tolerate taint {taint}"),
+            Self::Taint { taint } => write!(out, "pod does not tolerate taint {taint}"),
             Self::Requirement { key, asked, .. } if asked.is_empty() => {
-                write!(out, "its own requirements on label {key} contradict each other")
+                write!(out, "requirements of the NodePool on label {key} contradict each other")
             }
             Self::Requirement { key, asked, .. } if asked.iter().any(is_impossible) => {
-                write!(out, "what the pod requires of label {key} contradicts itself")
+                write!(out, "requirements of the pod on label {key} contradict each other")
             }
             Self::Requirement { key, own, asked, near } => {
                 match own.is_empty() {
-                    true => write!(out, "it gives no label {key}, the pod requires {}", wishes(asked))?,
-                    false => write!(out, "label {key} is {} here, the pod requires {}", wishes(own), wishes(asked))?,
+                    true => write!(out, "label {key} is not defined, the pod requires {}", wishes(asked))?,
+                    false => write!(out, "label {key} is {}, the pod requires {}", wishes(own), wishes(asked))?,
                 }
-                near.iter().try_for_each(|near| write!(out, " (is {near} meant?)"))
+                near.iter().try_for_each(|near| write!(out, " (did you mean {near}?)"))
             }
-            Self::Topology { standing, key } => write!(out, "{standing} (by {key})"),
-            Self::Limit { resource } => write!(out, "the limit for {resource} leaves no room"),
+            Self::Topology { standing, key } => write!(out, "{standing} (topologyKey {key})"),
+            Self::Limit { resource } => write!(out, "a new node would exceed the limit for {resource}"),
             Self::MinValues { key, asked, found } => {
-                write!(out, "minValues asks for {asked} values of {key}, only {found} can be had")
+                write!(out, "minValues requires {asked} values of {key}, only {found} are available")
             }
             Self::SpotOnly => write!(
                 out,
-                "only spot can be had for it, and {} keeps it off spot: let on-demand be bought, or ask for a smaller base",
+                "only spot is available, and {} requires on-demand for this pod: allow on-demand in the NodePool, \
+                 or lower the base",
                 label::ON_DEMAND_BASE
             ),
             Self::Types(miss) => write!(out, "{miss}"),
@@ -71,31 +72,31 @@ impl Display for Miss {
 impl Display for TypesMiss {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         if self.total == 0 {
-            return out.write_str("it has no instance types");
+            return out.write_str("no instance types");
         }
-        let small = self.small.iter().map(|(name, count)| (*count, format!("lack {name}")));
+        let small = self.small.iter().map(|(name, count)| (*count, format!("have too little {name}")));
         let labels = self.labels.iter().map(|miss| (miss.types, miss.to_string()));
         let mut parts: Vec<(usize, String)> = small.chain(labels).collect();
         let unpriced = match self.unpriced {
             0 => String::new(),
-            count => format!(" (the price of {count} is not known: a NodeOverlay can say it)"),
+            count => format!(" (the price of {count} is unknown: set it with a NodeOverlay)"),
         };
-        parts.push((self.unavailable, format!("cannot be had now{unpriced}")));
+        parts.push((self.unavailable, format!("are unavailable{unpriced}")));
         parts.retain(|(count, _)| *count > 0);
         for (position, (count, what)) in parts.iter().enumerate() {
             match position {
-                0 => write!(out, "{count} of {} types {what}", self.total)?,
+                0 => write!(out, "{count} of {} instance types {what}", self.total)?,
                 _ => write!(out, ", {count} {what}")?,
             }
         }
         for (position, relief) in self.reliefs.iter().enumerate() {
             match position {
-                0 => write!(out, "; without the requirement on {} {} would do", relief.key, relief.types)?,
+                0 => write!(out, "; without the requirement on {} {} would match", relief.key, relief.types)?,
                 _ => write!(out, ", without that on {} {}", relief.key, relief.types)?,
             }
         }
         if self.suspicious_cpu {
-            out.write_str("; the pod asks for a million CPUs or more: a typo, is m meant where M is written?")?;
+            out.write_str("; the pod requests a million CPUs or more: did you mean m instead of M?")?;
         }
         Ok(())
     }
@@ -104,17 +105,17 @@ impl Display for TypesMiss {
 impl Display for LabelMiss {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 3;
-        write!(out, "differ in {} (", self.key)?;
+        write!(out, "do not match {} (", self.key)?;
         match self.found.as_slice() {
             [] => out.write_str("none")?,
             some => out.write_str(&some[..some.len().min(SHOWN)].join(" or "))?,
         }
         if self.found.len() > SHOWN {
-            out.write_str(" or others")?;
+            out.write_str(", ...")?;
         }
         match self.asked.as_slice() {
             [] => out.write_str(")"),
-            asked => write!(out, " where {} is asked)", wishes(asked)),
+            asked => write!(out, ", required: {})", wishes(asked)),
         }
     }
 }
@@ -147,13 +148,15 @@ impl Display for Standing {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spread { max_skew } => {
-                write!(out, "its spread allows domains to differ by {max_skew}, and the emptiest cannot be reached")
+                write!(out, "topologySpreadConstraints: maxSkew {max_skew} cannot be satisfied, the least-loaded \
+                             domain has no eligible node")
             }
-            Self::Claimed => out.write_str("another pod has its volume claim, which only one pod at a time may use"),
-            Self::Near => out.write_str("the pods that it must be near are nowhere that it can go"),
-            Self::Apart => out.write_str("pods that it must keep away from are everywhere that it can go"),
-            Self::Shunned => out.write_str("pods that keep it away are everywhere that it can go"),
-            Self::Together => out.write_str("its demands on other pods cannot all be met in one place"),
+            Self::Claimed => out.write_str("another pod uses its ReadWriteOncePod volume claim"),
+            Self::Near => out.write_str("podAffinity: no matching pod in a reachable domain"),
+            Self::Apart => out.write_str("podAntiAffinity: matching pods in every reachable domain"),
+            Self::Shunned => out.write_str("podAntiAffinity: existing pods exclude every domain"),
+            Self::Together => out.write_str("affinity, anti-affinity and spread constraints cannot be satisfied \
+                                             together"),
         }
     }
 }
@@ -161,19 +164,19 @@ impl Display for Standing {
 impl Display for Preference {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Near { weight, key } => write!(out, "the preference to be near others by {key} (weight {weight})"),
+            Self::Near { weight, key } => write!(out, "preferred podAffinity by {key} (weight {weight})"),
             Self::Apart { weight, key } => {
-                write!(out, "the preference to be apart from others by {key} (weight {weight})")
+                write!(out, "preferred podAntiAffinity by {key} (weight {weight})")
             }
             Self::Nodes { weight, term } => {
                 let keys: Vec<&str> = term.iter().map(|it| it.key.as_str()).collect();
-                write!(out, "the preference for nodes by {} (weight {weight})", keys.join(" and "))
+                write!(out, "preferred nodeAffinity by {} (weight {weight})", keys.join(" and "))
             }
-            Self::Spread { key } => write!(out, "an even spread by {key}"),
-            Self::SoftTaints => out.write_str("keeping off PreferNoSchedule taints"),
+            Self::Spread { key } => write!(out, "ScheduleAnyway spread by {key}"),
+            Self::SoftTaints => out.write_str("avoidance of PreferNoSchedule taints"),
             Self::Share { of } => {
-                let side = if *of == CapacityType::Spot { "on spot" } else { "off spot" };
-                write!(out, "its place {side} by {}", label::SPOT_SHARE)
+                let side = if *of == CapacityType::Spot { "spot" } else { "on-demand" };
+                write!(out, "preference for {side} by {}", label::SPOT_SHARE)
             }
         }
     }
@@ -182,8 +185,8 @@ impl Display for Preference {
 /// Only what is not the usual way needs a word.
 fn aside(why: Why) -> &'static str {
     match why {
-        Why::Promised => ", as promised",
-        Why::Static => ", which a static pool gets anyway",
+        Why::Promised => ", as nominated before",
+        Why::Static => ", a replica of a static NodePool",
         Why::Room | Why::Joined | Why::Opened => "",
     }
 }
@@ -199,67 +202,67 @@ fn without(out: &mut Formatter<'_>, dropped: &[Preference]) -> fmt::Result {
 impl Display for NodeVerdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Remove(reason) => write!(out, "goes: {reason}"),
-            Self::Leaving => out.write_str("is on its way out"),
+            Self::Remove(reason) => write!(out, "is removed: {reason}"),
+            Self::Leaving => out.write_str("is already being removed"),
             Self::NotInitialized => out.write_str("is not initialized yet"),
-            Self::InUse { pods } => write!(out, "is in use by {}", counted(*pods)),
-            Self::Nominated => out.write_str("is expecting pods"),
-            Self::Watched => out.write_str("stays until pods that wait are bound, whose places rest on pods there"),
+            Self::InUse { pods } => write!(out, "stays: not empty, {}", counted(*pods)),
+            Self::Nominated => out.write_str("stays: nominated for pending pods"),
+            Self::Watched => out.write_str("stays: pending pods depend on pods of this node"),
             Self::Quiet { remaining } => {
-                write!(out, "was in use not long ago, and may go in {} s", seconds(*remaining))
+                write!(out, "stays: consolidateAfter ends in {} s", seconds(*remaining))
             }
-            Self::ConsolidationDisabled => out.write_str("stays, since its pool never consolidates"),
-            Self::Static => out.write_str("stays, since its pool keeps a fixed number of nodes"),
+            Self::ConsolidationDisabled => out.write_str("stays: NodePool has consolidation disabled"),
+            Self::Static => out.write_str("stays: replica of a static NodePool"),
             Self::NoReplica => out.write_str(
-                "stays: its static pool can have no other in its place, by its limits or by what can be had",
+                "stays: its static NodePool cannot launch a replacement, by its limits or for insufficient capacity",
             ),
-            Self::DoNotDisrupt => out.write_str("stays, since it asks not to be disrupted"),
+            Self::DoNotDisrupt => out.write_str("stays: node has annotation karpenter.sh/do-not-disrupt"),
             Self::Budget { reason } => {
-                write!(out, "{}, but its pool's disruption budget is used up", would_go(*reason))
+                write!(out, "stays: {}, but the disruption budget of its NodePool is exhausted", would_go(*reason))
             }
-            Self::Cheapest { pods } => write!(out, "stays: nothing cheaper would do for its {}", counted(*pods)),
+            Self::Cheapest { pods } => write!(out, "stays: no cheaper capacity for its {}", counted(*pods)),
             Self::ByTurns { pods } => by_turns(out, *pods),
-            Self::NoPlace { pod } => write!(out, "stays, since pod {pod} has no other place"),
+            Self::NoPlace { pod } => write!(out, "stays: pod {pod} cannot be rescheduled"),
             Self::AboveCeiling { pod, node, strain } => {
-                write!(out, "stays: pod {pod} would have room on {node}, but no more is sent there: ")?;
+                write!(out, "stays: pod {pod} fits on {node}, but above the utilization limit: ")?;
                 strain.tell(out, "would be")
             }
             Self::CheaperIsBusy { strain } => {
-                out.write_str("stays: whatever costs less would be busy with its pods: ")?;
+                out.write_str("stays: cheaper nodes would be above the utilization limit: ")?;
                 strain.tell(out, "would be")
             }
             Self::NotWorthIt { saving, asked } => {
-                write!(out, "stays: moving its pods would save {}, less than {}", hourly(*saving), hourly(*asked))
+                write!(out, "stays: savings of {} are less than the required {}", hourly(*saving), hourly(*asked))
             }
             Self::Scattered { pods } => scattered(out, *pods),
             Self::SpotToSpot { types } => spot_to_spot(out, *types),
             Self::Unbalanced { score } => unbalanced(out, *score),
             Self::ManySick { sick, nodes } => {
-                write!(out, "stays though it is sick: {sick} of its pool's {nodes} nodes are, more than 20%")
+                write!(out, "stays: unhealthy, but so are {sick} of {nodes} nodes of its NodePool, more than 20%")
             }
-            Self::UnknownPrice => out.write_str("stays, since its price is unknown"),
-            Self::Busy { strain } => write!(out, "stays, since it is busy: {strain}"),
+            Self::UnknownPrice => out.write_str("stays: price is unknown"),
+            Self::Busy { strain } => write!(out, "stays: above the utilization limit: {strain}"),
             Self::PodDoNotDisrupt { pod, remaining } => {
-                write!(out, "stays, since pod {pod} asks not to be disrupted")?;
+                write!(out, "stays: pod {pod} has annotation karpenter.sh/do-not-disrupt")?;
                 remaining.map_or(Ok(()), |left| write!(out, ", for up to {} h more", hours(left)))
             }
             Self::PodHeld { pod, budgets } => {
-                write!(out, "stays, since pod {pod} may not be evicted now (PodDisruptionBudget ")?;
+                write!(out, "stays: eviction of pod {pod} is blocked (PodDisruptionBudget ")?;
                 list(out, budgets, ", ")?;
                 out.write_str(")")
             }
             Self::Resting { pod, remaining } => resting(out, pod, *remaining),
             Self::Disturbed { pod, workload } => disturbed(out, pod, workload),
             Self::AfterResize { nodes } => {
-                out.write_str("can go once requests of pods are lowered to what they use on ")?;
+                out.write_str("waits for lower requests of pods on ")?;
                 list(out, nodes, " and ")
             }
             Self::AfterMove { node } => {
-                write!(out, "can go once {node} has gone: pods of both count for each other's places")
+                write!(out, "waits for removal of {node}: inter-pod constraints")
             }
             Self::LeftOut { reason, finding } => left_out(out, *reason, finding),
-            Self::Postponed => out.write_str("was not looked at: the plan's steps were used up, the next one goes on"),
-            Self::NoPool => out.write_str("stays, since its pool is unknown or not ready"),
+            Self::Postponed => out.write_str("not evaluated: step budget exhausted, continues in the next plan"),
+            Self::NoPool => out.write_str("stays: its NodePool is unknown or not ready"),
         }
     }
 }
@@ -268,22 +271,21 @@ fn by_turns(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
     let pods = counted(pods);
     write!(
         out,
-        "stays for now: nothing cheaper would do for its {pods} alone, and what would do beside others, or what several nodes would, \
-         is looked for when it is its turn"
+        "stays: no cheaper capacity for its {pods} alone; multi-node consolidation not evaluated in this plan"
     )
 }
 
 fn scattered(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
-    write!(out, "stays: kube-scheduler puts each pod on the emptiest node, so {pods} of those moved would find no room")
+    write!(out, "stays: kube-scheduler prefers the least-allocated nodes, so {pods} of the moved pods would not fit")
 }
 
 fn spot_to_spot(out: &mut Formatter<'_>, types: Option<usize>) -> fmt::Result {
     match types {
         None => {
-            out.write_str("stays: cheaper spot may take its place only with the feature gate SpotToSpotConsolidation")
+            out.write_str("stays: SpotToSpotConsolidation is disabled, cannot replace a spot node with a spot node")
         }
         Some(types) => {
-            write!(out, "stays: there are but {types} cheaper spot types, too few to replace spot by spot")
+            write!(out, "stays: SpotToSpotConsolidation found only {types} cheaper instance types")
         }
     }
 }
@@ -292,8 +294,7 @@ fn unbalanced(out: &mut Formatter<'_>, score: i64) -> fmt::Result {
     let (score, enough) = (thousandths(score), thousandths(Balance::ENOUGH));
     write!(
         out,
-        "stays: what it would save of its pool's cost is too little for what it disturbs of its pool (it scores {score}, {enough} is \
-         enough)"
+        "stays: savings are too small for the disruption (balance score {score}, required {enough})"
     )
 }
 
@@ -301,21 +302,20 @@ fn resting(out: &mut Formatter<'_>, pod: &str, remaining: i64) -> fmt::Result {
     let left = seconds(remaining);
     write!(
         out,
-        "stays for {left} s more: the workload of pod {pod} asks to be disturbed but once in a while, and was, or has changed, not \
-         long ago"
+        "stays: workload of pod {pod} was disrupted or changed within kerf.sh/disrupt-at-most-once-per, {left} s left"
     )
 }
 
 fn disturbed(out: &mut Formatter<'_>, pod: &str, workload: &str) -> fmt::Result {
     write!(
         out,
-        "stays: {workload}, of which pod {pod} is, asks to be disturbed but once in a while, and another move does so now"
+        "stays: {workload} of pod {pod} is being disrupted by another command (kerf.sh/disrupt-at-most-once-per)"
     )
 }
 
 fn left_out(out: &mut Formatter<'_>, reason: MoveReason, finding: &str) -> fmt::Result {
     let would_go = would_go(reason);
-    write!(out, "{would_go}, but waits for the next plan: the moves of this one break a rule together ({finding})")
+    write!(out, "stays: {would_go}, but the plan failed its validation and is made again ({finding})")
 }
 
 impl Display for Strain {
@@ -328,16 +328,16 @@ impl Strain {
     /// In a sentence about what `is` so, or `would be`.
     fn tell(self, out: &mut Formatter<'_>, is: &str) -> fmt::Result {
         let used = |out: &mut Formatter<'_>, percent: i64, what: &str| {
-            write!(out, "{percent}% of its {what} {is} in use, and {BUSY}% is too much")
+            write!(out, "{percent}% of its {what} {is} used, the limit is {BUSY}%")
         };
         match self {
             Self::Cpu(percent) => used(out, percent, "CPU"),
             Self::Memory(percent) => used(out, percent, "memory"),
             Self::Short(pressure) => out.write_str(match pressure {
-                Pressure::Cpu => "processes wait for its CPUs half of the time",
-                Pressure::Memory => "processes wait for its memory",
-                Pressure::Disk => "all processes wait for its disks a quarter of the time",
-                Pressure::Killed => "its kernel has killed a process for want of memory within a day",
+                Pressure::Cpu => "CPU pressure, processes wait for CPU half of the time",
+                Pressure::Memory => "memory pressure, processes wait for memory",
+                Pressure::Disk => "IO pressure, all processes wait for disks a quarter of the time",
+                Pressure::Killed => "OOM kill in the last 24 h",
             }),
         }
     }
@@ -346,25 +346,25 @@ impl Strain {
 impl Display for WhyMove {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingRuns => out.write_str("nothing runs there that would need another place"),
-            Self::RoomElsewhere => out.write_str("all its pods have room on other nodes"),
-            Self::Cheaper => out.write_str("its pods have places for less money"),
-            Self::Drifted { reason } => write!(out, "it is not any more what its pool and class ask for ({reason})"),
-            Self::Expired => out.write_str("it is as old as it may get"),
-            Self::Sick { condition } => write!(out, "it is sick (condition {condition})"),
-            Self::Surplus => out.write_str("its static pool has more nodes than replicas"),
+            Self::NothingRuns => out.write_str("no pods that need another node"),
+            Self::RoomElsewhere => out.write_str("all its pods fit on other nodes"),
+            Self::Cheaper => out.write_str("its pods fit on cheaper nodes"),
+            Self::Drifted { reason } => write!(out, "drifted: {reason}"),
+            Self::Expired => out.write_str("expired: older than expireAfter"),
+            Self::Sick { condition } => write!(out, "unhealthy: condition {condition}"),
+            Self::Surplus => out.write_str("its static NodePool has more nodes than replicas"),
         }
     }
 }
 
 fn would_go(reason: MoveReason) -> &'static str {
     match reason {
-        MoveReason::Empty => "is empty",
-        MoveReason::Underutilized => "might go for a cheaper way",
-        MoveReason::Drifted => "has drifted",
-        MoveReason::Expired => "has expired",
-        MoveReason::Unhealthy => "is sick",
-        MoveReason::Static => "is one too many",
+        MoveReason::Empty => "empty",
+        MoveReason::Underutilized => "underutilized",
+        MoveReason::Drifted => "drifted",
+        MoveReason::Expired => "expired",
+        MoveReason::Unhealthy => "unhealthy",
+        MoveReason::Static => "above the replicas of its static NodePool",
     }
 }
 

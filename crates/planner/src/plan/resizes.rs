@@ -93,11 +93,11 @@ pub enum WhyUnpacked {
 impl Display for WhyResize {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Pressure => "something is short on its node, so it gets back what it requested",
-            Self::Grown => "it uses more than when its requests were lowered",
-            Self::Unpacked => "its requests are not to be lowered any more",
-            Self::MakesRoom => "it uses less, and pods of a node that can go then have room beside it",
-            Self::NoRoom => "it should get back what it requested, but its node has no room for that now",
+            Self::Pressure => "its node is under pressure, original requests are restored",
+            Self::Grown => "its usage grew after its requests were lowered",
+            Self::Unpacked => "its requests may no longer be lowered",
+            Self::MakesRoom => "it uses less, and pods of a removed node then fit",
+            Self::NoRoom => "its original requests do not fit on its node now",
         })
     }
 }
@@ -106,14 +106,14 @@ impl Display for WhyUnpacked {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(why) => why.fmt(out),
-            Self::Unseen => out.write_str("no report of its node tells what it uses"),
+            Self::Unseen => out.write_str("no usage report of its node"),
             Self::Young { hours, asked } => {
-                write!(out, "it has been watched for {hours} h, the pool asks for {asked} h")
+                write!(out, "usage history is {hours} h, the NodePool requires {asked} h")
             }
-            Self::Pressed => out.write_str("something is short on its node"),
+            Self::Pressed => out.write_str("its node is under pressure"),
             Self::Rests { remaining } => {
                 let minutes = (remaining + 59_999) / 60_000;
-                write!(out, "pods of its node got their requests back, and keep them for another {minutes} min")
+                write!(out, "requests on its node were restored recently, no resize for {minutes} min")
             }
         }
     }
@@ -122,15 +122,15 @@ impl Display for WhyUnpacked {
 impl Display for WhyFixed {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Static => "it comes from a file of its node",
-            Self::Daemon => "new nodes are chosen by what its DaemonSet requests",
-            Self::Never => "it says kerf.sh/resize: never",
-            Self::Guaranteed => "its quality of service is Guaranteed and would not be any more",
-            Self::AsAWhole => "it requests CPU or memory as a whole pod",
-            Self::Restarts => "its containers would have to be restarted",
-            Self::RequestsNothing => "it requests neither CPU nor memory",
-            Self::Infeasible => "kubelet cannot grant what it requests now",
-            Self::Unread => "what it says of its requests cannot be read",
+            Self::Static => "static pod",
+            Self::Daemon => "pod of a DaemonSet, whose template sizes new nodes",
+            Self::Never => "annotation kerf.sh/resize is never",
+            Self::Guaranteed => "QoS class Guaranteed would be lost",
+            Self::AsAWhole => "requests are set for the whole pod",
+            Self::Restarts => "resizePolicy requires a restart",
+            Self::RequestsNothing => "no CPU or memory requests",
+            Self::Infeasible => "kubelet reports the current requests as infeasible",
+            Self::Unread => "its annotation of original requests is invalid",
         })
     }
 }

@@ -241,7 +241,7 @@ const SPOILT: [(&str, Spoil); 38] = [
         one_more_everywhere(snapshot, plan);
         shape(snapshot, WEB).spread[0].min_domains = Some(4);
     }),
-    ("no label rack to be spread over", |snapshot, _| shape(snapshot, WEB).spread[0].key = "rack".to_owned()),
+    ("no label rack spread over", |snapshot, _| shape(snapshot, WEB).spread[0].key = "rack".to_owned()),
     ("launch 0: leaves topology.kubernetes.io/zone open", |_, plan| {
         plan.launches[0].requirements[0] = zones(&["b", "c"])
     }),

@@ -32,7 +32,7 @@ impl Prepared {
             )));
         }
         if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
-            return Err(invalid("spec.price and spec.priceAdjustment exclude each other: keep one of them".to_owned()));
+            return Err(invalid("spec.price and spec.priceAdjustment are mutually exclusive: remove one of them".to_owned()));
         }
         let price = overlay.price_change().map_err(|error| invalid(told(&error)))?;
         let performance = overlay.performance();
@@ -54,7 +54,7 @@ fn capacity(overlay: &NodeOverlay) -> Result<Vec<(String, i64)>, String> {
     let all = overlay.spec.capacity.iter().flatten();
     all.map(|(resource, amount)| {
         if FIXED.contains(&resource.as_str()) {
-            return Err(format!("in spec.capacity: {resource} is the machine's own: name extended resources only"));
+            return Err(format!("in spec.capacity: {resource} cannot be changed: only extended resources can"));
         }
         let amount = amount.amount(resource).map_err(|error| format!("in spec.capacity.{resource}: {error}"))?;
         Ok((resource.clone(), amount))

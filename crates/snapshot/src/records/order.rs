@@ -74,7 +74,7 @@ mod tests {
             ("the last goes", (0..99).collect(), 1, 0),
             ("some go", (0..100).filter(|n| n % 7 != 3).collect(), 14, 0),
             ("all go", Vec::new(), 100, 0),
-            ("one is there twice", (0..100).chain([99]).collect(), 0, 1),
+            ("one is repeated", (0..100).chain([99]).collect(), 0, 1),
             ("forty go", (0..30).chain(70..100).collect(), 40, 0),
         ];
         for (name, positions, gone, new) in rows {

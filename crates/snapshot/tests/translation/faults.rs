@@ -91,8 +91,8 @@ fn a_budget_that_selects_no_pod_is_told_of() {
         "metadata": {"name": "rare", "namespace": "default"},
         "spec": {"replicas": 0, "selector": {}, "template": {"metadata": {"labels": {"app": "rare"}}, "spec": {"containers": []}}},
     });
-    let compare = "compare its selector with the labels of the pods that it is for, unless these are scaled to none";
-    let write = "write spec.selector; an empty one, {}, is for all pods of its namespace";
+    let compare = "compare its selector with the labels of its pods, unless they are scaled to zero";
+    let write = "set spec.selector; an empty one, {}, selects all pods of its namespace";
     let (plain, elsewhere) = (json!({}), json!({"namespace": "other"}));
     let made = |at: &str| json!({"creationTimestamp": at});
     let rows = [
@@ -115,7 +115,7 @@ fn a_budget_that_selects_no_pod_is_told_of() {
         let cluster = Cluster { budgets: vec![budget.clone()], deployments: vec![scaled.clone()], ..with(pods) };
         let built = cluster.build();
         let expected = expected.map(|(namespace, cure)| {
-            format!("PodDisruptionBudget {namespace}/web: it selects no pod, so it protects nothing: {cure}")
+            format!("PodDisruptionBudget {namespace}/web: selects no pod: {cure}")
         });
         assert_eq!(told(&built), Vec::from_iter(expected), "{budget}");
         assert!(subjects(&built).iter().all(|(kind, _)| *kind == "PodDisruptionBudget"));
@@ -204,18 +204,18 @@ fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
     };
     let built = cluster.build();
     let never = "it will never be evicted, so its node is not given back:";
-    let cure = "run one pod more than must stay, or set maxUnavailable: 1";
+    let cure = "add a replica, or set maxUnavailable: 1";
     assert_eq!(
         told(&built),
         [
             format!(
-                "Pod default/db-0: {never} PodDisruptionBudget default/single lets no pod go, for minAvailable is 1 and there is 1 pod; {cure}"
+                "Pod default/db-0: {never} PodDisruptionBudget default/single allows no disruption: minAvailable is 1 and there is 1 pod; {cure}"
             ),
             format!(
-                "Pod default/twice-0: {never} the API server evicts no pod that more than one PodDisruptionBudget selects, and default/one and default/two do; let one of them select it"
+                "Pod default/twice-0: {never} the API server evicts no pod that several PodDisruptionBudgets select (default/one and default/two); change them so that one selects it"
             ),
             format!(
-                "Pod default/web-0 and 2 others: {never} PodDisruptionBudget default/all lets no pod go, for minAvailable is 100% and there are 3 pods; set maxUnavailable: 1"
+                "Pod default/web-0 and 2 others: {never} PodDisruptionBudget default/all allows no disruption: minAvailable is 100% and there are 3 pods; set maxUnavailable: 1"
             ),
         ]
     );
@@ -236,9 +236,9 @@ fn a_report_that_does_not_count_says_why_once_for_all() {
     let fresh = "2026-01-01T11:59:00Z";
     let other = json!({"instance": "i-before"});
     let no = "it does not count, so nobody knows what the node really uses";
-    let stale = format!("it was measured 15 minutes ago or more; {no}");
-    let ahead = format!("it was measured 2 minutes ahead of now or more, so a clock is wrong; {no}");
-    let another = format!("it is of another instance than its node's, which had the name before; {no}");
+    let stale = format!("report is older than 15 minutes; {no}");
+    let ahead = format!("report is more than 2 minutes in the future, check the clocks; {no}");
+    let another = format!("report belongs to another instance that had the same name; {no}");
     let rows = [
         (usage("n1", fresh, json!({})), usage("n2", fresh, json!({})), "observe", vec![]),
         (

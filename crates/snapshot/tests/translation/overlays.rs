@@ -135,7 +135,7 @@ fn of_equal_weights_the_later_name_wins_and_the_other_counts_nowhere() {
         .collect();
     assert_eq!(troubles, [("a", None), ("b", Some("Conflict")), ("c", None), ("z", None)]);
     let said = built.overlays[1].trouble.as_ref().unwrap().to_string();
-    let expected = "overlay c of the same weight says something of the price of m7i.2xlarge in pool a too: give one of them another weight";
+    let expected = "conflict with NodeOverlay c of the same weight in the price of m7i.2xlarge in NodePool a: change one of the weights";
     assert_eq!(said, expected);
 }
 

@@ -85,5 +85,5 @@ fn who_waits_for_its_copy_needs_no_other_place() {
 fn a_word_that_nobody_knows_is_named() {
     let built = built(false, vec![of_web("a", "n1", json!({"kerf.sh/surge": "yes"}))], vec![]);
     let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["Pod default/a: annotation kerf.sh/surge counts as absent: \"yes\" is neither true nor false"]);
+    assert_eq!(told, ["Pod default/a: annotation kerf.sh/surge is ignored: \"yes\" is neither true nor false"]);
 }

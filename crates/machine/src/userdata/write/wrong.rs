@@ -13,23 +13,23 @@ use crate::userdata::LIMIT;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RenderError {
     /// The service CIDR is not known yet.
-    #[error("the cluster's service CIDR is not known; wait for it, or set it")]
+    #[error("unknown service CIDR of the cluster; wait for it, or set it")]
     NoCidr,
     /// The class's user data is a broken MIME document.
-    #[error("spec.userData of the EC2NodeClass begins like MIME but is not readable multipart")]
+    #[error("spec.userData of the EC2NodeClass is invalid MIME multipart")]
     UserData(#[source] MimeError),
     /// A part could not be written.
     #[error("spec.userData of the EC2NodeClass cannot be put into a multipart document")]
     Part(#[source] MimeError),
     /// The generated NodeConfig could not be written as YAML.
-    #[error("the generated NodeConfig cannot be written as YAML ({problem})")]
+    #[error("the generated NodeConfig is not writable as YAML ({problem})")]
     Yaml {
         /// What the writer says.
         problem: String,
     },
     /// The class's user data is not TOML, the form of Bottlerocket's settings.
     #[error(
-        "spec.userData of the EC2NodeClass, line {line}, is no TOML: {problem}; Bottlerocket takes settings as TOML"
+        "spec.userData of the EC2NodeClass, line {line}: invalid TOML: {problem}; Bottlerocket takes settings as TOML"
     )]
     NotToml {
         /// 1-based line of the user data.
@@ -47,12 +47,12 @@ pub enum RenderError {
     },
     /// A block of PowerShell that does not end.
     #[error(
-        "the <powershell> block in spec.userData of the EC2NodeClass does not end; close it, or leave both tags out"
+        "the <powershell> block in spec.userData of the EC2NodeClass does not end; close it, or remove both tags"
     )]
     OpenPowerShell,
     /// A tag inside the user's commands would end the block early.
     #[error(
-        "spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs one block, put all into one"
+        "spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs only one, merge them"
     )]
     InnerPowerShell,
     /// The agent could not follow its settings.
@@ -66,8 +66,8 @@ pub enum RenderError {
     NoAgentPart,
     /// The class asks for the agent where there is none.
     #[error(
-        "the Kerf agent does not run on images of family {family}; use {instead}, or take the annotations kerf.sh/agent and \
-         kerf.sh/agent-settings off the EC2NodeClass"
+        "the agent does not support images of family {family}; use {instead}, or remove the annotations \
+         kerf.sh/agent and kerf.sh/agent-settings from the EC2NodeClass"
     )]
     AgentNotServed {
         /// The family.
@@ -77,14 +77,14 @@ pub enum RenderError {
     },
     /// Bottlerocket is to run the agent, but nobody says which image.
     #[error(
-        "the agent's settings have nobody to read them: set settings.host-containers.{HOST_CONTAINER}.source in spec.userData to the \
-         agent's image; where the agent is part of the AMI, put its settings there (/etc/kerf/agent.yaml) and remove the \
-         annotation kerf.sh/agent-settings"
+        "agent settings have no effect: set settings.host-containers.{HOST_CONTAINER}.source in spec.userData to \
+         the agent's image; if the agent is part of the AMI, write its settings there (/etc/kerf/agent.yaml) and \
+         remove the annotation kerf.sh/agent-settings"
     )]
     NoAgentSource,
     /// EC2 refuses user data of this size.
     #[error(
-        "user data would have {size} bytes, EC2 takes {LIMIT}; shorten spec.userData, or let it fetch its long part from elsewhere"
+        "user data has {size} bytes, the limit of EC2 is {LIMIT}; shorten spec.userData, or download its long part"
     )]
     TooLarge {
         /// Bytes before base64.
@@ -125,29 +125,29 @@ impl fmt::Display for Warning {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NearLimit { size } => {
-                write!(out, "user data has {size} bytes of the {LIMIT} that EC2 takes; shorten spec.userData in time")
+                write!(out, "user data has {size} bytes, near the limit of EC2 of {LIMIT}; shorten spec.userData")
             }
             Self::TaintsLeftOut { keys } => write!(
                 out,
-                "settings.kubernetes.node-taints in spec.userData has {}, which the NodePool does not: left out, since pods are \
-                 planned by the pool's taints; put them into the NodePool's taints or startupTaints",
+                "settings.kubernetes.node-taints in spec.userData has {}, which the NodePool does not have: \
+                 ignored; add them to taints or startupTaints of the NodePool",
                 keys.join(", ")
             ),
             Self::UnknownSetting { name, nearest } => {
-                write!(out, "settings.kubernetes.{name} in spec.userData is no setting that Kerf knows; ")?;
+                write!(out, "unknown setting settings.kubernetes.{name} in spec.userData; ")?;
                 match nearest {
-                    Some(nearest) => write!(out, "write {nearest} if that is meant: ")?,
+                    Some(nearest) => write!(out, "did you mean {nearest}? ")?,
                     None => write!(out, "check its name: ")?,
                 }
-                write!(out, "an image that does not know it either will not start")
+                write!(out, "an image that does not know it will not start")
             }
             Self::TableLeftOut { name } => {
-                write!(out, "{name} in spec.userData is left out; Bottlerocket reads only what is below settings")
+                write!(out, "{name} in spec.userData is ignored; Bottlerocket reads only settings")
             }
             Self::AgentFromImage => write!(
                 out,
-                "no host container runs the agent, so it must be part of the AMI; on Bottlerocket's own AMIs name its image in \
-                 settings.host-containers.{HOST_CONTAINER}.source of spec.userData"
+                "no host container runs the agent, so it must be part of the AMI; for Bottlerocket's own AMIs set \
+                 settings.host-containers.{HOST_CONTAINER}.source in spec.userData"
             ),
         }
     }
