@@ -4,13 +4,22 @@
 //! resolution would show the features of all crates together.
 #![expect(clippy::expect_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
+#[path = "tidy/allowance.rs"]
+mod allowance;
 #[path = "tidy/functions.rs"]
 mod functions;
+#[path = "tidy/language.rs"]
+mod language;
+#[path = "tidy/modules.rs"]
+mod modules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use allowance::Counts;
+use modules::Module;
 
 const FILE_LINES: usize = 500;
 const TEST_FILE_LINES: usize = 800;
@@ -376,4 +385,109 @@ fn mentions(text: &str, word: &str) -> bool {
     [format!("{word}::"), format!("use {word}"), format!("{word} as "), format!("#[{word}")]
         .iter()
         .any(|form| text.contains(form))
+}
+
+/// Rust sources that users run, by crate.
+fn shipped_sources() -> BTreeMap<String, Vec<PathBuf>> {
+    let mut crates: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for path in sources().into_iter().filter(|path| !is_test(path)) {
+        let relative = path.strip_prefix(root()).expect("a source of the workspace").to_owned();
+        let mut parts = relative.iter().map(|part| part.to_string_lossy().into_owned());
+        let first = parts.next().unwrap_or_default();
+        let name = if first == "crates" { parts.next().unwrap_or_default() } else { first };
+        crates.entry(name).or_default().push(path);
+    }
+    crates
+}
+
+/// The modules of a crate, as its files in `src` say.
+fn modules_of(paths: &[PathBuf]) -> Vec<Module> {
+    let module = |path: &PathBuf| {
+        let text = path.to_string_lossy().into_owned();
+        let inner = text.split_once("/src/")?.1.strip_suffix(".rs")?;
+        let parts = inner.split('/').filter(|part| !matches!(*part, "lib" | "main"));
+        let source = read(path);
+        let shipped = shipped_lines(&source);
+        let source = source.lines().take(shipped).collect::<Vec<_>>().join("\n");
+        Some(Module { path: parts.map(str::to_owned).collect(), source })
+    };
+    paths.iter().filter_map(module).collect()
+}
+
+/// Markdown pages for users and developers, by path.
+fn pages() -> BTreeMap<String, String> {
+    let folders = [root(), root().join("docs"), root().join("docs/how-to")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
+    let paths = files.map(|entry| entry.expect("a readable folder").path());
+    let pages = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let name = |path: &Path| path.strip_prefix(root()).expect("a page").to_string_lossy().into_owned();
+    pages.map(|path| (name(&path), read(&path))).collect()
+}
+
+fn expect_allowed(rule: &str, counts: &Counts) {
+    let list = root().join("tests/tidy/allowed.txt");
+    report("docs/style.md", &allowance::compare(&list, rule, counts));
+}
+
+/// Adds up what `measure` finds in each shipped source of a crate.
+fn by_crate(measure: impl Fn(&str) -> usize) -> Counts {
+    let sum = |paths: &[PathBuf]| paths.iter().map(|path| measure(&read(path))).sum::<usize>();
+    shipped_sources().iter().map(|(name, paths)| (name.clone(), sum(paths))).filter(|(_, count)| *count > 0).collect()
+}
+
+#[test]
+fn words_are_those_of_the_glossary() {
+    let mut counts = Counts::new();
+    let sources = shipped_sources();
+    let texts = sources.iter().flat_map(|(name, paths)| paths.iter().map(move |path| (name.clone(), read(path))));
+    // These two pages quote what not to write.
+    let pages = pages().into_iter().filter(|(name, _)| !name.ends_with("style.md") && name != "CHANGELOG.md");
+    for (subject, text) in texts.chain(pages) {
+        for (word, count) in language::banned_words(&text) {
+            *counts.entry(format!("{subject} {word}")).or_default() += count;
+        }
+    }
+    expect_allowed("word", &counts);
+}
+
+#[test]
+fn doc_comments_begin_with_a_verb_or_noun() {
+    expect_allowed("question", &by_crate(language::question_comments));
+}
+
+#[test]
+fn sentences_of_pages_are_short() {
+    let counts = pages().into_iter().map(|(name, page)| (name, language::long_sentences(&page)));
+    expect_allowed("long sentence", &counts.filter(|(_, count)| *count > 0).collect());
+}
+
+#[test]
+fn functions_take_few_named_parameters() {
+    expect_allowed("wide function", &by_crate(modules::wide_functions));
+}
+
+#[test]
+fn levels_have_few_modules() {
+    let mut counts = Counts::new();
+    for (name, paths) in shipped_sources() {
+        let crowded = modules::crowded_levels(&modules_of(&paths));
+        counts.extend(crowded.into_iter().map(|(level, count)| (format!("{name} {level}"), count)));
+    }
+    expect_allowed("crowded level", &counts);
+}
+
+#[test]
+fn modules_do_not_import_each_other() {
+    let circles = shipped_sources().into_iter().map(|(name, paths)| (name, modules::modules_in_circles(&modules_of(&paths))));
+    expect_allowed("circle", &circles.filter(|(_, count)| *count > 0).collect());
+}
+
+#[test]
+fn impls_of_a_type_stand_together() {
+    let mut counts = Counts::new();
+    for (name, paths) in shipped_sources() {
+        let spread = modules::spread_impls(&modules_of(&paths));
+        counts.extend(spread.into_iter().map(|(kind, count)| (format!("{name} {kind}"), count)));
+    }
+    expect_allowed("spread impl", &counts);
 }

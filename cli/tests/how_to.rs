@@ -15,7 +15,7 @@ use cli::view;
 
 /// Examples that are told of elsewhere than in `docs/how-to`.
 const ELSEWHERE: [(&str, &str); 3] =
-    [("consolidation", "docs/consolidation.md"), ("getting-started", "docs/getting-started.md"), ("shop", "README.md")];
+    [("consolidation", "docs/disruption.md"), ("getting-started", "docs/getting-started.md"), ("shop", "README.md")];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))

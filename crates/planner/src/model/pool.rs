@@ -149,7 +149,7 @@ impl Default for Worth {
 mod tests {
     use super::{MicroDollars, Worth};
 
-    /// docs/consolidation.md names these figures, and why they are not others.
+    /// docs/disruption.md names these figures, and why they are not others.
     #[test]
     fn what_a_move_must_save_by_default() {
         assert_eq!(Worth::default(), Worth { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 });
